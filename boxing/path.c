@@ -34,8 +34,9 @@ enum {
 /* A layout that the search reached by nhop hops, on the cheapest path. */
 struct state {
     const struct layout *at;
-    const struct layout *as; /* layout that represents all layouts that differ only by equal axes */
-    int32_t before;          /* index of the state before the last hop; -1: start */
+    const struct layout
+        *as; /* representative of `at`: layouts that differ only by an exchange of equal mesh axes have the same one */
+    int32_t before; /* index of the state before the last hop; -1: start */
     int8_t nhop;
     int64_t bytes; /* bytes of the last hop */
     int64_t rest;  /* bytes still to be moved */

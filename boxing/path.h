@@ -24,7 +24,7 @@ struct box_cost {
     double copy_ns_per_byte;  /* cost per byte that a rank copies within its own memory, ns */
     double hop_ns;            /* fixed cost per hop, ns: actors, and waiting for the slowest rank */
     double wire_ns;           /* latency between hosts that do not share memory, ns */
-    double wire_ns_per_byte;  /* cost per byte sent between such hosts, ns */
+    double wire_ns_per_byte;  /* cost per byte sent between hosts that do not share memory, ns */
     int64_t staging_bytes;    /* maximum number of bytes that a rank may hold between hops; 0: no limit */
 };
 

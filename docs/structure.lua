@@ -86,7 +86,8 @@ for _, line in ipairs(list) do
   ::next::
 end
 
--- Returns true if an arrow leaves by the side of its box: an arrow far down and far away passes beside the boxes between.
+-- Returns true if an arrow starts at the side of its box, not at the lower edge. Such an arrow leads to a box at least two rows
+-- below and outside of the upper box's width, and passes beside the boxes in between.
 local function sideways(from, to)
   local b, c = box[from], box[to]
   return height[from] - height[to] > 1 and math.abs(b.x - c.x) > b.wide / 2 + 100

@@ -32,19 +32,32 @@ function check.line()
   return ("%s:%d"):format(info.short_src, info.currentline)
 end
 
+-- Returns the line of a forward that the user wrote, "a.lua:3"; nil for a forward of Rille.
+local function forward_line(module)
+  if check.is_own(module.forward) then return nil end
+  local info = debug.getinfo(module.forward, "S")
+  return ("%s:%d"):format(info.short_src, info.linedefined)
+end
+
 -- Returns " (in Net.blocks.3.fc1)" for the innermost running method of a module that another module holds, counted from
--- this stack level of the caller; "" if there is none.
+-- this stack level of the caller; "" if there is none. A forward that ends with a tail call, return f(x), leaves no line
+-- on the stack. For such a forward of the user, adds ", in the forward at a.lua:3".
 function check.where(level)
-  local module, info = package.loaded["rille.nn.module"], true
-  while module and info do
+  local module, path, is_users = package.loaded["rille.nn.module"], nil, false
+  while module do
     level = level + 1
-    info = debug.getinfo(level, "l")
+    local info = debug.getinfo(level, "Slf")
+    if not info or is_users and path then break end
     local name, self
-    if info and info.currentline >= 0 then name, self = debug.getlocal(level, 1) end
-    local path = name == "self" and module.__is(self) and module.__path(self)
-    if path then return (" (in %s)"):format(path) end
+    if info.currentline >= 0 then name, self = debug.getlocal(level, 1) end
+    is_users = is_users or info.what ~= "C" and info.source:sub(1, #own) ~= own
+    if name == "self" and module.__is(self) then
+      path = path or module.__path(self)
+      local line = not is_users and info.func == module.__run and forward_line(self)
+      if line then return (" (in %s, in the forward at %s)"):format(path or self.__name, line) end
+    end
   end
-  return ""
+  return path and (" (in %s)"):format(path) or ""
 end
 local where = check.where
 

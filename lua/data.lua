@@ -84,9 +84,10 @@ local meta = rille._refuse({__class = "data.loader", __index = methods, __len = 
 
 -- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp =}: returns a reader of batches.
 -- sbp: layout of the batches.
-function data.loader(given)
+function data.loader(given, more)
   local who = "data.loader"
-  check.that(type(given) == "table", "%s: expected a table, {x, y, batch = 64}, found %s", who, check.shown(given))
+  check.that(type(given) == "table" and more == nil, "%s: expected one table, {x, y, batch = 64}, found %s%s", who, check.shown(given),
+    more ~= nil and " and " .. check.shown(more) or "")
   local tensors, named, least, most = {}, {}, 1, 0
   for key, value in pairs(given) do
     if math.type(key) == "integer" then

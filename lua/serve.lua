@@ -112,7 +112,7 @@ end
 -- ---- the command ----
 
 local defaults = {"folder", host = "127.0.0.1", port = 8000, name = "", placement = "", recipe = "", dtype = "", quantize = "", slots = 8,
-  length = 0, chunk = 64, queue = 256, draft = "", ["draft-tokens"] = 4}
+  length = 0, chunk = 64, queue = 256, draft = "", ["draft-tokens"] = 0}
 
 local function read_options(words)
   words[0] = "rille serve"
@@ -124,8 +124,9 @@ local function read_options(words)
   end
   local o = rille.args(words, defaults)
   that(o.port >= 0 and o.port < 1 << 16, "--port must be from 0 to 65535, found %d", o.port)
-  for _, name in ipairs{"slots", "chunk", "draft-tokens"} do that(o[name] > 0, "--%s must be at least 1, found %d", name, o[name]) end
-  for _, name in ipairs{"length", "queue"} do that(o[name] >= 0, "--%s must be at least 0, found %d", name, o[name]) end
+  for _, name in ipairs{"slots", "chunk"} do that(o[name] > 0, "--%s must be at least 1, found %d", name, o[name]) end
+  for _, name in ipairs{"length", "queue", "draft-tokens"} do that(o[name] >= 0, "--%s must be at least 0, found %d", name, o[name]) end
+  that(o["draft-tokens"] == 0 or o.draft ~= "", "--draft-tokens needs --draft FOLDER, the draft model")
   return o
 end
 
@@ -145,7 +146,7 @@ return function(...)
   local model = load_model(o)
   local tokenizer = tokenizer_of(o.folder)
   local draft = given(o.draft) and load_model{folder = o.draft, recipe = "", placement = "", dtype = o.dtype, quantize = ""}
-  local scheduler = model:scheduler{slots = o.slots, chunk = o.chunk, draft = draft or nil, draft_tokens = o["draft-tokens"],
+  local scheduler = model:scheduler{slots = o.slots, chunk = o.chunk, draft = draft or nil, draft_tokens = o["draft-tokens"] > 0 and o["draft-tokens"] or nil,
     length = o.length > 0 and o.length or math.min(model.config.length, 4096)}
   local name = given(o.name) or o.folder:gsub("/+$", ""):match("[^/]+$")
   local server = require("rille.serve.server"){http = http, scheduler = scheduler, tokenizer = tokenizer, model = name,

@@ -45,7 +45,7 @@ local function table_of(v, path, depth)
     end
   end
   if #keys == 0 then return "[" .. table.concat(parts, ",") .. "]" end
-  if #parts > 0 then error({("%s is a list that also has string keys"):format(path)}) end
+  if #parts > 0 then error({("%s must be a list or a table of names, found positions and names as keys"):format(path)}) end
   table.sort(keys)
   for i, key in ipairs(keys) do parts[i] = text_of(key) .. ":" .. encode(v[key], path .. "." .. key, depth + 1) end
   return "{" .. table.concat(parts, ",") .. "}"
@@ -63,7 +63,7 @@ end
 function state_text.encode(v, name)
   local good, text = check.try(encode, v, name, 1)
   if good then return text end
-  return nil, type(text) == "table" and text[1] or ("%s is nested too deep"):format(name)
+  return nil, type(text) == "table" and text[1] or ("%s is nested too deep, or contains itself"):format(name)
 end
 
 -- ---- reading ----

@@ -218,7 +218,8 @@ static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, co
     return code;
 }
 
-/* Reports that dimension d of operand k has another size than the first dimension that factor f has alone. */
+/* Fails because dimension d of operand k has another size than an earlier dimension of factor f: the first dimension
+ * that consists of f only. */
 static int
 two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
 {

@@ -496,7 +496,7 @@ cut_factors(const struct call *c, const struct rule *r, const struct layout *con
     }
 }
 
-/* Each factor is split wherever it occurs. */
+/* If a dimension of one operand is split, its factor counts as split in all operands. */
 double
 sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout)
 {

@@ -376,7 +376,8 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     outline_free(&l.outline);
     arena_fini(&l.pass);
     arena_fini(&l.tmp);
-    if (!status) status = plan_verify(p);
+    if (!status && (status = plan_verify(p)) != 0)
+        err_note("internal error: the planner made an invalid plan; please report it");
     if (status) plan_free(&p);
     *out = p;
     return status;

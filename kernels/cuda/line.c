@@ -152,7 +152,7 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     if (!l->ruled) err_clear();
     line_dims(k->call, pass, l->gone);
     for (int d = 0; d < x->ndim; d++) {
-        /* At least 1, because even empty loops divide by it. */
+        /* counts an empty dimension as 1, because loops divide by the size even if they are empty */
         l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1);
         *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
     }
@@ -622,8 +622,8 @@ add_line_gap(struct making *m, bool several, const struct passing *p, const char
              several ? p->lanes : 1, text);
 }
 
-/* Writes the choice between these namespaces, made at run time: if memory is not aligned to packs, a thread accesses
- * one element at a time. */
+/* Writes both namespaces, and the kernel's choice between them at run time. In `several`, a thread accesses packs of
+ * elements; in `single`, for memory that is not aligned to packs, one element at a time. */
 static void
 add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p, const char *text)
 {

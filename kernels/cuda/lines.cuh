@@ -40,7 +40,7 @@ struct listing {
     uint64_t found[WARPS][EACH];
     int nfound[WARPS]; /* above EACH: further entries were left out */
     int n;             /* number of all entries; -1: some were left out */
-    int turn[ALL], alike[ALL]; /* turn of each entry; number of entries with the same turn */
+    int turn[ALL], alike[ALL]; /* by entry: index of its line in struct every; number of entries with that line */
     int64_t value[ALL];        /* by entry: the value of the key's position */
     bool flag[WARPS * WARP];
 };

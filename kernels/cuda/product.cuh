@@ -203,8 +203,8 @@ template <int SLICE, int THREADS> struct lot {
     METHOD int place(int u) const { return first_place + u * places; }
 };
 
-/* Base of a body's struct. real: type of results; T: type of elements in shared memory. Results belong to part
- * `part` of `parts` of the sum. */
+/* Base of a body's struct. real: type of results; T: type of elements in shared memory. The terms of a sum are divided
+ * into `parts` parts; a result is the sum of part number `part`. */
 template <class real, class T> struct products {
     typedef tile_of<T> tile;
     enum { SLICE = tile::SLICE, THREADS = 32 * WARPS, LOADS = TILE * SLICE / THREADS };

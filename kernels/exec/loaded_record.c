@@ -200,8 +200,8 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
     }
 }
 
-/* Adds what gradient i reads to the values that forward saves. Zeros in place of a gradient that does not arrive have
- * the layout of the result, which is saved for them. */
+/* Adds the values that a gradient operator reads to those that forward saves. An operator with several results also
+ * saves each result whose gradient is read: if no gradient arrives, zeros with the layout of the result replace it. */
 static void
 save_reads(struct loaded *l, const char *reads)
 {

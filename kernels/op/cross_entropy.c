@@ -19,8 +19,7 @@ check(const struct call *c)
     const struct type *x = &c->in[0], *labels = &c->in[1];
     if (!dtype_is_float(x->dtype)) return call_fail(E_DTYPE, c, "logits must be float, found %s", dtype_text(x->dtype));
     if (!dtype_is_int(labels->dtype))
-        return call_fail(E_DTYPE, c,
-                         "labels must be the classes' numbers, i64 or i32, found %s; convert them: labels:to(\"i64\")",
+        return call_fail(E_DTYPE, c, "labels must be the classes' numbers, i64 or i32, found %s; convert them to i64",
                          dtype_text(labels->dtype));
     if (!(c->attr[SMOOTHING].f >= 0 && c->attr[SMOOTHING].f <= 1))
         return call_fail(E_ATTR, c, "label_smoothing must be from 0 to 1, found %g", c->attr[SMOOTHING].f);

@@ -15,8 +15,8 @@ infer(const struct call *c, int64_t *size)
         seen[axes->list[d]] = true;
     }
     return good ? 0
-                : call_fail(E_ATTR, c, "axes must name each of the %d dimensions once, found %d", c->in[0].ndim,
-                            axes->n);
+                : call_fail(E_ATTR, c, "axes must name each of the %d dimensions once, found a list of %d axes",
+                            c->in[0].ndim, axes->n);
 }
 
 static int

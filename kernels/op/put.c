@@ -46,7 +46,8 @@ infer(const struct call *c, int64_t *size)
     if (at->ndim != 2 || at->dim[0] != x->dim[0])
         return call_fail(E_SHAPE, c, "at must be {%lld, n}: positions for each row of x", (long long)x->dim[0]);
     if (src->ndim != x->ndim || src->dtype != x->dtype)
-        return call_fail(E_SHAPE, c, "src must have x's dtype and as many dimensions");
+        return call_fail(E_SHAPE, c, "src must be %s of %d dimensions, like x, found %s of %d dimensions",
+                         dtype_text((enum dtype)x->dtype), x->ndim, dtype_text((enum dtype)src->dtype), src->ndim);
     for (int d = 0; d < x->ndim; d++)
         if (src->dim[d] != (d == axis ? at->dim[1] : x->dim[d]))
             return call_fail(E_SHAPE, c, "dimension %d of src must be %lld, found %lld", d,

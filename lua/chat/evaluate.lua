@@ -344,7 +344,7 @@ local function loop_elements(node, of, scope, env)
 end
 
 local function run_loop(node, of, scope, env, depth)
-  if depth > CALLS then fail(node.line, "more than %d levels of recursive loops", CALLS) end
+  if depth > CALLS then fail(node.line, "recursive loops are nested more than %d deep", CALLS) end
   local all, changed = loop_elements(node, of, scope, env), {}
   for i, e in ipairs(all) do
     count(env, 10, node.line) -- the variable `loop` has many parts
@@ -370,7 +370,7 @@ run["for"] = function(node, scope, env) return run_loop(node, value(node.of, sco
 local function macro_of(node, scope, env, caller)
   return function(args, named, line)
     env.calls = env.calls + 1
-    if env.calls > CALLS then fail(line, "more than %d levels of calls", CALLS) end
+    if env.calls > CALLS then fail(line, "calls of macros are nested more than %d deep", CALLS) end
     local own = inner(scope)
     own.names.caller = caller or named.caller
     for i, p in ipairs(node.parameters) do

@@ -472,7 +472,7 @@ function functions.range(a, _, line)
   if a[2] ~= nil then from, to = a[1], a[2] end
   from, to, step = integer(from, line, "range: the start"), integer(to, line, "range: the end"), integer(step, line, "range: the step")
   if step == 0 then fail(line, "range: the step must not be 0") end
-  if (to - from) // step > MOST then fail(line, "range: more than %d numbers", MOST) end
+  if (to - from) // step > MOST then fail(line, "range: expected at most %d numbers, found more", MOST) end
   local out = list_of{}
   for i = from, to - (step > 0 and 1 or -1), step do out[#out + 1] = i end
   return out

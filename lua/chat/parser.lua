@@ -36,7 +36,7 @@ end
 
 function parser:deeper()
   self.depth = self.depth + 1
-  if self.depth > DEEP then fail(self:line(), "more than %d levels of nesting", DEEP) end
+  if self.depth > DEEP then fail(self:line(), "expressions or blocks are nested more than %d deep", DEEP) end
 end
 
 -- ---- expressions ----

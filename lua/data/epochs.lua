@@ -87,9 +87,9 @@ function methods:refuses(state)
   end
   if state.next_epoch < 0 or state.next_epoch > LAST then return ("its next_epoch is %d, expected 0 to %d"):format(state.next_epoch, LAST) end
   if state.running ~= -1 and state.running ~= state.next_epoch - 1 then
-    return ("epoch %d is running, but the next one is %d"):format(state.running, state.next_epoch)
+    return ("its running epoch is %d, and its next epoch %d; expected consecutive epochs"):format(state.running, state.next_epoch)
   end
-  if state.at < 0 or state.at > state.size then return ("its position is row %d of %d"):format(state.at, state.size) end
+  if state.at < 0 or state.at > state.size then return ("its position must be from row 0 to %d, found row %d"):format(state.size, state.at) end
 end
 
 function methods:load_state(state)

@@ -97,7 +97,7 @@ local function rotate(d, c, o)
   local size = math.floor(d.head_dim * first(full.partial_rotary_factor, c.partial_rotary_factor, c.rotary_pct, o.part, 1))
   local theta = first(c.rope_theta, c.rope_parameters and c.rope_parameters.rope_theta)
   for _, other in ipairs{full, c.rope_parameters or full} do
-    check.that(not theta or not other.rope_theta or other.rope_theta == theta, "found a rope_theta of %s, and another of %s",
+    check.that(not theta or not other.rope_theta or other.rope_theta == theta, "rope_theta must be the same in all places of the file, found %s and %s",
       check.shown(theta), check.shown(other.rope_theta))
     theta = theta or other.rope_theta
   end
@@ -339,7 +339,7 @@ end
 function families.stablelm(d, c)
   d.norm, d.qkv_bias = "layer", c.use_qkv_bias
   if c.use_parallel_residual then d.parallel, d.norms = true, "1" end
-  check.that(not c.qk_layernorm, "qk_layernorm of stablelm is not supported")
+  check.that(not c.qk_layernorm, "qk_layernorm must be false: stablelm with qk_layernorm is not supported")
   rotate(d, c, {part = 0.25})
 end
 function families.starcoder2(d, c)
@@ -420,7 +420,7 @@ function families.falcon(d, c)
     local both = fresh and (c.num_ln_in_parallel_attn or 2) == 2
     d.parallel, d.norms = true, both and "12" or "1"
   end
-  check.that(not c.alibi, "alibi of falcon is not supported")
+  check.that(not c.alibi, "alibi must be false: falcon with alibi is not supported")
   rotate(d, c)
 end
 function families.gpt_neox(d, c)
@@ -453,7 +453,7 @@ function families.opt(d, c)
   if c.word_embed_proj_dim and c.word_embed_proj_dim ~= d.width then d.embed_width = c.word_embed_proj_dim end
 end
 function families.bloom(d, c)
-  check.that(not c.apply_residual_connection_post_layernorm, "apply_residual_connection_post_layernorm is not supported")
+  check.that(not c.apply_residual_connection_post_layernorm, "apply_residual_connection_post_layernorm must be false: true is not supported")
   d.norm, d.gated, d.alibi, d.embed_norm, d.activation = "layer", false, true, true, "gelu_new"
   d.qkv_bias, d.out_bias, d.mlp_bias = true, true, true
 end
@@ -482,7 +482,7 @@ local function set_task(d, c, stem, pools)
     table.concat(check.sorted_keys(tasks), ", "))
   d.task, d.task_activation, d.task_bias = task ~= "none" and task or nil, "tanh", true
   d.is_causal, d.norm = false, "layer"
-  check.that(not c.is_decoder, "is_decoder = true is not supported")
+  check.that(not c.is_decoder, "is_decoder must be false, because the model is loaded as an encoder")
   if task == "masked" then
     d.task_activation, d.task_norm, d.head_bias = d.activation, true, true
     check.that(c.tie_word_embeddings ~= false, "tie_word_embeddings = false is not supported for encoders")
@@ -577,18 +577,15 @@ function describe.of(model_type, c, most)
   end
   check.that(d.layers <= most, "%d layers are more than the %d tensors of the file", d.layers, most)
   d.length, d.hidden, d.kv_heads = d.length or 2048, d.hidden or 4 * d.width, d.kv_heads or d.heads
-  check.that(d.head_dim or d.width % d.heads == 0, "a width of %d must be divisible by %d heads; %s would do", d.width, d.heads,
+  check.that(d.head_dim or d.width % d.heads == 0, "the width, %d, must be divisible by the number of heads, %d; %s heads would do", d.width, d.heads,
     check.divisors(d.width))
-  check.that(d.heads % d.kv_heads == 0, "%d heads must be divisible by %d key/value heads", d.heads, d.kv_heads)
+  check.that(d.heads % d.kv_heads == 0, "the number of heads, %d, must be divisible by the number of key/value heads, %d", d.heads, d.kv_heads)
   d.head_dim = d.head_dim or d.width // d.heads
   d.activation = first(c.hidden_act, c.hidden_activation, c.activation_function)
   families[model_type](d, c)
   d.eps = d.eps or first(c.rms_norm_eps, c.layer_norm_eps, c.layer_norm_epsilon, c.norm_epsilon, c.norm_eps,
     d.norm and 1e-5 or 1e-6)
   d.tied = first(c.tie_word_embeddings, tied[model_type] or false)
-  check.that(d.activation == nil or type(d.activation) == "string" and activations[d.activation],
-    "unknown activation %s; expected one of: %s",
-    check.shown(d.activation), table.concat(check.sorted_keys(activations), ", "))
   if d.head_dim * d.heads == d.width then d.head_dim = nil end
   d.types, d.most = nil, nil
   for name, value in pairs(defaults) do

@@ -93,6 +93,6 @@ function Experts:forward(x)
   return y + (self.shared_gate and always * self.shared_gate(x):sigmoid() or always)
 end
 
-function Experts:balance() check.fail("models.Experts: balance() is not supported for this model") end
+function Experts:balance() check.fail("models.Experts: balance() is only for models of rille.models.moe") end
 
 return {FeedForward = FeedForward, Experts = Experts}

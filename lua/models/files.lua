@@ -49,7 +49,7 @@ local function misfit(row, entry)
   if not row.shares then sum = #row - 1 end
   if sum * (row.groups or 1) == 1 and #entry.shape > 0 then return nil end
   if #entry.shape < axis or entry.shape[axis] % (sum * (row.groups or 1)) ~= 0 then
-    return ("'%s' does not divide into %d along its %s axis"):format(entry.name, sum * (row.groups or 1),
+    return ("the size of '%s' must be divisible by %d along its %s axis"):format(entry.name, sum * (row.groups or 1),
       axis == #entry.shape and axis > 1 and "last" or "first")
   end
 end
@@ -206,7 +206,7 @@ end
 local function read_gguf(kind, path, complete, report)
   local who = ("models.%s.load"):format(kind.name)
   local model_type, file = gguf.open(who, path)
-  check.that(model_type == kind.name, "%s: %s: its kind must be \"%s\", found \"%s\"", who, path, kind.name, model_type)
+  check.that(model_type == kind.name, "%s: %s: the model in the file must be of the kind \"%s\", found \"%s\"; rille.models.load reads all kinds", who, path, kind.name, model_type)
   local config = of_file(kind, path, function() return complete(kind.from_config(file.words, file.contents)) end)
   config.eos_token_id = file.words.eos_token_id
   return config, pieces_of(kind, config, file.contents, path, report, gguf.rows(file, config)), {path = path, format = "gguf", theirs = file.words}

@@ -110,8 +110,10 @@ return function(model, ids, given, scheduler)
   local rows, longest = prompts.read(who, ids, model.config.vocab)
   local o = read_options(model, given, longest, scheduler and scheduler.length or model.config.length)
   local where, more = place_of(model, ids), nil
+  for _, name in ipairs{"beams", "draft"} do
+    check.that(not scheduler or o[name] == nil, "%s: the option %s is for m:generate, not for s:generate of a scheduler", who, name)
+  end
   if o.beams then
-    check.that(not scheduler, "%s: the option beams needs m:generate", who)
     rows, more = beams(model, rows, o, room_for(longest + o.max_new_tokens, model.config.length), where)
   else
     local texts = texts_of(rows, o)

@@ -98,8 +98,9 @@ return language.kind{
   words = {layer_norm_epsilon = check.eps, tie_word_embeddings = check.flag, activation_function = check_activation},
   read_bin = require "rille.models.llmc",
   options = {dropout = 0, eps = 1e-5, activation = "gelu_new", tied = true, hidden = check.none},
-  complete = function(c)
+  complete = function(c, who)
+    language.check_heads(who, c)
     c.hidden = c.hidden or 4 * c.width
-    check_activation("models.gpt2", "activation", c.activation)
+    check_activation(who, "activation", c.activation)
   end,
 }

@@ -1,6 +1,7 @@
 -- kinds.lua - kinds of language models (language.lua) that are described decoders or encoders (describe.lua).
 
 local check = require "rille.check"
+local activations = require "rille.models.activations"
 local Decoder = require "rille.models.decoder"
 local describe = require "rille.models.describe"
 local Encoder = require "rille.models.encoder"
@@ -17,13 +18,15 @@ local made = {}
 local options = {}
 for _, name in ipairs(describe.fields) do options[name] = check.none end
 
--- Checks the rotary positions of a config.
-local function check_rotary(config)
+-- Checks the activation and the rotary positions of a config.
+local function check_choices(config, who)
   local c = describe.complete(config)
+  check.that(activations[c.activation], "%s: unknown activation %s; expected one of: %s", who, check.quoted(c.activation),
+    table.concat(check.sorted_keys(activations), ", "))
   if not c.theta then return end
   check.that(c.rotary_size > 0 and c.rotary_size % 2 == 0 and c.rotary_size <= c.head_dim,
-    "the rotated size of a head must be even and at most head_dim, %d, found %d", c.head_dim, c.rotary_size)
-  if c.rope_scaling then check_scaling("config", "rope_scaling", c.rope_scaling, c.rotary_size) end
+    "%s: rotary_size must be even and at most head_dim = %d, found %d", who, c.head_dim, c.rotary_size)
+  if c.rope_scaling then check_scaling(who, "rope_scaling", c.rope_scaling, c.rotary_size) end
 end
 
 -- Returns the description d. An encoder's is completed with the pooling of its folder, and has no pooler if the file has none. Int8
@@ -49,7 +52,7 @@ function kinds.of(model_type, more)
     ignored = {"rotary_emb%.inv_freq$", "attention%.bias$", "attention%.masked_bias$", "attn%.bias$", "attn%.masked_bias$", table.unpack(names.ignored[model_type] or {})},
     from_config = function(c, contents, dir) return complete_encoder(describe.of(model_type, c, #contents), contents, dir) end,
     to_config = function() return {model_type = model_type} end,
-    counts = {}, words = words, options = options, complete = check_rotary, after_save = sentences.write,
+    counts = {}, words = words, options = options, complete = check_choices, after_save = sentences.write,
   }
   for name, value in pairs(more or {}) do kind[name] = value end
   made[model_type] = language.kind(kind)
@@ -62,6 +65,6 @@ function kinds.has(model_type) return describe.known[model_type] ~= nil end
 -- Returns the model types that have a description.
 function kinds.list() return check.sorted_keys(describe.known) end
 
-kinds.check_rotary = check_rotary
+kinds.check_choices = check_choices
 
 return kinds

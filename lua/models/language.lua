@@ -2,7 +2,7 @@
 --
 -- A kind of model is a table:
 --   name, class, options   the class, an extension of Model, is created with a config; options besides the common sizes
---   complete(config)       sets options that depend on others, and checks them
+--   complete(config, who)  sets options that depend on others, and checks them; who: prefix of messages
 --   names                  rows {theirs, ours, ours, ...}: a tensor of the files, and the parameters joined in it along axis 0;
 --                          turn = true: the tensor is transposed in the file. %d stands for a layer.
 --   prefix, ignored        optional prefix of the files' names; patterns of names in files to ignore
@@ -60,6 +60,16 @@ check.strict("models", Model, true)
 
 local sizes = {"vocab", "length", "layers", "heads", "width"}
 
+-- Checks of options that several kinds have: f(who, name, value). Missing options are not checked.
+local checks = {hidden = check.count, kv_heads = check.count, head_dim = check.count, rotary_size = check.count, dropout = check.share,
+  eps = check.eps, theta = check.positive, qkv_bias = check.flag, out_bias = check.flag, mlp_bias = check.flag, tied = check.flag}
+
+-- Checks that the width divides into heads.
+function language.check_heads(who, c)
+  check.that(c.width % c.heads == 0, "%s: width = %d must be divisible by heads = %d; heads = %s would do", who, c.width, c.heads,
+    check.divisors(c.width))
+end
+
 -- Checks and completes options of new, or of a file. Returns the config, and {placement =, sbp =, dtype =}.
 local function read_options(kind, who, given)
   local known = {placement = check.none, sbp = check.none, dtype = "f32"}
@@ -67,10 +77,13 @@ local function read_options(kind, who, given)
   for _, name in ipairs(sizes) do known[name] = check.none end
   local config = check.options(who, given, known)
   for _, name in ipairs(sizes) do check.count(who, name, config[name]) end
+  for _, name in ipairs(check.sorted_keys(checks)) do
+    if config[name] ~= nil then checks[name](who, name, config[name]) end
+  end
   layout.check_placement(who, config.placement)
   local where = {placement = config.placement, sbp = config.sbp, dtype = config.dtype}
   config.placement, config.sbp, config.dtype = nil, nil, nil
-  kind.complete(config)
+  kind.complete(config, who)
   return config, where
 end
 
@@ -118,7 +131,7 @@ function language.kind(kind)
     layout.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)
       config.dropout = options.dropout
-      return (read_options(kind, ("models.%s: %s"):format(kind.name, path), config))
+      return (read_options(kind, "models." .. kind.name, config)) -- files.lua adds the name of the file
     end)
   end
   return check.names("models." .. kind.name, api)

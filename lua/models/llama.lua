@@ -31,21 +31,20 @@ return kinds.of("llama", {
   options = {kv_heads = check.none, hidden = check.none, theta = 10000, eps = 1e-5, tied = false, rope_scaling = check.none,
     head_dim = check.none, rotary_size = check.none, qkv_bias = check.none, out_bias = check.none, mlp_bias = check.none,
     activation = check.none},
-  complete = function(c)
+  complete = function(c, who)
     local function pairs_fit(heads) return c.width % heads == 0 and c.width // heads % 2 == 0 end
     if not c.head_dim and not pairs_fit(c.heads) then
       check.fail(
-        "models.llama: a width of %d must divide into %d heads of even size, for rotary positions; %s would do", c.width,
+        "%s: width = %d must divide into heads = %d heads of even size, for rotary positions; heads = %s would do", who, c.width,
         c.heads, check.divisors(c.width, pairs_fit))
     end
     c.kv_heads = c.kv_heads or c.heads
-    check.count("models.llama", "kv_heads", c.kv_heads)
     check.that(c.heads % c.kv_heads == 0,
-      "models.llama: %d heads must be divisible by %d kv_heads; %s would do", c.heads, c.kv_heads,
+      "%s: heads = %d must be divisible by kv_heads = %d; kv_heads = %s would do", who, c.heads, c.kv_heads,
       check.divisors(c.heads))
-    check.that((c.qkv_bias or false) == (c.out_bias or false), "models.llama: qkv_bias and out_bias must be equal, found %s and %s",
+    check.that((c.qkv_bias or false) == (c.out_bias or false), "%s: qkv_bias and out_bias must be equal, found %s and %s", who,
       check.shown(c.qkv_bias), check.shown(c.out_bias))
     c.hidden = c.hidden or (8 * c.width // 3 + 255) // 256 * 256
-    kinds.check_rotary(c)
+    kinds.check_choices(c, who)
   end,
 })

@@ -223,7 +223,7 @@ function lora.save(m, dir)
       if rank * scaling ~= first.r * first.scaling then alphas[name] = rank * scaling end
     end
   end
-  check.that(saved == #list, "%s: %d of %d adapters have no name of their own in files of this kind of model", where, #list - saved, #list)
+  check.that(saved == #list, "%s: the names of this kind of model cover only %d of the %d adapters, so the others cannot be saved", where, saved, #list)
   rille.save(dir, tensors, {max_shard_size = "1000GB"})
   os.rename(dir .. "/model.safetensors", dir .. "/adapter_model.safetensors")
   rille._write(where, dir .. "/adapter_config.json", json.encode{peft_type = "LORA", task_type = "CAUSAL_LM", r = first.r,

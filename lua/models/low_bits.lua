@@ -35,7 +35,7 @@ function methods.awq(q, refuse)
   return {method = "awq", bits = q.bits or q.w_bit, group = q.group_size or q.q_group_size}
 end
 
-low_bits.own = {quant_method = "rille", bits = 8} -- of folders with int8 weights of Rille (quantize.lua)
+low_bits.own = {quant_method = "rille", bits = 8} -- quantization_config of folders with int8 weights of Rille (quantize.lua)
 
 -- Returns true if a folder has int8 weights of Rille. q: quantization_config.
 function low_bits.is_own(q)

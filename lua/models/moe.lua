@@ -59,7 +59,7 @@ function MoE:balance()
   local total
   for _, block in ipairs(self.h) do
     local one = block.mlp:balance()
-    check.that(one, "models.moe: balance() needs a forward pass before it")
+    check.that(one, "models.moe: balance() needs a forward pass before it; call the model first, m(ids)")
     if total and total.placement ~= one.placement then
       total = total:to_global{placement = one.placement, sbp = layout.replicated(one.placement)}
     end
@@ -103,7 +103,10 @@ return language.kind{
     num_experts = false, top_k = false},
   words = {layer_norm_epsilon = check.eps},
   options = {hidden = check.none, experts = 8, top_k = 2, eps = 1e-5},
-  complete = function(c)
+  complete = function(c, who)
+    language.check_heads(who, c)
+    for _, name in ipairs{"experts", "top_k"} do check.count(who, name, c[name]) end
+    check.that(c.top_k <= c.experts, "%s: top_k must be from 1 to %d, the number of experts, found %d", who, c.experts, c.top_k)
     c.hidden, c.tied = c.hidden or 4 * c.width, true
   end,
 }

@@ -93,7 +93,7 @@ local families = {
     qkv_rows = function(c) return c.kv_heads == 1 and joined(c) or by_head(c) end}),
 }
 
--- Returns the names of BERT's kin whose names begin with `base`.
+-- Returns the naming table of encoders like BERT. base: prefix of the names in their files.
 local function bert_names(base, more)
   local at = base .. "embeddings."
   return with({embed = at .. "word_embeddings", positions = at .. "position_embeddings", token_types = at .. "token_type_embeddings",

@@ -138,7 +138,7 @@ local function remember(self, feeds)
   end
 end
 
--- Reads the feeds of the slots first to last in one pass, and adds the results to out. Not all slots: there is one slot.
+-- Reads the feeds of the slots first to last in one pass, and adds the results to out. The slots are one slot, or all slots.
 local function pass_of(self, feeds, first, last, scored, more, out)
   local longest, where, one = 1, self.where, first == last and self.n > 1
   for s = first, last do longest = math.max(longest, feeds[s] and feeds[s].count or 0) end
@@ -172,8 +172,8 @@ end
 -- Reads feed.count further ids of the text feeds[s].text into each slot s, and chooses the ids that follow its last
 -- feed.scored entries; 0: none. scored: the greatest feed.scored. more: {whole = true}: every slot is read from its first
 -- id, in one pass of any length; {beams = n}: the n likeliest ids are returned in place of a choice. A slot with many ids
--- has a pass of its own, because the others would compute as many entries that nobody needs. Returns results of choose.lua
--- as lists; slot s has the rows up to s * scored.
+-- has a pass of its own, because a common pass would pad the ids of all slots to that length. Returns results of choose.lua
+-- as lists; the last row of slot s is s * scored.
 function Reader:pass(feeds, scored, more)
   more = more or {}
   local out, short, nshort, last = {}, {}, 0, nil

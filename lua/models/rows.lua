@@ -4,7 +4,7 @@
 
 local rille = require "rille"
 
-local OFF = 2 -- a share that no filter reaches
+local OFF = 2 -- turns a filter off, because no sum of probabilities reaches 2
 
 local function power_of_two(n, least)
   local p = least
@@ -12,7 +12,7 @@ local function power_of_two(n, least)
   return p
 end
 
--- The value of a filter in a row without it, its dtype, and whether greedy rows read it.
+-- Filters by name: {value in rows that do not use the filter, dtype}.
 local filters = {top_k = {0, "i64"}, top_p = {OFF, "f32"}, min_p = {0, "f32"}, typical_p = {OFF, "f32"}}
 
 local function scale_of(row) return row and row.text.o.temperature > 0 and 1 / row.text.o.temperature or 0 end

@@ -105,6 +105,16 @@ local function read_counts(who, o)
   check.that(o.logprobs <= MOST_LOGPROBS, "%s: logprobs must be at most %d, found %s", who, MOST_LOGPROBS, check.shown(o.logprobs))
 end
 
+-- Options that change nothing without another option.
+local needs = {{"draft_tokens", "draft"}, {"early_stopping", "beams"}, {"length_penalty", "beams"}, {"min_new_tokens", "stop"}}
+
+-- Fails if a given option changes nothing because the option that it needs is missing.
+function sampling.check_needs(who, given)
+  for _, row in ipairs(needs) do
+    check.that(not given or given[row[1]] == nil or given[row[2]] ~= nil, "%s: the option %s needs the option %s", who, row[1], row[2])
+  end
+end
+
 -- Checks options for a model with `vocab` ids. more: further names with defaults. Adds stops, stop_texts and a seed.
 function sampling.read(who, given, vocab, more)
   local known = {}
@@ -112,6 +122,7 @@ function sampling.read(who, given, vocab, more)
     for name, value in pairs(defaults) do known[name] = value end
   end
   local o = check.options(who, given, known)
+  sampling.check_needs(who, given)
   if o.temperature == nil then o.temperature = o.beams and 0 or 1 end
   if check.number(who, "temperature", o.temperature, 0) < COLD then o.temperature = 0 end
   read_counts(who, o)

@@ -49,6 +49,7 @@ end
 -- Returns m:scheduler{...}.
 local function new(model, given)
   local o = check.options(who, given, {slots = 8, length = model.config.length, chunk = 64, draft = check.none, draft_tokens = 4})
+  sampling.check_needs(who, given)
   for _, name in ipairs{"slots", "length", "chunk", "draft_tokens"} do check.count(who, name, o[name]) end
   check.that(o.length <= model.config.length, "%s: length must be at most the model's %d positions, found %d", who,
     model.config.length, o.length)

@@ -46,6 +46,7 @@ end
 local recomputed = setmetatable({}, {__mode = "k"}) -- modules whose activations are recomputed in the backward pass
 
 local function plainly(fn, ...) return fn(...) end
+local function unchanged(...) return ... end
 
 -- Checks the first argument of a layer of Rille, which is not a tensor: its operators would report a nil at a line of
 -- Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
@@ -62,8 +63,9 @@ local function call(self, ...)
   if check.arguments(self.__name, forward, ...) and not layout.is_tensor(...) then check_input(self, ...) end
   local p, around = pin.of[self], recomputed[self] and recompute or plainly
   if p then return pin.call(self, p, around, ...) end
-  return around(forward, self, ...)
+  return unchanged(around(forward, self, ...)) -- no tail call, so that self stays on the stack for check.where
 end
+Module.__run = call
 
 function Module.__call(self, ...)
   if rille._tracing() then settings.follow(self) end

@@ -233,7 +233,9 @@ on_token: function, called with a list of one id per row, false for rows without
     returns = [[
 prompt and continuation, a tensor or lists like ids; with logprobs also a list of {ended =, logprobs =, top_logprobs =},
 with beams a list of {score =}]],
-    errors = "prompt and new tokens must fit into the model's length; logits must not be NaN",
+    errors = [[
+prompt and new tokens must fit into the model's length; logits must not be NaN;
+min_new_tokens needs stop, draft_tokens needs draft, length_penalty and early_stopping need beams]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
@@ -300,7 +302,7 @@ s:add({1, 2, 3}, {max_new_tokens = 2})]],
     args = "ids: integer tensor (batch, length), or a list of lists of ids",
     options = "model.generate",
     returns = "as m:generate",
-    errors = "as m:generate; beams need m:generate",
+    errors = "as m:generate; beams and draft are for m:generate only",
     code = [[
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
 s = m:scheduler{slots = 2}]],

@@ -1,4 +1,4 @@
--- stages.lua - divides a model into pipeline stages: which placement each module is on.
+-- stages.lua - divides a model into pipeline stages, and assigns a placement to each module.
 --
 -- Members, such as the blocks of a transformer, are assigned to the stages in order. Members are the entries of the
 -- model's longest list of modules, or of the lists in a list, at any depth; a member may be a table of modules. A model

@@ -117,7 +117,7 @@ class Operator:
             args = (*args[:n], args[n:])
         if len(args) > len(self.names):
             raise TypeError(
-                f"{self.name}: expected at most {len(self.names)} arguments, "
+                f"{self.name}: expected at most {len(self.names)} argument{'s' * (len(self.names) != 1)}, "
                 f"({', '.join(self.names) or 'after the shape, which is one argument: (4, 5)'}), found {len(args)}"
             )
         values = list(args) + [None] * (len(self.names) - len(args))

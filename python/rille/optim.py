@@ -3,6 +3,7 @@
 from . import operators
 from .steps import live
 from .library import check, lib
+from .nn import Module
 from .session import current
 from .tensors import Tensor
 
@@ -16,7 +17,11 @@ class Optimizer:
     op, slots = None, ()
 
     def __init__(self, params, lr, **attributes):
+        if isinstance(params, Module):
+            raise TypeError(f"{type(self).__name__}: expected a list of parameters, found a module; use net.parameters()")
         self.params, self.lr, self.steps, self.attributes = list(params), lr, 0, attributes
+        if not self.params:
+            raise ValueError(f"{type(self).__name__}: the list of parameters is empty; net.parameters() lists those of a module")
         for k, p in enumerate(self.params):
             if not isinstance(p, Tensor) or not p.is_leaf:
                 raise TypeError(f"{type(self).__name__}: parameter {k} must be a leaf tensor, found {p!r}")

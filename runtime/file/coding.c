@@ -29,7 +29,7 @@ coding_small(uint32_t bits, int exponent_bits, int mantissa_bits, int bias)
     return bits >> (mantissa_bits + exponent_bits) & 1 ? -size : size;
 }
 
-/* S.1111.111 is NaN; there is no infinity. */
+/* E4M3: if all bits but the sign are 1, the number is NaN; there is no infinity. */
 static float
 e4m3(uint8_t b)
 {

@@ -60,7 +60,7 @@ q8_0(const uint8_t *p, float *y)
     for (int i = 0; i < 32; i++) y[i] = (float)(int8_t)p[2 + i] * d;
 }
 
-/* d, the sum of the numbers times d, then the numbers. */
+/* Layout of a block: the scale d, the sum of the numbers times d, then the numbers. */
 static void
 q8_1(const uint8_t *p, float *y)
 {

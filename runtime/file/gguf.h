@@ -6,7 +6,7 @@
 
 #include "runtime/file/tensors.h"
 
-/* A value of a list: a text of n bytes, which a number or boolean (number true) is printed to. */
+/* Receives a value of a list as a text of n bytes. number: the value is a number or a boolean, printed as text. */
 typedef void gguf_visit(void *arg, const char *text, size_t n, bool number);
 /* Calls visit for each value of a list, in order. E_ARG: the file has no list with this key. E_IO. */
 int gguf_list(const struct tensors *f, const char *key, gguf_visit *visit, void *arg);

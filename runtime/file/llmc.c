@@ -58,7 +58,7 @@ check_sizes(struct tensors *f, const struct source *s, const int32_t *size)
     for (int i = 0; i < NSIZE; i++) {
         char text[16];
         if (size[i] <= 0 || size[i] > 1 << 24) /* so that products of sizes stay below 2^62 */
-            return fail(E_IO, "%s: %s is %d", s->name, size_names[i], (int)size[i]);
+            return fail(E_IO, "%s: %s must be from 1 to %d, found %d", s->name, size_names[i], 1 << 24, (int)size[i]);
         snprintf(text, sizeof text, "%d", (int)size[i]);
         tensors_tell(f, size_names[i], text);
     }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct machine {
-    const char *name; /* of the file */
+    const char *name; /* name of the file */
     const uint8_t *at, *end;
     struct arena *arena;
     struct pickle **stack;
@@ -134,8 +134,7 @@ gather_top(struct machine *m, int32_t n)
     return pickle_gather(m, PICKLE_LIST, true, m->stack + m->n, n);
 }
 
-/* Returns the value below `above` values, which must be of this kind and is extended; a call makes an object that may
- * be extended like a dictionary. */
+/* Sets *out to the uppermost value, which an opcode extends. Fails if the value is not of this kind, or is a tuple. */
 static int
 extended(struct machine *m, enum pickle_kind kind, struct pickle **out)
 {
@@ -164,7 +163,7 @@ extend_marked(struct machine *m, enum pickle_kind kind)
     return pickle_extend(m, kind, first, n);
 }
 
-/* Extends the value below the uppermost n values by these. */
+/* Pops the uppermost n values, and appends them to the value below. */
 static int
 extend_top(struct machine *m, enum pickle_kind kind, int32_t n)
 {
@@ -294,7 +293,7 @@ push_stored(struct machine *m)
     return 0;
 }
 
-/* ---- memory ---- */
+/* ---- the memo: values that later opcodes push again ---- */
 
 static int
 pickle_memorise(struct machine *m, uint64_t i)

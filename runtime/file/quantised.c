@@ -142,9 +142,9 @@ enum { WORDS, SCALES, ZEROS, GROUPS };
 struct words { /* tensors of the file that hold a box of a weight (outputs, inputs) */
     uint32_t *word, *zero;
     float *scale;
-    int32_t *group;            /* of each input; NULL: by its index */
-    int64_t columns;           /* words of a row of `word` */
-    int64_t nzero, first_zero; /* words of a row of `zero`; the index of the first */
+    int32_t *group;            /* by input: its group; NULL: input i is in group i / q->group */
+    int64_t columns;           /* number of words per row of `word` */
+    int64_t nzero, first_zero; /* number of words per row of `zero`; index of the first word in the file */
 };
 
 static uint32_t
@@ -254,7 +254,7 @@ static const struct layout_of_parts {
     const char *method;
     const char *ending[QUANTISED_PARTS];
     const char *weight; /* ending of the weight's name */
-    int npart;          /* parts that must exist */
+    int npart;          /* number of parts that must exist */
 } layouts[] = {
     {"scaled", {".weight", ".weight_scale"}, ".weight", 2},
     {"scaled", {".weight", ".weight_scale_inv"}, ".weight", 2},
@@ -269,7 +269,7 @@ static const char *const unused[] = {".input_scale", ".output_scale", ".k_scale"
 struct weights { /* what tensors_dequantise() makes */
     struct tensors *f;
     const struct quantisation *how;
-    bool *used; /* by entry: it is a part of a weight */
+    bool *used; /* by entry of the file: true if the entry is part of a weight */
     struct entry *made;
     int32_t nmade, capacity;
 };

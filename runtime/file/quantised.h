@@ -15,8 +15,8 @@ struct quantised {
     int (*read)(struct tensors *f, const struct entry *e, const struct box *b,
                 float *out);             /* reads a box of the weight */
     struct entry *part[QUANTISED_PARTS]; /* NULL: absent */
-    int32_t bits;                        /* of a number */
-    int64_t group;                       /* inputs that share a scale */
+    int32_t bits;                        /* bits per number */
+    int64_t group;                       /* number of inputs that share a scale */
     int64_t block[MAX_DIM];              /* scaled: sizes of the blocks that share a scale */
     bool minus_one;                      /* zero points are stored minus one */
 };
@@ -29,7 +29,7 @@ struct quantised {
 struct quantisation {
     const char *method;
     int32_t bits;
-    int64_t group;         /* gptq, awq: inputs that share a scale; -1: all */
+    int64_t group;         /* gptq, awq: number of inputs that share a scale; -1: all */
     int64_t rows, columns; /* scaled: size of a block; 0: none */
     bool minus_one;        /* gptq: zero points are stored minus one */
 };

@@ -347,8 +347,11 @@ folder_save(const char *path, int n, struct save_item *item, int64_t shard_bytes
     for (int k = 0; k <= n; k++) shard[k].saving.fd = -1;
     if (n) qsort(item, (size_t)n, sizeof *item, compare_saved_names);
     int nshard = deal(n, item, shard_bytes, shard);
-    int status = nshard > 99999 ? fail(E_ARG, "%s: %d shards; give a larger max_shard_size", path, nshard)
-                                : save_folder_shards(path, nshard, shard, item, o);
+    int status =
+        nshard > 99999
+            ? fail(E_ARG, "%s: expected at most 99999 files of max_shard_size, found %d; give a larger max_shard_size",
+                   path, nshard)
+            : save_folder_shards(path, nshard, shard, item, o);
     for (int k = 0; k < nshard; k++) {
         saving_drop(&shard[k].saving);
         free(shard[k].path);

@@ -50,7 +50,7 @@ static const struct torch_dtype {
 struct torch_open { /* a file that is being opened */
     struct tensors *tensors;
     struct source *source;
-    struct zip_member *member; /* in the order of the file */
+    struct zip_member *member; /* members of the zip file, in its order */
     int32_t nmember, capacity;
     const char *root; /* prefix of the members' names: "archive/" */
     bool swap;
@@ -144,8 +144,8 @@ has_strides(const struct type *t, const int64_t *stride, bool fortran)
     return true;
 }
 
-/* Sets dtype and position of an entry from its storage, ("storage", class, key, device, number of elements). type: of a
- * tensor whose storage has no class of its own; NULL: none. offset: in elements. */
+/* Sets dtype and position of an entry from its storage, ("storage", class, key, device, number of elements). type:
+ * dtype of the tensor, if it is not that of the storage's class; NULL: it is. offset: first element in the storage. */
 static int
 torch_storage(struct torch_open *o, struct entry *e, const struct pickle *v, const struct pickle *type, int64_t offset)
 {

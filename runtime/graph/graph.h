@@ -65,11 +65,11 @@ struct val {
     uint8_t out; /* index among the node's results */
     uint8_t is_number;
     uint8_t needs_grad; /* backward may pass through the value */
-    /* the last run computed the value, which has a handle, but did not keep it; the next run keeps it */
+    /* 1: the last run computed the value but did not keep it, although it has a handle; the next run keeps it */
     uint8_t keep_next;
-    /* a run that wrote the value failed; reading it is an error until the user sets it again */
+    /* 1: a run failed while it overwrote the value; reading the value is an error until the user sets it again */
     uint8_t half_written;
-    uint8_t leaving; /* a step is about to replace the value (session_release) */
+    uint8_t leaving; /* 1: a step is about to replace the value (session_release) */
     /* the value was created without a placement, and moves to that of the operands that it meets
      * (actors/session/core/placing.h) */
     uint8_t unplaced;
@@ -129,7 +129,7 @@ struct node {
     struct own_gradient *own;
     uint8_t asked; /* the user wrote this move, so a planner must keep it */
     uint8_t pins;  /* a move whose gradient gets the layout of the move's operand */
-    /* serial of the view that this cast or move was made below; their gradient is shared; 0: none */
+    /* serial of the view node below which this cast or move was inserted, and whose gradient it shares; 0: none */
     uint64_t shows;
     uint64_t recomputes; /* serial of the node that this node recomputes for backward; 0: none */
     /* recomputation region, which backward recomputes as a whole; 0: results are kept instead */

@@ -19,7 +19,7 @@ enum dtype {
 struct type {
     uint8_t dtype;
     uint8_t ndim;
-    uint8_t weak; /* the operand is a number: promotion considers only its class */
+    uint8_t weak; /* 1: the operand is a number, of which type promotion considers only the class (integer or float) */
     int64_t dim[MAX_DIM];
 };
 

@@ -338,7 +338,7 @@ read_strip_decoder(struct tokenizer *t, const char *path, const json_t *part)
     struct strip *p = ARENA_NEW(&t->bpe.arena, struct strip);
     const char *text;
     TRY(text_of_part(path, part, "content", &text));
-    if (!*text) return part_refuse(path, "decoder", "Strip without a character");
+    if (!*text) return part_refuse(path, "decoder Strip", "content must not be empty");
     p->character = arena_strdup(&t->bpe.arena, text);
     p->start = json_integer_value(json_object_get(part, "start"));
     p->stop = json_integer_value(json_object_get(part, "stop"));

@@ -184,7 +184,8 @@ read_bpe(struct tokenizer *t, const char *path, const json_t *root)
 {
     const json_t *model = json_object_get(root, "model"), *vocab = json_object_get(model, "vocab");
     struct bpe_characters *c = &t->bpe.characters;
-    if (json_number_value(json_object_get(model, "dropout")) > 0) return part_refuse(path, "the model's", "dropout");
+    if (json_number_value(json_object_get(model, "dropout")) > 0)
+        return part_refuse(path, "model", "dropout must be 0, because encoding is not random");
     t->bpe.whole_piece = json_is_true(json_object_get(model, "ignore_merges"));
     c->first = affix_of(t, model, "continuing_subword_prefix");
     c->last = affix_of(t, model, "end_of_word_suffix");

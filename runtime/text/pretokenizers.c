@@ -25,7 +25,7 @@ read_byte_level_splits(struct tokenizer *t, const char *path, const json_t *part
     const struct split_step step = {
         .pattern = json_is_false(json_object_get(part, "use_regex")) ? NULL : split_gpt2,
         .prefix = json_is_false(json_object_get(part, "add_prefix_space")) ? SPLIT_NO_PREFIX : SPLIT_PREFIX_ALWAYS};
-    if (t->byte_level) return part_refuse(path, "pre_tokenizer", "ByteLevel after ByteLevel");
+    if (t->byte_level) return part_refuse(path, "pre_tokenizer", "ByteLevel must occur only once");
     TRY(add_split_step(t, path, &step));
     t->byte_level = true;
     return 0;
@@ -37,7 +37,10 @@ read_manner(const char *path, const json_t *part, enum split_manner *out)
     const char *name = json_string_value(json_object_get(part, "behavior"));
     int manner = name ? split_manner(name) : -1;
     *out = (enum split_manner)MAX(manner, 0);
-    return manner < 0 ? part_refuse(path, "a behavior", name ? name : "(none)") : 0;
+    if (manner >= 0) return 0;
+    return fail(
+        E_ARG, "%s: behavior must be Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous, found %.100s",
+        path, name ? name : "none");
 }
 
 /* Writes a pattern that matches exactly this text. */
@@ -49,6 +52,8 @@ spell_text(const char *text, struct str *out)
         str_addn(out, p, 1);
     }
 }
+
+static const char no_pattern[] = "pattern must be {\"Regex\": ...} or a {\"String\": ...} that is not empty";
 
 /* Returns the pattern of a part, {"Regex": pattern} or {"String": text}; NULL: none. spelled: memory for the text. */
 static const char *
@@ -67,7 +72,7 @@ replacer_new(const char *path, const json_t *pattern, struct splitter **out)
     struct str spelled = {0};
     struct split_step step = {.pattern = pattern_of(pattern, &spelled), .dialect = DIALECT_ONIGURUMA};
     *out = splitter_new();
-    int status = step.pattern ? splitter_add(*out, path, &step) : part_refuse(path, "Replace", "without a pattern");
+    int status = step.pattern ? splitter_add(*out, path, &step) : part_refuse(path, "Replace", no_pattern);
     str_free(&spelled);
     if (status) splitter_free(out);
     return status;
@@ -79,8 +84,7 @@ read_split(struct tokenizer *t, const char *path, const json_t *part)
     struct str spelled = {0};
     struct split_step step = {.invert = json_is_true(json_object_get(part, "invert")), .dialect = DIALECT_ONIGURUMA};
     step.pattern = pattern_of(json_object_get(part, "pattern"), &spelled);
-    int status =
-        step.pattern ? read_manner(path, part, &step.manner) : part_refuse(path, "a Split", "without a pattern");
+    int status = step.pattern ? read_manner(path, part, &step.manner) : part_refuse(path, "Split", no_pattern);
     /* inverting changes nothing here, because matches and gaps are both kept */
     if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false;
     if (!status) status = add_split_step(t, path, &step);
@@ -136,7 +140,7 @@ read_delimiter(struct tokenizer *t, const char *path, const json_t *part)
     struct str spelled = {0};
     const char *text;
     TRY(text_of_part(path, part, "delimiter", &text));
-    if (!*text) return part_refuse(path, "pre_tokenizer", "CharDelimiterSplit without a delimiter");
+    if (!*text) return part_refuse(path, "CharDelimiterSplit", "delimiter must not be empty");
     spell_text(text, &spelled);
     int status = add_split_step(t, path, &(struct split_step){.pattern = str_text(&spelled), .manner = SPLIT_REMOVED});
     str_free(&spelled);
@@ -197,9 +201,9 @@ read_metaspace_settings(const char *path, const json_t *part, struct metaspace *
     int when = scheme ? -1 : json_is_false(json_object_get(part, "add_prefix_space")) ? 0 : SPLIT_PREFIX_ALWAYS;
     for (size_t i = 0; i < countof(schemes) && scheme; i++)
         if (!strcmp(schemes[i], scheme)) when = (int)i;
-    if (when < 0) return part_refuse(path, "prepend_scheme", scheme);
+    if (when < 0) return fail(E_ARG, "%s: prepend_scheme must be always, first or never, found '%.100s'", path, scheme);
     TRY(text_of_part(path, part, "replacement", &out->mark));
-    if (!*out->mark) return part_refuse(path, "Metaspace", "without a replacement");
+    if (!*out->mark) return part_refuse(path, "Metaspace", "replacement must not be empty");
     out->when = (enum split_prefix)when;
     return 0;
 }
@@ -209,7 +213,7 @@ read_metaspace(struct tokenizer *t, const char *path, const json_t *part)
 {
     struct metaspace m;
     struct str spelled = {0};
-    if (t->byte_level) return part_refuse(path, "pre_tokenizer after ByteLevel", "Metaspace");
+    if (t->byte_level) return part_refuse(path, "pre_tokenizer", "Metaspace must not follow ByteLevel");
     TRY(read_metaspace_settings(path, part, &m));
     spell_text(m.mark, &spelled);
     struct split_step step = {.manner = SPLIT_NEXT, .space = m.mark, .prefix = m.when};

@@ -167,7 +167,7 @@ read_denormalizer(const char *path, struct message m)
     while (m.n) {
         if (!next_field(&m, &f)) return damaged_buffer(path);
         if (f.number == 2 && f.type == WIRE_BYTES && f.n)
-            return part_refuse(path, "denormalizer_spec", "precompiled_charsmap");
+            return part_refuse(path, "denormalizer_spec", "precompiled_charsmap is not supported");
     }
     return 0;
 }

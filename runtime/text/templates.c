@@ -17,7 +17,7 @@ known_id(const struct tokenizer *t, const char *path, const json_t *id, struct i
 static int
 first_template(struct tokenizer *t, const char *path)
 {
-    if (t->templated) return part_refuse(path, "post_processor", "a second template");
+    if (t->templated) return part_refuse(path, "post_processor", "expected one template, found two");
     t->templated = true;
     return 0;
 }
@@ -33,17 +33,18 @@ read_template_processing(struct tokenizer *t, const char *path, const json_t *pa
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *piece = json_array_get(list, i), *special = json_object_get(piece, "SpecialToken");
         if (json_object_get(piece, "Sequence")) {
-            if (behind) return part_refuse(path, "post_processor", "a template with the text twice");
+            if (behind) return part_refuse(path, "post_processor", "single must have one Sequence, found two");
             behind = true;
             continue;
         }
         const char *name = json_string_value(json_object_get(special, "id"));
         const json_t *ids = json_object_get(name ? json_object_get(names, name) : NULL, "ids");
-        if (!json_is_array(ids)) return part_refuse(path, "post_processor", "a template of unknown tokens");
+        if (!json_is_array(ids))
+            return part_refuse(path, "post_processor", "each SpecialToken of single must have ids in special_tokens");
         for (size_t k = 0; k < json_array_size(ids); k++)
             TRY(known_id(t, path, json_array_get(ids, k), behind ? &t->after : &t->before));
     }
-    return behind ? 0 : part_refuse(path, "post_processor", "a template without the text");
+    return behind ? 0 : part_refuse(path, "post_processor", "single must have one Sequence, found none");
 }
 
 /* Reads a template: {"cls": [text, id], "sep": [text, id]} */

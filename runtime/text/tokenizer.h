@@ -85,7 +85,8 @@ int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids
 /* Decodes n ids. E_VALUE: an id is unknown; the text names it. */
 int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct str *out);
 
-/* Returns the lengths of the white space at the start of a text, and of the text without that at its end. */
+/* Return the length of the white space at the start of a text, and the length of a text without the white space at its
+ * end. */
 size_t text_trim_left(const uint8_t *text, size_t n);
 size_t text_trim_right(const uint8_t *text, size_t n);
 

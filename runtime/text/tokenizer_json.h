@@ -16,7 +16,7 @@ struct part_kind {
     const char *type;
     int (*read)(struct tokenizer *t, const char *path, const json_t *part);
 };
-/* Returns the entry of this type; NULL after fail() with E_ARG: unknown type. what: name of the part, for the error. */
+/* Returns the entry of this type; NULL after fail() with E_ARG: unknown type, or none (""). what: name of the part. */
 const struct part_kind *find_kind(const char *path, const char *what, const struct part_kind *kinds, const char *type);
 /* Reads a part with the reader of its type. */
 int read_tokenizer_part(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
@@ -24,12 +24,13 @@ int read_tokenizer_part(struct tokenizer *t, const char *path, enum part which, 
 int read_part_list(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
                    const json_t *list);
 
-/* Returns the text of a part's entry "type"; "(none)": it has none. */
+/* Returns the text of a part's entry "type"; "": it has none. */
 const char *type_of_part(const json_t *part);
 /* Reads an entry that must be a string without zero bytes. The part owns the string. */
 int text_of_part(const char *path, const json_t *part, const char *name, const char **out);
-/* Fails with E_ARG: "path: prepend_scheme 'x' is not supported" */
-int part_refuse(const char *path, const char *part, const char *what);
+/* Fails with E_ARG: "path: decoder Strip: content must not be empty". part: the entry of the file; why: what is
+ * expected. */
+int part_refuse(const char *path, const char *part, const char *why);
 
 /* Formats an id for error texts, as the file spells it; "(none)": it is missing. */
 enum { SHOWN_ID = 48 };

@@ -15,13 +15,13 @@ const char *
 type_of_part(const json_t *part)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
-    return type ? type : "(none)";
+    return type ? type : "";
 }
 
 int
-part_refuse(const char *path, const char *part, const char *what)
+part_refuse(const char *path, const char *part, const char *why)
 {
-    return fail(E_ARG, "%s: %s '%.100s' is not supported", path, part, what);
+    return fail(E_ARG, "%s: %s: %s", path, part, why);
 }
 
 int
@@ -40,7 +40,10 @@ find_kind(const char *path, const char *what, const struct part_kind *kinds, con
     for (const struct part_kind *k = kinds; k->type; k++)
         if (!strcmp(k->type, type)) return k;
     for (const struct part_kind *k = kinds; k->type; k++) str_addf(&known, "%s%s", k == kinds ? "" : ", ", k->type);
-    fail(E_ARG, "%s: unknown %s '%.100s'; supported: %s", path, what, type, str_text(&known));
+    if (*type)
+        fail(E_ARG, "%s: unknown %s '%.100s'; supported: %s", path, what, type, str_text(&known));
+    else
+        fail(E_ARG, "%s: the %s must have a type; supported: %s", path, what, str_text(&known));
     str_free(&known);
     return NULL;
 }
@@ -57,7 +60,7 @@ int
 read_part_list(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kinds,
                const json_t *list)
 {
-    if (!json_is_array(list)) return part_refuse(path, part_names[which], "Sequence without a list");
+    if (!json_is_array(list)) return part_refuse(path, part_names[which], "Sequence must have a list of parts");
     for (size_t i = 0; i < json_array_size(list); i++)
         TRY(read_tokenizer_part(t, path, which, kinds, json_array_get(list, i)));
     return 0;

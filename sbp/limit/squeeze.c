@@ -53,7 +53,8 @@ struct pricing {
     struct arena arena;
     const struct net *net;
     const struct limit *limit;
-    /* the choice whose readers determine which copies have a price; NULL: all readers that may need a copy */
+    /* the choice whose readers determine the live range of a copy, and so its price; NULL: all readers that need the
+     * copy in any choice */
     const int32_t *choice;
     struct net to;
     struct hash_table arrays, tables;

@@ -576,7 +576,7 @@ bound_round(struct state *s)
     while (proof_word(s->r, "to")) TRY(messages(s));
     TRY(proof_wants(s->r, "prune"));
     TRY(proof_number(s->r, 0, PROOF_NEVER, &below));
-    if (below < s->below) return proof_wrong(s->r, "values that the claim needs are removed");
+    if (below < s->below) return proof_wrong(s->r, "the bound for pruning must not be below the claimed bound");
     wide bound = prove_lower_bound(s);
     s->closed = bound >= s->below;
     for (int64_t v = 0; v < s->nvar && !s->closed; v++)

@@ -34,7 +34,8 @@ static bool interactive;
 static struct shell *shell; /* Ctrl-C interrupts this shell's session */
 static struct sigaction before;
 static void (*visitor)(lua_State *L);
-static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: the visitor's line in `chain`; 0: none */
+static volatile sig_atomic_t knocked, nested,
+    visitor_presses; /* nested: index in `chain` of the state that runs the visitor's line; 0: none */
 
 static void
 enter_visit(lua_State *co)

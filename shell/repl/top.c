@@ -31,7 +31,7 @@ struct sampled { /* one thing that threads did or waited for */
 
 static struct {
     struct rille_session *s;
-    struct sampled name[NAMES]; /* the first nname are written; a slot's text never changes */
+    struct sampled name[NAMES]; /* the first nname entries are in use; the text of an entry never changes */
     atomic_int nname;
     atomic_long sample, busy[THREADS];
     atomic_int nthread;

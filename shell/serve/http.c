@@ -30,7 +30,7 @@ enum state { READING, WAITING, ANSWERED, DROPPED };
 
 struct exchange { /* one request and its answer; the mutex of the server guards it */
     struct http *http;
-    struct exchange *next; /* in the list of all */
+    struct exchange *next; /* next exchange in the list of the server */
     struct MHD_Connection *connection;
     int64_t id;
     enum state state;

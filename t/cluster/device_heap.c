@@ -23,7 +23,8 @@ is_free(const struct model *m, int at, size_t units)
     return true;
 }
 
-/* Returns the number of ranges, in whole and half units, for which heap and model differ. */
+/* Looks up ranges that begin and end at multiples of half a unit. Returns the number of ranges that only one of heap
+ * and model holds. */
 static int
 differs(const struct device_heap *h, const struct model *m, uint64_t first)
 {

@@ -39,7 +39,7 @@ struct work {
     const char *memory;
     char text[128];
     bool strange;
-    struct cuda_source many; /* bundled source of works with equal sources; in the first of these works */
+    struct cuda_source many; /* works with equal sources are compiled as one; the first of them has that source */
     struct work *mate[MATES];
     int nmate;
     bool taken; /* the share of this run has the work; the host compiles and runs only these */

@@ -94,7 +94,7 @@ tap.group("errors name the line", function()
     {"{{ x|nofilter }}", "unknown filter 'nofilter'"}, {"{{ x is notest }}", "unknown test 'notest'"}, {"{{ a.b }}", "'a' is undefined"}, {"{{ messages[9].x }}", "is undefined"},
     {"{# x", "comment has no end"}, {"{{ 1 2 }}", "unexpected '2'"}, {"{{ @ }}", "unexpected character '@'"}, {"{{ messages.append(1) }}", "is undefined"},
     {"{{ raise_exception('No.') }}", "line 1: No."}, {"{{ 'a' + 1 }}", "cannot join values of kinds str and int"}, {"{% set x.y = 1 %}", "must be a namespace"},
-    {"{{ 1() }}", "cannot be called"}, {"{{ range(1000000) }}", "more than 100000"}, {"{% endif %}", "unknown statement 'endif'"}, {"{{ {[1]: 2} }}", "a key must be a string"},
+    {"{{ 1() }}", "cannot be called"}, {"{{ range(1000000) }}", "at most 100000 numbers"}, {"{% endif %}", "unknown statement 'endif'"}, {"{{ {[1]: 2} }}", "a key must be a string"},
     {"{{ ", "a tag has no end"}, {"{{}}", "empty tag"}, {"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", "at most 1 arguments"}, {"{{ 1 < 'a' }}", "cannot be compared"}} do
     tap.fails(function() render(case[1]) end, {"chat: template: line ", case[2]}, case[1])
   end
@@ -107,10 +107,10 @@ tap.group("limits", function()
   end
   tap.is(render("{{ ''.__index is defined }} {{ messages.__name is defined }} {{ ({})['of'] is defined }} {{ ({}).keys is callable }}"), "False False False True", "parts of values are not seen")
   local loop = "{% for a in range(90000) %}"
-  for what, template in pairs{["steps"] = loop .. loop .. loop .. "{% endfor %}{% endfor %}{% endfor %}", ["levels of calls"] = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+  for what, template in pairs{["steps"] = loop .. loop .. loop .. "{% endfor %}{% endfor %}{% endfor %}", ["calls of macros are nested"] = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     ["bytes"] = "{% set ns = namespace(x='aaaaaaaaaa') %}" .. loop .. "{% set ns.x = ns.x ~ ns.x %}{% endfor %}", ["more than 67108864 bytes"] = "{{ 'ab' * 99999999999 }}",
     ["values"] = "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-    ["recursive loops"] = "{% set l = [1] %}{% for a in l recursive %}{{ loop(l) }}{% endfor %}", ["levels of nesting"] = "{{ " .. ("("):rep(5000) .. "1" .. (")"):rep(5000) .. " }}"} do
+    ["recursive loops"] = "{% set l = [1] %}{% for a in l recursive %}{{ loop(l) }}{% endfor %}", ["blocks are nested"] = "{{ " .. ("("):rep(5000) .. "1" .. (")"):rep(5000) .. " }}"} do
     tap.fails(function() render(template) end, {"chat: template: line 1", what}, "a limit of " .. what)
   end
 end)

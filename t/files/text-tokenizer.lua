@@ -168,19 +168,30 @@ tap.group("files", function()
   refused(with{normalizer = '{"type":"Uppercase"}'}, {"unknown normalizer 'Uppercase'", "Lowercase"}, "an unknown normalizer is refused by name")
   refused(changed('"version":"1.0"', '"version":"2.0"'), {"version", "2.0", "1.0"}, "a future version of the format is refused")
   tap.is(rille.tokenizer(write("m.json", changed('"version":"1.0",', ""))).size, tok.size, "a file without a version is read")
-  refused(with{normalizer = '5'}, {"normalizer", "(none)"}, "a normalizer that is not an object is refused")
+  refused(with{normalizer = '5'}, {"the normalizer must have a type; supported"}, "a normalizer that is not an object is refused")
   refused(with{normalizer = '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Other"}]}'}, {"'Other'"}, "a normalizer within a sequence is refused")
   refused(with{post_processor = '{"type":"Other"}'}, {"post_processor", "Other"}, "an unknown post-processor is refused")
-  refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"template"}, "a template with an unknown token is refused")
+  refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"each SpecialToken of single must have ids in special_tokens"}, "a template with an unknown token is refused")
   local template = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}}],"special_tokens":{}}'
   for _, second in ipairs{template, '{"type":"RobertaProcessing","cls":["a",5],"sep":["b",1]}'} do
     local both = '{"type":"Sequence","processors":[{"type":"ByteLevel"},' .. template .. "," .. second .. "]}"
-    refused(with{post_processor = both}, {"a second template"}, "a second template, which other readers use for pairs, is refused")
+    refused(with{post_processor = both}, {"post_processor: expected one template, found two"}, "a second template, which other readers use for pairs, is refused")
   end
   refused(with{post_processor = '{"type":"BertProcessing","cls":["a",5000],"sep":["b",1]}'}, {"5000"}, "a post-processor with an unknown id is refused")
-  refused(with_cutter(sequence(level, level)), {"ByteLevel after ByteLevel"}, "a second ByteLevel is refused")
-  refused(with_cutter(sequence(level, '{"type":"Metaspace","replacement":"_"}')), {"after ByteLevel", "Metaspace"}, "Metaspace after ByteLevel is refused")
-  refused(with_cutter(sequence('{"type":"Split","pattern":{"Regex":"a"},"behavior":"Sideways"}', level)), {"Sideways"}, "an unknown split behavior is refused")
+  refused(with_cutter(sequence(level, level)), {"pre_tokenizer: ByteLevel must occur only once"}, "a second ByteLevel is refused")
+  refused(with_cutter(sequence(level, '{"type":"Metaspace","replacement":"_"}')), {"pre_tokenizer: Metaspace must not follow ByteLevel"}, "Metaspace after ByteLevel is refused")
+  refused(with_cutter(sequence('{"type":"Split","pattern":{"Regex":"a"},"behavior":"Sideways"}', level)), {"behavior must be Removed", "found Sideways"}, "an unknown split behavior is refused")
+  for _, case in ipairs{
+    {with{decoder = '{"type":"Strip","content":"","start":1,"stop":0}'}, "decoder Strip: content must not be empty"},
+    {with_cutter('{"type":"Split","pattern":{"String":""},"behavior":"Isolated"}'), "Split: pattern must be"},
+    {with_cutter('{"type":"Split","pattern":{"Regex":"a"}}'), "behavior must be Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous, found none"},
+    {with_cutter('{"type":"CharDelimiterSplit","delimiter":""}'), "CharDelimiterSplit: delimiter must not be empty"},
+    {with_cutter('{"type":"Metaspace","replacement":""}'), "Metaspace: replacement must not be empty"},
+    {with_cutter('{"type":"Metaspace","replacement":"_","prepend_scheme":"often"}'), "prepend_scheme must be always, first or never, found 'often'"},
+    {with_cutter('{"type":"Sequence"}'), "pre_tokenizer: Sequence must have a list of parts"},
+    {with{post_processor = '{"type":"TemplateProcessing","single":[]}'}, "post_processor: single must have one Sequence, found none"},
+    {with{post_processor = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"Sequence":{"id":"A"}}]}'}, "single must have one Sequence, found two"},
+  } do refused(case[1], {case[2]}, case[2]) end
   -- Columns: a pattern; the part that tokenizer.json rejects; the part that a .tiktoken pattern rejects (nil: accepted).
   local others = {
     {"[\\p{L}&&[^a]]", "intersection", "intersection"}, {"[a[b]]", "set within a set", "set within a set"},
@@ -211,7 +222,7 @@ tap.group("files", function()
   refused(changed('"type":"BPE"', '"type":"Unigram"'), {"no vocab"}, "a model without the vocabulary of its type is refused")
   refused('{"pre_tokenizer":{"type":"Other"},"model":{"type":"Neural","vocab":{}}}', {"unknown model 'Neural'", "WordPiece"},
     "an unknown model type is reported before its parts")
-  refused(changed('"dropout":null', '"dropout":0.5'), {"dropout"}, "dropout")
+  refused(changed('"dropout":null', '"dropout":0.5'), {"model: dropout must be 0"}, "dropout")
   refused(changed('"!":%d+,', ""), {"'!'"}, "a merge of an unknown token is refused")
   refused(changed('"ÿ":%d+,', ""), {"byte 255"}, "a vocabulary without a byte is refused")
   refused(changed('"!":(%d+)', '"!":99999999'), {"99999999"}, "a huge id is refused")

@@ -571,7 +571,8 @@ misfortune(struct cluster *s)
         return;
     }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
-    if (!w->alive || w->cut || member_rank(w->member) < 0) return; /* without a rank, its starter handles it */
+    if (!w->alive || w->cut || member_rank(w->member) < 0)
+        return; /* a worker without a rank is left to the code that starts it */
     if (fault(s, 4000)) {
         worker_kill(w);
         coordinator_cut(s->c, w->peer, "was killed");

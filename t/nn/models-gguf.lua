@@ -67,7 +67,7 @@ tap.group("a model in several files", function()
   remove()
 end)
 
--- Boxes of a tensor of Q8_0 that begin and end within blocks of 32: d, an f16, and 32 numbers of 8 bits.
+-- Reads shards of a Q8_0 tensor that begin and end within blocks. A block is a scale d, an f16, and 32 numbers of 8 bits.
 tap.group("shards of blocks", function()
   local rows, columns, blocks, want = 5, 160, {}, {}
   math.randomseed(tap.seed())

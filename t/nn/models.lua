@@ -276,10 +276,10 @@ tap.group("invalid sizes", function()
     words[#words + 1] = "models.lua"
     tap.fails(f, words, name)
   end
-  refused("heads", {"d = 16", "heads = 5", "1, 2, 4, 8, 16 would do"}, function() new("gpt2", {heads = 5}) end)
-  refused("kv_heads", {"4 heads", "3 kv_heads", "1, 2, 4 would do"}, function() new("llama", {kv_heads = 3}) end)
-  refused("more kv_heads than heads", {"4 heads", "8 kv_heads", "1, 2, 4 would do"}, function() new("llama", {kv_heads = 8}) end)
-  refused("a head of odd size", {"16", "16 heads", "1, 2, 4, 8 would do"}, function() new("llama", {heads = 16}) end)
+  refused("heads", {"models.gpt2.new: width = 16", "heads = 5", "heads = 1, 2, 4, 8, 16 would do"}, function() new("gpt2", {heads = 5}) end)
+  refused("kv_heads", {"heads = 4", "kv_heads = 3;", "kv_heads = 1, 2, 4 would do"}, function() new("llama", {kv_heads = 3}) end)
+  refused("more kv_heads than heads", {"heads = 4", "kv_heads = 8;", "kv_heads = 1, 2, 4 would do"}, function() new("llama", {kv_heads = 8}) end)
+  refused("a head of odd size", {"width = 16", "heads = 16", "heads = 1, 2, 4, 8 would do"}, function() new("llama", {heads = 16}) end)
   refused("top_k", {"top_k must be from 1 to 4, the number of experts, found 9"}, function() new("moe", {top_k = 9}) end)
   refused("no experts", {"experts", "0"}, function() new("moe", {experts = 0}) end)
   refused("groups of channels", {"4 input and 6 output channels", "groups = 3", "1, 2 would do"}, function() nn.Conv2d(4, 6, 3, {groups = 3}) end)
@@ -293,6 +293,26 @@ tap.group("invalid sizes", function()
   refused("a folder with an invalid placement", {"gpt2", "placement must be"}, function() rille.models.gpt2.load("nowhere", {placement = "cpu"}) end)
   refused("an embedding's vocabulary", {"vocab", "0"}, function() new("gpt2", {vocab = 0}) end)
   refused("labels beyond the vocabulary", {"31"}, function() new("gpt2")(ids(text)):reshape{12, 31}:cross_entropy(ids{{31, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item() end)
+end)
+
+-- Gives each option of each kind wrong values: the error names the function and the option, not a layer.
+tap.group("wrong numbers in options", function()
+  local options = {
+    gpt2 = {"vocab", "length", "layers", "heads", "width", "hidden", "dropout", "eps", "activation", "tied"},
+    llama = {"vocab", "length", "layers", "heads", "width", "kv_heads", "hidden", "head_dim", "rotary_size", "theta", "eps", "tied", "rope_scaling",
+      "qkv_bias", "out_bias", "mlp_bias", "activation"},
+    moe = {"vocab", "length", "layers", "heads", "width", "hidden", "experts", "top_k", "eps"},
+  }
+  for kind, list in tap.sorted(options) do
+    local wrong = {}
+    for _, name in ipairs(list) do
+      for _, value in ipairs{-1, "x", 0 / 0} do
+        local good, why = pcall(rille.models[kind].new, {vocab = 5, length = 4, layers = 1, heads = 2, width = 8, [name] = value})
+        if good or not why:find(("models.%s.new: .*%s"):format(kind, name)) then wrong[#wrong + 1] = {name, value, why} end
+      end
+    end
+    tap.is(wrong, {}, kind .. ": a wrong option is refused by its name")
+  end
 end)
 
 tap.group("options of wrong types", function()

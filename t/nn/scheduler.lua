@@ -154,7 +154,15 @@ tap.group("order, ends and errors", function()
     bad_words = {{}}, allowed = 3, processor = 3, logprobs = 21, min_new_tokens = -1, beams = 0, n = 0, draft = 1, length_penalty = 0 / 0} do
     local given = {[name] = bad, max_new_tokens = 2}
     if name == "length_penalty" then given.beams = 2 end
+    if name == "min_new_tokens" then given.stop = 1 end
     refused({name == "logit_bias" and "an id of logit_bias must be below 31" or name}, function() m:generate({{1}}, given) end)
+  end
+  for name, other in tap.sorted{draft_tokens = "draft", early_stopping = "beams", length_penalty = "beams", min_new_tokens = "stop"} do
+    refused({("the option %s needs the option %s"):format(name, other)}, function() m:generate({{1}}, {[name] = 1, max_new_tokens = 2}) end)
+  end
+  refused({"scheduler: the option draft_tokens needs the option draft"}, function() m:scheduler{draft_tokens = 2} end)
+  for name, value in tap.sorted{beams = 2, draft = m} do
+    refused({"the option " .. name .. " is for m:generate"}, function() s:generate({{1}}, {[name] = value, max_new_tokens = 2}) end)
   end
   refused({"allowed must return a list of ids", "empty list"}, function() m:generate({{1}}, {allowed = function() return {} end}) end)
   refused({"n must be at most beams"}, function() m:generate({{1}}, {beams = 2, n = 3}) end)

@@ -81,7 +81,7 @@ for _, dtype in ipairs{"f32", "bf16"} do
   end
 end
 
--- ---- losses representable in f32 of logits whose sum, less the maximum, is not ----
+-- ---- losses within the range of f32, of logits whose sum is beyond it ----
 
 for _, columns in ipairs{3, 17, 1500} do
   for _, most in ipairs{3e38, 1e38, 3e37} do

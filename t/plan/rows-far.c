@@ -106,7 +106,7 @@ by_begin(const void *x, const void *y)
     return a->end != b->end ? (a->end > b->end) - (a->end < b->end) : a->task - b->task;
 }
 
-/* Appends the acts that are in rows, per device and in time order, without moves. Returns the number of acts. */
+/* Appends the acts that are in schedule rows, per device and in time order, without moves. Returns their number. */
 static int
 tell_order(struct rille_graph *g, struct str *out)
 {
@@ -151,8 +151,8 @@ set_times(struct rille_graph *g)
     }
 }
 
-/* Records the losses of runs without rows, of a run whose rows the step itself computed, and of a run with the rows
- * of give_rows(). */
+/* Records the losses of runs without schedule rows, of a run with rows from the step's own times, and of a run with the
+ * rows of give_rows(). */
 static void
 look(const struct dealt *how, int hosts, struct seen *out)
 {
@@ -177,7 +177,7 @@ look(const struct dealt *how, int hosts, struct seen *out)
     arena_fini(&a);
 }
 
-/* Returns 1 if one process computes rows by itself. */
+/* Returns 1 if a single process computes schedule rows from its own times. */
 static int
 test_order(const struct dealt *how)
 {

@@ -265,7 +265,7 @@ tap.group("rille verify", function()
   os.remove(path)
   tap.is(verify(path), 1, "a missing file is refused")
   local code, said = verify(tap.program())
-  tap.ok(code == 1 and tap.has(said, "verify: " .. tap.program(), "is not text"), "a binary file is refused with its name", said)
+  tap.ok(code == 1 and tap.has(said, "certificate: " .. tap.program(), "is not text"), "a binary file is refused with its name", said)
 end)
 
 tap.done()

@@ -265,7 +265,7 @@ do
   tap.is(step:explain().axis_bytes, nil, "explain() has no axis_bytes")
 end
 
--- Checks that regrets are exact; for attention, nearly all of them. explain() searches for at most two seconds. The
+-- Checks that regrets are exact, except for a few in attention. explain() searches for at most two seconds. The
 -- shares expected here need a quarter of that time, even on slow machines.
 do
   local line, block = place("line"), {is_causal = true}

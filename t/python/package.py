@@ -311,7 +311,7 @@ def errors():
         (lambda: a.sum(keepdim=2), "sum: keepdim must be True or False, found 2"),
         (lambda: a.cast(3), 'cast: dtype must be a dtype such as "f32", found 3'),
         (lambda: a.sum(colour=1), "sum: unknown argument 'colour'; expected one of: x, axis, keepdim, dtype"),
-        (lambda: a.relu(1), "relu: expected at most 1 arguments, (x), found 2"),
+        (lambda: a.relu(1), "relu: expected at most 1 argument, (x), found 2"),
         (lambda: rille.matmul(a), "matmul: expected the argument b, found none"),
         (lambda: rille.matmul(a, b=a, a=a), "matmul: a is given twice"),
         (lambda: rille.zeros(), "zeros: expected a shape such as (4, 5), found none"),
@@ -344,10 +344,18 @@ def errors():
             lambda: rille.graph(lambda x: 3)(a),
             "graph: the function must return tensors, or lists or dicts of tensors, found int",
         ),
+        (lambda: optim.SGD(nn.Linear(2, 2)), "SGD: expected a list of parameters, found a module; use net.parameters()"),
         (lambda: optim.SGD([a + 1]), "SGD: parameter 0 must be a leaf tensor, found f32 (1, 3) B on cpu[0]"),
     ]
     for call, message in calls:
         tap.raises(message, call, TypeError, message)
+    values = [
+        (lambda: optim.SGD([]), ValueError, "SGD: the list of parameters is empty; net.parameters() lists"),
+        (lambda: optim.AdamW(iter(())), ValueError, "AdamW: the list of parameters is empty"),
+        (lambda: rille.placement("cpu", [9999]), rille.Error, 'open the session with devices = "cpu:10000"'),
+    ]
+    for call, kind, message in values:
+        tap.raises(message, call, kind, message)
     tap.raises(
         "an unknown word of an attribute is an error of the library",
         lambda: a.gelu(approximate="x"),

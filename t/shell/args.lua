@@ -1,4 +1,4 @@
--- Tests of lua/args.lua: which options it parses from command lines, and its messages about wrong ones. Each case runs
+-- Tests of lua/args.lua: the options that it parses from command lines, and its messages about wrong options. Each case runs
 -- in a new process, because a wrong command line ends the process.
 
 local t = dofile("t/lib/tap.lua")

@@ -170,7 +170,7 @@ tap.group("layouts", function()
   fails({'"S(0)" has 1 entry, but the mesh has 2 axes: write one entry per axis, as in {"S(0)", "B"}'}, function() local _ = rille.ones({4}, {placement = mesh, sbp = "S(0)"}) end)
   fails({'expected one entry per mesh axis, 2, found 1'}, function() return rille.ones({4}, {placement = mesh, sbp = {"B"}}) end)
   if not pcall(rille.placement, "cuda", {0}) then
-    fails({": placement: no device cuda:0: this session has no GPU; start rille with -d cuda:all"}, function() rille.placement("cuda", {0}) end)
+    fails({": placement: no device cuda:0: this session has no GPU; open the session with devices = \"cuda:all\" (on the command line: -d cuda:all)"}, function() rille.placement("cuda", {0}) end)
   end
   fails({": placement: ", "zero byte"}, function() rille.placement("cpu\0", {0}) end)
 end)

@@ -63,8 +63,8 @@ struct memory {
     uint32_t *lost;
     int nlost, lost_capacity;
     char *segment, *bus;
-    uint32_t *meets; /* memories whose workers' addresses this memory's workers asked for; addresses of neighbours are
-                        always known */
+    /* other memories whose workers this memory's workers asked to reach; the neighbours need no request */
+    uint32_t *meets;
     int nmeet, meet_capacity;
     int first; /* lowest rank of the memory in this epoch, which is the speaker; -1: none */
     int ngpu;  /* number of cuda devices of the memory, set when an epoch is formed */
@@ -119,7 +119,7 @@ void coordinate_tell(struct coordinator *c, struct notice n);
  * epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose(struct coordinator *c, int rank, const char *how);
-/* Loses a member if its answer makes no sense now; after a loss any answer is dropped. Returns `makes_sense`. */
+/* Counts a member as lost if its answer makes no sense now. After a loss, drops every answer. Returns `makes_sense`. */
 bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
 void coordinate_know(struct coordinator *c, int peer); /* registers a link if it is not known yet */

@@ -304,7 +304,7 @@ hold_buffer(struct worker_process *w, const struct packet *p)
     }
     if (!position_heap_device(&w->shared.map, w->shared.map.memory, (int32_t)heap, &kind, &device) ||
         offset > HEAP_BYTES || p->total > HEAP_BYTES - offset)
-        return fail(E_BUS, "HOLD: device heap %d of this worker does not have these bytes", (int)heap);
+        return fail(E_BUS, "packet HOLD: device heap %d of this worker does not have these bytes", (int)heap);
     if (!give) return device_heap_take(&w->shared.heap, kind, device, p->offset, p->total);
     device_heap_give(&w->shared.heap, p->offset);
     return 0;
@@ -364,13 +364,14 @@ take_sum(struct worker_process *w, const struct packet *p)
 {
     struct str sums = {0};
     uint64_t place[2], digest, left = REMOTE_ACCESS_DIGEST_BYTES;
-    int status =
-        p->places.n % sizeof place ? fail(E_BUS, "SUM: expected 16 bytes per block, found %u bytes", p->places.n) : 0;
+    int status = p->places.n % sizeof place
+                     ? fail(E_BUS, "packet SUM: expected 16 bytes per block, found %u bytes", p->places.n)
+                     : 0;
     for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
         memcpy(place, p->places.bytes + i, sizeof place);
-        status = place[1] > left
-                     ? fail(E_BUS, "SUM: the blocks must have at most %d bytes in all", REMOTE_ACCESS_DIGEST_BYTES)
-                     : sum(w, place[0], place[1], &digest);
+        status = place[1] > left ? fail(E_BUS, "packet SUM: the blocks must have at most %d bytes in all",
+                                        REMOTE_ACCESS_DIGEST_BYTES)
+                                 : sum(w, place[0], place[1], &digest);
         if (status) break;
         str_addn(&sums, &digest, sizeof digest);
         left -= place[1];
@@ -398,12 +399,12 @@ take_bring(struct worker_process *w, const struct packet *p)
 {
     struct spot spot;
     bool own = p->rank == member_rank(w->member);
-    int status = p->total > WIRE_PIECE ? fail(E_BUS, "BRING: expected at most %d bytes, found %llu", WIRE_PIECE,
+    int status = p->total > WIRE_PIECE ? fail(E_BUS, "packet BRING: expected at most %d bytes, found %llu", WIRE_PIECE,
                                               (unsigned long long)p->total)
                                        : worker_find(w, p->offset, (size_t)p->total, &spot);
     if (!status && own) status = bring_here(w, p);
     if (!status && !own && (!w->shared.carrier || p->rank < 0))
-        status = fail(E_BUS, "BRING: worker %d on another host does not exist", p->rank);
+        status = fail(E_BUS, "packet BRING: worker %d on another host does not exist", p->rank);
     if (status || own) {
         reply(w, p, status, (struct span){0});
         return;
@@ -469,7 +470,7 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     struct packet p = {.kind = PACKET_BRING, .count = count};
     if (b->count == count && b->rank == from && b->n == n && n) {
         int status = bytes ? worker_store(w, b->at, bytes, n)
-                           : fail(E_BUS, "BRING: worker %d does not have the requested bytes", from);
+                           : fail(E_BUS, "packet BRING: worker %d does not have the requested bytes", from);
         *b = (struct brought){0};
         reply(w, &p, status, (struct span){0});
         take_bulk(w);

@@ -76,13 +76,13 @@ make_memory(struct worker_process *w, const struct packet *p, uint32_t epoch, ch
     struct segment *made;
     int nslot = (int)MIN(p->nslot, (uint32_t)BUS_HOST_SLOTS + 1);
     if (nslot < 1 || nslot > BUS_HOST_SLOTS || p->memory == 0 || p->memory > (uint64_t)1 << 46)
-        return fail(E_BUS, "MAKE: expected 1 to %d slots and 1 to 2^46 bytes, found %u slots and %llu bytes",
+        return fail(E_BUS, "packet MAKE: expected 1 to %d slots and 1 to 2^46 bytes, found %u slots and %llu bytes",
                     BUS_HOST_SLOTS, p->nslot, (unsigned long long)p->memory);
     if (p->flags & MAKE_FRESH) {
         TRY(segment_new(p->memory, &made));
         set_segment(w, made, epoch);
     }
-    if (!w->shared.segment) return fail(E_BUS, "MAKE: the host's memory is not mapped");
+    if (!w->shared.segment) return fail(E_BUS, "packet MAKE: the host's memory is not mapped");
     segment_free(&w->main.made_bus);
     TRY(segment_new(bus_host_bytes(nslot), &w->main.made_bus));
     bus_host_format(segment_base(w->main.made_bus), nslot);
@@ -158,7 +158,7 @@ open_bus(struct worker_process *w, struct span text)
 {
     char *path = span_string(text), *space = strchr(path, ' ');
     segment_free(&w->main.bus);
-    int status = space ? 0 : fail(E_BUS, "FORM: expected a path and a size of the bus, found no size");
+    int status = space ? 0 : fail(E_BUS, "packet FORM: expected a path and a size of the bus, found no size");
     if (space) *space = '\0';
     if (!status) status = segment_open(path, (size_t)strtoull(space + 1, NULL, 10), &w->main.bus);
     free(path);
@@ -174,7 +174,7 @@ read_range(const struct worker_process *w, struct span ranges, int i, struct pla
     if (v[0] >= NDEVICE_KIND || v[1] > INT32_MAX / 2 || v[2] > INT32_MAX / 2 || v[4] < 1 || v[4] > CLUSTER_SLOTS ||
         v[3] > CLUSTER_SLOTS || v[5] >= (uint32_t)w->shared.nmemory ||
         ((int)v[5] == w->shared.map.memory && v[3] + v[4] > (uint32_t)w->shared.nslot))
-        return fail(E_BUS, "FORM: device range %d is malformed", i);
+        return fail(E_BUS, "packet FORM: device range %d is malformed", i);
     *out =
         (struct plan_range){(int32_t)v[0], (int32_t)v[1], (int32_t)v[2], (int32_t)v[3], (int32_t)v[4], (int32_t)v[5]};
     return 0;
@@ -185,20 +185,21 @@ read_slots(struct worker_process *s, struct span slots, uint32_t home)
 {
     s->shared.nall = (int)(slots.n / sizeof *s->shared.slot);
     if (s->shared.nall < 1 || s->shared.nall > CLUSTER_SLOTS || slots.n % sizeof *s->shared.slot)
-        return fail(E_BUS, "FORM: expected 1 to %d slots of %zu bytes, found %u bytes", CLUSTER_SLOTS,
+        return fail(E_BUS, "packet FORM: expected 1 to %d slots of %zu bytes, found %u bytes", CLUSTER_SLOTS,
                     sizeof *s->shared.slot, slots.n);
     s->shared.slot = must_realloc(s->shared.slot, slots.n);
     memcpy(s->shared.slot, slots.bytes, slots.n);
     s->shared.nslot = s->shared.nmemory = 0;
     for (int i = 0; i < s->shared.nall; i++) {
         if (s->shared.slot[i].memory >= CLUSTER_SLOTS || s->shared.slot[i].owner >= (uint32_t)s->main.world)
-            return fail(E_BUS, "FORM: slot %d has a memory or an owner out of range", i);
+            return fail(E_BUS, "packet FORM: slot %d has a memory or an owner out of range", i);
         s->shared.nmemory = MAX(s->shared.nmemory, (int)s->shared.slot[i].memory + 1);
         s->shared.nslot += s->shared.slot[i].memory == home;
     }
     return s->shared.nslot >= 1 && s->shared.nslot <= BUS_HOST_SLOTS
                ? 0
-               : fail(E_BUS, "FORM: expected 1 to %d slots on this host, found %d", BUS_HOST_SLOTS, s->shared.nslot);
+               : fail(E_BUS, "packet FORM: expected 1 to %d slots on this host, found %d", BUS_HOST_SLOTS,
+                      s->shared.nslot);
 }
 
 static int
@@ -207,9 +208,10 @@ read_map(struct worker_process *w, const struct packet *p)
     enum { RANGE = 6 };
     int nrange = (int)(p->ranges.n / 4 / RANGE);
     if (p->ranges.n % (4 * RANGE) || p->threads < 1)
-        return fail(E_BUS,
-                    "FORM: expected %d numbers per device range and at least 1 thread, found %u numbers and %u threads",
-                    RANGE, p->ranges.n / 4, p->threads);
+        return fail(
+            E_BUS,
+            "packet FORM: expected %d numbers per device range and at least 1 thread, found %u numbers and %u threads",
+            RANGE, p->ranges.n / 4, p->threads);
     TRY(read_slots(w, p->slots, p->home));
     struct plan_range *range = must_realloc(w->shared.map.range, sizeof *range * (size_t)(nrange + 1));
     w->shared.map =
@@ -292,7 +294,7 @@ worker_open_engine(struct worker_process *w, int rank, struct bus **bus, struct 
         if ((int)w->shared.slot[i].memory == w->shared.map.memory) owner[k++] = w->shared.slot[i].owner;
     TRY(bus_host_map(segment_base(w->main.bus), segment_bytes(w->main.bus), w->shared.nslot, owner, bus));
     read_route(w, rank);
-    if (w->main.nlocal == 0) return fail(E_BUS, "FORM: worker %d has no slot", rank);
+    if (w->main.nlocal == 0) return fail(E_BUS, "packet FORM: worker %d has no slot", rank);
     struct engine_options o = {.process = rank,
                                .threads = w->main.nlocal,
                                .bus = &bus_host,

@@ -78,7 +78,7 @@ write_block(struct transfer *t)
 static int
 write_places(struct transfer *t, struct span places)
 {
-    if (places.n % 16) return fail(E_BUS, "SAVE: expected 16 bytes per range, found %u bytes", places.n);
+    if (places.n % 16) return fail(E_BUS, "packet SAVE: expected 16 bytes per range, found %u bytes", places.n);
     for (uint32_t i = 0; i < places.n / 8; i += 2) {
         uint64_t at = span_number(places, i), left = span_number(places, i + 1);
         while (left) {
@@ -147,7 +147,7 @@ load_copies(struct transfer *t, struct source *from)
     struct shard_copy c;
     uint64_t blocks = (uint64_t)source_blocks(from->size);
     if (p->places.n % sizeof c || p->offset > blocks || p->digests.n / 8 > blocks - p->offset)
-        return fail(E_BUS, "LOAD: %s: the copies or digests do not fit a file of %lld bytes", from->name,
+        return fail(E_BUS, "packet LOAD: %s: the copies or digests do not fit a file of %lld bytes", from->name,
                     (long long)from->size);
     source_expect(from, (int64_t)p->offset, p->digests.n / 8, (const void *)p->digests.bytes);
     for (uint32_t i = 0; i < p->places.n; i += sizeof c) {

@@ -23,9 +23,9 @@ address(const struct worker_process *w, struct span places, size_t i, int64_t by
     memcpy(&at, places.bytes + 8 * i, 8);
     *out = NULL;
     if (at == POSITION_NONE && bytes == 0) return 0;
-    if (bytes < 0 || at % 64) return fail(E_BUS, "START: buffer %zu must be at a multiple of 64 bytes", i);
+    if (bytes < 0 || at % 64) return fail(E_BUS, "packet START: buffer %zu must be at a multiple of 64 bytes", i);
     int status = worker_find(w, at, (size_t)bytes, &spot);
-    if (status) err_note("START: buffer %zu", i);
+    if (status) err_note("packet START: buffer %zu", i);
     *out = status ? NULL : spot.data;
     return status;
 }
@@ -38,7 +38,7 @@ bind_run(const struct worker_process *w, struct job *j, const struct packet *p)
     size_t want = (size_t)plan->nleaf_part + (size_t)plan->nroot_part + (size_t)plan->ndevice, k = 0;
     size_t numbers = (size_t)plan->program->nnumber;
     if (p->places.n != 8 * want || p->numbers.n != 8 * numbers)
-        return fail(E_BUS, "START: found %u buffers and %u numbers, expected %zu and %zu", p->places.n / 8,
+        return fail(E_BUS, "packet START: found %u buffers and %u numbers, expected %zu and %zu", p->places.n / 8,
                     p->numbers.n / 8, want, numbers);
     for (int32_t i = 0; i < plan->nleaf_part; i++)
         TRY(address(w, p->places, k++, plan->leaf_part[i].bytes, &j->run.leaf[i]));
@@ -157,7 +157,7 @@ worker_run_start(struct worker_process *w, const struct order *o)
     int64_t before = w->shared.engine ? engine_count(w->shared.engine).acts : 0;
     bool ran = false;
     bool there = j && j->plan && j->had && w->shared.engine;
-    e.status = there ? 0 : fail(E_BUS, "START: the program is not compiled");
+    e.status = there ? 0 : fail(E_BUS, "packet START: the program is not compiled");
     if (there && j->carrying && j->epoch != w->main.epoch) e.status = worker_job_connect(w, j);
     if (!e.status) {
         pthread_mutex_lock(&w->lock);

@@ -55,7 +55,8 @@ struct value {
     enum holding holds;
     int32_t born, dies;
     bool early; /* a pending reduction of the value may be completed directly after the addends are computed */
-    /* stands for the value as read by explicit moves that make it partial, which only the user may request */
+    /* true: this entry is the `partly` of another value. Only the user may request a move that makes a value partial.
+     */
     bool asked;
     /* the value as read by explicit moves that make it partial, stored separately; NULL: no such move */
     struct value *partly;

@@ -63,7 +63,7 @@ struct lower {
     struct pval **node_val; /* value by result, [node * OP_OUT + out] */
     struct pval **leaf_val;
     struct outline *outline;
-    bool *shares; /* by node: its replicas share an update (shared_update_nodes) */
+    bool *shares; /* by node: replicas of a variable share its update (shared_update_nodes) */
     bool *checks; /* by node: checks input data (program_checks) */
     bool *read;   /* by node: another node reads one of its results */
     /* by result: the only node that depends on its memory layout; NOBODY; SEVERAL, also if it is a root */
@@ -177,7 +177,7 @@ struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const stru
 /* Returns the view of slice `which` of a channel in the received buffer. The view is dense; *skip: elements from the
  * buffer's start. */
 struct view mover_received(const struct mover *m, const struct redistribute_channel *c, int32_t which, int64_t *skip);
-/* Make tasks of a move: those that fill stage buffers first to end - 1; those that fill destination shards. */
+/* Make the tasks of a move that fill stage buffers first to end - 1, and those that fill destination shards. */
 int move_stages(struct mover *m, int32_t first, int32_t end);
 int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,

@@ -22,8 +22,9 @@
 enum {
     MOST_LIVE_RANGES = 2048, /* maximum number per device, because a table has an entry per pair */
     FEW_USES = 1 << 12,      /* up to this many uses per device, every micro-batch has an offset of its own */
-    ENOUGH = 64, /* limit, on devices with more than FEW_USES uses: micro-batches with offsets of their own */
-    /* limit, on devices with more than FEW_USES uses: uses with offsets; micro-batches take turns at them */
+    ENOUGH = 64, /* on devices with more than FEW_USES uses: maximum number of micro-batches with own offsets */
+    /* on devices with more than FEW_USES uses: maximum number of uses with an offset of their own; micro-batches
+     * share these offsets in turn */
     MOST_USES = 1 << 14,
     MOST_SIGHTS = 1 << 28, /* approximate limit of the live range pairs examined for the lower bound */
     LEAST_GAIN = 128,      /* per-act offsets must save at least 1/LEAST_GAIN of the arena */

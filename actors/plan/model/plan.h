@@ -160,7 +160,7 @@ struct move_comm_rank {
     struct communicator *in;
     int32_t comm_rank;
     uint8_t dtype; /* link: dtype of the elements sent */
-    int64_t numel; /* number of elements: collective_numel; of a link, the elements sent */
+    int64_t numel; /* number of elements: of a collective as in collective_numel(), of a link the elements sent */
     /* number of packed blocks, and of blocks to unpack; 0: the library reads the argument, or writes the result, in
      * place */
     int32_t npack, nunpack;

@@ -21,7 +21,7 @@ struct ref {
 };
 
 struct prog_leaf {
-    struct type type; /* type; of one micro-batch if `piece` */
+    struct type type; /* type of the complete value; if `piece`, type of one micro-batch */
     const struct layout *layout;
     bool piece; /* split along dimension 0: micro-batch k is the k-th part of every shard */
 };

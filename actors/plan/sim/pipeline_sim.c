@@ -32,7 +32,8 @@ struct lane {
 
 /* A condition for an act: micro-batch k may run if *come > k - room. */
 struct need {
-    const int32_t *come; /* counter of slot `from`: its micro-batches that are done, or that have arrived */
+    const int32_t *come; /* counter of slot `from`: number of micro-batches done, or, for data, of micro-batches that
+                            have arrived */
     struct slot *from;
     int32_t room; /* size of the pool, in micro-batches; 0: the act needs data, not a free place in a pool */
     /* for a pool: maximum number of micro-batches in the pool; for data: maximum number of micro-batches by which slot

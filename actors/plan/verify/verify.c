@@ -38,7 +38,7 @@ proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
 int
 proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
 {
-    return proof_fail(v, task, "%s is %lld, must be %lld", field, (long long)got, (long long)want);
+    return proof_fail(v, task, "%s must be %lld, found %lld", field, (long long)want, (long long)got);
 }
 
 bool
@@ -336,7 +336,7 @@ check_counts(const struct proof *v, int32_t i)
     if (node) nresult = t->chain ? t->chain->nout : p->program->node[t->node].nout;
     if (t->kind->flags & KIND_COLLECTS) nresult = comm_rank_nresult(t->move.member);
     if (t->kind->flags & KIND_P2P && t->kind->flags & KIND_SENDS) nresult = t->move.member->npack > 0;
-    TRY(proof_same(v, i, "nresult", t->nresult, nresult));
+    TRY(proof_same(v, i, "number of results", t->nresult, nresult));
     if (t->nout < nresult || t->nout > nresult + MOST_BEYOND)
         return proof_fail(v, i, "the number of outputs must not be %d", (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces)
@@ -459,7 +459,7 @@ check_beyond(const struct proof *v, int32_t i, int32_t k)
             return proof_fail(v, i, "output %d is a second control output; only one is allowed", (int)k);
     TRY(proof_same(v, i, "location of a control or credit output", o->where.kind, NOWHERE));
     TRY(proof_same(v, i, "number of per-act offsets of a control or credit output", o->where.nact_offset, 0));
-    TRY(proof_same(v, i, "number of acts per token of a control or credit output", o->every, 1));
+    TRY(proof_same(v, i, "number of acts per message of a control or credit output", o->every, 1));
     return proof_same(v, i, "size of a control or credit output", o->bytes, 0);
 }
 
@@ -472,11 +472,13 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     if (k < t->nresult) TRY(proof_same(v, i, "control flag of a result", o->control, false));
     if (k >= t->nresult) TRY(check_beyond(v, i, k));
     if (o->every < 1 || t->nact % o->every)
-        return proof_fail(v, i, "an output cannot publish after every %d of %d acts", (int)o->every, (int)t->nact);
+        return proof_fail(v, i, "the acts per result of an output must divide the %d acts of a run, found %d",
+                          (int)t->nact, (int)o->every);
     int32_t most =
         o->control ? 1 : t->nact / o->every; /* a port that only orders has one token, for which its readers wait */
     if (o->nreg < 1 || o->nreg > most) return proof_fail(v, i, "the number of registers must not be %d", (int)o->nreg);
-    TRY(proof_same(v, i, "once", o->once, o->control || t->nact / o->every <= o->nreg));
+    TRY(proof_same(v, i, "flag \"fills each register once per run\"", o->once,
+                   o->control || t->nact / o->every <= o->nreg));
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "the number of fans must not be %d", (int)o->nfan);
     if (k >= t->nresult) return 0;
     if (o->bytes < 0 || o->bytes > INT64_MAX - ALIGN)
@@ -526,12 +528,14 @@ check_fan_seen(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *see
     const struct out_port *o = &p->task[i].out[k];
     const struct fan *fan = &o->fan[f];
     if (fan->thread < 0 || fan->thread >= p->nthread)
-        return proof_fail(v, i, "a fan has thread %d, which does not exist", (int)fan->thread);
+        return proof_fail(v, i, "an output has readers on thread %d, which does not exist", (int)fan->thread);
     for (int32_t g = 0; g < f; g++)
         if (o->fan[g].thread == fan->thread)
-            return proof_fail(v, i, "an output has two fans for thread %d", (int)fan->thread);
+            return proof_fail(v, i, "an output has two lists of readers on thread %d; expected one list per thread",
+                              (int)fan->thread);
     if (fan->nreader < 1 || !proof_fits(fan->nreader, sizeof(struct reader), &p->arena))
-        return proof_fail(v, i, "the number of readers in a fan must not be %d", (int)fan->nreader);
+        return proof_fail(v, i, "the list of an output's readers on a thread must not have %d entries",
+                          (int)fan->nreader);
     for (int32_t r = 0; r < fan->nreader; r++) {
         const struct reader *to = &fan->reader[r];
         if (to->task <= i || to->task >= p->ntask || to->port < 0 ||

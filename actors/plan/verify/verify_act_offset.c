@@ -115,7 +115,8 @@ list_steps(struct act_offset_proof *b)
     }
 }
 
-/* Records a smaller lag of a task. Decrements nwanted if the claims about the task are then proved. */
+/* Stores a smaller lag of a task. Decrements nwanted if this lag proves all claims about the task, and the lag before
+ * did not. */
 static void
 note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
 {

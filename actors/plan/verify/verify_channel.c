@@ -187,7 +187,7 @@ check_channel_member(const struct proof *v, int32_t i)
         return proof_fail(v, i, "must run after the last micro-batch exactly if its collective says so");
     return proof_comm_rank_keeps_order(v, i)
                ? 0
-               : proof_fail(v, i, "cannot act at the place in the list at which its partners in other partitions act");
+               : proof_fail(v, i, "must come in the same order among the collectives as on the other hosts");
 }
 
 int

@@ -41,10 +41,10 @@ check_collective_member(struct values *s, int32_t task)
     const struct move_comm_rank *own = t->move.member;
     const struct place *p = of->to->place;
     int32_t first, comm_rank = collective_comm_rank(of->by, p, t->pos, &first);
-    TRY(proof_same(s->v, task, "rank", own->comm_rank, comm_rank));
+    TRY(proof_same(s->v, task, "rank in the collective", own->comm_rank, comm_rank));
     TRY(proof_same(s->v, task, "number of elements of a block", own->numel,
                    collective_numel(of->by, &of->type, of->from, of->to, t->pos)));
-    TRY(proof_same(s->v, task, "ranks", own->in->n, of->by->size));
+    TRY(proof_same(s->v, task, "number of ranks of the collective", own->in->n, of->by->size));
     for (int32_t i = 0; i < own->in->n; i++)
         TRY(proof_same(s->v, task, "device of a rank", own->in->device[i],
                        p->rank[collective_pos(of->by, p, first, i)]));
@@ -139,20 +139,21 @@ value_collect(struct values *s, int32_t task)
     struct view view;
     if (task == 0 || task_hop(&p->task[task - 1]) != of) TRY(begin_move(s, task));
     if (s->box_task >= s->cross->to->n) return proof_fail(s->v, task, "its collective has too many tasks");
-    TRY(proof_same(s->v, task, "pos", t->pos, s->cross->to->pos[s->box_task++]));
+    TRY(proof_same(s->v, task, "mesh position", t->pos, s->cross->to->pos[s->box_task++]));
     TRY(value_at(s, task, of->to));
     TRY(value_moves(s, task));
     TRY(proof_same(s->v, task, "number of acts of a collective", t->nact, 1));
     TRY(check_collective_member(s, task));
     TRY(check_rank_order(s, task));
-    TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(proof_same(s->v, task, "number of arguments", t->narg, 1));
+    TRY(proof_same(s->v, task, "number of steps", t->move.nstep, 0));
     TRY(value_read_at(s, task, 0, s->box_ref, of->from, t->pos, &s->box_version, &view));
     TRY(check_copies(s, task, &view));
     struct type local = layout_shard(of->to, &of->type, t->pos);
     TRY(proof_same(s->v, task, "size of a result", t->out[0].bytes, type_bytes(&local)));
     const struct box_plan *b = s->cross->own;
-    TRY(proof_same(s->v, task, "received", t->move.received, b->received[box_rank_at(b, of->to->place->rank[t->pos])]));
+    TRY(proof_same(s->v, task, "size of the received data", t->move.received,
+                   b->received[box_rank_at(b, of->to->place->rank[t->pos])]));
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = of->to, .pos = t->pos, .box = of};
     return 0;
 }

@@ -188,7 +188,7 @@ check_moment(const struct proof *v, const struct stages *st, int32_t task)
     int32_t of = task_fetches(v->plan, t) ? task_hop(t)->step : t->node;
     int phase = t->kind->flags & KIND_ORDER ? PHASE_BATCH : of >= 0 ? st->phase[of] : PHASE_FORWARD;
     TRY(proof_same(v, task, "phase", t->phase, phase));
-    if (t->kind->flags & KIND_NODE) return proof_same(v, task, "stage", t->stage, st->stage[t->node]);
+    if (t->kind->flags & KIND_NODE) return proof_same(v, task, "virtual stage", t->stage, st->stage[t->node]);
     return t->stage < 0 || t->stage >= st->n
                ? proof_fail(v, task, "stage %d does not exist; the program has %d stages", (int)t->stage, (int)st->n)
                : 0;
@@ -202,7 +202,7 @@ check_register_count(const struct proof *v, int32_t task, int32_t k, int32_t wan
     const struct task *t = &v->plan->task[task];
     int32_t nreg = t->out[k].nreg;
     if (nreg > want && t->nact > 1 && t->out[k].every == 1) return 0;
-    return proof_same(v, task, "nreg", nreg, want);
+    return proof_same(v, task, "number of registers", nreg, want);
 }
 
 /* Proves that turns and rounds follow the schedule's rule. */
@@ -220,8 +220,8 @@ check_turns(struct proof *v, const struct stages *st)
         bool *was = &begun[task_moment(t, st->n)];
         struct stage_turn turn =
             stages_turn(p->program, st, task_moment_of(t), task_goes_on(t, st->joint[t->stage], was));
-        TRY(proof_same(v, i, "turn", t->turn, turn.first));
-        TRY(proof_same(v, i, "position in the round", t->lead, turn.lead));
+        TRY(proof_same(v, i, "priority on its device", t->turn, turn.first));
+        TRY(proof_same(v, i, "place of its stage in a round of stages", t->lead, turn.lead));
     }
     return 0;
 }

@@ -135,9 +135,10 @@ check_box_step(struct values *s, int32_t task, const struct box_work *w, const s
     const struct box_plan *b = s->cross->own;
     struct view view;
     int64_t skip;
-    TRY(proof_same(s->v, task, "verb of a step of a move", m->verb, step->verb));
+    TRY(proof_same(s->v, task, "kind of a step of a move", m->verb, step->verb));
     TRY(proof_same(s->v, task, "reduction of a step of a move", m->reduce, step->reduce));
-    TRY(proof_same(s->v, task, "nfrom", m->nfrom, step->verb == BOX_FILL ? 0 : step->nsource));
+    TRY(proof_same(s->v, task, "number of sources of a step of a move", m->nfrom,
+                   step->verb == BOX_FILL ? 0 : step->nsource));
     if (s->v->plan->task[task].move.stage) {
         if (!value_stage_window(b, w->same, step->slice, &view, &skip))
             return proof_fail(s->v, task, "a step fills no part of its stage buffer");
@@ -166,7 +167,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     const struct task *t = &s->v->plan->task[task];
     const struct box_plan *b = s->cross->own;
     int64_t bytes = 0, nsource = 0;
-    TRY(proof_same(s->v, task, "nstep", t->move.nstep, w->nstep));
+    TRY(proof_same(s->v, task, "number of steps", t->move.nstep, w->nstep));
     for (int32_t i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
     if (t->narg > nsource)
         return proof_fail(s->v, task, "has %d arguments, but only %lld sources", (int)t->narg, (long long)nsource);
@@ -174,7 +175,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
         TRY(check_box_step(s, task, w, &w->step[i], &t->move.step[i]));
         bytes += received_bytes(b, w, &w->step[i], t->move.stage);
     }
-    return proof_same(s->v, task, "received", t->move.received, bytes);
+    return proof_same(s->v, task, "size of the received data", t->move.received, bytes);
 }
 
 /* Proves that the task has the node and the rate of a move of this value. */
@@ -221,8 +222,8 @@ value_move(struct values *s, int32_t task)
         return proof_fail(s->v, task, "its move has no stage buffer or shard left to fill");
     const struct box_work *w = staged ? &b->stage[which].work : &b->part[which];
     struct content c = {.ref = s->box_ref, .layout = staged ? NULL : b->to, .pos = staged ? which : w->pos, .box = of};
-    TRY(proof_same(s->v, task, "pos", t->pos, c.pos));
-    TRY(proof_same(s->v, task, "stage", t->move.stage, staged));
+    TRY(proof_same(s->v, task, "mesh position", t->pos, c.pos));
+    TRY(proof_same(s->v, task, "flag \"fills a stage buffer\"", t->move.stage, staged));
     TRY(value_moves(s, task));
     int64_t bytes;
     if (staged) {

@@ -162,7 +162,8 @@ check_version(const struct values *s, int32_t task, int32_t a, const struct cont
     if (!*version) *version = maker;
     return *version == maker
                ? 0
-               : proof_fail(s->v, task, "argument %d is an addend of another partial value than at other positions",
+               : proof_fail(s->v, task,
+                            "argument %d must be an addend of the same partial sum as at the other mesh positions",
                             (int)a);
 }
 
@@ -214,8 +215,9 @@ int
 value_rate(const struct values *s, int32_t task, bool piece, int32_t every)
 {
     const struct task *t = &s->v->plan->task[task];
-    TRY(proof_same(s->v, task, "nact", t->nact, piece ? s->v->plan->pieces : 1));
-    for (int32_t k = 0; k < t->nresult; k++) TRY(proof_same(s->v, task, "every", t->out[k].every, every));
+    TRY(proof_same(s->v, task, "number of acts", t->nact, piece ? s->v->plan->pieces : 1));
+    for (int32_t k = 0; k < t->nresult; k++)
+        TRY(proof_same(s->v, task, "number of acts per result", t->out[k].every, every));
     return 0;
 }
 

@@ -84,7 +84,8 @@ check_send_channel(struct values *s, int32_t task, const struct redistribute_cha
     TRY(proof_same(s->v, task, "host at the other end of its channel", c->peer, x->peer));
     TRY(proof_same(s->v, task, "flag \"carried by a library\" of its channel", c->direct,
                    redistribute_is_p2p(s->cross)));
-    TRY(proof_same(s->v, task, "turn of its channel", c->turn, redistribute_turn(s->cross, x, sends)));
+    TRY(proof_same(s->v, task, "position of its channel in the order of transfers", c->turn,
+                   redistribute_turn(s->cross, x, sends)));
     TRY(proof_same(s->v, task, "dtype of its channel", c->dtype, redistribute_dtype(s->cross, x)));
     TRY(proof_same(s->v, task, "size of its channel's data", c->bytes,
                    x->numel * (int64_t)dtype_bytes(redistribute_dtype(s->cross, x))));
@@ -195,7 +196,8 @@ take_turn(struct values *s, int32_t task, bool second)
 {
     const struct task *t = &s->v->plan->task[task];
     if (s->halfway != second)
-        return proof_fail(s->v, task, "must be one of two tasks exactly if the data passes through host memory");
+        return proof_fail(s->v, task,
+                          "data that passes through host memory must have two tasks, and other data one task");
     s->halfway = false;
     if (!second) return 0;
     bool reads = t->narg == 1 && t->arg[0].kind == ARG_REG && t->in[t->arg[0].index].task == task - 1 &&
@@ -236,7 +238,7 @@ value_send(struct values *s, int32_t task)
     bool elsewhere;
     TRY(begin_turn(s, task, SEND_ALL, &which));
     const struct redistribute_channel *x = &s->cross->out[which];
-    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "number of arguments", t->narg, 1));
     TRY(find_end_host(s, task, source_end(s, x), &host, &elsewhere));
     TRY(take_turn(s, task, elsewhere));
     TRY(value_on(s, task, host.kind, host.rank));
@@ -276,7 +278,7 @@ value_recv(struct values *s, int32_t task)
     TRY(begin_turn(s, task, RECV_ALL, &which));
     const struct redistribute_channel *x = &s->cross->in[which];
     TRY(check_channel_room(s, task, x));
-    TRY(proof_same(s->v, task, "narg", s->v->plan->task[task].narg, 0));
+    TRY(proof_same(s->v, task, "number of arguments", s->v->plan->task[task].narg, 0));
     TRY(find_end_host(s, task, reader_end(s, x), &host, &elsewhere));
     TRY(value_on(s, task, host.kind, host.rank));
     TRY(check_send_channel(s, task, x, false));
@@ -340,8 +342,8 @@ value_p2p_send(struct values *s, int32_t task)
     int32_t which;
     TRY(begin_turn(s, task, SEND_ALL, &which));
     const struct redistribute_channel *x = &s->cross->out[which];
-    TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(proof_same(s->v, task, "number of arguments", t->narg, 1));
+    TRY(proof_same(s->v, task, "number of steps", t->move.nstep, 0));
     TRY(take_turn(s, task, false));
     TRY(check_send_channel(s, task, x, true));
     TRY(check_send_member(s, task, x));
@@ -365,8 +367,8 @@ value_p2p_recv(struct values *s, int32_t task)
     int32_t which;
     TRY(begin_turn(s, task, RECV_ALL, &which));
     const struct redistribute_channel *x = &s->cross->in[which];
-    TRY(proof_same(s->v, task, "narg", t->narg, 0));
-    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(proof_same(s->v, task, "number of arguments", t->narg, 0));
+    TRY(proof_same(s->v, task, "number of steps", t->move.nstep, 0));
     TRY(proof_same(s->v, task, "number of packed slices", t->move.member->npack, 0));
     TRY(take_turn(s, task, false));
     TRY(check_channel_room(s, task, x));
@@ -381,9 +383,9 @@ value_p2p_recv(struct values *s, int32_t task)
 static int
 check_box_copy(const struct values *s, int32_t task, const struct box_move *m, const struct view *dst, int64_t skip)
 {
-    TRY(proof_same(s->v, task, "verb of a step of a move", m->verb, BOX_COPY));
+    TRY(proof_same(s->v, task, "kind of a step of a move", m->verb, BOX_COPY));
     TRY(proof_same(s->v, task, "reduction of a step of a move", m->reduce, RED_NONE));
-    TRY(proof_same(s->v, task, "nfrom", m->nfrom, 1));
+    TRY(proof_same(s->v, task, "number of sources of a step of a move", m->nfrom, 1));
     TRY(proof_same(s->v, task, "argument that it transfers", m->from[0].arg, 0));
     if (!view_same(m->view, dst)) return proof_fail(s->v, task, "must transfer to a dense row");
     return proof_same(s->v, task, "offset of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
@@ -414,10 +416,10 @@ check_ends(const struct values *s, int32_t task, const struct redistribute_chann
     TRY(value_on(s, task, kind, kind == to.kind ? to.rank : from.rank));
     if (holder->kind != to.kind || holder->rank != to.rank)
         return proof_fail(s->v, task, "must transfer to the device of rank %d", (int)to.rank);
-    TRY(proof_same(s->v, task, "pos", t->pos, x->to));
-    TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(proof_same(s->v, task, "stage", t->move.stage, false));
-    return proof_same(s->v, task, "received", t->move.received, 0);
+    TRY(proof_same(s->v, task, "mesh position", t->pos, x->to));
+    TRY(proof_same(s->v, task, "number of arguments", t->narg, 1));
+    TRY(proof_same(s->v, task, "flag \"fills a stage buffer\"", t->move.stage, false));
+    return proof_same(s->v, task, "size of the received data", t->move.received, 0);
 }
 
 static int
@@ -425,7 +427,7 @@ check_slices(struct values *s, int32_t task, const struct redistribute_channel *
 {
     TRY(check_ends(s, task, x, from, to));
     TRY(check_channel_room(s, task, x));
-    TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, x->nslice));
+    TRY(proof_same(s->v, task, "number of steps", s->v->plan->task[task].move.nstep, x->nslice));
     for (int32_t i = 0; i < x->nslice; i++) TRY(check_carried(s, task, x, i));
     return 0;
 }
@@ -458,7 +460,7 @@ value_land(struct values *s, int32_t task, const struct redistribute_channel *x,
     TRY(take_turn(s, task, true));
     TRY(check_ends(s, task, x, host, to));
     TRY(check_channel_room(s, task, x));
-    TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, 1));
+    TRY(proof_same(s->v, task, "number of steps", s->v->plan->task[task].move.nstep, 1));
     TRY(check_box_copy(s, task, step, &dense, 0));
     if (!is_row(s, x, step->from[0].view) || step->from[0].skip)
         return proof_fail(s->v, task, "must transfer all data that was received");

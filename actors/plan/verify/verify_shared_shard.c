@@ -110,7 +110,7 @@ value_fill(struct values *s, int32_t task)
     int64_t received = 0;
     TRY(check_shared(s, task));
     for (int32_t i = 0; i < t->move.nstep; i++) TRY(check_slice(s, task, &t->move.step[i], &received));
-    TRY(proof_same(s->v, task, "received", t->move.received, received));
+    TRY(proof_same(s->v, task, "size of the received data", t->move.received, received));
     int32_t alias_task = t->out[0].where.kind == IN_TASK ? t->out[0].where.index : task;
     if (s->filled != alias_task) s->nfill = 0;
     s->filled = alias_task;
@@ -226,7 +226,7 @@ value_join(struct values *s, int32_t task)
     TRY(proof_same(s->v, task, "number of tasks that fill its shard", n, s->nfill));
     if (s->joined != s->filled) TRY(check_cover(s, task));
     s->joined = s->filled;
-    TRY(proof_same(s->v, task, "received", t->move.received,
+    TRY(proof_same(s->v, task, "size of the received data", t->move.received,
                    local_bytes(b, t->pos) - own * box_width_to(s->cross->own)));
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = b->to, .pos = t->pos, .box = b};
     return 0;

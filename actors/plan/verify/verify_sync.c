@@ -67,10 +67,12 @@ check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
         const struct reader *to = &fan->reader[r];
         bool early = v->inlet[v->first_in[to->task] + to->port].token != SYNC_HOST;
         if (early != (r < fan->nissued))
-            return proof_fail(v, task, "reader %d of a fan is notified at another time than its token requires",
-                              (int)r);
+            return proof_fail(
+                v, task,
+                "reader %d of an output is notified at the wrong time: before or after the work of the task is done",
+                (int)r);
     }
-    return proof_same(v, task, "validity of the number of readers notified early",
+    return proof_same(v, task, "whether the number of readers that are notified early is valid (1: yes)",
                       fan->nissued >= 0 && fan->nissued <= fan->nreader, 1);
 }
 

@@ -14,7 +14,7 @@
 static int
 next_of_source(const struct values *s, int32_t task, const struct local_positions *mine, int32_t k)
 {
-    return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
+    return proof_same(s->v, task, "mesh position", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
 }
 
 /* Proves that the local positions of a node are computed in order, each once. */
@@ -68,7 +68,7 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
 {
     static const uint8_t kind[] = {[REF_NONE] = ARG_NONE, [REF_NUMBER] = ARG_NUMBER};
     const struct task *t = &s->v->plan->task[task];
-    TRY(proof_same(s->v, task, "narg", t->narg, nin));
+    TRY(proof_same(s->v, task, "number of arguments", t->narg, nin));
     if (!s->version[t->node]) s->version[t->node] = ARENA_ARRAY(&s->v->tmp, const void *, nin + 1);
     for (int32_t i = 0; i < nin; i++) {
         struct view view;
@@ -269,7 +269,7 @@ check_chain(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct plan_chain *c = t->chain;
-    TRY(proof_same(s->v, task, "narg", t->narg, c->nin));
+    TRY(proof_same(s->v, task, "number of arguments", t->narg, c->nin));
     bool ends = c->nstep >= 2 && proof_fits(c->nstep, sizeof *c->member, &s->v->plan->arena) &&
                 c->member[c->nstep - 1] == t->node;
     if (!ends)
@@ -342,7 +342,7 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     struct type local;
     struct view view;
     TRY(value_at(s, task, l));
-    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "number of arguments", t->narg, 1));
     TRY(value_read_at(s, task, 0, r, l, t->pos, version, &view));
     local = layout_shard(l, whole, t->pos);
     if (!t->type || !type_equal(t->type, &local))
@@ -419,7 +419,7 @@ value_copy(struct values *s, int32_t task)
         return check_view_copy(s, task);
     const struct plan_part *part = &p->root_part[t->out[0].where.index];
     const struct prog_root *root = &p->program->root[part->index];
-    TRY(proof_same(s->v, task, "pos", t->pos, part->pos));
+    TRY(proof_same(s->v, task, "mesh position", t->pos, part->pos));
     TRY(value_rate(s, task, root->join, 1));
     struct type whole = ref_type(p->program, root->ref);
     return check_single(s, task, root->ref, ref_layout(p->program, root->ref), &whole, value_unmoved(s->v, root->ref),
@@ -449,7 +449,7 @@ check_root_value(struct values *s, int32_t task, int32_t k)
         return proof_fail(s->v, task, "result %d must be shard %d of root %d", (int)k, (int)part->pos,
                           (int)part->index);
     TRY(proof_same(s->v, task, "number of registers of a root", o->nreg, root->join ? p->pieces : 1));
-    TRY(proof_same(s->v, task, "how often a root is published", t->nact / o->every, o->nreg));
+    TRY(proof_same(s->v, task, "number of results that a root has in a run", t->nact / o->every, o->nreg));
     if (!p->shared[part->index])
         return proof_same(s->v, task, "size of a root's shard", o->bytes * o->nreg, part->bytes);
     struct type type = ref_type(p->program, root->ref);

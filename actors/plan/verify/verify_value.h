@@ -121,11 +121,12 @@ int value_recv(struct values *s, int32_t task);
 int value_p2p_send(struct values *s, int32_t task);
 int value_p2p_recv(struct values *s, int32_t task);
 int value_transfer(struct values *s, int32_t task);
-/* The tasks of a hop have a fixed order, in turns (send.c). Returns the turn of the next task. *which: index of the
- * outgoing or incoming channel, the stage buffer or the shard. */
+/* The tasks of a hop have a fixed order: all SENDs, all RECVs, the FILLs of stage buffers, those of shards (send.c).
+ * Returns the turn of the next task. *which: index of the outgoing or incoming channel, the stage buffer or the shard.
+ */
 enum turn { SEND_ALL, RECV_ALL, FILL_STAGES, FILL_PARTS, NO_TURN };
 enum turn value_turn(struct values *s, int32_t *which);
-/* Proves, after the last task of a move, that all turns of the move were taken. */
+/* Proves, after the last task of a move, that the move has all its tasks. */
 int value_end_move(const struct values *s, int32_t task);
 /* Proves that argument f->arg is the receive buffer of the channel that delivers source i of the step. */
 int value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,

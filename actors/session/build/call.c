@@ -498,7 +498,7 @@ call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *o
         if (in[i] && in[i]->needs_grad)
             return build_refuse(E_STATE, op, nin, in,
                                 "%s_: operand %d needs a gradient, which cannot be recorded because the variable "
-                                "requires a gradient itself; detach() the operand, or call %s_ in rille.no_grad(fn)",
+                                "requires a gradient itself; detach the operand, or call %s_ under rille.no_grad",
                                 op->name, i + 1, op->name);
     if (!dtype_class_fits(res[0]->type.dtype, has))
         return build_refuse(E_DTYPE, op, nin, in,

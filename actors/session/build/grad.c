@@ -570,8 +570,8 @@ sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
     w->pieces = trace_microbatches(s) > 1 && trace_per_microbatch(y);
     w->mark = graph_mark(s->graph);
     if (!y->needs_grad)
-        return fail(E_STATE, "no gradient: the value depends on no tensor that requires one; call requires_grad_(true) "
-                             "on a leaf tensor first");
+        return fail(E_STATE, "no gradient: the value depends on no tensor that requires one; a leaf tensor must have "
+                             "requires_grad = true");
     TRY(find_nodes(w, y));
     w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
     for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
@@ -613,10 +613,11 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
     for (int i = 0; i < n; i++) dx[i] = NULL;
     for (int i = 0; i < n; i++)
         if (!x[i]->needs_grad)
-            return fail(E_STATE, "tensor %d of the list does not require a gradient%s", i + 1,
-                        tracing(ctx->s)
-                            ? "; arguments of a graph do not require gradients: use x:detach():requires_grad_(true)"
-                            : "");
+            return fail(
+                E_STATE, "tensor %d of the list does not require a gradient%s", i + 1,
+                tracing(ctx->s)
+                    ? "; arguments of a graph do not require gradients; detach the argument, and set requires_grad"
+                    : "");
     int status = sweep_from(&w, ctx, y);
     w.ctx = ctx;
     for (int i = 0; !status && i < n; i++) {

@@ -18,7 +18,8 @@ must_be_leaf(const struct rille_tensor *t)
 {
     if (t->leaf) return 0;
     if (tensor_is_variable(t))
-        return fail(E_STATE, "the variable has a value with a gradient; detach it first, x:copy_(x:detach())");
+        return fail(E_STATE,
+                    "the variable has a value with a gradient; first assign its own detached value with copy_()");
     return fail(E_STATE, "expected a variable, found the result of an operator; clone or detach it first");
 }
 
@@ -104,7 +105,7 @@ records(const struct rille_tensor *t, const struct val *v, bool *out)
     *out = t->s->context.grad && v->needs_grad;
     if (!*out || !t->requires_grad) return 0;
     return fail(E_STATE, "the variable requires a gradient itself, so the gradient of the assigned value cannot be "
-                         "recorded; assign v:detach(), or assign in rille.no_grad(fn)");
+                         "recorded; assign the detached value, or assign under rille.no_grad");
 }
 
 /* Returns true if t can share the bytes of v: v is computed, has t's type and layout, and Rille owns its memory. An

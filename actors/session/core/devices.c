@@ -50,17 +50,20 @@ no_device(const struct rille_session *s, int kind, int32_t rank)
 {
     const char *text = device_kind_text(kind);
     int n = (int)s->devices.ndevice[kind];
-    char have[80];
+    char have[120];
     struct str remedy = {0};
     if (n == 0 && kind == DEV_CUDA)
-        snprintf(have, sizeof have, "no GPU; start rille with -d cuda:all");
+        snprintf(have, sizeof have,
+                 "no GPU; open the session with devices = \"cuda:all\" (on the command line: -d cuda:all)");
     else if (n == 0)
         snprintf(have, sizeof have, "no %s devices", text);
     else if (n == 1)
         snprintf(have, sizeof have, "only %s:0", text);
     else
         snprintf(have, sizeof have, "%s:0 to %s:%d", text, text, n - 1);
-    if (kind != DEV_CUDA && !s->cluster) str_addf(&remedy, "; start rille with -d %s:%lld", text, (long long)rank + 1);
+    if (kind != DEV_CUDA && !s->cluster)
+        str_addf(&remedy, "; open the session with devices = \"%s:%lld\" (on the command line: -d %s:%lld)", text,
+                 (long long)rank + 1, text, (long long)rank + 1);
     if (kind != DEV_CUDA && s->cluster)
         str_addf(&remedy, "; start more workers, or use more devices per worker: -d %s:N", text);
     int status =

@@ -84,7 +84,9 @@ add_part(struct saving_shards *g, const struct saved *v, int pos, struct shard_p
 {
     int rank = owner(g->s, v->layout, pos);
     struct type local = layout_shard(v->layout, &v->type, pos);
-    if (rank < 0) return fail(E_LOST, "no worker has the device of a value");
+    if (rank < 0)
+        return fail(E_LOST, "no worker has device %s:%d, on which a value is stored",
+                    device_kind_text(v->layout->place->kind), (int)v->layout->place->rank[pos]);
     struct shard *w = &g->shard[rank];
     GROW(w->place, w->n + 2, w->capacity);
     TRY(position(g->s, v->layout, pos, v->store->part[pos], &w->place[w->n]));

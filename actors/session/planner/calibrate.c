@@ -268,7 +268,9 @@ rille_calibrate(struct rille_session *s, struct rille_cost *out)
     TRY(face_given(out, "out", __func__));
     double two, four, copy, sum, bytes = 4.0 * ROWS * COLUMNS;
     if (rille_device_count(s, "cpu") < 4)
-        return fail(E_PLACE, "calibrate: expected at least 4 cpu devices, found %d; start rille with -d cpu:4",
+        return fail(E_PLACE,
+                    "calibrate: expected at least 4 cpu devices, found %d; open the session with devices = \"cpu:4\" "
+                    "(on the command line: -d cpu:4)",
                     rille_device_count(s, "cpu"));
     TRY(time_small(s, 2, &two));
     TRY(time_small(s, 4, &four));

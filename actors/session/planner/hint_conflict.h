@@ -15,7 +15,7 @@ struct hint_conflicts {
     const struct program *p;
     /* result of the planner; NULL: planned in another mode, so no conflicts are reported */
     const struct assigned *a;
-    /* by net node: the node that determines its layouts; the node itself: a hint */
+    /* by net node: the node that determines its layouts; a hint determines its own */
     int32_t *follows;
     const struct origin *origin;
     struct arena *arena; /* memory for reported texts */

@@ -393,12 +393,12 @@ rille_certificate_check(const char *path, char **said)
     char *text;
     size_t n;
     struct str s = {0};
-    TRY(file_read_text("verify", path, CERTIFICATE_BYTES, &text, &n));
+    TRY(file_read_text("certificate", path, CERTIFICATE_BYTES, &text, &n));
     int status = proof_check(text, n, &s);
     free(text);
     if (!status) return *said = s.text, 0;
     str_clear(&s);
-    str_addf(&s, "verify: %s: %s", path, err_text());
+    str_addf(&s, "certificate: %s: %s", path, err_text());
     fail((enum err_code)status, "%s", str_text(&s));
     str_free(&s);
     return status;

@@ -234,7 +234,8 @@ batch_numbers_source(struct rille_session *s, const struct node *n)
     return axis;
 }
 
-/* Returns the dimension whose size depends on the batch; -1: the types are equal; -2: they differ in another way. */
+/* Returns the dimension whose size depends on the batch; -1: the types are equal; -2: dtype or number of dimensions
+ * differ. */
 static int
 scaled_dimension(const struct type *t, const struct type *whole)
 {

@@ -19,7 +19,8 @@ struct rille_arg;
 struct rille_session;
 struct type;
 struct val;
-/* Begins a trace: forgets the numbers if the trace finds them (whole), else starts at the first number. */
+/* Begins a trace. The trace with the whole batch forgets the stored numbers and stores new ones; any other trace
+ * starts at the first stored number. */
 void batch_numbers_begin(struct rille_session *s);
 /* Stores the number in a trace that finds numbers. In a trace of several micro-batches, replaces the number by the
  * stored one. */

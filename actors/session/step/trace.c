@@ -199,7 +199,8 @@ total_variable(const struct call_context *ctx, const struct val *v, struct rille
     return status;
 }
 
-/* Returns the level of a total of v. mark: of values that were visited (graph_mark). */
+/* Returns the level of a total of v: one more than the highest level of the totals that v depends on; 0: v depends on
+ * none. mark: mark of the values that the walk has visited (graph_mark). */
 static int32_t
 total_level(const struct trace *r, struct val *v, uint64_t mark)
 {

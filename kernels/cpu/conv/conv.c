@@ -183,10 +183,14 @@ is_product(const struct attr *a, const struct three *t)
 /* Limits of a part. flops: about a thirtieth of a second of one core. rows: with fewer, many rows of the image would
  * be read twice. channels: oneDNN is fastest with 64.
  *
- * Time relative to the whole convolution on one core, for y and the gradients of x and of w: {1, 64, 1000, 1000}
- * with 64 windows of 3 x 3 99 to 101 %, 102 to 104, 100 to 109; 128 channels in 8 groups 98 to 102; {1, 3, 2000,
- * 2000} with 7 x 7, stride 2 102 to 103; {1, 512, 400, 400} with 1 x 1 102 to 106, with stride 2 71 to 82, 114 to
- * 119, 88 to 90. bench/stop. */
+ * Time of a convolution in parts, in per cent of the time of the undivided convolution, on one core (bench/stop):
+ *
+ *   image                  windows                  y            gradient of x   gradient of w
+ *   {1, 64, 1000, 1000}    64 of 3 x 3              99 to 101    102 to 104      100 to 109
+ *   {1, 128, ...}          8 groups                 98 to 102 for all three
+ *   {1, 3, 2000, 2000}     7 x 7, stride 2          102 to 103 for all three
+ *   {1, 512, 400, 400}     1 x 1                    102 to 106 for all three
+ *   {1, 512, 400, 400}     1 x 1, stride 2          71 to 82     114 to 119      88 to 90 */
 struct conv_part conv_part = {7e9, 16, 64};
 
 enum { LANES = 16 }; /* number of channels that oneDNN computes together */
@@ -426,7 +430,7 @@ places(const struct view *v, const struct view *whole)
     return matrix(v, v->dim[1], v->dim[2] * v->dim[3], whole->dim[2] * whole->dim[3], 1);
 }
 
-/* Makes the matrix product of operand 1 and operand 0. */
+/* Makes the oneDNN primitive of the matrix product operand 1 times operand 0. */
 static int
 product_new(const struct prim_layout *in0, const struct prim_layout *in1, const struct prim_layout *out, int threads,
             void **prim, size_t *scratch_bytes)

@@ -249,7 +249,7 @@ may_repeat_step(const struct tile_step *step)
 void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
-    /* NEAR, FAR: limits of a row that repeats; COLUMNS: width of a block of columns; all in bytes. */
+    /* in bytes: rows longer than NEAR and at most FAR are processed in blocks of COLUMNS */
     enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 };
     const struct level *here = &levels[machine_level()];
     int64_t size = (int64_t)compute_bytes(type), bytes = n * size, part = n;

@@ -195,7 +195,7 @@ make_experts(const struct kcall *k, const struct view *w, bool gradient, void **
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    /* Decided by global sizes, so that it does not depend on the sharding. */
+    /* depends on global sizes only, and so not on the sharding */
     e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE;
     e->rows = sizes[expert_part_size(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);

@@ -37,8 +37,8 @@ struct recur {
 };
 /* hs: the view of all hidden states. */
 struct recur recur_of(const struct kcall *k, const struct view *hs, const struct view *lengths);
-/* Returns true if the shards have all gates and hidden units. Tests of signatures call references with others. x: the
- * view of all gates, or of their gradients. */
+/* Returns true if the shards have all gates and hidden units; in tests of signatures, shards may lack some. x: the view
+ * of all gates, or of their gradients. */
 bool recur_is_whole(const struct recur *r, const struct view *x, const struct view *w, const struct view *saved);
 /* Returns the position of the s-th step. */
 static inline int64_t

@@ -106,28 +106,27 @@ push_with_failed_module(lua_State *L, const char *text)
     return false;
 }
 
-/* Finds the path of the innermost nn module that a model holds and of which a method is being run. Leaves `out` as it
- * is if there is none. */
+/* Appends to the error text at the top the path of the nn module that is running, " (in Net.fc)" (where() of
+ * lua/check.lua), or the class `inside` if no model holds the module; "": none. */
 static void
-find_module_path(lua_State *L, char *out, size_t size)
+append_module(lua_State *L, const char *inside)
 {
     static _Thread_local bool running; /* an error in the search itself has no path */
-    lua_Debug ar;
-    bool found = false;
     int top = lua_gettop(L);
     if (running || !lua_checkstack(L, 8)) return;
     running = true;
-    for (int level = 0; !found && lua_getstack(L, level, &ar); level++) {
-        lua_getinfo(L, "l", &ar);
-        const char *name = ar.currentline < 0 ? NULL : lua_getlocal(L, &ar, 1);
-        if (name && !strcmp(name, "self") && luaL_getmetafield(L, -1, "__path") != LUA_TNIL) {
-            lua_pop(L, 1);
-            push_module_path(L);
-            found = lua_type(L, -1) == LUA_TSTRING;
-            if (found) snprintf(out, size, "%s", lua_tostring(L, -1));
-        }
-        lua_settop(L, top);
-    }
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    bool found = lua_getfield(L, -1, "rille.check") == LUA_TTABLE && lua_getfield(L, -1, "where") == LUA_TFUNCTION;
+    lua_pushinteger(L, 1); /* skips where() itself */
+    const char *where = found && lua_pcall(L, 1, 1, 0) == LUA_OK ? lua_tostring(L, -1) : "";
+    if (where && where[0])
+        lua_pushfstring(L, "%s%s", lua_tostring(L, top), where);
+    else if (inside[0])
+        lua_pushfstring(L, "%s (in %s)", lua_tostring(L, top), inside);
+    else
+        lua_pushvalue(L, top);
+    lua_replace(L, top);
+    lua_settop(L, top);
     running = false;
 }
 
@@ -298,10 +297,7 @@ raise_call(lua_State *L, const char *op, const char *who)
         lua_pushstring(L, text);
     else
         lua_pushfstring(L, "%s: %s", here, text);
-    char inside[200];
-    snprintf(inside, sizeof inside, "%s", line.inside);
-    find_module_path(L, inside, sizeof inside);
-    if (inside[0] && !elsewhere && !placed) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), inside);
+    if (!elsewhere && !placed) append_module(L, line.inside);
     return lua_error(L);
 }
 
@@ -309,7 +305,7 @@ int
 complain(lua_State *L, const char *fmt, ...)
 {
     struct line line;
-    char text[1000], inside[200] = "";
+    char text[1000];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -319,8 +315,7 @@ complain(lua_State *L, const char *fmt, ...)
         lua_pushfstring(L, "%s:%d: %s", line.file, line.number, text);
     else
         lua_pushstring(L, text);
-    find_module_path(L, inside, sizeof inside);
-    if (inside[0]) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), inside);
+    append_module(L, "");
     return lua_error(L);
 }
 

@@ -284,6 +284,7 @@ static const struct elsewhere {
     {"rille", "LongTensor", "write rille.tensor(table, {dtype = \"i64\"})"},
     {"rille", "DoubleTensor", "write rille.tensor(table, {dtype = \"f64\"})"},
     {"rille", "profiler", "write rille.graph(fn):trace(path)"},
+    {"rille", "trace", "write step:trace(path), where step = rille.graph(fn)"},
     {"rille", "setdefaulttensortype", "write {dtype = \"f64\"} at each creation"},
     {"rille", "CmdLine", "write rille.args(arg, {name = default})"},
     {"rille", "DistributedDataParallel", "write rille.parallel(net, {data = 0})"},

@@ -417,6 +417,30 @@ add_searcher(lua_State *L)
     lua_pop(L, 2);
 }
 
+/* __call of a module of Rille in Lua that is a plain table. Its name is the upvalue. */
+static int
+table_call(lua_State *L)
+{
+    const char *name = lua_tostring(L, lua_upvalueindex(1)), *other = name_elsewhere("rille", name);
+    return complain(L, "rille.%s is a table, not a function%s%s", name, other ? ": " : "", other ? other : "");
+}
+
+/* Makes a call of the table at the top an error with the name of its module, unless the table has a metatable. */
+static void
+refuse_call(lua_State *L, const char *name)
+{
+    if (!lua_istable(L, -1)) return;
+    if (lua_getmetatable(L, -1)) {
+        lua_pop(L, 1);
+        return;
+    }
+    lua_createtable(L, 0, 1);
+    lua_pushstring(L, name);
+    lua_pushcclosure(L, table_call, 1);
+    lua_setfield(L, -2, "__call");
+    lua_setmetatable(L, -2);
+}
+
 /* __index: loads rille.NAME as a module in Lua, or raises an error. */
 static int
 module_index(lua_State *L)
@@ -437,6 +461,7 @@ module_index(lua_State *L)
     lua_getglobal(L, "require");
     lua_pushfstring(L, "rille.%s", name);
     lua_call(L, 1, 1);
+    refuse_call(L, name);
     lua_pushvalue(L, 2);
     lua_pushvalue(L, -2);
     lua_rawset(L, 1);

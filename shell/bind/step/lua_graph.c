@@ -490,7 +490,8 @@ whatif(lua_State *L)
     struct rille_explain *e;
     if (!g) return complain(L, "whatif: expected a compiled step, found %s", what_is(L, 1));
     if (!lua_istable(L, 2)) return complain(L, "whatif: expected a table {mesh =, ...}, found %s", what_is(L, 2));
-    if (!lua_isnoneornil(L, 3)) return complain(L, "whatif: expected a step and a table, found also %s", what_is(L, 3));
+    if (!lua_isnoneornil(L, 3))
+        return complain(L, "whatif: expected a step and a table, found a third argument, %s", what_is(L, 3));
     check_keys(L, 2, "whatif", keys);
     if (g->last < 0) return complain(L, "whatif: the step has no plan yet; call the step first");
     if (lua_getfield(L, 2, "mesh") != LUA_TTABLE)
