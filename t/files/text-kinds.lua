@@ -10,6 +10,8 @@ os.execute("mkdir '" .. dir .. "'")
 local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
 local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
 
+local tiktoken = write("tokenizer.tiktoken", lib.tiktoken())
+
 -- Returns the text of a model. A model may be another one with some fields changed.
 local function model_of(name)
   if name == "bytes" then return read("t/golden/tokenizer.json"):match('"model":(%b{})') end
@@ -78,7 +80,7 @@ tap.group("SentencePiece, special tokens", function()
   plain:save(dir .. "/copy.model")
   tap.is(read(dir .. "/copy.model"), read(path), "a model is saved as it was read")
   tap.fails(function() plain:save(dir .. "/copy.json") end, {"copy.json", ".model"}, "a model is not saved under another ending")
-  tap.fails(function() rille.tokenizer("t/golden/tokenizer.tiktoken"):encode("a") end, {"pattern must be given", '"cl100k"', '"qwen"'},
+  tap.fails(function() rille.tokenizer(tiktoken):encode("a") end, {"pattern must be given", '"cl100k"', '"qwen"'},
     "a .tiktoken file without a pattern is refused")
 end)
 
@@ -86,7 +88,7 @@ end)
 tap.group("tekken.json", function()
   local pattern = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
   local entries, special = {}, {"<unk>", "<s>", "</s>", "[INST]", "[/INST]"}
-  for bytes, rank in read("t/golden/tokenizer.tiktoken"):gmatch("(%S+) (%d+)") do
+  for bytes, rank in read(tiktoken):gmatch("(%S+) (%d+)") do
     entries[#entries + 1] = ('{"rank":%s,"token_bytes":"%s","token_str":"\\u0000"}'):format(rank, bytes)
   end
   local function file(head, list)
@@ -97,7 +99,7 @@ tap.group("tekken.json", function()
   local sizes = ('"default_vocab_size":%d,"default_num_special_tokens":5'):format(#entries + 5)
   local list = ',"special_tokens":[' .. table.concat(names, ",") .. "]"
   local tok = rille.tokenizer(write("tekken.json", file(sizes, list)))
-  local other, wrong = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = pattern}), 0
+  local other, wrong = rille.tokenizer(tiktoken, {pattern = pattern}), 0
   for seed = 0, 300 do
     local text = lib.generated(golden, seed):gsub("<", "x")
     local a, b = tok:encode(text), other:encode(text)
@@ -116,12 +118,12 @@ tap.group("tekken.json", function()
 end)
 
 tap.group(".tiktoken", function()
-  local ranks = read("t/golden/tokenizer.tiktoken")
+  local ranks = read(tiktoken)
   local texts = dofile("t/golden/tokenizer.lua")
   for _, name in ipairs{"gpt2", "cl100k", "o200k", "llama3", "qwen"} do
-    local named, full = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = name}), nil
+    local named, full = rille.tokenizer(tiktoken, {pattern = name}), nil
     for _, case in ipairs(texts.tiktoken) do
-      if case.name == ({llama3 = "cl100k", qwen = "qwen2"})[name] or case.name == name then full = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = case.pattern}) end
+      if case.name == ({llama3 = "cl100k", qwen = "qwen2"})[name] or case.name == name then full = rille.tokenizer(tiktoken, {pattern = case.pattern}) end
     end
     local wrong = 0
     for seed = 0, 500 do

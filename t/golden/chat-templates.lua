@@ -1,4 +1,5 @@
--- Made by chat.py.
+-- chat-templates.lua - chat templates, which chat.py renders by transformers. Each uses the constructs of the templates of a
+-- family of models.
 return {
 ["chatml"] = [==[
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}]==],
