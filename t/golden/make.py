@@ -71,9 +71,8 @@ def case(op, lua, f, *operands):
     cases.append(text + "}")
 
 
-# ---- element by element ----
+# ---- element by element; t/op compares further shapes with the reference kernels ----
 
-SHAPES = [(7,), (3, 5), (2, 1, 3), ()]
 UNARY = {
     "neg": (torch.neg, -2, 2), "abs": (torch.abs, -2, 2), "exp": (torch.exp, -3, 3), "log": (torch.log, 0.1, 5),
     "sqrt": (torch.sqrt, 0.1, 5), "rsqrt": (torch.rsqrt, 0.1, 5), "square": (torch.square, -3, 3),
@@ -83,18 +82,16 @@ UNARY = {
     "ceil": (torch.ceil, -3, 3), "round": (torch.round, -3, 3),
 }
 for op, (f, low, high) in UNARY.items():
-    for shape in SHAPES:
-        case(op, "a:%s()" % op, f, In(*shape, low=low, high=high))
-for shape in SHAPES:
-    case("gelu", 'a:gelu{approximate = "tanh"}', lambda a: F.gelu(a, approximate="tanh"), In(*shape, low=-4, high=4))
-    case("clamp", "a:clamp(-1, 0.5)", lambda a: a.clamp(-1, 0.5), In(*shape))
-    case("logical_not", "a:logical_not()", torch.logical_not, truth(*shape))
+    case(op, "a:%s()" % op, f, In(3, 5, low=low, high=high))
+case("gelu", 'a:gelu{approximate = "tanh"}', lambda a: F.gelu(a, approximate="tanh"), In(3, 5, low=-4, high=4))
+case("clamp", "a:clamp(-1, 0.5)", lambda a: a.clamp(-1, 0.5), In(3, 5))
+case("logical_not", "a:logical_not()", torch.logical_not, truth(3, 5))
 case("cast", 'a:cast("i32")', lambda a: a.to(torch.int32), In(3, 5, low=-4, high=4))
 case("cast", 'a:to("bf16")', lambda a: a.to(torch.bfloat16), In(7))
 case("cast", 'a:to("f16")', lambda a: a.to(torch.float16), In(7))
 case("cast", 'a:to("f64")', lambda a: a.to(torch.float64), In(2, 3))
 
-PAIRS = [((3, 5), (3, 5)), ((3, 5), (5,)), ((4, 1, 3), (2, 1)), ((), (3,))]
+PAIRS = [((3, 5), (5,)), ((4, 1, 3), (2, 1))]
 BINARY = {
     "add": (torch.add, -2, 2), "sub": (torch.sub, -2, 2), "mul": (torch.mul, -2, 2), "div": (torch.div, 0.4, 3),
     "pow": (torch.pow, 0.3, 3), "maximum": (torch.maximum, -2, 2), "minimum": (torch.minimum, -2, 2),
@@ -298,31 +295,6 @@ for x, lua, how in [
 case("max_pool2d", "a:max_pool2d(2, {stride = 1, dilation = 2})", lambda a: F.max_pool2d(a, 2, stride=1, dilation=2), In(1, 2, 5, 6))
 case("avg_pool2d", "a:avg_pool2d(3, {padding = 1, count_include_pad = false})",
      lambda a: F.avg_pool2d(a, 3, padding=1, count_include_pad=False), In(1, 2, 5, 6))
-
-# ---- optimisers: five steps on one parameter, the gradient of step t being g * t ----
-
-
-def steps(make, a, g):
-    p = torch.nn.Parameter(a.detach().clone())
-    opt = make([p])
-    for t in range(1, 6):
-        p.grad = g.detach() * t
-        opt.step()
-    return p.detach()
-
-
-for lua, make in {
-        "optim.SGD(p, {lr = 0.1})": lambda p: torch.optim.SGD(p, lr=0.1),
-        "optim.SGD(p, {lr = 0.1, momentum = 0.9})": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
-        "optim.SGD(p, {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.1})":
-            lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
-        "optim.SGD(p, {lr = 0.1, weight_decay = 0.2})": lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.2),
-        "optim.Adam(p, {lr = 0.1})": lambda p: torch.optim.Adam(p, lr=0.1),
-        "optim.Adam(p, {lr = 0.1, weight_decay = 0.1})": lambda p: torch.optim.Adam(p, lr=0.1, weight_decay=0.1),
-        "optim.AdamW(p, {lr = 0.1, weight_decay = 0.1})": lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.1),
-        "optim.AdamW(p, {lr = 0.05, betas = {0.8, 0.9}, eps = 0.001})":
-            lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.8, 0.9), eps=1e-3)}.items():
-    case("step", lua, lambda a, g: steps(make, a, g), In(3, 5), In(3, 5))
 
 print("-- Made by make.py with PyTorch %s; not edited by hand." % torch.__version__.split("+")[0])
 print("return {\n" + ",\n".join(cases) + "\n}")
