@@ -5,7 +5,7 @@
     python3 t/golden/gguf_files.py > t/golden/gguf_files.lua
 
 By entry: the architecture, metadata {key, kind, value}, and tensors {name, operation, names in Hugging Face's file}. Names of
-tensors are those of the package gguf; the operations are those of llama.cpp's convert_hf_to_gguf.py:
+tensors are those of the package gguf; one name stands for the tensors of the entry of that name. The operations are those of llama.cpp's convert_hf_to_gguf.py:
 copy; pairs N (rows of N heads in pairs of neighbours); plus (one is added); blocks N a,b,c (N blocks of rows with a : b : c
 parts become a, b and c together); half K, part K (of two along axis 1, or 0); values (given); flat (of one axis); alternate K (every second along the last axis, then transposed);
 turn (the last two axes are exchanged); stack (several are stacked); latentk, latentv N A B (N heads of A rows of keys, which are transposed, and B of values).
@@ -251,6 +251,7 @@ def short(names):
 
 if __name__ == "__main__":
     print("-- gguf_files.lua - GGUF files of entries of families.lua, made by gguf_files.py.\n\nreturn {")
+    known = {}
     for entry, make in {**F.ENTRIES, **EXTRA}.items():
         config = make()
         if config.model_type not in ARCH or entry in SKIP or len(arguments) > 1 and entry not in arguments[1:]:
@@ -276,5 +277,7 @@ if __name__ == "__main__":
             if row not in rows:
                 rows.append(row)
         lines = ["; ".join("  ".join(r) for r in rows[i:i + 3]) for i in range(0, len(rows), 3)]
-        print("    tensors = [[" + "\n".join(lines) + "]]},")
+        text_of = "\n".join(lines)
+        print(f'    tensors = "{known[text_of]}"}},' if text_of in known else f"    tensors = [[{text_of}]]}},")
+        known.setdefault(text_of, entry)
     print("}")
