@@ -7,10 +7,8 @@ local json = require "rille.json"
 local templates, conversations = dofile("t/golden/chat-templates.lua"), {}
 for _, case in ipairs(golden.templates) do case.text = templates[case.name] end
 for _, c in ipairs(golden.conversations) do conversations[c.name] = c.text end
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
-local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
+local dir = tap.folder()
+local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
 local tok = rille.tokenizer.train({"abab"}, {size = 258})
 local tokens = json.decode(golden.tokens)
@@ -142,5 +140,4 @@ tap.group("damage", function()
   tap.is(wrong, {}, ("%d damaged templates render, or are errors with a line"):format(tried))
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

@@ -4,18 +4,15 @@
 
 local tap = dofile("t/lib/tap.lua")
 local golden = dofile("t/golden/tokenizer.lua")
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
-local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
-local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
+local dir = tap.folder()
+local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
 local lib = dofile("t/lib/strings.lua")
 local generator, digest = lib.generator, lib.digest
 local function generated(seed) return lib.generated(golden, seed) end
 local tiktoken = write("tokenizer.tiktoken", lib.tiktoken())
 
-local json = read("t/golden/tokenizer.json")
+local json = tap.read("t/golden/tokenizer.json")
 local function quote(s) return '"' .. s:gsub('[\\"]', "\\%0") .. '"' end
 -- Returns tokenizer.json with some parts replaced: {name = new JSON}.
 local function with(parts)
@@ -294,7 +291,7 @@ tap.group("damage", function()
     if #ranks < 260 then ranks[#ranks + 1] = line .. "\n" end
   end
   rille.tokenizer.train({"abab"}, {size = 258, special = {"<|end|>"}}):save(dir .. "/small.json")
-  for name, text in pairs{["c.json"] = read(dir .. "/small.json"):gsub("%s+$", ""), ["c.tiktoken"] = table.concat(ranks)} do
+  for name, text in pairs{["c.json"] = tap.read(dir .. "/small.json"):gsub("%s+$", ""), ["c.tiktoken"] = table.concat(ranks)} do
     taken[name] = 0
     for cut = 0, #text - 1 do
       local good, tok = pcall(rille.tokenizer, write(name, text:sub(1, cut)), name:find("tiktoken$") and {pattern = "gpt2"} or nil)
@@ -304,7 +301,7 @@ tap.group("damage", function()
   end
   tap.is({wrong_cuts, taken["c.json"], taken["c.tiktoken"] <= 16}, {{}, 0, true}, "every truncation is refused with the file's name, or has all bytes")
   local draw, wrong, times = generator(tonumber(os.getenv("SEED")) or 5), 0, os.getenv("RILLE_LONG") and 20000 or 300
-  for name, text in pairs{["d.json"] = json, ["d.tiktoken"] = read(tiktoken)} do
+  for name, text in pairs{["d.json"] = json, ["d.tiktoken"] = tap.read(tiktoken)} do
     for _ = 1, times do
       local at, s = 1 + draw(#text), text
       if draw(3) == 0 then s = s:sub(1, at)
@@ -332,7 +329,7 @@ tap.group("truncation and padding", function()
     local warning, reported = row[2] and ("%s: encode ignores the %s of this file"):format(path, row[2]), select(2, said:gsub("warning", ""))
     tap.ok(said:find("^8\n") or reported == 1 and said:find(warning, 1, true) and said:find("\n8\n$"), "all ids: " .. said)
     tap.is(reported, row[2] and 1 or 0, "one warning, if the file has truncation or padding")
-    local kept = require("rille.json").decode(read(path))
+    local kept = require("rille.json").decode(tap.read(path))
     for _, name in ipairs{"truncation", "padding"} do
       local want = row[1][name] and require("rille.json").decode(row[1][name]) or require("rille.json").null
       tap.is(kept[name], want, ("%s is saved unchanged"):format(name))
@@ -345,7 +342,7 @@ tap.group("training", function()
   local tok = rille.tokenizer.train(corpus, {size = 700, special = {"<|endoftext|>", "<|pad|>"}})
   tap.is(tok.size, 700, "a trained tokenizer has the requested size")
   tap.is({tok:encode("<|endoftext|>"), tok:encode("<|pad|>")}, {{698}, {699}}, "special tokens have the last ids")
-  local text = read("README.md")
+  local text = tap.read("README.md")
   tap.ok(#tok:encode(text) < #text / 2 and tok:decode(tok:encode(text)) == text, "a text of the corpus is compressed, and decoded unchanged")
   tok:save(dir .. "/t.json")
   tap.is(rille.tokenizer(dir .. "/t.json"):encode(text), tok:encode(text), "a trained tokenizer is saved and read again")
@@ -363,5 +360,4 @@ tap.group("training", function()
   tap.fails(function() rille.tokenizer.train({5}, {size = 300}) end, {"5"}, "a number instead of a text is refused")
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

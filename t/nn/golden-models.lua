@@ -8,9 +8,7 @@ local optim = rille.optim
 local files = require "rille.models.files"
 local golden = dofile("t/golden/models.lua")
 local hash = dofile("t/lib/families.lua").hash
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
+local dir = tap.folder()
 
 -- Returns a model's tensors by Hugging Face's names, and the sorted names.
 local function theirs(m, at)
@@ -256,5 +254,4 @@ for _, name in ipairs{"gpt2", "llama"} do
   end)
 end
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

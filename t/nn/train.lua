@@ -14,10 +14,7 @@ local function fresh()
 end
 -- Returns names, contents and times of all files in the folder.
 local function state()
-  local p = io.popen(("cd '%s' && ls -lAR --time-style=+%%s.%%N && find . -type f -exec cat {} +"):format(dir))
-  local text = p:read("a")
-  p:close()
-  return text
+  return (tap.output(("cd '%s' && ls -lAR --time-style=+%%s.%%N && find . -type f -exec cat {} +"):format(dir)))
 end
 
 local saves = {
