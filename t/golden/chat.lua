@@ -1,30 +1,19 @@
 -- Made by chat.py with transformers 5.24.0 and jinja2 3.1.6.
 return {
-  tokens = [==[
-{"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}]==],
+  tokens = [==[{"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}]==],
   conversations = {
-    {name = "hello", text = [==[
-[{"role": "user", "content": "Hello, é 今日は!"}]]==]},
-    {name = "turns", text = [==[
-[{"role": "system", "content": "Be brief. /no_think"}, {"role": "user", "content": "  Hi \n"}, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes?\n"}, {"role": "user", "content": "a\r\nb\n\nc　"}, {"role": "assistant", "content": " done\t"}]]==]},
-    {name = "tools", text = [==[
-[{"role": "system", "content": "S"}, {"role": "user", "content": "Weather?"}, {"role": "assistant", "tool_calls": [{"id": "abcdef123", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Łódź", "days": 2, "x": [1.5, null, true]}}}]}, {"role": "tool", "tool_call_id": "abcdef123", "name": "get_weather", "content": "12 \"C\""}, {"role": "assistant", "content": "12."}, {"role": "user", "content": "Thanks"}]]==]},
-    {name = "parts", text = [==[
-[{"role": "user", "content": [{"type": "text", "text": " Look "}, {"type": "image"}, {"type": "text", "text": "here"}]}, {"role": "assistant", "content": "ok"}]]==]},
-    {name = "two-users", text = [==[
-[{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]]==]},
-    {name = "empty", text = [==[
-[]]==]},
+    {name = "hello", text = [==[[{"role": "user", "content": "Hello, é 今日は!"}]]==]},
+    {name = "turns", text = [==[[{"role": "system", "content": "Be brief. /no_think"}, {"role": "user", "content": "  Hi \n"}, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes?\n"}, {"role": "user", "content": "a\r\nb\n\nc　"}, {"role": "assistant", "content": " done\t"}]]==]},
+    {name = "tools", text = [==[[{"role": "system", "content": "S"}, {"role": "user", "content": "Weather?"}, {"role": "assistant", "tool_calls": [{"id": "abcdef123", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Łódź", "days": 2, "x": [1.5, null, true]}}}]}, {"role": "tool", "tool_call_id": "abcdef123", "name": "get_weather", "content": "12 \"C\""}, {"role": "assistant", "content": "12."}, {"role": "user", "content": "Thanks"}]]==]},
+    {name = "parts", text = [==[[{"role": "user", "content": [{"type": "text", "text": " Look "}, {"type": "image"}, {"type": "text", "text": "here"}]}, {"role": "assistant", "content": "ok"}]]==]},
+    {name = "two-users", text = [==[[{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]]==]},
+    {name = "empty", text = [==[[]]==]},
   },
   options = {
-    [==[
-{}]==],
-    [==[
-{"add_generation_prompt": true}]==],
-    [==[
-{"add_generation_prompt": true, "tools": [{"type": "function", "function": {"name": "get_weather", "description": "Weather of a city.", "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "The city's \"name\", é"}, "unit": {"type": "string", "enum": ["c", "f"], "default": "c", "description": "Unit"}, "days": {"type": ["integer", "null"], "description": "Days"}, "tags": {"type": "array", "items": {"type": "string"}, "description": "Tags"}}, "required": ["city"]}}}, {"type": "function", "function": {"name": "now", "description": "Time.", "parameters": {"type": "object", "properties": {}, "required": []}}}], "variables": {"enable_thinking": false}}]==],
-    [==[
-{"documents": [{"title": "T", "text": "D1", "n": 1}, {"title": "U", "text": "D2"}]}]==],
+    [==[{}]==],
+    [==[{"add_generation_prompt": true}]==],
+    [==[{"add_generation_prompt": true, "tools": [{"type": "function", "function": {"name": "get_weather", "description": "Weather of a city.", "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "The city's \"name\", é"}, "unit": {"type": "string", "enum": ["c", "f"], "default": "c", "description": "Unit"}, "days": {"type": ["integer", "null"], "description": "Days"}, "tags": {"type": "array", "items": {"type": "string"}, "description": "Tags"}}, "required": ["city"]}}}, {"type": "function", "function": {"name": "now", "description": "Time.", "parameters": {"type": "object", "properties": {}, "required": []}}}], "variables": {"enable_thinking": false}}]==],
+    [==[{"documents": [{"title": "T", "text": "D1", "n": 1}, {"title": "U", "text": "D2"}]}]==],
   },
   templates = { -- a text for each conversation and options
     {name = "chatml", texts = {0x5f591f50c976c592, 0x26f999196ee9d493, 0x26f999196ee9d493, 0x5f591f50c976c592, 0xd26278d71c4ef853, 0x7f8738a931eee77a, 0x7f8738a931eee77a, 0xd26278d71c4ef853, false, false, false, false, false, false, false, false, 0x614e1e8494e736f9, 0x277f04e2e63c436c, 0x277f04e2e63c436c, 0x614e1e8494e736f9, 0x14650fb0739d0383, 0xf5065d475b4dcfaa, 0xf5065d475b4dcfaa, 0x14650fb0739d0383}},

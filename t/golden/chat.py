@@ -54,7 +54,7 @@ def lua(text):
     level = 2
     while "]" + "=" * level + "]" in text:
         level += 1
-    return "[" + "=" * level + "[\n" + text + "]" + "=" * level + "]"
+    return "[" + "=" * level + "[" + text + "]" + "=" * level + "]"
 
 
 def main():
