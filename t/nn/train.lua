@@ -5,8 +5,7 @@
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
-local dir = os.tmpname()
-os.remove(dir)
+local dir = tap.folder() .. "/x"
 local function sh(command) assert(os.execute(command:gsub("@", dir)), command) end
 local function fresh()
   sh "rm -rf @ && mkdir @ @/folder && echo text >@/file && echo old >@/folder/old"
@@ -106,5 +105,4 @@ tap.group("arguments of functions that stop a job", function()
   tap.is(os.execute("kill -TERM $PPID") and rille.stopping(), "SIGUSR1", "the first reason stays")
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()
