@@ -45,7 +45,6 @@ for kind in pairs(sizes) do
     tap.fails(function() m(rille.zeros{1, 2}) end, {"integers", "f32", "models.lua"}, kind .. ": floats as ids are refused")
     tap.fails(function() m(rille.zeros({2}, {dtype = "i64"})) end, {"1 dimensions", "models.lua"}, kind .. ": one dimension is refused")
     tap.fails(function() new(kind, {widht = 3}) end, {"'widht'", "models.lua"}, kind .. ": an unknown option")
-    tap.fails(function() new(kind, {heads = 3}) end, {"16", "3", "models.lua"}, kind .. ": heads that do not divide the width")
     tap.fails(function() new(kind, {layers = 0}) end, {"layers", "0", "models.lua"}, kind .. ": no layers")
   end)
 end
