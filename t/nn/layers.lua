@@ -131,6 +131,9 @@ end)
 tap.group("attention", function()
   local attention = nn.MultiheadAttention(4, 2)
   local x = rille.randn{1, 3, 4}
+  local function heads(projected) return projected:reshape{1, 3, 2, 2}:permute{0, 2, 1, 3} end
+  local y = rille.scaled_dot_product_attention(heads(attention.q_proj(x)), heads(attention.k_proj(x)), heads(attention.v_proj(x)))
+  tap.near(attention(x):totable(), attention.out_proj(y:permute{0, 2, 1, 3}:reshape{1, 3, 4}):totable(), "attention over two heads", 1e-5, 1e-6)
   local lower = rille.ones{3, 3}:tril():gt(0)
   local causal = nn.MultiheadAttention(4, 2, {is_causal = true})
   causal:load_state_dict(attention:state_dict())
