@@ -350,6 +350,7 @@ tap.group("damaged config.json", function()
     end)
     tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", ": models." .. kind .. ": " .. at,
       kind == "llama" and "unknown activation a table" or "must be divisible by heads = 5; 1, 2"}, kind .. ": errors of layers name the file, too")
+    os.execute(("rm -rf '%s'"):format(at))
   end
 end)
 
@@ -408,7 +409,6 @@ tap.group("rope_parameters", function()
     tap.is(rille.models.llama.load(at).config.theta, 500.0, "rope_theta can be saved and loaded")
     rewrite(at, function(c) c.rope_theta = 1000.0 end)
     tap.fails(function() rille.models.llama.load(at) end, {at .. "/config.json", "rope_theta of 1000.0", "another of 500.0"}, "two different rope_theta are refused")
-  os.execute(("rm -rf '%s'"):format(at))
   end
   rewrite(at, function(c) c.rope_scaling, c.rope_parameters, c.rope_theta = nil, {rope_type = "other"}, nil end)
   tap.fails(function() rille.models.llama.load(at) end, {"other", "llama3"}, "an unknown scaling")
