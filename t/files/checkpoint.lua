@@ -5,13 +5,10 @@
 local tap = dofile("t/lib/tap.lua")
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
 local P = rille.placement("cpu", {0, 1})
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
+local dir = tap.folder()
 local function list(at)
-  local p, names = io.popen("ls '" .. at .. "'"), {}
-  for name in p:lines() do names[#names + 1] = name end
-  p:close()
+  local names = {}
+  for name in tap.output("ls '" .. at .. "'"):gmatch("[^\n]+") do names[#names + 1] = name end
   return names
 end
 
@@ -542,14 +539,10 @@ tap.group("damage", function()
   rille.checkpoint.save(at, {model = net, step = 1, note = "first"})
   rille.checkpoint.save(at, {model = net, step = 2, note = "second"})
   local path = at .. "/" .. list(at)[2]
-  local f = assert(io.open(path, "rb"))
-  local whole = f:read("a")
-  f:close()
+  local whole = tap.read(path)
   local accepted = 0
   local function try(bytes)
-    local g = assert(io.open(path, "wb"))
-    g:write(bytes)
-    g:close()
+    tap.write(path, bytes)
     local good, err = pcall(rille.checkpoint.load, at, {model = net})
     if good or not err:find("checkpoint-00000002", 1, true) then accepted = accepted + 1 end
   end
@@ -624,5 +617,4 @@ tap.group("files of killed saves", function()
     "a save deletes the files of killed saves, also with its own process id, but not those of running processes")
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

@@ -3,16 +3,9 @@
 
 local tap = dofile("t/lib/tap.lua")
 local data = rille.data
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
+local dir = tap.folder()
 
-local function write(name, bytes)
-  local f = assert(io.open(dir .. "/" .. name, "wb"))
-  f:write(bytes)
-  f:close()
-  return dir .. "/" .. name
-end
+local function write(name, bytes) return tap.write(dir .. "/" .. name, bytes) end
 local function token_file(name, from, to, wide)
   local out = {string.pack("<i4i4i4", wide and 20240801 or 20240520, wide and 7 or 1, to - from + 1) .. ("\0"):rep(1012)}
   for i = from, to do out[#out + 1] = string.pack(wide and "<I4" or "<I2", i) end
@@ -226,5 +219,4 @@ tap.group("text files", function()
   tap.is(data.text(write("t.txt", "ab\0\255")):totable(), {97, 98, 0, 255}, "data.text returns the bytes of a file")
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

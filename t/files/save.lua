@@ -3,17 +3,13 @@
 local tap = dofile("t/lib/tap.lua")
 local T, nn = rille.tensor, rille.nn
 
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
+local dir = tap.folder()
 
 local function list(at)
-  local p, names = io.popen("ls -A '" .. (at or dir) .. "'"), {}
-  for name in p:lines() do names[#names + 1] = name end
-  p:close()
+  local names = {}
+  for name in tap.output("ls -A '" .. (at or dir) .. "'"):gmatch("[^\n]+") do names[#names + 1] = name end
   return names
 end
-local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
 local function same(a, b)
   if type(a) ~= "table" or type(b) ~= "table" then return a == b end
   for i = 1, math.max(#a, #b) do
@@ -21,7 +17,6 @@ local function same(a, b)
   end
   return true
 end
-local function write(path, s) local f = assert(io.open(path, "wb")); f:write(s); f:close() end
 
 local meshes = {rille.placement("cpu", {0}), rille.placement("cpu", {2, 0, 1}), rille.placement("cpu", {{0, 1}, {3, 2}})}
 local layouts = {{"B", "S(0)", "S(1)", "P", "S(2)"}, {"B", "S(0)", "S(1)", "P"},
@@ -34,8 +29,8 @@ tap.group("layouts", function()
   for i, place in ipairs(meshes) do
     for _, sbp in ipairs(layouts[i]) do
       rille.save(path, {x = x:to_global{placement = place, sbp = sbp}})
-      first = first or read(path)
-      if read(path) ~= first then wrong = wrong + 1 end
+      first = first or tap.read(path)
+      if tap.read(path) ~= first then wrong = wrong + 1 end
       for j, to in ipairs(meshes) do
         for _, how in ipairs(layouts[j]) do
           local y = rille.load(path, {placement = to, sbp = how}).x
@@ -111,9 +106,9 @@ tap.group("shards", function()
   rille.save(at, state, {max_shard_size = "1KB"})
   tap.is(#list(at), 4, "max_shard_size makes a folder with three shards and an index")
   tap.is(rille.load(at).w5[99]:item(), 5, "the sharded folder loads")
-  local index = read(at .. "/model.safetensors.index.json")
+  local index = tap.read(at .. "/model.safetensors.index.json")
   local function refused(text, name, ...)
-    write(at .. "/model.safetensors.index.json", text)
+    tap.write(at .. "/model.safetensors.index.json", text)
     tap.fails(function() rille.load(at) end, {"index.json", ...}, name)
   end
   refused(index:gsub('"w5": "model%-00003', '"w5": "model-00001'), "an index with a wrong shard is refused", "w5")
@@ -173,13 +168,13 @@ tap.group("modules", function()
   nn.tie(tied[1], "weight", tied[2], "weight")
   rille.save(path, tied)
   tap.is(#rille.io.contents(path), 1, "a tied tensor is saved once")
-  local one = read(path)
+  local one = tap.read(path)
   rille.save(path, {["1.weight"] = tied[1].weight})
   tied:load(path)
   rille.save(path, {["0.weight"] = tied[1].weight, ["1.weight"] = tied[1].weight + 1})
   tap.fails(function() tied:load(path) end, {"0.weight", "1.weight", "differ"}, "a tied tensor loads under either name, and different values are refused")
   rille.save(path, tied)
-  tap.ok(read(path) == one, "equal states give equal files")
+  tap.ok(tap.read(path) == one, "equal states give equal files")
 end)
 
 tap.group("contents of files", function()
@@ -189,5 +184,4 @@ tap.group("contents of files", function()
     "contents lists names, dtypes and shapes")
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

@@ -4,13 +4,11 @@
 local tap = dofile("t/lib/tap.lua")
 local golden = dofile("t/golden/chat.lua")
 local json = require "rille.json"
-for name, text in pairs(dofile("t/golden/chat-templates.lua")) do
-  for _, case in ipairs(golden.templates) do case.text = case.name == name and text or case.text end
-end
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
-local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
+local templates, conversations = dofile("t/golden/chat-templates.lua"), {}
+for _, case in ipairs(golden.templates) do case.text = templates[case.name] end
+for _, c in ipairs(golden.conversations) do conversations[c.name] = c.text end
+local dir = tap.folder()
+local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
 local tok = rille.tokenizer.train({"abab"}, {size = 258})
 local tokens = json.decode(golden.tokens)
@@ -34,13 +32,13 @@ end
 tap.group("the texts of transformers", function()
   for _, case in ipairs(golden.templates) do
     local wrong = {}
-    for name, row in pairs(case.rows) do
-      for i, want in ipairs(row) do
-        local good, text = pcall(tok.chat, tok, golden.conversations[name], options_of(golden.options[i], case.text))
-        local same = good and digest(text) == want or not good and (want == false or type(want) == "string" and text:find(want, 1, true))
-        if not same then wrong[#wrong + 1] = ("%s, options %d: %s"):format(name, i, text) end
-      end
+    for i, want in ipairs(case.texts) do
+      local c, o = golden.conversations[(i - 1) // #golden.options + 1], (i - 1) % #golden.options + 1
+      local good, text = pcall(tok.chat, tok, c.text, options_of(golden.options[o], case.text))
+      local same = good and digest(text) == want or not good and (want == false or type(want) == "string" and text:find(want, 1, true))
+      if not same then wrong[#wrong + 1] = ("%s, options %d: %s"):format(c.name, o, text) end
     end
+    tap.is(#case.texts, #golden.conversations * #golden.options, case.name .. ": every conversation and options")
     tap.is(wrong, {}, case.name .. ": every text and every error")
   end
 end)
@@ -121,7 +119,7 @@ tap.group("damage", function()
   local draw, wrong, tried = lib.generator(tonumber(os.getenv("SEED")) or 3), {}, 0
   local function try(text)
     tried = tried + 1
-    local good, why = pcall(render, text, golden.conversations.tools)
+    local good, why = pcall(render, text, conversations.tools)
     if not good and not why:find("chat: template: line %d+: ") then wrong[#wrong + 1] = why end
   end
   for _, case in ipairs(golden.templates) do
@@ -142,5 +140,4 @@ tap.group("damage", function()
   tap.is(wrong, {}, ("%d damaged templates render, or are errors with a line"):format(tried))
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

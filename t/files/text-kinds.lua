@@ -4,15 +4,14 @@
 local tap = dofile("t/lib/tap.lua")
 local lib = dofile("t/lib/strings.lua")
 local golden = dofile("t/golden/kinds.lua")
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
-local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
-local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
+local dir = tap.folder()
+local function write(name, s) return tap.write(dir .. "/" .. name, s) end
+
+local tiktoken = write("tokenizer.tiktoken", lib.tiktoken())
 
 -- Returns the text of a model. A model may be another one with some fields changed.
 local function model_of(name)
-  if name == "bytes" then return read("t/golden/tokenizer.json"):match('"model":(%b{})') end
+  if name == "bytes" then return tap.read("t/golden/tokenizer.json"):match('"model":(%b{})') end
   local model = golden.models[name]
   if type(model) == "string" then return model end
   local text = golden.models[model.of]
@@ -76,9 +75,9 @@ tap.group("SentencePiece, special tokens", function()
   tap.fails(function() rille.tokenizer(path, {special = {"<x>"}}) end, {"kinds-suffix.model", "no control token '<x>'"}, "an unknown piece is refused")
   tap.fails(function() rille.tokenizer(path, {special = {["<mask>"] = 5}}) end, {".tiktoken"}, "ids of special tokens are refused")
   plain:save(dir .. "/copy.model")
-  tap.is(read(dir .. "/copy.model"), read(path), "a model is saved as it was read")
+  tap.is(tap.read(dir .. "/copy.model"), tap.read(path), "a model is saved as it was read")
   tap.fails(function() plain:save(dir .. "/copy.json") end, {"copy.json", ".model"}, "a model is not saved under another ending")
-  tap.fails(function() rille.tokenizer("t/golden/tokenizer.tiktoken"):encode("a") end, {"pattern must be given", '"cl100k"', '"qwen"'},
+  tap.fails(function() rille.tokenizer(tiktoken):encode("a") end, {"pattern must be given", '"cl100k"', '"qwen"'},
     "a .tiktoken file without a pattern is refused")
 end)
 
@@ -86,7 +85,7 @@ end)
 tap.group("tekken.json", function()
   local pattern = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
   local entries, special = {}, {"<unk>", "<s>", "</s>", "[INST]", "[/INST]"}
-  for bytes, rank in read("t/golden/tokenizer.tiktoken"):gmatch("(%S+) (%d+)") do
+  for bytes, rank in tap.read(tiktoken):gmatch("(%S+) (%d+)") do
     entries[#entries + 1] = ('{"rank":%s,"token_bytes":"%s","token_str":"\\u0000"}'):format(rank, bytes)
   end
   local function file(head, list)
@@ -97,7 +96,7 @@ tap.group("tekken.json", function()
   local sizes = ('"default_vocab_size":%d,"default_num_special_tokens":5'):format(#entries + 5)
   local list = ',"special_tokens":[' .. table.concat(names, ",") .. "]"
   local tok = rille.tokenizer(write("tekken.json", file(sizes, list)))
-  local other, wrong = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = pattern}), 0
+  local other, wrong = rille.tokenizer(tiktoken, {pattern = pattern}), 0
   for seed = 0, 300 do
     local text = lib.generated(golden, seed):gsub("<", "x")
     local a, b = tok:encode(text), other:encode(text)
@@ -116,12 +115,12 @@ tap.group("tekken.json", function()
 end)
 
 tap.group(".tiktoken", function()
-  local ranks = read("t/golden/tokenizer.tiktoken")
+  local ranks = tap.read(tiktoken)
   local texts = dofile("t/golden/tokenizer.lua")
   for _, name in ipairs{"gpt2", "cl100k", "o200k", "llama3", "qwen"} do
-    local named, full = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = name}), nil
+    local named, full = rille.tokenizer(tiktoken, {pattern = name}), nil
     for _, case in ipairs(texts.tiktoken) do
-      if case.name == ({llama3 = "cl100k", qwen = "qwen2"})[name] or case.name == name then full = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = case.pattern}) end
+      if case.name == ({llama3 = "cl100k", qwen = "qwen2"})[name] or case.name == name then full = rille.tokenizer(tiktoken, {pattern = case.pattern}) end
     end
     local wrong = 0
     for seed = 0, 500 do
@@ -136,7 +135,7 @@ end)
 
 -- An added token whose text is a letter that stands for a byte shares the id of that byte.
 tap.group("added tokens spelled like bytes", function()
-  local text = read("t/golden/tokenizer.json")
+  local text = tap.read("t/golden/tokenizer.json")
   local id = math.tointeger(text:match('"ä":(%d+)'))
   local tok = rille.tokenizer(write("added.json", (text:gsub('"added_tokens":%[', function(s)
     return s .. ('{"id":%d,"content":"ä","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false},'):format(id)
@@ -176,7 +175,7 @@ tap.group("damage", function()
   end
   local files = {}
   for _, case in ipairs(golden.json) do files[#files + 1] = {"d.json", file_of(case)} end
-  for _, case in ipairs(golden.sentencepiece) do files[#files + 1] = {"d.model", read("t/golden/kinds-" .. case.name .. ".model")} end
+  for _, case in ipairs(golden.sentencepiece) do files[#files + 1] = {"d.model", tap.read("t/golden/kinds-" .. case.name .. ".model")} end
   for _, file in ipairs(files) do
     if tap.share() then
       local name, s = file[1], file[2]
@@ -191,10 +190,9 @@ tap.group("damage", function()
       end
     end
   end
-  local model = read("t/golden/kinds-suffix.model")
+  local model = tap.read("t/golden/kinds-suffix.model")
   for cut = 0, #model - 1, 7 do try("cut.model", model:sub(1, cut)) end
   tap.is(wrong, {}, ("%d damaged files are refused with their names, or work"):format(tried))
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

@@ -1,4 +1,5 @@
--- Made by chat.py.
+-- chat-templates.lua - chat templates, which chat.py renders by transformers. Each uses the constructs of the templates of a
+-- family of models.
 return {
 ["chatml"] = [==[
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}]==],
@@ -209,22 +210,6 @@ return {
 {% for message in messages %}{% if (message['role'] == 'system') %}{{'<|im_start|>system<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] in ['user', 'tool']) %}{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] == 'assistant') %}{{'<|im_start|>assistant<|im_sep|>' ~ message['content'] ~ '<|im_end|>'}}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}]==],
 ["phi4-mini"] = [==[
 {% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and message['tools'] is not none %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>' }}{% else %}{{ '<|' + message['role'] + '|>' + (message['content'] or '') + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}]==],
-["zephyr"] = [==[
-{% for message in messages %}
-{% if message['role'] == 'user' %}
-{{ '<|user|>
-' + message['content'] + eos_token }}
-{% elif message['role'] == 'system' %}
-{{ '<|system|>
-' + message['content'] + eos_token }}
-{% elif message['role'] == 'assistant' %}
-{{ '<|assistant|>
-'  + message['content'] + eos_token }}
-{% endif %}
-{% if loop.last and add_generation_prompt %}
-{{ '<|assistant|>' }}
-{% endif %}
-{% endfor %}]==],
 ["vicuna"] = [==[
 {% if messages[0].role == 'system' %}{{ messages[0].content }}{% set messages = messages[1:] %}{% else %}A chat.{% endif %}{% for m in messages %} {{ 'USER: ' ~ m.content if m.role == 'user' else 'ASSISTANT: ' ~ m.content ~ eos_token }}{% endfor %}{% if add_generation_prompt %}{{ ' ASSISTANT:' }}{% endif %}]==],
 ["alpaca"] = [==[

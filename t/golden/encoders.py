@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
-from families import NEEDLESS, VOCAB, hash_of, spread, weight
+from families import NEEDLESS, VOCAB, gradient_sums, hash_of, spread, weight
 
 import numpy as np
 import torch
@@ -92,16 +92,7 @@ def run(name, task, config):
         vectors = (hidden * mask).sum(1) / mask.sum(1)
         loss = summed(out * mask if out.dim() == 3 else out, "loss") + (summed(pooled, "pooled") if pooled is not None else 0)
         loss.backward()
-        parameters = dict(model.named_parameters())
-        with torch.no_grad():
-            for p in parameters.values():
-                p.copy_(p.grad if p.grad is not None else torch.zeros_like(p))
-        model.save_pretrained(d)
-        weighted = absolute = 0.0
-        for n, g in load_file(path).items():
-            g = g.double().numpy().ravel()
-            weighted += float((g * spread("gradient " + n, g.size)).sum())
-            absolute += float(abs(g).sum())
+        weighted, absolute = gradient_sums(model, d)
         digest = sum(hash_of(n + " " + "x".join(map(str, s))) for n, s in shapes.items()) & 0xFFFFFFFF
     keeps = ("architectures", "pad_token_id")
     kept = {k: v for k, v in words.items() if (k not in NEEDLESS or k in keeps) and k not in MORE and v is not None}

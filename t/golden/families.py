@@ -181,6 +181,23 @@ embedding_dropout residual_dropout num_nextn_predict_layers init_device verbose 
 scale_attention_softmax_in_fp32 slow_but_exact qk_head_dim aux_loss_alpha seq_aux ep_size""".split()
 
 
+def gradient_sums(model, folder):
+    """The sum of a model's gradients weighted by the formula, and of their absolute values. Saves the gradients as the model's parameters."""
+    with torch.no_grad():
+        for b in model.buffers():
+            b.zero_()
+        for p in model.parameters():
+            p.copy_(p.grad if p.grad is not None else torch.zeros_like(p))
+            p.grad = None
+    model.save_pretrained(folder)
+    weighted = absolute = 0.0
+    for n, g in load_file(folder + "/model.safetensors").items():
+        g = g.double().numpy().ravel()
+        weighted += float((g * spread("gradient " + n, g.size)).sum())
+        absolute += float(abs(g).sum())
+    return weighted, absolute
+
+
 def run(name, config):
     with tempfile.TemporaryDirectory() as d:
         T.AutoModelForCausalLM.from_config(config).save_pretrained(d)
@@ -196,20 +213,7 @@ def run(name, config):
                                     eos_token_id=None, pad_token_id=0)[:, PROMPT:]
         loss = torch.nn.functional.cross_entropy(model(ids[:, :-1]).logits.reshape(-1, VOCAB), ids[:, 1:].reshape(-1))
         loss.backward()
-        parameters = dict(model.named_parameters())
-        with torch.no_grad():
-            for b in model.buffers():
-                b.zero_()
-            for p in parameters.values():
-                p.copy_(p.grad if p.grad is not None else torch.zeros_like(p))
-        for p in parameters.values():
-            p.grad = None
-        model.save_pretrained(d)
-        weighted = absolute = 0.0
-        for n, g in load_file(path).items():
-            g = g.double().numpy().ravel()
-            weighted += float((g * spread("gradient " + n, g.size)).sum())
-            absolute += float(abs(g).sum())
+        weighted, absolute = gradient_sums(model, d)
         digest = sum(hash_of(n + " " + "x".join(map(str, s))) for n, s in shapes.items()) & 0xFFFFFFFF
         some = torch.cat([logits[0, -1, :6], logits[1, LENGTH // 2, :6]])
         total = float((logits.numpy().ravel() * spread("logits", logits.numel())).sum())

@@ -4,13 +4,15 @@
     pip install torch transformers gguf
     python3 t/golden/gguf_files.py > t/golden/gguf_files.lua
 
-By entry: the architecture, metadata {key, kind, value}, and tensors {name, operation, names in Hugging Face's file}. Names of
-tensors are those of the package gguf; the operations are those of llama.cpp's convert_hf_to_gguf.py:
+By entry: the architecture, metadata {key, kind, value}, and tensors {name, operation, names in Hugging Face's file}. `common`
+has the rows of Hugging Face's names that all entries with such a name write in the same way; other rows are in the entry. Names of
+tensors are those of the package gguf. The operations are those of llama.cpp's convert_hf_to_gguf.py:
 copy; pairs N (rows of N heads in pairs of neighbours); plus (one is added); blocks N a,b,c (N blocks of rows with a : b : c
 parts become a, b and c together); half K, part K (of two along axis 1, or 0); values (given); flat (of one axis); alternate K (every second along the last axis, then transposed);
 turn (the last two axes are exchanged); stack (several are stacked); latentk, latentv N A B (N heads of A rows of keys, which are transposed, and B of values).
 """
 import io
+import json
 import os
 import re
 import sys
@@ -180,7 +182,6 @@ def metadata(kind, arch, c, tensors):
 
 
 def convert(name, config):
-    import json
     import tempfile
     kind = config.model_type
     arch = getattr(gguf.MODEL_ARCH, ARCH[kind])
@@ -249,8 +250,39 @@ def short(names):
     return f"{first[1]}[0-{len(names) - 1}]{first[2]}" if len(names) > 1 else names[0]
 
 
-if __name__ == "__main__":
-    print("-- gguf_files.lua - GGUF files of entries of families.lua, made by gguf_files.py.\n\nreturn {")
+def rows_of(tensors):
+    """Rows (name, operation, names) without repetition; % stands for the number of the layer."""
+    rows = []
+    for g, op, n in tensors:
+        layer = re.match(r"blk\.(\d+)\.", g)
+        row = (g, op, short(n))
+        if layer:
+            here = layer[1]
+            row = (g.replace(f"blk.{here}.", "blk.%.", 1), op, re.sub(rf"(layers|h|blocks)\.{here}\.", r"\1.%.", short(n), count=1))
+        if row not in rows:
+            rows.append(row)
+    return rows
+
+
+def listed(rows):
+    return "[[" + "\n".join("; ".join("  ".join(r) for r in rows[i:i + 3]) for i in range(0, len(rows), 3)) + "]]"
+
+
+def common_rows(entries):
+    """The rows of names that every entry with such a name has in the same rows."""
+    found, differ = {}, set()
+    for _, _, rows, _ in entries:
+        here = {}
+        for row in rows:
+            here.setdefault(row[2], []).append(row)
+        for name, list_of in here.items():
+            if found.setdefault(name, list_of) != list_of or name == "-" or "[" in name:  # values, or tensors of several experts
+                differ.add(name)
+    return sorted(row for name, list_of in found.items() if name not in differ for row in list_of)
+
+
+def main():
+    entries = []
     for entry, make in {**F.ENTRIES, **EXTRA}.items():
         config = make()
         if config.model_type not in ARCH or entry in SKIP or len(arguments) > 1 and entry not in arguments[1:]:
@@ -260,21 +292,18 @@ if __name__ == "__main__":
         except Exception as e:
             print(f"{entry}: {type(e).__name__}: {str(e)[:300]}", file=sys.stderr)
             continue
+        entries.append((entry, out, rows_of(tensors), words))
+    common = common_rows(entries)
+    print("-- gguf_files.lua - GGUF files of entries of families.lua, made by gguf_files.py.\n\nreturn {")
+    print(f"  common = {listed(common)},")
+    for entry, out, rows, words in entries:
         print(f'  {{name = "{entry}", metadata = {{{", ".join("{" + ", ".join(map(text, m)) + "}" for m in out)}}},')
         if entry in EXTRA:
-            import json
             kept = {k: v for k, v in words.items() if k not in F.NEEDLESS and v is not None}
             print(f"    config = [=[{json.dumps(kept)}]=],")
-        rows = []
-        for g, op, n in tensors:
-            layer = re.match(r"blk\.(\d+)\.", g)
-            if layer:
-                here = layer[1]
-                row = (g.replace(f"blk.{here}.", "blk.%.", 1), op, re.sub(rf"(layers|h|blocks)\.{here}\.", r"\1.%.", short(n), count=1))
-            else:
-                row = (g, op, short(n))
-            if row not in rows:
-                rows.append(row)
-        lines = ["; ".join("  ".join(r) for r in rows[i:i + 3]) for i in range(0, len(rows), 3)]
-        print("    tensors = [[" + "\n".join(lines) + "]]},")
+        print(f"    tensors = {listed([r for r in rows if r not in common])}}},")
     print("}")
+
+
+if __name__ == "__main__":
+    main()

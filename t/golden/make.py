@@ -6,7 +6,7 @@
 Each case is written in both languages. Operands are not stored: both sides compute them
 from a formula (numbers() here and in t/op/golden.lua) in double precision, rounded to the
 operand's dtype. The gradient is that of sum(result * weights), with weights from the same
-formula. Tests read only values.lua; this script documents its origin.
+formula. A case stands for its options: t/op compares other shapes with the reference kernels.
 """
 import math
 
@@ -73,7 +73,6 @@ def case(op, lua, f, *operands):
 
 # ---- element by element ----
 
-SHAPES = [(7,), (3, 5), (2, 1, 3), ()]
 UNARY = {
     "neg": (torch.neg, -2, 2), "abs": (torch.abs, -2, 2), "exp": (torch.exp, -3, 3), "log": (torch.log, 0.1, 5),
     "sqrt": (torch.sqrt, 0.1, 5), "rsqrt": (torch.rsqrt, 0.1, 5), "square": (torch.square, -3, 3),
@@ -83,18 +82,16 @@ UNARY = {
     "ceil": (torch.ceil, -3, 3), "round": (torch.round, -3, 3),
 }
 for op, (f, low, high) in UNARY.items():
-    for shape in SHAPES:
-        case(op, "a:%s()" % op, f, In(*shape, low=low, high=high))
-for shape in SHAPES:
-    case("gelu", 'a:gelu{approximate = "tanh"}', lambda a: F.gelu(a, approximate="tanh"), In(*shape, low=-4, high=4))
-    case("clamp", "a:clamp(-1, 0.5)", lambda a: a.clamp(-1, 0.5), In(*shape))
-    case("logical_not", "a:logical_not()", torch.logical_not, truth(*shape))
+    case(op, "a:%s()" % op, f, In(3, 5, low=low, high=high))
+case("gelu", 'a:gelu{approximate = "tanh"}', lambda a: F.gelu(a, approximate="tanh"), In(3, 5, low=-4, high=4))
+case("clamp", "a:clamp(-1, 0.5)", lambda a: a.clamp(-1, 0.5), In(3, 5))
+case("logical_not", "a:logical_not()", torch.logical_not, truth(3, 5))
 case("cast", 'a:cast("i32")', lambda a: a.to(torch.int32), In(3, 5, low=-4, high=4))
 case("cast", 'a:to("bf16")', lambda a: a.to(torch.bfloat16), In(7))
 case("cast", 'a:to("f16")', lambda a: a.to(torch.float16), In(7))
 case("cast", 'a:to("f64")', lambda a: a.to(torch.float64), In(2, 3))
 
-PAIRS = [((3, 5), (3, 5)), ((3, 5), (5,)), ((4, 1, 3), (2, 1)), ((), (3,))]
+PAIRS = [((3, 5), (5,)), ((4, 1, 3), (2, 1))]
 BINARY = {
     "add": (torch.add, -2, 2), "sub": (torch.sub, -2, 2), "mul": (torch.mul, -2, 2), "div": (torch.div, 0.4, 3),
     "pow": (torch.pow, 0.3, 3), "maximum": (torch.maximum, -2, 2), "minimum": (torch.minimum, -2, 2),
@@ -129,7 +126,6 @@ for op, f in REDUCE.items():
     case(op, "a:%s{axis = 0}" % op, lambda a: f(a, dim=0), In(3, 5))
     case(op, "a:%s{axis = {0, 2}, keepdim = true}" % op, lambda a: f(a, dim=(0, 2), keepdim=True), In(2, 3, 5))
     case(op, "a:%s{axis = -1}" % op, lambda a: f(a, dim=-1), In(2, 1, 7))
-    case(op, "a:%s{axis = 1, keepdim = true}" % op, lambda a: f(a, dim=1, keepdim=True), In(4, 9))
 case("var", "a:var{axis = 1, correction = 0}", lambda a: a.var(dim=1, correction=0), In(3, 5))
 for op, f in {"max": torch.amax, "min": torch.amin}.items():
     case(op, "a:%s{axis = 0}" % op, lambda a: f(a, dim=0), In(3, 5))
@@ -137,56 +133,53 @@ for op, f in {"max": torch.amax, "min": torch.amin}.items():
     case(op, "a:%s()" % op, lambda a: f(a), In(7))
     case(op, "a:%s{axis = {0, 2}}" % op, lambda a: f(a, dim=(0, 2)), In(2, 3, 5))
 case("prod", "a:prod()", torch.prod, In(5))
-for shape, axis in [((3, 5), 0), ((2, 3, 4), 1), ((7,), 0)]:
+for shape, axis in [((3, 5), 0), ((2, 3, 4), 1)]:
     case("prod", "a:prod{axis = %d}" % axis, lambda a: a.prod(dim=axis), In(*shape))
 for op, f in {"argmax": torch.argmax, "argmin": torch.argmin}.items():
-    for shape, axis in [((3, 5), 0), ((2, 3, 4), 1), ((7,), 0), ((4, 9), 1)]:
+    for shape, axis in [((3, 5), 0), ((2, 3, 4), 1)]:
         case(op, "a:%s{axis = %d}" % (op, axis), lambda a: f(a, dim=axis), In(*shape))
 for op, f in {"any": torch.any, "all": torch.all}.items():
-    for shape, axis in [((3, 5), 0), ((2, 3, 4), 1), ((7,), 0), ((4, 2), 1)]:
+    for shape, axis in [((3, 5), 0), ((2, 3, 4), 1)]:
         case(op, "a:%s{axis = %d}" % (op, axis), lambda a: f(a, dim=axis), truth(*shape))
-for shape, axis in [((3, 5), 0), ((2, 3, 4), 1), ((7,), 0), ((4, 9), 1)]:
+for shape, axis in [((3, 5), 0), ((2, 3, 4), 1)]:
     case("cumsum", "a:cumsum(%d)" % axis, lambda a: a.cumsum(axis), In(*shape))
-for shape, k, axis in [((3, 5), 2, 1), ((2, 7, 3), 3, 1), ((9,), 9, 0), ((4, 3), 1, 0)]:
+for shape, k, axis in [((2, 7, 3), 3, 1), ((4, 3), 1, 0)]:
     case("topk", "a:topk(%d, %d)" % (k, axis), lambda a: a.topk(k, dim=axis), In(*shape))
     case("topk", "select(2, a:topk(%d, %d))" % (k, axis), lambda a: a.detach().topk(k, dim=axis)[1], In(*shape))
 
 # ---- shapes ----
 
-for shape, to in [((3, 4), (2, 6)), ((2, 3, 5), (30,)), ((6,), (3, 1, 2)), ((4, 3), (3, 4))]:
+for shape, to in [((2, 3, 5), (30,)), ((6,), (3, 1, 2))]:
     case("reshape", "a:reshape{%s}" % ", ".join(map(str, to)), lambda a: a.reshape(to), In(*shape))
-for shape, i, j in [((3, 5), 0, 1), ((2, 3, 4), 0, 2), ((2, 3, 4), 1, 2), ((1, 7), 0, 1)]:
+for shape, i, j in [((2, 3, 4), 0, 2), ((2, 3, 4), 1, 2)]:
     case("transpose", "a:transpose(%d, %d)" % (i, j), lambda a: a.transpose(i, j), In(*shape))
-for shape, order in [((3, 5), (1, 0)), ((2, 3, 4), (2, 0, 1)), ((2, 3, 4), (1, 2, 0)), ((2, 1, 3, 2), (3, 1, 0, 2))]:
+for shape, order in [((2, 3, 4), (2, 0, 1)), ((2, 1, 3, 2), (3, 1, 0, 2))]:
     case("permute", "a:permute{%s}" % ", ".join(map(str, order)), lambda a: a.permute(order), In(*shape))
-for shape, axis in [((1, 5), 0), ((2, 1, 3), 1), ((3, 1), -1), ((1, 1, 2), 1)]:
+for shape, axis in [((2, 1, 3), 1), ((3, 1), -1)]:
     case("squeeze", "a:squeeze(%d)" % axis, lambda a: a.squeeze(axis), In(*shape))
-for shape, axis in [((5,), 0), ((2, 3), 1), ((3,), -1), ((2, 3), 2)]:
+for shape, axis in [((2, 3), 1), ((3,), -1)]:
     case("unsqueeze", "a:unsqueeze(%d)" % axis, lambda a: a.unsqueeze(axis), In(*shape))
-for shape, to in [((1, 5), (3, 5)), ((3, 1), (-1, 4)), ((2,), (3, 2)), ((1, 3, 1), (2, 3, 2))]:
+for shape, to in [((3, 1), (-1, 4)), ((2,), (3, 2))]:
     case("expand", "a:expand{%s}" % ", ".join(map(str, to)), lambda a: a.expand(to), In(*shape))
-for axis, start, stop, step in [(0, 1, 3, 1), (1, 0, 5, 2), (1, 3, 7, 3), (0, 0, 1, 1)]:
+for axis, start, stop, step in [(0, 1, 3, 1), (1, 3, 7, 3)]:
     def cut(a):
         index = [slice(None)] * 2
         index[axis] = slice(start, stop, step)
         return a[tuple(index)]
     case("slice", "a:slice(%d, %d, %d, %d)" % (axis, start, stop, step), cut, In(4, 7))
-for one, two, axis in [((3, 5), (2, 5), 0), ((2, 3), (2, 4), 1), ((5,), (1,), 0), ((2, 1, 3), (2, 2, 3), 1)]:
+for one, two, axis in [((3, 5), (2, 5), 0), ((2, 1, 3), (2, 2, 3), 1)]:
     case("concat", "rille.concat({a, b}, %d)" % axis, lambda a, b: torch.cat([a, b], axis), In(*one), In(*two))
-for shape, axis in [((3, 5), 0), ((2, 3), 1), ((2, 3), 2), ((4,), 1)]:
+for shape, axis in [((2, 3), 1), ((2, 3), 2)]:
     case("stack", "rille.stack({a, b}, %d)" % axis, lambda a, b: torch.stack([a, b], axis), In(*shape), In(*shape))
-for shape, pad, value in [((3, 5), (1, 2), 0), ((2, 3), (0, 1, 2, 0), 1.5), ((4,), (3, 3), -1), ((2, 3, 4), (1, 0, 0, 1, 2, 1), 0),
-                          ((5, 4), (-1, 2), 0)]:
+for shape, pad, value in [((2, 3), (0, 1, 2, 0), 1.5), ((2, 3, 4), (1, 0, 0, 1, 2, 1), 0), ((5, 4), (-1, 2), 0)]:
     case("pad", "a:pad({%s}, %g)" % (", ".join(map(str, pad)), value), lambda a: F.pad(a, pad, value=value), In(*shape))
-for shape, axes in [((3, 5), (0,)), ((2, 3, 4), (0, 2)), ((7,), (0,)), ((2, 5), (1,))]:
+for shape, axes in [((2, 3, 4), (0, 2)), ((2, 5), (1,))]:
     case("flip", "a:flip{%s}" % ", ".join(map(str, axes)), lambda a: a.flip(axes), In(*shape))
 for op, f in {"tril": torch.tril, "triu": torch.triu}.items():
-    for shape, k in [((4, 4), 0), ((3, 5), 1), ((2, 5, 3), -1), ((1, 7), 3)]:
+    for shape, k in [((3, 5), 1), ((2, 5, 3), -1)]:
         case(op, "a:%s(%d)" % (op, k), lambda a: f(a, k), In(*shape))
-for sizes in [(2, 3), (1, 4), (4, 1), (3, 2)]:
-    case("split", "a:split({%d, %d}, 1)[1]" % sizes, lambda a: a.split(sizes, 1)[0], In(3, 5))
-
-for n, axis, piece in [(2, 1, 2), (3, 1, 1), (4, 0, 3), (9, 0, 1)]:
+case("split", "a:split({2, 3}, 1)[1]", lambda a: a.split((2, 3), 1)[0], In(3, 5))
+for n, axis, piece in [(2, 1, 2), (4, 0, 3), (9, 0, 1)]:
     case("chunk", "a:chunk(%d, %d)[%d]" % (n, axis, piece), lambda a: a.chunk(n, axis)[piece - 1], In(5, 7))
 
 # ---- creation ----
@@ -196,9 +189,9 @@ for lua, f in {"5": lambda: torch.arange(5), "2, 9, 3": lambda: torch.arange(2, 
     case("arange", "rille.arange(%s)" % lua, f)
 for a, b, n in [(0, 1, 5), (-2, 3, 7), (4, 1, 4), (2, 9, 1)]:
     case("linspace", "rille.linspace(%d, %d, %d)" % (a, b, n), lambda: torch.linspace(a, b, n))
-for n, m in [(3, 3), (2, 5), (5, 2), (1, 1)]:
+for n, m in [(2, 5), (5, 2)]:
     case("eye", "rille.eye(%d, %d)" % (n, m), lambda: torch.eye(n, m))
-for shape in [(3,), (2, 5), (1, 3, 2), ()]:
+for shape in [(2, 5), ()]:
     text = ", ".join(map(str, shape))
     case("zeros", "rille.zeros{%s}" % text, lambda: torch.zeros(shape))
     case("ones", "rille.ones{%s}" % text, lambda: torch.ones(shape))
@@ -208,32 +201,32 @@ for shape in [(3,), (2, 5), (1, 3, 2), ()]:
 
 # ---- lookups ----
 
-for shape, rows, width in [((5,), 7, 3), ((2, 3), 4, 5), ((1,), 3, 1), ((9,), 2, 4)]:
+for shape, rows, width in [((2, 3), 4, 5), ((9,), 2, 4)]:
     case("embedding", "rille.embedding(b, a)", lambda a, b: F.embedding(b, a), In(rows, width), ids(*shape, below=rows))
-for shape, index, axis in [((3, 5), (3, 2), 1), ((4, 3), (2, 3), 0), ((2, 3, 4), (2, 5, 4), 1), ((7,), (9,), 0), ((5, 4), (3, 2), 0)]:
+for shape, index, axis in [((3, 5), (3, 2), 1), ((2, 3, 4), (2, 5, 4), 1), ((5, 4), (3, 2), 0)]:
     case("gather", "a:gather(%d, b)" % axis, lambda a, b: a.gather(axis, b), In(*shape), ids(*index, below=shape[axis]))
-for shape, n, axis in [((5, 3), 4, 0), ((2, 7), 3, 1), ((6,), 6, 0), ((2, 3, 4), 5, 2)]:
+for shape, n, axis in [((5, 3), 4, 0), ((2, 3, 4), 5, 2)]:
     case("index_select", "a:index_select(%d, b)" % axis, lambda a, b: a.index_select(axis, b), In(*shape),
          ids(n, below=shape[axis]))
-for shape, index, axis in [((3, 5), (3, 2), 1), ((4, 3), (2, 3), 0), ((7,), (9,), 0), ((2, 3, 4), (2, 5, 4), 1)]:
+for shape, index, axis in [((4, 3), (2, 3), 0), ((2, 3, 4), (2, 5, 4), 1)]:
     case("scatter_add", "a:scatter_add(%d, b, c)" % axis, lambda a, b, c: a.scatter_add(axis, b, c), In(*shape),
          ids(*index, below=shape[axis]), In(*index))
-for shape, n in [((5,), 4), ((2, 3), 7), ((1,), 1), ((7,), 3)]:
+for shape, n in [((2, 3), 7), ((7,), 3)]:
     case("one_hot", "a:one_hot(%d)" % n, lambda a: F.one_hot(a, n), ids(*shape, below=n))
 
 # ---- softmax, norms, losses ----
 
 for op, f in {"softmax": F.softmax, "log_softmax": F.log_softmax}.items():
-    for shape, axis in [((3, 5), -1), ((4, 3), 0), ((2, 7, 3), 1), ((17,), 0), ((2, 67), 1)]:
+    for shape, axis in [((4, 3), 0), ((2, 7, 3), 1), ((2, 67), -1)]:
         case(op, "a:%s(%d)" % (op, axis), lambda a: f(a, dim=axis), In(*shape, low=-4, high=4))
-for shape, dims in [((3, 5), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((4, 33), 1)]:
+for shape, dims in [((2, 3, 4), 2), ((4, 33), 1)]:
     last = shape[-dims:]
     case("layer_norm", "rille.layer_norm(a, b, c)", lambda a, b, c: F.layer_norm(a, last, b, c), In(*shape), In(*last), In(*last))
     case("rms_norm", "rille.rms_norm(a, b)", lambda a, b: F.rms_norm(a, last, b), In(*shape), In(*last))
 case("layer_norm", "rille.layer_norm(a)", lambda a: F.layer_norm(a, (5,)), In(3, 5))
 case("layer_norm", "rille.layer_norm(a, nil, b, {eps = 0.1})", lambda a, b: F.layer_norm(a, (5,), None, b, 0.1), In(3, 5), In(5))
 case("rms_norm", "rille.rms_norm(a, {eps = 0.1})", lambda a: F.rms_norm(a, (7,), eps=0.1), In(2, 7))
-for shape, labels in [((4, 6), (4,)), ((2, 5, 3), (2, 3)), ((7,), ()), ((3, 70), (3,))]:
+for shape, labels in [((2, 5, 3), (2, 3)), ((7,), ()), ((3, 70), (3,))]:
     n = shape[1] if len(shape) > 1 else shape[0]
     both = In(*shape), ids(*labels, below=n)
     case("cross_entropy", "a:cross_entropy(b)", F.cross_entropy, *both)
@@ -242,8 +235,7 @@ for shape, labels in [((4, 6), (4,)), ((2, 5, 3), (2, 3)), ((7,), ()), ((3, 70),
     case("cross_entropy", 'a:cross_entropy(b, {reduction = "none"})', lambda a, b: F.cross_entropy(a, b, reduction="none"), *both)
 case("cross_entropy", "a:cross_entropy(b, {ignore_index = 1, label_smoothing = 0.2})",
      lambda a, b: F.cross_entropy(a, b, ignore_index=1, label_smoothing=0.2), In(9, 4), ids(9, below=4))
-for shape in [(3, 5), (7,), (2, 3, 4), (1, 1)]:
-    case("mse_loss", "a:mse_loss(b)", F.mse_loss, In(*shape), In(*shape))
+case("mse_loss", "a:mse_loss(b)", F.mse_loss, In(3, 5), In(3, 5))
 case("mse_loss", 'a:mse_loss(b, "sum")', lambda a, b: F.mse_loss(a, b, reduction="sum"), In(3, 5), In(3, 5))
 
 # ---- attention ----
@@ -274,7 +266,7 @@ def rotary(x, cos, sin, interleaved):
     return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
 
 
-for shape in [(3, 4), (2, 5, 6), (1, 2, 3, 2), (2, 2, 7, 8)]:
+for shape in [(2, 5, 6), (2, 2, 7, 8)]:
     table = In(shape[-2], shape[-1] // 2, low=-1, high=1)
     case("rotary", "a:rotary(b, c)", lambda a, b, c: rotary(a, b, c, False), In(*shape), table, table)
     case("rotary", "a:rotary(b, c, {interleaved = true})", lambda a, b, c: rotary(a, b, c, True), In(*shape), table, table)
@@ -298,31 +290,6 @@ for x, lua, how in [
 case("max_pool2d", "a:max_pool2d(2, {stride = 1, dilation = 2})", lambda a: F.max_pool2d(a, 2, stride=1, dilation=2), In(1, 2, 5, 6))
 case("avg_pool2d", "a:avg_pool2d(3, {padding = 1, count_include_pad = false})",
      lambda a: F.avg_pool2d(a, 3, padding=1, count_include_pad=False), In(1, 2, 5, 6))
-
-# ---- optimisers: five steps on one parameter, the gradient of step t being g * t ----
-
-
-def steps(make, a, g):
-    p = torch.nn.Parameter(a.detach().clone())
-    opt = make([p])
-    for t in range(1, 6):
-        p.grad = g.detach() * t
-        opt.step()
-    return p.detach()
-
-
-for lua, make in {
-        "optim.SGD(p, {lr = 0.1})": lambda p: torch.optim.SGD(p, lr=0.1),
-        "optim.SGD(p, {lr = 0.1, momentum = 0.9})": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
-        "optim.SGD(p, {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.1})":
-            lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
-        "optim.SGD(p, {lr = 0.1, weight_decay = 0.2})": lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.2),
-        "optim.Adam(p, {lr = 0.1})": lambda p: torch.optim.Adam(p, lr=0.1),
-        "optim.Adam(p, {lr = 0.1, weight_decay = 0.1})": lambda p: torch.optim.Adam(p, lr=0.1, weight_decay=0.1),
-        "optim.AdamW(p, {lr = 0.1, weight_decay = 0.1})": lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.1),
-        "optim.AdamW(p, {lr = 0.05, betas = {0.8, 0.9}, eps = 0.001})":
-            lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.8, 0.9), eps=1e-3)}.items():
-    case("step", lua, lambda a, g: steps(make, a, g), In(3, 5), In(3, 5))
 
 print("-- Made by make.py with PyTorch %s; not edited by hand." % torch.__version__.split("+")[0])
 print("return {\n" + ",\n".join(cases) + "\n}")

@@ -13,9 +13,9 @@ STEPS, WARMUP, LATE = 6, 2, 3
 
 OPTIMISERS = [
     ("SGD", {}), ("SGD", {"weight_decay": 0.1}), ("SGD", {"momentum": 0.9}),
-    ("SGD", {"momentum": 0.8, "nesterov": True, "weight_decay": 0.05}),
-    ("Adam", {}), ("Adam", {"betas": (0.8, 0.95), "eps": 1e-3}), ("Adam", {"weight_decay": 0.1}),
-    ("AdamW", {}), ("AdamW", {"betas": (0.7, 0.9), "weight_decay": 0.2}),
+    ("SGD", {"momentum": 0.8, "nesterov": True, "weight_decay": 0.05}), ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
+    ("Adam", {}), ("Adam", {"betas": (0.8, 0.95), "eps": 1e-3}), ("Adam", {"weight_decay": 0.1, "eps": 1e-2}),
+    ("AdamW", {}), ("AdamW", {"betas": (0.7, 0.9), "weight_decay": 0.2, "eps": 1e-2}),
 ]
 SCHEDULES = ["constant", "cosine", "linear"]
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16}

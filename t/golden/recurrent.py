@@ -49,9 +49,9 @@ for kind in ["LSTM", "GRU", "RNN", "RNN relu"]:
             loss = loss + (c * wave(c.shape, 5)).sum()
         loss.backward()
         grads = [x] + [t for t in (h0, c0) if t is not None] + list(net.parameters())
-        names = "{" + ", ".join('"%s"' % k for k, _ in net.named_parameters()) + "}"
+        names = " ".join(k for k, _ in net.named_parameters())
         cases.append(
-            '  {kind = "%s", layers = %d, both = %s, bias = %s, states = %s, packed = %s,\n   names = %s,\n   y = %s,\n   h = %s, c = %s,\n   grads = {%s}},'
+            '  {kind = "%s", layers = %d, both = %s, bias = %s, states = %s, packed = %s, names = "%s",\n   y = %s,\n   h = %s, c = %s,\n   grads = {%s}},'
             % (kind, layers, *(str(bool(v)).lower() for v in (both, bias, states, packed)), names, text(y.reshape(-1).tolist()), text(two(h)),
                text(two(c)) if c is not None else "nil", ", ".join(text(two(t.grad)) for t in grads)))
 print("-- recurrent.lua - written by t/golden/recurrent.py with PyTorch %s.\nreturn {\n%s\n}" % (torch.__version__.split("+")[0], "\n".join(cases)))

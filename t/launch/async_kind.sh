@@ -5,7 +5,7 @@
 some=(session/several-results boxing/grad shell/graph files/save nn/optim-clip session/random-calls nn/ranks shell/tensor nn/optim-update
   nn/layers nn/module op/layouts files/data-loader session/hostile-calls session/live-numbers nn/autocast nn/norm2d nn/pin plan/memory
   parallel/offload session/trace-reuse parallel/zero parallel/zero-memory)
-all=(session/steps op/halves op/golden op/pages files/checkpoint planner/choices shell/complete files/data-tokens nn/golden-block nn/golden-models kernels/halves-ranks
+all=(session/steps op/halves op/golden op/pages files/checkpoint planner/choices shell/complete files/data-tokens nn/golden-models kernels/halves-ranks
   session/hostile kernels/shift nn/models-files nn/models nn/recompute parallel/bytes plan/cache planner/planner shell/plot shell/errors shell/show
   files/text-tokenizer)
 [ -n "${RILLE_LONG:-}" ] && some+=("${all[@]}")

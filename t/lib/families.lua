@@ -10,7 +10,7 @@ local Encoder = require "rille.models.encoder"
 
 local families = {}
 
-local function hash_of(name)
+function families.hash(name)
   local h = 0x811C9DC5
   for i = 1, #name do h = ((h ~ name:byte(i)) * 0x01000193) & 0xFFFFFFFF end
   return h
@@ -18,7 +18,7 @@ end
 
 -- Returns n numbers in [-1, 1), determined by name and index.
 function families.spread(name, n)
-  local list, seed = {}, hash_of(name)
+  local list, seed = {}, families.hash(name)
   for i = 0, n - 1 do
     local h = (seed + i * 0x9E3779B1) & 0xFFFFFFFF
     h = ((h ~ h >> 16) * 0x85EBCA6B) & 0xFFFFFFFF
@@ -54,7 +54,7 @@ function families.write(entry, path)
     if not (row.head and config.tied) then
       local t = pieces.join(row, state)
       tensors[row[1]] = weight(row[1], t.shape, t:numel())
-      digest, count = digest + hash_of(row[1] .. " " .. table.concat(t.shape, "x")), count + 1
+      digest, count = digest + families.hash(row[1] .. " " .. table.concat(t.shape, "x")), count + 1
     end
   end
   rille.save(path, tensors, {max_shard_size = "1GB"})

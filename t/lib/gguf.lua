@@ -2,7 +2,7 @@
 -- of a GGUF file.
 local rille = require "rille"
 
-local gguf = {}
+local gguf, common = {}, dofile("t/golden/gguf_files.lua").common
 
 local kinds = {u = {4, "<I4"}, i = {5, "<i4"}, f = {6, "<f"}, b = {7, "<I1"}, s = {8, "<s8"}, q = {10, "<I8"}}
 
@@ -106,14 +106,14 @@ local function made(operation, names, has)
   return x and ops[op](x, math.tointeger(tonumber(argument)) or argument)
 end
 
--- Returns the tensors {name, tensor} of an entry, from Hugging Face's tensors.
+-- Returns the tensors {name, tensor} of an entry, from Hugging Face's tensors, by its rows and those that entries share.
 function gguf.tensors(entry, has)
   local layers, list = 1, {}
   for name in pairs(has) do
     local i = name:match("[a-z]%.(%d+)%.")
     layers = math.max(layers, i and tonumber(i) + 1 or 1)
   end
-  for name, operation, names in entry.tensors:gmatch("([^%s;]+)  ([^\n;]-)  ([^%s;]+)") do
+  for name, operation, names in (entry.tensors .. "\n" .. common):gmatch("([^%s;]+)  ([^\n;]-)  ([^%s;]+)") do
     for i = 0, name:find("%%") and layers - 1 or 0 do
       local t = made(operation, (names:gsub("%%", math.tointeger(i))), has)
       if t then list[#list + 1] = {(name:gsub("%%", math.tointeger(i))), t} end

@@ -52,6 +52,37 @@ function strings.generated(golden, seed, valid)
   return table.concat(out)
 end
 
+local function base64(bytes)
+  local letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+  local text = (bytes .. ("\0"):rep(-#bytes % 3)):gsub("...", function(three)
+    local bits, out = (">I3"):unpack(three), ""
+    for shift = 18, 0, -6 do
+      local digit = (bits >> shift & 63) + 1
+      out = out .. letters:sub(digit, digit)
+    end
+    return out
+  end)
+  return text:sub(1, #text - -#bytes % 3) .. ("="):rep(-#bytes % 3)
+end
+
+-- Returns the vocabulary of t/golden/tokenizer.json as a .tiktoken file: lines of base64 and rank. A byte that is not printable
+-- in Latin-1 is spelled there as a character from U+0100 on.
+function strings.tiktoken()
+  local byte_of, spelled = {}, 0
+  for byte = 0, 255 do
+    local visible = byte > 32 and byte < 127 or byte > 160 and byte ~= 173
+    byte_of[visible and byte or 256 + spelled] = string.char(byte)
+    spelled = spelled + (visible and 0 or 1)
+  end
+  local lines = {}
+  for text, rank in pairs(require "rille.json".load("t/golden/tokenizer.json").model.vocab) do
+    local bytes = {}
+    for _, c in utf8.codes(text) do bytes[#bytes + 1] = byte_of[c] end
+    lines[rank + 1] = ("%s %d\n"):format(base64(table.concat(bytes)), rank)
+  end
+  return table.concat(lines)
+end
+
 -- Returns the digest of ids, or of the bytes of a text, after those of h.
 function strings.digest(h, ids)
   for i = 1, #ids do h = (h ~ ids[i]) * 1099511628211 end

@@ -1,4 +1,4 @@
--- tap.lua - the functions of a Lua test: ok, is, near, fails, has, group, done. Prints TAP.
+-- tap.lua - the functions of a Lua test: ok, is, near, fails, has, group, folder, read, write, output, done. Prints TAP.
 --
 --   local tap = dofile("t/lib/tap.lua")
 --   tap.group("matmul", function()
@@ -168,11 +168,52 @@ function tap.numel(shape)
   return n
 end
 
--- Returns the path of the program rille that runs this test.
+-- Returns a new empty folder, which done() removes.
+local folders = {}
+function tap.folder()
+  local path = os.tmpname()
+  os.remove(path)
+  os.execute(("mkdir '%s'"):format(path))
+  folders[#folders + 1] = path
+  return path
+end
+
+-- Returns the content of a file.
+function tap.read(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read("a")
+end
+
+-- Writes texts to a file. Returns its path.
+function tap.write(path, ...)
+  local file <close> = assert(io.open(path, "wb"))
+  file:write(...)
+  return path
+end
+
+-- Returns what a shell command prints, and its exit status.
+function tap.output(command)
+  local pipe = assert(io.popen(command))
+  local text = pipe:read("a")
+  return text, select(3, pipe:close())
+end
+
+-- Returns the absolute path of the program rille that runs this test.
 function tap.program()
   local first = 0
   while arg[first - 1] do first = first - 1 end
-  return arg[first]
+  local path = arg[first]
+  return path:find("^[^/].*/") and tap.output("pwd"):gsub("\n", "/") .. path or path
+end
+
+-- Runs a chunk in a new process. before: variables of the environment. Returns its output, in which the chunk's file is called
+-- script.lua, and its exit status.
+function tap.run(options, chunk, before)
+  local path = tap.write(os.tmpname(), chunk)
+  local text, code = tap.output(("%s '%s' --no-init %s '%s' 2>&1"):format(before or "", tap.program(), options, path))
+  os.remove(path)
+  text = text:gsub(path, "script.lua")
+  return text, code
 end
 
 -- Returns true in a build with ASan or TSan, which keep freed memory.
@@ -183,11 +224,20 @@ function tap.sanitized()
   return false
 end
 
+-- Types lines at the prompt of a new process. Returns its output and exit status.
+function tap.typed(options, lines)
+  local path = tap.write(os.tmpname(), table.concat(lines, "\n"), "\n")
+  local text, code = tap.output(("'%s' --no-init %s <%s 2>&1"):format(tap.program(), options, path))
+  os.remove(path)
+  return text, code
+end
+
 -- Ends the test. The comment lists the modules of Rille on which the test depends, for .ci/prove.
 function tap.done()
   local loaded = {}
   for name in pairs(package.loaded) do loaded[#loaded + 1] = name:match("^rille%.(.+)") end
   table.sort(loaded)
+  for _, path in ipairs(folders) do os.execute(("rm -rf '%s'"):format(path)) end
   io.write("1..", count, "\n# modules: ", table.concat(loaded, " "), "\n")
   os.exit(failed == 0, true)
 end

@@ -7,9 +7,7 @@ local golden = dofile("t/golden/encoders.lua")
 local families = dofile("t/lib/families.lua")
 local spread = families.spread
 
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
+local dir = tap.folder()
 
 -- Returns the sum of the elements, weighted by the formula of families.py.
 local function summed(t, name)
@@ -103,11 +101,6 @@ for number, entry in ipairs(golden) do
 end
 -- ---- folders of sentence-transformers ----
 
-local function write(path, text)
-  local file <close> = assert(io.open(path, "w"))
-  file:write(text)
-end
-
 local MODULES = [=[[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
   {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.%s"}%s]]=]
 local NORMALIZE = ', {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}'
@@ -122,8 +115,8 @@ tap.group("sentences", function()
   local want = {cls_token = text:slice(1, 0, 1):reshape{-1}, mean_tokens = text:mean{axis = 1}:reshape{-1}, max_tokens = text:max{axis = 1}:reshape{-1}}
   for mode, y in pairs(want) do
     for _, normalise in ipairs{false, true} do
-      write(at .. "/modules.json", MODULES:format("Pooling", normalise and NORMALIZE or ""))
-      write(at .. "/1_Pooling/config.json", ('{"word_embedding_dimension": 32, "pooling_mode_%s": true}'):format(mode))
+      tap.write(at .. "/modules.json", MODULES:format("Pooling", normalise and NORMALIZE or ""))
+      tap.write(at .. "/1_Pooling/config.json", ('{"word_embedding_dimension": 32, "pooling_mode_%s": true}'):format(mode))
       local model = rille.models.load(at)
       local vectors = model:embed(ids, given)
       if normalise then y = y / y:square():sum():sqrt() end
@@ -133,15 +126,14 @@ tap.group("sentences", function()
     end
   end
   local function refuses(what, ...) tap.fails(function() rille.models.load(at) end, {at, ...}, what) end
-  write(at .. "/1_Pooling/config.json", '{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}')
+  tap.write(at .. "/1_Pooling/config.json", '{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}')
   refuses("two pooling modes are refused", "1_Pooling/config.json: expected one pooling mode, cls, mean or max, found")
-  write(at .. "/1_Pooling/config.json", '{"pooling_mode_lasttoken": true}')
+  tap.write(at .. "/1_Pooling/config.json", '{"pooling_mode_lasttoken": true}')
   refuses("an unknown pooling mode is refused", "found pooling_mode_lasttoken")
-  write(at .. "/modules.json", MODULES:format("Dense", ""))
+  tap.write(at .. "/modules.json", MODULES:format("Dense", ""))
   refuses("an unknown module is refused", "modules.json: expected modules Transformer", "Dense")
-  write(at .. "/modules.json", "3")
+  tap.write(at .. "/modules.json", "3")
   refuses("a number for modules.json is refused", "modules.json")
-  os.execute(("rm -rf '%s' '%s/saved'"):format(at, dir))
 end)
 
 tap.group("other files", function()
@@ -160,7 +152,6 @@ tap.group("other files", function()
   small:save(at)
   tap.is(rille.models.load(at):embed(ids, {pooling = "pooler"}):totable(), small:embed(ids, {pooling = "pooler"}):totable(),
     "int8 weights are saved and loaded")
-  os.execute(("rm -rf '%s'"):format(at))
 end)
 
 tap.group("arguments", function()
@@ -171,7 +162,5 @@ tap.group("arguments", function()
   tap.fails(function() model(ids, {types = ids}) end, {"the model has no token types"}, "types for a model without them")
   tap.fails(function() model:embed(ids, {pooling = "pooler"}) end, {"unknown pooling \"pooler\"; expected one of: cls, max, mean"}, "a pooler for a model without one")
   tap.fails(function() model:generate(ids) end, {"generate is not supported, because an encoder predicts no next id"}, "generation")
-  os.execute(("rm -rf '%s'"):format(at))
 end)
-os.execute(("rm -rf '%s'"):format(dir))
 tap.done()

@@ -9,9 +9,7 @@ local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 local spread = families.spread
 
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
+local dir = tap.folder()
 
 -- Returns the sum of the elements, weighted by the formula of families.py.
 local function weighted(t, name)
@@ -107,5 +105,4 @@ for number, entry in ipairs(golden) do
     os.execute(("rm -rf '%s' '%s/saved'"):format(at, dir))
   end) end
 end
-os.execute(("rm -rf '%s'"):format(dir))
 tap.done()

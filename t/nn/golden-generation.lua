@@ -6,9 +6,7 @@ local golden = dofile("t/golden/generation.lua")
 local families = dofile("t/lib/families.lua")
 local entries = dofile("t/golden/families.lua")
 
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
+local dir = tap.folder()
 
 local VOCAB <const> = entries.vocab
 local rows = {{}, {}}

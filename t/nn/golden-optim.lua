@@ -1,5 +1,5 @@
 -- golden-optim.lua - compares every optimiser, schedule, dtype and arrangement of parameters with PyTorch
--- (t/golden/optim.py): eagerly, and as a compiled step.
+-- (t/golden/optim.py): eagerly, as a compiled step, and with both parameters split over two devices.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local golden = dofile("t/golden/optim.lua")
@@ -22,8 +22,10 @@ local function rate(schedule, lr)
 end
 
 -- Returns the parameters after the steps of t/golden/optim.py. compiled: the gradients are arguments of a compiled step.
-local function run(kind, options, schedule, dtype, arrangement, compiled)
-  local a, b = rille.nn.Parameter(wave({3, 4}, 0, dtype)), rille.nn.Parameter(wave({5}, 1, dtype))
+local function run(kind, options, schedule, dtype, arrangement, compiled, sbp)
+  local place = {placement = rille.placement("cpu", sbp == "B" and {0} or {0, 1}), sbp = sbp}
+  local function laid(...) return wave(...):to_global(place) end
+  local a, b = rille.nn.Parameter(laid({3, 4}, 0, dtype)), rille.nn.Parameter(laid({5}, 1, dtype))
   local own, added = {lr = rate(schedule, 0.05)}, arrangement == "added"
   for name, value in pairs(options) do own[name] = value end
   local second = {params = {b}, lr = rate(added and "constant" or schedule, 0.02), weight_decay = 0.3}
@@ -37,7 +39,7 @@ local function run(kind, options, schedule, dtype, arrangement, compiled)
   for k = 0, golden.steps - 1 do
     if added and k == golden.late then opt:add_param_group(second) end
     local late = (added or arrangement:find("late")) and k < golden.late
-    step(wave({3, 4}, k, dtype), not late and wave({5}, k + 1, dtype) or nil)
+    step(laid({3, 4}, k, dtype), not late and laid({5}, k + 1, dtype) or nil)
     if added and k == golden.late and schedule ~= "constant" then break end
   end
   return {digest(a), digest(b)}
@@ -53,8 +55,10 @@ for _, kind in ipairs(golden.optimisers) do
         for name, value in pairs(kind[2]) do words[#words + 1] = name .. " = " .. tostring(type(value) == "table" and value[1] or value) end
         local name = ("%s{%s}, %s, %s, %s"):format(kind[1], table.concat(words, ", "), schedule, dtype, arrangement)
         for _, compiled in ipairs(tap.share(i) and {false, true} or {}) do
-          tap.near(run(kind[1], kind[2], schedule, dtype, arrangement, compiled), {golden.digests[2 * i - 1], golden.digests[2 * i]},
-            name .. (compiled and ", compiled" or ""), tolerance[dtype], tolerance[dtype] / 10)
+          for _, sbp in ipairs{"B", "S(0)"} do
+            tap.near(run(kind[1], kind[2], schedule, dtype, arrangement, compiled, sbp), {golden.digests[2 * i - 1], golden.digests[2 * i]},
+              ("%s, %s%s"):format(name, sbp, compiled and ", compiled" or ""), tolerance[dtype], tolerance[dtype] / 10)
+          end
         end
       end
     end

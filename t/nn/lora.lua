@@ -9,9 +9,7 @@ local entries = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 local lora, packed = rille.models.lora, rille.models.packed
 
-local dir = os.tmpname()
-os.remove(dir)
-os.execute(("mkdir '%s'"):format(dir))
+local dir = tap.folder()
 local base, adapter, out = dir .. "/base", dir .. "/adapter", dir .. "/out"
 
 local VOCAB <const> = entries.vocab
@@ -40,8 +38,7 @@ local function write_adapter(entry)
   end
   os.execute(("mkdir -p '%s'"):format(adapter))
   rille.save(adapter .. "/adapter_model.safetensors", tensors)
-  local file <close> = assert(io.open(adapter .. "/adapter_config.json", "w"))
-  file:write(entry.config)
+  tap.write(adapter .. "/adapter_config.json", entry.config)
 end
 
 local function loss_of(m)
@@ -91,7 +88,6 @@ tap.group("GPT-2", function()
   tap.is({c.r, c.rank_pattern, c.fan_in_fan_out}, {2, {["transformer.h.0.attn.c_attn"] = 4}, true},
     "adapters of joined projections become one adapter with the sum of their ranks")
   tap.near(lora(rille.models.load(base), out)(ids):totable(), want, "joined adapters are divided again", 2e-6, 2e-6)
-  os.execute(("rm -rf '%s' '%s'"):format(base, out))
 end)
 
 -- ---- recipes ----
@@ -204,10 +200,8 @@ tap.group("conversations", function()
   local tok = rille.tokenizer("t/golden/tokenizer.json")
   local template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
   local path = dir .. "/chats.jsonl"
-  local file = assert(io.open(path, "w"))
-  file:write('{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}, ',
+  tap.write(path, '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}, ',
     '{"role": "user", "content": "x"}, {"role": "assistant", "content": "yes"}]}\n\n{"prompt": "Q: 1 A:", "completion": " two"}\n')
-  file:close()
   local function shown(x, y, r)
     local text = {}
     for i, id in ipairs(y:totable()[r]) do text[i] = id == -100 and "_" or tok:decode{id} end
@@ -255,7 +249,6 @@ tap.group("modes and checkpoints", function()
   local small = lora(rille.models.load(base, {quantize = "int8"}), {r = 2})
   tap.fails(function() small:save(out) end, {"the int8 weight of 'layers.0.attention.q_proj' cannot hold its adapter"}, "int8 weights with adapters")
   tap.fails(function() lora.merge(small) end, {"an int8 weight cannot hold an adapter"}, "a merge into int8 weights")
-  os.execute(("rm -rf '%s'"):format(base))
 end)
 
 tap.group("errors", function()
@@ -271,12 +264,9 @@ tap.group("errors", function()
     write_adapter(golden[1])
     local c = json.decode(golden[1].config)
     c[key] = value
-    local file = assert(io.open(adapter .. "/adapter_config.json", "w"))
-    file:write(json.encode(c))
-    file:close()
+    tap.write(adapter .. "/adapter_config.json", json.encode(c))
     tap.fails(function() lora(rille.models.load(base), adapter) end, {"adapter_config.json: " .. key}, key .. " is refused")
   end
 end)
 
-os.execute(("rm -rf '%s'"):format(dir))
 tap.done()

@@ -6,30 +6,16 @@ local rille = require "rille"
 local write_torch = dofile("t/lib/torch.lua")
 local P2 = rille.placement("cpu", {0, 1})
 
-local dir = os.tmpname()
-os.remove(dir)
-os.execute(("mkdir -p '%s'"):format(dir))
+local dir = tap.folder()
 local sizes = {vocab = 31, length = 12, layers = 2, heads = 2, width = 16, hidden = 24}
 local ids = rille.tensor({{3, 1, 4}}, {dtype = "i64"})
 local m = rille.models.llama.new(sizes)
 local want = m(ids):totable()
 m:save(dir .. "/model")
 
-local first = 0
-while arg[first - 1] do first = first - 1 end
-
 -- Returns the output of a child that runs the code with these variables of the environment.
 local function run(env, code)
-  do
-    local file <close> = assert(io.open(dir .. "/child.lua", "w"))
-    file:write(code)
-  end
-  local out <close> = assert(io.popen(("cd '%s' && env %s '%s' -d cpu:1 --no-init child.lua 2>&1"):format(dir, env, arg[first])))
-  return (out:read("a"):gsub("%s+$", ""))
-end
-if not arg[first]:find("^/") then
-  local here <close> = assert(io.popen("pwd"))
-  arg[first] = here:read("l") .. "/" .. arg[first]
+  return (tap.run("-d cpu:1", code, ("cd '%s' && env %s"):format(dir, env)):gsub("%s+$", ""))
 end
 
 tap.group("names of folders", function()
@@ -127,8 +113,7 @@ tap.group("folders with files of torch.save", function()
   for k = 1, 2 do write_torch(("%s/pytorch_model-0000%d-of-00002.bin"):format(at, k), halves[k]) end
   os.remove(one)
   do
-    local file <close> = assert(io.open(one .. ".index.json", "w"))
-    file:write(require("rille.json").encode(index))
+    tap.write(one .. ".index.json", require("rille.json").encode(index))
   end
   tap.is(rille.models.load(at)(ids):totable(), want, "shards with an index")
   tap.is(#rille.io.contents(one .. ".index.json"), #rille.io.contents(dir .. "/model"), "contents lists an index")
@@ -137,5 +122,4 @@ tap.group("folders with files of torch.save", function()
   tap.is(rille.models.load(at)(ids):totable(), want, "safetensors are preferred")
 end)
 
-os.execute(("rm -rf '%s'"):format(dir))
 tap.done()

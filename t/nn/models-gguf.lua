@@ -7,8 +7,7 @@ local entries = dofile("t/golden/gguf_files.lua")
 local families = dofile("t/lib/families.lua")
 local gguf = dofile("t/lib/gguf.lua")
 
-local dir = os.tmpname()
-os.remove(dir)
+local dir = tap.folder() .. "/x"
 local path = dir .. ".gguf"
 
 local P1, P2 = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})

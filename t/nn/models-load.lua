@@ -8,8 +8,7 @@ local golden = dofile("t/golden/families.lua")
 local encoders = dofile("t/golden/encoders.lua")
 local families = dofile("t/lib/families.lua")
 
-local dir = os.tmpname()
-os.remove(dir)
+local dir = tap.folder() .. "/x"
 local function remove(path) os.execute(("rm -rf '%s'"):format(path)) end
 local function copy(t)
   local c = {}

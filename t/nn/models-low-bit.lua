@@ -6,8 +6,7 @@ local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 local write_safetensors = dofile("t/lib/safetensors.lua")
 
-local dir = os.tmpname()
-os.remove(dir)
+local dir = tap.folder() .. "/x"
 local function remove() os.execute(("rm -rf '%s'"):format(dir)) end
 
 local entries = {}

@@ -9,9 +9,7 @@ if tap.sanitized() then
   tap.done()
 end
 
-local dir = os.tmpname()
-os.remove(dir)
-os.execute(("mkdir '%s'"):format(dir))
+local dir = tap.folder()
 
 local config = {model_type = "llama", vocab_size = 4000, hidden_size = 1024, intermediate_size = 2752, num_hidden_layers = 8,
   num_attention_heads = 8, num_key_value_heads = 8, max_position_embeddings = 64, rms_norm_eps = 1e-5, tie_word_embeddings = false}
@@ -43,13 +41,9 @@ local function write()
   file:write(string.pack("<s8", text))
   file:seek("set", 8 + #text + at - 1)
   file:write("\0")
-  local words <close> = assert(io.open(dir .. "/config.json", "w"))
-  words:write(json.encode(config))
+  tap.write(dir .. "/config.json", json.encode(config))
   return (8 + #text + at) / 1024 / 1024
 end
-
-local first = 0
-while arg[first - 1] do first = first - 1 end
 
 local child = [[
 local function peak()
@@ -66,13 +60,7 @@ print(peak() - before)
 
 -- Returns the growth of a child's peak of resident memory, MiB, while it loads the folder and runs `code`.
 local function growth(options, code)
-  local path = dir .. "/child.lua"
-  do
-    local file <close> = assert(io.open(path, "w"))
-    file:write(child:format(dir, options, code))
-  end
-  local out <close> = assert(io.popen(("'%s' -d cpu:1 --no-init '%s' 2>&1"):format(arg[first], path)))
-  local text = out:read("a")
+  local text = tap.run("-d cpu:1", child:format(dir, options, code))
   return tonumber(text) or tap.diag(text) or math.huge
 end
 
@@ -81,5 +69,4 @@ local loaded = growth("{}", "")
 tap.ok(loaded > 0.9 * size and loaded <= 1.05 * size, ("loading holds one copy: file %.0f MiB, peak %.0f MiB"):format(size, loaded))
 local grown = growth('{dtype = "f32"}', "rille.no_grad(function() model(ids):sum():item() end)")
 tap.ok(grown <= 1.05 * 2 * size, ("casts while it reads, and runs without another copy: file %.0f MiB, peak %.0f MiB"):format(size, grown))
-os.execute(("rm -rf '%s'"):format(dir))
 tap.done()

@@ -45,7 +45,6 @@ for kind in pairs(sizes) do
     tap.fails(function() m(rille.zeros{1, 2}) end, {"integers", "f32", "models.lua"}, kind .. ": floats as ids are refused")
     tap.fails(function() m(rille.zeros({2}, {dtype = "i64"})) end, {"1 dimensions", "models.lua"}, kind .. ": one dimension is refused")
     tap.fails(function() new(kind, {widht = 3}) end, {"'widht'", "models.lua"}, kind .. ": an unknown option")
-    tap.fails(function() new(kind, {heads = 3}) end, {"16", "3", "models.lua"}, kind .. ": heads that do not divide the width")
     tap.fails(function() new(kind, {layers = 0}) end, {"layers", "0", "models.lua"}, kind .. ": no layers")
   end)
 end
@@ -343,29 +342,6 @@ tap.group("options of wrong types", function()
   refused({"'high_freq_factor'", "inf"}, function() new("llama", scaled(1, math.huge)) end)
 end)
 
-tap.group("folders that do not fit", function()
-  local dir = os.tmpname()
-  os.remove(dir)
-  new("gpt2"):save(dir)
-  local kept = rille.load(dir .. "/model.safetensors")
-  local function refused(name, words, tensors)
-    rille.save(dir .. "/model.safetensors", tensors)
-    tap.fails(function() rille.models.gpt2.load(dir) end, words, name)
-  end
-  local function with(more)
-    local t = {}
-    for k, v in pairs(kept) do t[k] = v end
-    for k, v in pairs(more) do t[k] = v or nil end
-    return t
-  end
-  local some = kept["transformer.wte.weight"] and "transformer.wpe.weight" or "wpe.weight"
-  refused("a missing tensor", {"'wpe.weight' is missing", "models.lua"}, with{[some] = false})
-  refused("a tensor that the model does not have", {"'other'", "is not a tensor of gpt2"}, with{other = rille.ones{2}})
-  refused("a tensor of another shape", {"wpe.weight", "{5, 16}", "{24, 16}"}, with{[some] = rille.ones{5, 16}})
-  tap.fails(function() rille.models.llama.load(dir) end, {"model_type must be \"llama\", found \"gpt2\"", "models.lua"}, "a folder of another kind")
-  os.execute("rm -rf '" .. dir .. "'")
-end)
-
 tap.group("int8", function()
   local quantize = require "rille.models.quantize"
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
@@ -415,21 +391,6 @@ tap.group("int8", function()
 end)
 
 tap.group("resnet", function()
-  local x, y = rille.randn{8, 1, 8, 8}, rille.randint(0, 3, {8})
-  local function train(place, sbp)
-    rille.manual_seed(3)
-    local m = rille.models.resnet.new{classes = 3, channels = 1, width = 4, blocks = {1, 1}, placement = place, sbp = "B"}
-    local opt, losses = optim.SGD(m:parameters(), {lr = 0.1}), {}
-    for i = 1, 3 do
-      local loss = m(x:to_global{placement = place, sbp = sbp}):cross_entropy(y:to_global{placement = place, sbp = sbp})
-      opt:zero_grad(); loss:backward(); opt:step()
-      losses[i] = loss:item()
-    end
-    return losses
-  end
-  local want = train(rille.placement("cpu", {0}), "B")
-  tap.ok(want[3] < want[1], "the loss falls")
-  tap.near(train(P2, "S(0)"), want, "a split batch has the same losses", 1e-3)
   local m = rille.models.resnet.new{classes = 3}
   tap.is(m:eval()(rille.ones{2, 3, 8, 8}).shape, {2, 3}, "logits for each class")
   for name, how in pairs{plain = function(f, v) return f(v) end, autocast = function(f, v) return rille.autocast("bf16", f, v) end} do

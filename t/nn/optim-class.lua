@@ -5,8 +5,7 @@ local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
 rille.manual_seed(tap.seed(5))
-local dir = os.tmpname()
-os.remove(dir)
+local dir = tap.folder() .. "/x"
 
 local Mine = optim.class{name = "Mine", options = {lr = 1e-3, b1 = 0.9, b2 = 0.999, eps = 1e-8, weight_decay = 0.01}, state = {"m", "v"},
   update = function(o, p, g, state)
@@ -92,7 +91,6 @@ tap.near(list, want, "a training that is resumed from a checkpoint gives the sam
 tap.is({resumed.steps, resumed.groups[1].weight_decay, resumed.groups[2].lr}, {6, 0.1, 0.02}, "options and counts are in the checkpoint")
 tap.fails(function() rille.checkpoint.load(dir, {model = again, optimizer = optim.AdamW(again:parameters())}) end,
   {"the optimizer is optim.AdamW here, Mine in the checkpoint"}, "another class is refused")
-os.execute("rm -rf '" .. dir .. "'")
 
 local state = opt:state_dict()
 local other = Mine({{params = net[1]:parameters()}, {params = net[3]:parameters()}})
@@ -128,7 +126,6 @@ for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
     tap.near(got, want, ("%s, %s: a schedule as lr is that of a loop"):format(name, how), 1e-6)
     tap.near(run(false, true), want, ("%s, %s: and goes on after a checkpoint"):format(name, how), 1e-6)
     tap.is(o.steps, 6, "after 6 steps")
-    os.execute("rm -rf '" .. dir .. "'")
   end
 end
 tap.fails(function()

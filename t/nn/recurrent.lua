@@ -59,7 +59,7 @@ tap.group("PyTorch's results", function()
       local name = ("%s, %d layers%s%s%s%s, %s"):format(g.kind, g.layers, g.both and ", bidirectional" or "", g.bias and "" or ", no bias",
         g.states and ", h0" or "", g.packed and ", lengths" or "", dtype)
       local names, y, h, c, grads = run(g, dtype)
-      tap.is(names, g.names, name .. ": names of parameters")
+      tap.is(table.concat(names, " "), g.names, name .. ": names of parameters")
       tap.near(y, g.y, name .. ": y", bound, bound)
       tap.near({h, c}, {g.h, g.c}, name .. ": last states", bound, bound)
       tap.near(grads, g.grads, name .. ": gradients", 10 * bound, 10 * bound)

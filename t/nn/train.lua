@@ -5,8 +5,7 @@
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
-local dir = os.tmpname()
-os.remove(dir)
+local dir = tap.folder() .. "/x"
 local function sh(command) assert(os.execute(command:gsub("@", dir)), command) end
 local function fresh()
   sh "rm -rf @ && mkdir @ @/folder && echo text >@/file && echo old >@/folder/old"
@@ -14,10 +13,7 @@ local function fresh()
 end
 -- Returns names, contents and times of all files in the folder.
 local function state()
-  local p = io.popen(("cd '%s' && ls -lAR --time-style=+%%s.%%N && find . -type f -exec cat {} +"):format(dir))
-  local text = p:read("a")
-  p:close()
-  return text
+  return (tap.output(("cd '%s' && ls -lAR --time-style=+%%s.%%N && find . -type f -exec cat {} +"):format(dir)))
 end
 
 local saves = {
@@ -109,5 +105,4 @@ tap.group("arguments of functions that stop a job", function()
   tap.is(os.execute("kill -TERM $PPID") and rille.stopping(), "SIGUSR1", "the first reason stays")
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

@@ -222,6 +222,7 @@ tap.group("resnet", function()
     return out, t, m
   end
   local want, want2 = losses(P1), losses(P1, nil, 2)
+  tap.ok(want[3] < want[1], "the loss falls")
   local layers = {["blocks.*.conv1"] = "column", ["*.conv2"] = "row"}
   for _, r in ipairs{{"data", P4, {data = 0}}, {"zero 1", P2, {data = 0, zero = 1}}, {"zero 2", P2, {data = 0, zero = 2}},
     {"zero 3 over two axes", P22, {data = {0, 1}, zero = 3}}, {"stages", P1, {stages = {P1, mesh{1}}}},

@@ -113,12 +113,6 @@ def shared_memory():
     capsules.clear()
     rille.ones((1,)).__dlpack__()
     tap.ok("capsules that nobody takes are released", held - before >= 8000 and counters().live_bytes - before < 1000)
-    tap.raises(
-        "an object without __dlpack__ is refused",
-        lambda: rille.from_dlpack([1]),
-        TypeError,
-        "from_dlpack: expected an array with the method __dlpack__, found list",
-    )
     sharded = rille.ones((4,), placement=rille.placement("cpu", [0, 1]), sbp="S(0)")
     tap.raises("a sharded tensor is refused by name", lambda: np.from_dlpack(sharded), rille.Error, "rille_to_dlpack")
 
@@ -168,12 +162,6 @@ def python_operators():
         [(m & n).tolist(), (m | n).tolist(), (~m).tolist()],
         [[True, False, False], [True, True, False], [False, False, True]],
     )
-    tap.raises(
-        "an array of NumPy is no operand",
-        lambda: a + t,
-        TypeError,
-        "add: a must be a tensor or a number, found ndarray",
-    )
 
 
 KEYS = [
@@ -202,15 +190,6 @@ def indexing():
     )
     tap.equal("a tensor of integers selects rows", t[:, rille.tensor([2, 0])].tolist(), array[:, [2, 0]].tolist())
     tap.equal("a loop has the rows", [r.tolist() for r in t], array.tolist())
-    tap.raises(
-        "a position beyond the end is named",
-        lambda: t[0, 3],
-        IndexError,
-        "index: position 3 is out of range: axis 0 has 3 entries",
-    )
-    tap.raises("too many positions are named", lambda: t[0, 0, 0, 0], IndexError, "expected at most 3 positions")
-    tap.raises("a mask is refused", lambda: t[t > 3], IndexError, "mask.where(a, b) selects by a mask")
-    tap.raises("a negative step is refused", lambda: t[::-1], IndexError, "x.flip(axis) reverses an axis")
 
 
 def sources():
@@ -227,12 +206,6 @@ def sources():
     tap.ok("each source makes its values", all(t.shape == np.shape(a) and close(t, a) for t, a in made))
     tap.equal("arange has a step by name", rille.arange(5, step=2).tolist(), [0, 2, 4])
     tap.equal("full has arguments by name", rille.full(shape=(2,), value=3).tolist(), [3, 3])
-    tap.raises(
-        "arange needs a number",
-        lambda: rille.arange(),
-        TypeError,
-        "arange: expected numbers stop, or start, stop and step",
-    )
     values = rille.randint(3, 6, (50,)).numpy()
     tap.ok("randint draws from low to high - 1", set(values) == {3, 4, 5}, values)
     rille.seed(5)
@@ -267,19 +240,6 @@ def layouts():
     )
     tap.equal("an SBP without a placement keeps the devices", split.to_global(sbp="B").placement, line)
     tap.ok("explain shows the moves", "2 operators" in rille.explain((split @ split.transpose(0, 1))))
-    tap.raises("an SBP needs a placement", lambda: rille.zeros((2,), sbp="B"), TypeError, "needs a placement")
-    tap.raises(
-        "the lists of a mesh have equal lengths",
-        lambda: rille.placement("cpu", [[0, 1], [2]]),
-        ValueError,
-        "equal lengths",
-    )
-    tap.raises(
-        "an unknown SBP is an error of the library",
-        lambda: rille.zeros((2,), placement=line, sbp="Q"),
-        rille.Error,
-        "Q",
-    )
 
 
 def errors():
@@ -306,7 +266,21 @@ def errors():
         rille.Error,
         f"t/python/package.py:{line}: embedding",
     )
+    others = [
+        (lambda: a[0, 3], IndexError, "index: position 3 is out of range: axis 0 has 3 entries"),
+        (lambda: a[0, 0, 0], IndexError, "expected at most 2 positions"),
+        (lambda: a[a > 3], IndexError, "mask.where(a, b) selects by a mask"),
+        (lambda: a[::-1], IndexError, "x.flip(axis) reverses an axis"),
+        (lambda: rille.placement("cpu", [[0, 1], [2]]), ValueError, "equal lengths"),
+        (lambda: rille.zeros(2, placement=rille.placement("cpu", [0, 1]), sbp="Q"), rille.Error, "Q"),
+    ]
+    for call, kind, message in others:
+        tap.raises(message, call, kind, message)
     calls = [
+        (lambda: rille.from_dlpack([1]), "from_dlpack: expected an array with the method __dlpack__, found list"),
+        (lambda: np.ones(3) + a, "add: a must be a tensor or a number, found ndarray"),
+        (rille.arange, "arange: expected numbers stop, or start, stop and step"),
+        (lambda: rille.zeros((2,), sbp="B"), "needs a placement"),
         (lambda: a.sum(axis="x"), "sum: axis must be an integer or a list of integers, found 'x'"),
         (lambda: a.sum(keepdim=2), "sum: keepdim must be True or False, found 2"),
         (lambda: a.cast(3), 'cast: dtype must be a dtype such as "f32", found 3'),

@@ -6,17 +6,7 @@ local rille = require "rille"
 local function traces(step) return tonumber(tostring(step):match("(%d+) trace")) end
 
 -- Runs a script in a new process and returns the script's warnings.
-local function warnings_of(script, environment)
-  local path = os.tmpname()
-  local file = assert(io.open(path, "w"))
-  file:write(script)
-  file:close()
-  local pipe = io.popen(("%s %s %s 2>&1"):format(environment or "", tap.program(), path))
-  local text = pipe:read("a")
-  pipe:close()
-  os.remove(path)
-  return (text:gsub(path, "script.lua"))
-end
+local function warnings_of(script, environment) return (tap.run("", script, environment)) end
 
 -- ---- each way of reading ----
 

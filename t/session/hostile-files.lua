@@ -3,11 +3,8 @@
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
-local dir = os.tmpname()
-os.remove(dir)
-os.execute("mkdir '" .. dir .. "'")
-local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
-local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
+local dir = tap.folder()
+local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
 -- Checks that fn raises an error that consists of the user's line, the function's name and the text `want`.
 local function refused(fn, want, what)
@@ -20,7 +17,7 @@ end
 
 local small = rille.tokenizer.train({"abc abd hello hello world"}, {size = 262, special = {"<|end|>"}})
 small:save(dir .. "/small.json")
-local json = read(dir .. "/small.json")
+local json = tap.read(dir .. "/small.json")
 local function with_id(id, token)
   local text, n = json:gsub('"' .. (token or "a") .. '": %d+', ('"%s": %s'):format(token or "a", id))
   assert(n == 1)
@@ -56,7 +53,7 @@ refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "t
 -- ---- truncated files of one tensor ----
 
 rille.save(dir .. "/a.npy", T{{1, 2, 3}, {4, 5, 6}})
-local npy = read(dir .. "/a.npy")
+local npy = tap.read(dir .. "/a.npy")
 for _, n in ipairs{128, 130, #npy - 1} do
   for name, load in pairs{load_npy = rille.load_npy, load = rille.load} do
     refused(function() load(write("cut.npy", npy:sub(1, n))) end, ("/cut.npy: the tensor has 24 bytes from position 128 on, beyond the end at %d"):format(n), name)
@@ -214,5 +211,4 @@ for _, row in ipairs{{nn.Linear, {2, 2, {bias = 0}}, "bias must be true or false
 end
 refused(function() nn.Linear(1, 1):load_state_dict{weight = T{{1}}, bias = 3} end, "nn.Linear:load_state_dict: 'bias' must be a tensor in the loaded state, found 3", "a number for a tensor")
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

@@ -88,19 +88,8 @@ collectgarbage()
 print "whole"]]
 
 tap.group("objects of a closed session", function()
-  local folder, program = os.tmpname(), nil
-  os.remove(folder)
-  local where = io.popen("realpath " .. tap.program())
-  program = where:read()
-  where:close()
-  assert(os.execute("mkdir " .. folder))
-  local f = assert(io.open(folder .. "/closed.lua", "w"))
-  f:write(closed) f:close()
-  local p = io.popen(("cd %s && '%s' -d cpu:2 --no-init closed.lua 2>&1"):format(folder, program))
-  local text = p:read("a")
-  p:close()
-  os.execute("rm -r " .. folder)
-  tap.ok(tap.has(text, "a value of the closed session", "closed.lua:11: the session was closed"), "raise an error that names the line of close", text)
+  local text = tap.run("-d cpu:2", closed, ("cd '%s' &&"):format(tap.folder()))
+  tap.ok(tap.has(text, "a value of the closed session", "script.lua:11: the session was closed"), "raise an error that names the line of close", text)
   tap.ok(text:find("whole\n$"), "crash no function that they are passed to", text)
 end)
 

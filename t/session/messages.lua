@@ -208,17 +208,12 @@ tap.group("steps", function()
 end)
 
 tap.group("files", function()
-  local path = os.tmpname() .. ".safetensors"
+  local path = tap.folder() .. "/x.safetensors"
   rille.save(path, {first = x, second = x})
   tap.fails(function() rille.load(path, {names = {"third"}}) end, {"load: ", "no tensor named 'third'; it has: first, second"}, "the names of a file")
   tap.fails(function() rille.load(path, {dtype = "i32"}) end, {"dtype must be float, found i32; load without dtype, then convert the tensor"}, "a dtype of a file")
-  local csv = os.tmpname()
-  local f = assert(io.open(csv, "w"))
-  f:write("1;2\n3;4\n")
-  f:close()
+  local csv = tap.write(tap.folder() .. "/x.csv", "1;2\n3;4\n")
   tap.fails(function() rille.data.csv(csv) end, {'the fields seem to be separated by ";": write separator = ";"'}, "a separator of a file")
-  os.remove(csv)
-  os.remove(path)
 end)
 
 tap.done()

@@ -187,22 +187,12 @@ print(("done: %d statements, %d errors"):format(nline, nerror))
 
 local function quoted(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
 
-local function absolute(path)
-  if path:sub(1, 1) == "/" then return path end
-  local p = io.popen("pwd")
-  local here = p:read("l")
-  p:close()
-  return path:find("/") and here .. "/" .. path or path
-end
-
 local function run(from, to, seed, alone)
   local dir = os.tmpname()
   os.remove(dir)
   os.execute("mkdir " .. quoted(dir))
-  local f = assert(io.open(dir .. "/child.lua", "w"))
-  f:write(child)
-  f:close()
-  local p = io.popen(("cd %s && %s -d cpu:4,meta --no-init child.lua %d %d %d %s 2>&1"):format(quoted(dir), quoted(absolute(tap.program())), from, to, seed,
+  tap.write(dir .. "/child.lua", child)
+  local p = io.popen(("cd %s && %s -d cpu:4,meta --no-init child.lua %d %d %d %s 2>&1"):format(quoted(dir), quoted(tap.program()), from, to, seed,
     alone and "alone" or ""))
   local text = p:read("a")
   local _, how, code = p:close()

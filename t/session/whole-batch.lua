@@ -107,8 +107,6 @@ for _, l in ipairs(losses) do
   end
 end
 
--- Tries layers and operators between arguments and loss. The sum of squares of their result must equal that of the
--- complete batch.
 -- A number that changes between calls becomes a live number; the number of rows beside it stays that of the complete batch.
 tap.group("a mean by hand with a scale that changes", function()
   local scale = 1.5
@@ -134,6 +132,19 @@ tap.group("a mean by hand with a scale that changes", function()
   end
 end)
 
+-- Returns the loss f(...) of a step of m micro-batches, and the gradient of w.
+local function loss_and_gradient(f, m, w, ...)
+  w.grad = nil
+  local loss = rille.graph(function(...)
+    local l = f(...)
+    if l.requires_grad then l:backward() end
+    return l
+  end, {micro_batches = m})(...)
+  return {loss:item(), w.grad and w.grad:totable()}
+end
+
+-- Tries layers and operators between arguments and loss. The sum of squares of their result must equal that of the
+-- complete batch.
 tap.group("rows pass", function()
   local nn = rille.nn
   local function T(...) return rille.randn{ROWS, ...}:detach() end
@@ -179,15 +190,7 @@ tap.group("rows pass", function()
     {"a cast", T(6), function(x) return lin(x):to("bf16"):to("f32") end},
   }
   for _, c in ipairs(calls) do
-    local function value(m)
-      lin.weight.grad = nil
-      local step = rille.graph(function(x)
-        local l = c[3](x):square():sum()
-        l:backward()
-        return l
-      end, {micro_batches = m})
-      return {step(c[2]):item(), lin.weight.grad:totable()}
-    end
+    local function value(m) return loss_and_gradient(function(x) return c[3](x):square():sum() end, m, lin.weight, c[2]) end
     local want = value(1)
     for _, m in ipairs{2, ROWS} do tap.near(value(m), want, ("%s, %d micro-batches"):format(c[1], m), 1e-4, 1e-4) end
   end
@@ -305,18 +308,9 @@ tap.group("functions of means", function()
   }
   for name, f in tap.sorted(calls) do
     local x, y = rille.randn{ROWS, 6}:detach(), rille.randn{ROWS, 6}:detach()
-    local function value(m)
-      w.grad = nil
-      local l = rille.graph(function(x, y)
-        local l = f(x, y)
-        l:backward()
-        return l
-      end, {micro_batches = m})(x, y)
-      return {l:item(), w.grad:totable()}
-    end
-    local want = value(1)
+    local want = loss_and_gradient(f, 1, w, x, y)
     for _, m in ipairs{2, 4, ROWS} do
-      local fine, got = pcall(value, m)
+      local fine, got = pcall(loss_and_gradient, f, m, w, x, y)
       local text = ("%s, %d micro-batches"):format(name, m)
       if fine then tap.near(got, want, text .. ": loss and gradient of the batch", 1e-4, 1e-5) else
         tap.ok(tostring(got):find("micro"), text .. ": an error", got)
@@ -352,16 +346,8 @@ tap.group("rows in blocks", function()
   }
   for name, f in tap.sorted(calls) do
     local x, y = rille.randn{ROWS, 6}:detach(), rille.randn{ROWS, 6}:detach()
-    local function value(m)
-      w.grad = nil
-      local l = rille.graph(function(x, y)
-        local l = f(x, y)
-        if l.requires_grad then l:backward() end
-        return l
-      end, {micro_batches = m})(x, y)
-      return {l:item(), w.grad and w.grad:totable()}
-    end
-    for _, m in ipairs{2, ROWS} do tap.near(value(m), value(1), ("%s, %d micro-batches"):format(name, m), 1e-5, 1e-5) end
+    local want = loss_and_gradient(f, 1, w, x, y)
+    for _, m in ipairs{2, ROWS} do tap.near(loss_and_gradient(f, m, w, x, y), want, ("%s, %d micro-batches"):format(name, m), 1e-5, 1e-5) end
   end
 end)
 
@@ -388,18 +374,14 @@ end)
 
 -- Tests a loss that contains a gradient.
 tap.group("a penalty on gradients", function()
-  local function penalty(m)
-    local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
-    local step = rille.graph(function(x)
-      x = x:detach():requires_grad_()
-      local g = rille.grad(x:matmul(w):square():sum(), {x})
-      local l = (g * g):sum()
-      l:backward()
-      return l
-    end, {micro_batches = m})
-    return {step(rille.tensor{{1, 0}, {0, 1}, {1, 1}, {2, 1}}):item(), w.grad:totable()}
+  local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
+  local function penalty(x)
+    x = x:detach():requires_grad_()
+    local g = rille.grad(x:matmul(w):square():sum(), {x})
+    return (g * g):sum()
   end
-  tap.near(penalty(2), penalty(1), "equals that of the complete batch", 1e-5)
+  local x = rille.tensor{{1, 0}, {0, 1}, {1, 1}, {2, 1}}
+  tap.near(loss_and_gradient(penalty, 2, w, x), loss_and_gradient(penalty, 1, w, x), "equals that of the complete batch", 1e-5)
 end)
 
 tap.group("losses whose scale is unknown", function()

@@ -4,21 +4,16 @@
 local t = dofile("t/lib/tap.lua")
 
 local child = os.tmpname()
-local file = assert(io.open(child, "w"))
-file:write([[
+t.write(child, [[
 local o = rille.args(arg, {"from", "to", layout = "dp", epochs = 40, lr = 0.5, plain = false})
 local words = {}
 for _, name in ipairs{"from", "to", "layout", "epochs", "lr", "plain"} do words[#words + 1] = tostring(o[name]) end
 assert(#o == 0)
 print(table.concat(words, " "))
 ]])
-file:close()
 
 local function run(words)
-  local p = assert(io.popen(("'%s' -d cpu:1 --no-init %s %s 2>&1"):format(t.program(), child, words)))
-  local text = p:read("a")
-  local _, _, code = p:close()
-  return text, code
+  return t.output(("'%s' -d cpu:1 --no-init %s %s 2>&1"):format(t.program(), child, words))
 end
 
 local usage = ("usage: %s FROM TO [--epochs 40] [--layout dp] [--lr 0.5] [--plain]\n"):format(child)

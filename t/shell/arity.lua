@@ -1,7 +1,7 @@
 -- Tests that no public function ignores extra arguments: too many arguments must be an error that reports the expected number.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
-local nn, optim = rille.nn, rille.optim
+local nn = rille.nn
 
 -- Functions that accept any number of arguments, because they pass the arguments on or make a list; and x:backward,
 -- which has a more detailed message (t/shell/errors.lua).
@@ -24,7 +24,7 @@ local function refuses(name, fn, first)
     ok and "they were accepted" or message)
 end
 
-local each = dofile("t/lib/public.lua")
+local public = dofile("t/lib/public.lua")
 
 tap.group("functions", function()
   local operators = {}
@@ -34,14 +34,14 @@ tap.group("functions", function()
     local x = rille.ones(2)
     tap.fails(function() rille[name](x, x, 5, 6) end, {name .. ": expected at most", "found 4"}, name .. " accepts tensors alone")
   end
-  each(rille, "", function(name, fn) if not operators[name] then refuses(name, fn) end end)
+  public.each(rille, "", function(name, fn) if not operators[name] then refuses(name, fn) end end)
   for _, name in ipairs{"args", "plot", "recover", "scan", "snapshot", "stopping", "parallel", "tokenizer"} do refuses(name, rille[name]) end
   for _, module in ipairs{"nn", "nn.init", "optim", "data", "io", "models", "checkpoint", "parallel", "tokenizer", "train", "sbp"} do
     local t = rille
     for part in module:gmatch("%w+") do t = t[part] end
-    each(t, module .. ".", refuses)
+    public.each(t, module .. ".", refuses)
   end
-  for _, model in ipairs{"gpt2", "llama", "moe", "resnet"} do each(rille.models[model], "models." .. model .. ".", refuses) end
+  for _, model in ipairs{"gpt2", "llama", "moe", "resnet"} do public.each(rille.models[model], "models." .. model .. ".", refuses) end
 end)
 
 tap.group("grad", function()
@@ -57,35 +57,13 @@ tap.group("operators", function()
 end)
 
 tap.group("methods", function()
-  local net = nn.Linear(2, 2)
-  local step = rille.graph(function(x) return x end)
-  step(rille.ones{2})
-  local objects = {tensor = rille.ones{2}, net = net, optimizer = optim.SGD(net:parameters(), {lr = 1}), graph = step,
-    placement = rille.placement("cpu", {0}), tokenizer = rille.tokenizer.train({"a b a b"}, {size = 258}), experts = nn.MixtureOfExperts(4, 4, 2),
-    loader = rille.data.loader{rille.ones{4}, batch = 2}, tokens = rille.data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2}),
-    model = rille.models.gpt2.new{vocab = 8, length = 4, layers = 1, heads = 1, width = 4},
-    line = rille.train.progress{total = 2, file = io.tmpfile()}}
   local operators = {}
   for _, name in ipairs(rille.operators()) do operators[name] = true end
-  for kind, object in pairs(objects) do
-    local seen, t = {}, object
-    for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "chat", "save"} or {}) do
-      refuses(kind .. ":" .. name, object[name], object)
-    end
-    while t do
-      if type(t) == "table" then
-        each(t, kind .. ":", function(name, fn)
-          local method = name:match(":(.*)")
-          local is_operator = kind == "tensor" and (method == "to" or operators[method:gsub("_$", "")])
-          if not seen[method] and not is_operator and method ~= "init" and method ~= "forward" and type(fn) == "function" then
-            refuses(name, fn, object)
-          end
-          seen[method] = true
-        end)
-      end
-      local meta = debug.getmetatable(t)
-      t = meta and (rawget(meta, "__methods") or type(meta.__index) == "table" and meta.__index)
-    end
+  for kind, object in pairs(public.objects()) do
+    public.methods(kind, object, function(name, fn)
+      local method = name:match(":(.*)")
+      if kind ~= "tensor" or method ~= "to" and not operators[method:gsub("_$", "")] then refuses(name, fn, object) end
+    end)
   end
 end)
 

@@ -6,17 +6,7 @@ local tap = dofile("t/lib/tap.lua")
 local whos, actors_text = require "rille.show.whos", require "rille.show.actors"
 
 -- Types these lines at the prompt and returns the program's output.
-local function typed(options, ...)
-  local path = os.tmpname()
-  local f = assert(io.open(path, "w"))
-  f:write(table.concat({...}, "\n"), "\n")
-  f:close()
-  local p = assert(io.popen(("%s -d cpu:4 --no-init %s < %s 2>&1"):format(tap.program(), options, path)))
-  local text = p:read("a")
-  local _, _, code = p:close()
-  os.remove(path)
-  return text, code
-end
+local function typed(options, ...) return tap.typed("-d cpu:4 " .. options, {...}) end
 
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local net = rille.nn.Linear(16, 4)
@@ -149,9 +139,8 @@ tap.group("rille --doctor", function()
   tap.ok(tap.has(text, "devices", "cpu:4", "launcher", "cores"), "reports devices, launcher and cores")
   local facts = rille.json.decode((typed("--doctor --json")))
   tap.is({facts.devices, facts.workers, facts.rille}, {"cpu:4", 0, rille._VERSION}, "prints the facts as JSON, too")
-  local p = io.popen("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=0 " .. tap.program() .. " -d cpu:1 --doctor --json 2>&1")
-  tap.ok(tap.has(p:read("a"), "launcher"), "works under a launcher of one process, too")
-  p:close()
+  local text = tap.output("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=0 " .. tap.program() .. " -d cpu:1 --doctor --json 2>&1")
+  tap.ok(tap.has(text, "launcher"), "works under a launcher of one process, too")
 end)
 
 tap.done()

@@ -61,8 +61,7 @@ answer '?'
 shows "? alone lists commands" '  :explain'
 answer ':nosuchcommand'
 shows "an unknown command is named" "':nosuchcommand'"
-answer 'local mine = 1' 'theirs = "x"' ':whos'
-is ":whos lists the user's variables" "$got" $'  name    what\n  mine    1\n  theirs  "x"'
+prints ":whos lists the user's variables" $'  name    what\n  mine    1\n  theirs  "x"' 'local mine = 1' 'theirs = "x"' ':whos'
 echo 'scripted = rille.nn.Linear(3, 2)' >w.lua
 echo 'return {weight = rille.ones(4)}' >mine.lua
 printf '%s\n' 'nn, optim = rille.nn, rille.optim' ':whos' ':mem' |
@@ -76,10 +75,8 @@ ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
 answer ':doctor'
 shows ":doctor prints the version" "rille 0."
 local_x='local x = rille.ones({2, 3})'
-answer "$local_x" 'x + 1'
-is "a tensor is printed with its head" "$got" $'f32 {2, 3} B on cpu[0]\n  2. 2. 2.\n  2. 2. 2.'
-answer "$local_x" '{x, x.shape}'
-is "inside a table a small tensor prints as head and values" "$got" '{f32 {2, 3} B on cpu[0]: {{1., 1., 1.}, {1., 1., 1.}}, {2, 3}}'
+prints "a tensor is printed with its head" $'f32 {2, 3} B on cpu[0]\n  2. 2. 2.\n  2. 2. 2.' "$local_x" 'x + 1'
+prints "inside a table a small tensor prints as head and values" '{f32 {2, 3} B on cpu[0]: {{1., 1., 1.}, {1., 1., 1.}}, {2, 3}}' "$local_x" '{x, x.shape}'
 answer "$local_x" ':whos'
 ok ":whos prints a tensor with its bytes" grep -qE '^  x +f32 \{2, 3\} B  cpu\[0\]  \(?24 B\)?$' <<<"$got"
 

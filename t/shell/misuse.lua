@@ -1,15 +1,9 @@
 -- misuse.lua - tests how the shell explains Lua's own errors (lua/misuse.lua): the user's line, the module and the remedy.
 local tap = dofile("t/lib/tap.lua")
 
-local first = 0
-while arg[first - 1] do first = first - 1 end
-
 -- Runs a program by the shell, and returns what it prints.
 local function printed(code, before)
-  local p = io.popen(("%s '%s' -d cpu:1 --no-init -e '%s' 2>&1"):format(before or "", arg[first], code:gsub("'", "'\\''")))
-  local text = p:read("a")
-  p:close()
-  return text
+  return (tap.output(("%s '%s' -d cpu:1 --no-init -e '%s' 2>&1"):format(before or "", tap.program(), code:gsub("'", "'\\''"))))
 end
 
 local NET = [[

@@ -5,10 +5,7 @@ local path = os.tmpname()
 
 local function draw(series, options)
   rille.plot(path, series, options)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
-  file:close()
-  return text
+  return tap.read(path)
 end
 
 -- Returns true if every element is closed in order and every attribute has a value.

@@ -2,13 +2,11 @@
 -- with every combination of up to two values of all types, and layers with every value as input.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
-local nn, optim = rille.nn, rille.optim
+local nn = rille.nn
 
-local dir = os.tmpname()
-os.remove(dir)
 local function nothing() end
 local NIL = {}
-local values = {NIL, 4, -1, 0.5, dir .. "/none", true, {}, {1}, nothing, rille.ones{2, 2}, nn.Linear(2, 2), nn.Linear, rille.placement("cpu", {0})}
+local values = {NIL, 4, -1, 0.5, tap.folder() .. "/none", true, {}, {1}, nothing, rille.ones{2, 2}, nn.Linear(2, 2), nn.Linear, rille.placement("cpu", {0})}
 local function given(v) if v ~= NIL then return v end end
 
 -- Returns the errors of calls that do not begin with this line and, if the function is named, with its name without
@@ -29,7 +27,7 @@ local function misplaced(fn, ...)
   return table.concat(list, "\n")
 end
 
-local each = dofile("t/lib/public.lua")
+local public = dofile("t/lib/public.lua")
 
 local function check(name, fn, ...) tap.is(misplaced(fn, ...), "", name .. ": errors name the user's line") end
 
@@ -37,45 +35,26 @@ tap.group("functions", function()
   for _, name in ipairs{"args", "autocast", "func", "operator", "per_rank", "plot", "recover", "snapshot", "stopping", "parallel", "tokenizer"} do
     check(name, rille[name])
   end
-  each(rille, "", check)
+  public.each(rille, "", check)
   for _, path in ipairs{"nn", "nn.init", "optim", "data", "io", "io.llmc", "models", "models.gpt2", "models.llama", "models.moe", "models.resnet", "checkpoint",
     "parallel", "tokenizer", "train", "sbp"} do
     local t = rille
     for part in path:gmatch("[^.]+") do t = t[part] end
-    each(t, path .. ".", check)
+    public.each(t, path .. ".", check)
   end
 end)
 
 tap.group("methods", function()
-  local net, step = nn.Linear(2, 2), rille.graph(function(x) return x end)
-  step(rille.ones{2})
-  local objects = {tensor = rille.ones{2, 2}, net = net, class = nn.Module, optimizer = optim.SGD(net:parameters(), {lr = 1}), graph = step,
-    placement = rille.placement("cpu", {0}), tokenizer = rille.tokenizer.train({"a b a b"}, {size = 258}),
-    loader = rille.data.loader{rille.ones{4}, batch = 2}, tokens = rille.data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2}),
-    model = rille.models.gpt2.new{vocab = 8, length = 4, layers = 1, heads = 1, width = 4},
-    line = rille.train.progress{total = 2, file = io.tmpfile()}}
   check("nn.Rotary:turn", nn.Rotary(4, 2).turn, nn.Rotary(4, 2))
+  local objects = public.objects()
+  objects.class = nn.Module
   for kind, object in pairs(objects) do
-    local seen, t = {init = true, forward = true}, object
-    for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "chat", "save"} or {}) do
-      check(kind .. ":" .. name, object[name], object)
-    end
-    while t do
-      if type(t) == "table" then
-        each(t, kind .. ":", function(name, fn)
-          local method = name:match(":(.*)")
-          if not seen[method] and type(fn) == "function" then
-            check(name, fn, object)
-            check(name:gsub(":", "."), function(a, b)
-              if type(a) ~= "table" or not getmetatable(a) then local _ = fn(a, b) end -- other objects may have the method, too
-            end)
-          end
-          seen[method] = true
-        end)
-      end
-      local meta = debug.getmetatable(t)
-      t = meta and (rawget(meta, "__methods") or type(meta.__index) == "table" and meta.__index)
-    end
+    public.methods(kind, object, function(name, fn)
+      check(name, fn, object)
+      check(name:gsub(":", "."), function(a, b)
+        if type(a) ~= "table" or not getmetatable(a) then local _ = fn(a, b) end -- other objects may have the method, too
+      end)
+    end)
   end
 end)
 
@@ -117,5 +96,4 @@ tap.group("a value that a forward forgot to return", function()
   tap.fails(function() missing(rille.ones{2}) end, {"positions.lua:", "nn.ReLU: input must be a tensor, found nil", "(in nn.Sequential.1)"}, "also inside nn.Sequential")
 end)
 
-os.execute("rm -rf '" .. dir .. "'")
 tap.done()

@@ -82,23 +82,8 @@ end
 
 -- ---- printing in the shell: lists, modules, widths ----
 
-local path = os.tmpname()
-local function typed(lines, columns)
-  local f = assert(io.open(path, "w"))
-  f:write(table.concat(lines, "\n"), "\n")
-  f:close()
-  local run = ("%s -d cpu:4 --no-init --color never"):format(tap.program())
-  if columns then
-    run = ([[script -qec "stty cols %d; %s %s" /dev/null </dev/null 2>&1]]):format(columns, run, path)
-  else
-    run = ("%s -i < %s 2>&1"):format(run, path)
-  end
-  local p = assert(io.popen(run))
-  local text = p:read("a"):gsub("\r", "")
-  p:close()
-  return text
-end
-local text = typed{"{rille.ones{3}, rille.zeros{2, 2}}", "{w = rille.ones{3}, n = {1, 'two'}}", "rille.nn.Linear(3, 4):parameters()", "{rille.ones{20}}"}
+local options = "-d cpu:4 --color never"
+local text = tap.typed(options .. " -i", {"{rille.ones{3}, rille.zeros{2, 2}}", "{w = rille.ones{3}, n = {1, 'two'}}", "rille.nn.Linear(3, 4):parameters()", "{rille.ones{20}}"})
 local function has(part, name) tap.ok(text:find(part, 1, true), name, text) end
 has("{\n  f32 {3} B on cpu[0]: {1., 1., 1.},\n  f32 {2, 2} B on cpu[0]: {{0., 0.}, {0., 0.}}\n}", "a list of small tensors has their values")
 has('{n = {1, "two"}, w = f32 {3} B on cpu[0]: {1., 1., 1.}}', "a table of small tensors prints their values, in one line if it fits")
@@ -107,7 +92,10 @@ has("{f32 {20} B on cpu[0]}", "larger tensors in a list print only their head")
 
 if os.execute("script -qec true /dev/null </dev/null >/dev/null 2>&1") then
   for _, columns in ipairs{40, 80, 120} do
-    local shown = typed({"print(rille.randn{30, 40})", "print(rille.randn{1000})", "print(rille.arange(200))", "print(rille.randn{2, 3, 300})"}, columns)
+    local path = tap.write(os.tmpname(), "print(rille.randn{30, 40}) print(rille.randn{1000}) print(rille.arange(200)) print(rille.randn{2, 3, 300})")
+    local shown = tap.output(([[script -qec "stty cols %d; %s --no-init %s %s" /dev/null </dev/null 2>&1]]):format(columns, tap.program(), options, path))
+    shown = shown:gsub("\r", "")
+    os.remove(path)
     local widest, n = 0, 0
     for line in shown:gmatch("[^\n]+") do
       n = n + 1
@@ -119,6 +107,5 @@ if os.execute("script -qec true /dev/null </dev/null >/dev/null 2>&1") then
 else
   tap.ok(true, "widths # SKIP there is no script(1)")
 end
-os.remove(path)
 
 tap.done()

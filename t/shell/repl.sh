@@ -6,30 +6,21 @@ rille=$(realpath "$1")
 answer '6 * 7'
 is "an expression is printed" "$got" 42
 is ":quit ends the shell with 0" "$code" 0
-answer '6 * 7;'
-is "a trailing ; suppresses output" "$got" ""
-answer '6 * 7;' '_ + 1'
-is "_ has the value after a trailing ;" "$got" 43
-answer '1, nil, "a"'
-is "all values but nil are printed" "$got" $'1\na'
-answer 'x = 5' 'x'
-is "an assignment prints nothing and persists" "$got" 5
+prints "a trailing ; suppresses output" "" '6 * 7;'
+prints "_ has the value after a trailing ;" 43 '6 * 7;' '_ + 1'
+prints "all values but nil are printed" $'1\na' '1, nil, "a"'
+prints "an assignment prints nothing and persists" 5 'x = 5' 'x'
 answer 'rille.nn.Linear("x")'
 ok "an error in an expression names its line" grep -q '^shell:1:1: ' <<<"$got"
 answer 'k = 2; rille.nn.Linear("x") -- no size'
 ok "an error after another statement names its line" grep -q '^shell:1:1: ' <<<"$got"
-answer '{1, 2, {a = "b"}}'
-is "tables print their content" "$got" '{1, 2, {a = "b"}}'
-answer '{string.char(65, 0, 66, 27, 49, 10, 200, 34, 92)}'
-is "a string in a table prints as a Lua literal, with control characters escaped" "$got" '{"A\0B\0271\n\200\"\\"}'
-answer 'rille.matmul, {rille.nn.Linear}'
-is "a function of Rille prints its signature" "$got" $'matmul(a, b)\n{rille.nn.Linear(in, out, {bias = true})}'
-answer 'C = rille.nn.Module:extend("Net"); C'
-is "a user-defined class prints its name" "$got" 'class Net'
+prints "tables print their content" '{1, 2, {a = "b"}}' '{1, 2, {a = "b"}}'
+prints "a string in a table prints as a Lua literal, with control characters escaped" '{"A\0B\0271\n\200\"\\"}' '{string.char(65, 0, 66, 27, 49, 10, 200, 34, 92)}'
+prints "a function of Rille prints its signature" $'matmul(a, b)\n{rille.nn.Linear(in, out, {bias = true})}' 'rille.matmul, {rille.nn.Linear}'
+prints "a user-defined class prints its name" 'class Net' 'C = rille.nn.Module:extend("Net"); C'
 answer 'rille'
 ok "the module prints a short form" grep -qx 'rille 0.*; rille.help() lists its names.*' <<<"$got"
-answer 'error({code = 1})'
-is "an error that is a table prints its content" "$got" '(the error is {code = 1})'
+prints "an error that is a table prints its content" '(the error is {code = 1})' 'error({code = 1})'
 
 for terms in 2 62 63 64; do # tries these numbers of terms
   answer "a = 1; $(printf '1+%.0s' $(seq 2 $terms))1"
@@ -45,34 +36,20 @@ is "the prompt works after the session was closed" "$got" alive
 
 # ---- locals stay
 
-answer 'local x = 5' 'x + 1'
-is "a local persists on the next line" "$got" 6
-answer 'local a, b <const>, c = 1, 2' 'a, b, c'
-is "a local statement may have several names, attributes and missing values" "$got" $'1\n2'
-answer 'local function f(k) return k == 0 and 1 or k * f(k - 1) end' 'f(5)'
-is "a local function can call itself" "$got" 120
-answer 'local k = 0; local function inc() k = k + 1 end' 'inc()' 'inc()' 'k'
-is "a function of one line and the next line share a local" "$got" 2
-answer 'local print = 5' 'rille.help("item")' 'print'
-is "a local hides a global only from typed lines" "$got" 5
-answer 'y = 7' 'local y' 'y == nil'
-is "a local without a value hides a global" "$got" true
-answer 'y = 7' 'local y' 'y = 8' '_G.y, y'
-is "assigning the local leaves the global unchanged" "$got" $'7\n8'
-answer 'y = nil' 'local y = y or 3' 'y'
-is "the value of a local is computed before the name is visible" "$got" 3
-answer 'do local inner = 1 end' 'inner'
-is "a local of a block stays in its block" "$got" "shell:2:1: unknown global 'inner'"
-answer 'if true then local function hidden() end end' 'hidden'
-is "a local function of a block stays in its block" "$got" "shell:2:1: unknown global 'hidden'"
-answer 'z, w = nil' 'local s = "local z = 1" -- local w = 2' 's, z, w'
-is "'local' in strings and comments is ignored" "$got" 'local z = 1'
-answer 'local t = {local_ = 1, [ [[local q]] ] = 2}' 't.local_, t["local q"]'
-is "'local' inside a name is ignored" "$got" $'1\n2'
-answer 'for i = 1, 1 do local v = i end local after = 9' 'after'
-is "a local after a loop persists" "$got" 9
-answer 'repeat local r = 1 until r == 1 local after = 10' 'after'
-is "a local after repeat persists" "$got" 10
+prints "a local persists on the next line" 6 'local x = 5' 'x + 1'
+prints "a local statement may have several names, attributes and missing values" $'1\n2' 'local a, b <const>, c = 1, 2' 'a, b, c'
+prints "a local function can call itself" 120 'local function f(k) return k == 0 and 1 or k * f(k - 1) end' 'f(5)'
+prints "a function of one line and the next line share a local" 2 'local k = 0; local function inc() k = k + 1 end' 'inc()' 'inc()' 'k'
+prints "a local hides a global only from typed lines" 5 'local print = 5' 'rille.help("item")' 'print'
+prints "a local without a value hides a global" true 'y = 7' 'local y' 'y == nil'
+prints "assigning the local leaves the global unchanged" $'7\n8' 'y = 7' 'local y' 'y = 8' '_G.y, y'
+prints "the value of a local is computed before the name is visible" 3 'y = nil' 'local y = y or 3' 'y'
+prints "a local of a block stays in its block" "shell:2:1: unknown global 'inner'" 'do local inner = 1 end' 'inner'
+prints "a local function of a block stays in its block" "shell:2:1: unknown global 'hidden'" 'if true then local function hidden() end end' 'hidden'
+prints "'local' in strings and comments is ignored" 'local z = 1' 'z, w = nil' 'local s = "local z = 1" -- local w = 2' 's, z, w'
+prints "'local' inside a name is ignored" $'1\n2' 'local t = {local_ = 1, [ [[local q]] ] = 2}' 't.local_, t["local q"]'
+prints "a local after a loop persists" 9 'for i = 1, 1 do local v = i end local after = 9' 'after'
+prints "a local after repeat persists" 10 'repeat local r = 1 until r == 1 local after = 10' 'after'
 
 answer 'getmetatable(_ENV).__index(print, "losss")'
 shows "calling the environment's metamethods with a wrong self is an error" 'table expected, got function'
@@ -81,33 +58,22 @@ shows "setting a local through them with a wrong self is an error" 'table expect
 
 # ---- many lines
 
-answer 'for i = 1, 2 do' 'print(i)' 'end'
-is "a chunk may have many lines" "$got" $'1\n2'
-answer '{1,' '2}'
-is "an expression may have many lines" "$got" '{1, 2}'
-answer '1 +' '2'
-is "an expression may break after an operator" "$got" 3
-answer 'local text = [[' 'two lines]]' '#text'
-is "a long string may have many lines" "$got" 9
+prints "a chunk may have many lines" $'1\n2' 'for i = 1, 2 do' 'print(i)' 'end'
+prints "an expression may have many lines" '{1, 2}' '{1,' '2}'
+prints "an expression may break after an operator" 3 '1 +' '2'
+prints "a long string may have many lines" 9 'local text = [[' 'two lines]]' '#text'
 answer 'x = = 1'
 ok "an error of syntax does not wait for more" grep -q "near '='" seen
 
 # ---- printed values, names
 
-answer 'a = 20; a + 1'
-is "the last expression of a line is printed" "$got" 21
-answer 'a = 2 b = 3; math.max(a, b)'
-is "the value of a call after statements is printed" "$got" 3
-answer 'return 5'
-is "a returned value is printed" "$got" 5
-answer 'a = 2 return a, -a'
-is "several values returned after statements are printed" "$got" $'2\n-2'
-answer 'do return 7 end'
-is "a value returned from a block is printed" "$got" 7
-answer 'f = function(x) return x end' 'local t = f (5)' 't'
-is "an argument list is not evaluated as an expression" "$got" 5
-answer 'for i = 1, 2 do print(i) end print("done")'
-is "a call without results prints nothing" "$got" $'1\n2\ndone'
+prints "the last expression of a line is printed" 21 'a = 20; a + 1'
+prints "the value of a call after statements is printed" 3 'a = 2 b = 3; math.max(a, b)'
+prints "a returned value is printed" 5 'return 5'
+prints "several values returned after statements are printed" $'2\n-2' 'a = 2 return a, -a'
+prints "a value returned from a block is printed" 7 'do return 7 end'
+prints "an argument list is not evaluated as an expression" 5 'f = function(x) return x end' 'local t = f (5)' 't'
+prints "a call without results prints nothing" $'1\n2\ndone' 'for i = 1, 2 do print(i) end print("done")'
 answer 'x = "abc'
 shows "an open quote is an error at once" 'unfinished string'
 answer 'lossss = 1; loss = 2' 'losss'
@@ -116,25 +82,20 @@ answer 'torch'
 shows "a global of another framework suggests Rille's name" "unknown global 'torch'; write rille"
 answer 'rille.ones({2}).size'
 shows "a field of another framework suggests Rille's form" "no field or method 'size': write x.shape"
-answer 'y = nil' 'y == nil'
-is "a global that was set to nil may be read" "$got" true
+prints "a global that was set to nil may be read" true 'y = nil' 'y == nil'
 echo 'return missing == nil' >mod.lua
-answer 'dofile("mod.lua")'
-is "scripts may read undefined globals" "$got" true
+prints "scripts may read undefined globals" true 'dofile("mod.lua")'
 answer 'function r() return 1 + r() end' 'r()'
 ok "an endless recursion prints a short traceback" bash -c '[ "$(grep -c "in function" seen)" -lt 20 ]'
 shows "the traceback counts repeated lines" 'times more'
 
 # Types incomplete chunks: the prompt waits for more input.
-answer 'print(1 == 2, 2 <= 3, 2 ~= 3, 3 >= 2,' '"on")'
-is "a comparison that continues on the next line gets no hint about assignments" "$got" $'false\ttrue\ttrue\ttrue\ton'
-answer 'y = {a = 1,' 'b = #"xyz"}' '#{y.b,' 'y["a"]}'
-is "a value that begins with # gets no hint about comments" "$got" 2
+prints "a comparison that continues on the next line gets no hint about assignments" $'false\ttrue\ttrue\ttrue\ton' 'print(1 == 2, 2 <= 3, 2 ~= 3, 3 >= 2,' '"on")'
+prints "a value that begins with # gets no hint about comments" 2 'y = {a = 1,' 'b = #"xyz"}' '#{y.b,' 'y["a"]}'
 answer 'function root(x) local sqrt = math.sqrt; if x < 0 then return sqrt end' 'local exp = sqrt' 'return exp(x) end' 'root(4)'
 is "a local named like a Python keyword gets no hint" "$got" 2.0
 ok "-e gives hints about other languages" bash -c '"$1" -e "x += 1" 2>&1 | grep -F "syntax error near '"'+'"'; write x = x + 1"' - "$rille"
-answer 'for i in range(3):' '6 * 7'
-is "a line that ends in a colon is not continued" "$got" 42
+prints "a line that ends in a colon is not continued" 42 'for i in range(3):' '6 * 7'
 
 # ---- errors keep the session alive
 
@@ -143,8 +104,7 @@ shows "an error is shown" boom
 is "after an error the session continues" "$got" 2
 answer 'local function inner() error("deep") end' 'function outer() inner() return 1 end' 'outer()' '2'
 shows "the traceback shows the functions" "in function 'outer'"
-answer 'setmetatable({}, {__tostring = function() error("in tostring") end})' '3'
-is "an error while printing is reported" "$got" 3
+prints "an error while printing is reported" 3 'setmetatable({}, {__tostring = function() error("in tostring") end})' '3'
 
 # ---- the end of input, Ctrl-C
 

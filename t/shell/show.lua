@@ -6,20 +6,10 @@ local rille = require "rille"
 
 -- Runs a chunk in a new process and returns its output.
 local function run(options, chunk)
-  local script = os.tmpname()
-  local f = assert(io.open(script, "w"))
-  f:write('local rille = require "rille"\nlocal P = rille.placement("cpu", {{0, 1}, {2, 3}})\n', chunk)
-  f:close()
-  local p = assert(io.popen(("%s -d cpu:4 --no-init %s %s 2>&1"):format(tap.program(), options, script)))
-  local text = p:read("a")
-  p:close()
-  os.remove(script)
-  return text
+  return (tap.run("-d cpu:4 " .. options, 'local rille = require "rille"\nlocal P = rille.placement("cpu", {{0, 1}, {2, 3}})\n' .. chunk))
 end
 local function read(path)
-  local f = assert(io.open(path))
-  local text = f:read("a")
-  f:close()
+  local text = tap.read(path)
   os.remove(path)
   return text
 end

@@ -1,18 +1,7 @@
 -- Tests of :tutorial: every line of its steps runs in the shell and prints the stated result, and the stated number of steps is right.
 local tap = dofile("t/lib/tap.lua")
 
--- Types these lines at the prompt and returns its output.
-local function shell(lines, devices)
-  local path = os.tmpname()
-  local file = io.open(path, "w")
-  file:write(table.concat(lines, "\n"), "\n")
-  file:close()
-  local out = io.popen(("%s --no-init --color never -i -d cpu:%d <%s 2>&1"):format(tap.program(), devices, path))
-  local text = out:read("a")
-  out:close()
-  os.remove(path)
-  return text
-end
+local function shell(lines, devices) return (tap.typed("--color never -i -d cpu:" .. devices, lines)) end
 
 local function behind(text, line)
   local _, to = text:find("\nrille> " .. line .. "\n", 1, true)
