@@ -3,6 +3,7 @@
 -- A kind of model is a table:
 --   name, class, options   the class, an extension of Model, is created with a config; options besides the common sizes
 --   complete(config)       sets options that depend on others, and checks them
+--   is_complete            true: from_config returns a complete config; the kind has no options and no `new`
 --   names                  rows {theirs, ours, ours, ...}: a tensor of the files, and the parameters joined in it along axis 0;
 --                          turn = true: the tensor is transposed in the file. %d stands for a layer.
 --   prefix, ignored        optional prefix of the files' names; patterns of names in files to ignore
@@ -117,6 +118,7 @@ function language.kind(kind)
     local options = check.options("models." .. kind.name .. ".load", given, known)
     layout.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)
+      if kind.is_complete then return config end
       config.dropout = options.dropout
       return (read_options(kind, ("models.%s: %s"):format(kind.name, path), config))
     end)
