@@ -133,6 +133,20 @@ function towers.pair(rows, theirs, ours, bias)
   if bias then rows[#rows + 1] = {theirs .. ".bias", ours .. ".bias"} end
 end
 
+-- Fails unless t is nil or a tensor of the shape of ids.
+function towers.check_like(who, what, t, ids)
+  check.that(t == nil or layout.is_tensor(t) and t.ndim == 2 and t.shape[1] == ids.shape[1] and t.shape[2] == ids.shape[2],
+    "%s: %s must be a tensor {%d, %d}, the shape of ids, found %s", who, what, ids.shape[1], ids.shape[2],
+    layout.is_tensor(t) and "{" .. table.concat(t.shape, ", ") .. "}" or check.shown(t))
+end
+
+-- Returns the option mask, checked, as bool; nil: none. given: options, of which mask is the only one.
+function towers.mask_of(who, ids, given)
+  local mask = check.options(who, given, {mask = check.none}).mask
+  towers.check_like(who, "mask", mask, ids)
+  return mask and (mask.dtype == "bool" and mask or mask:ne(0)) or nil
+end
+
 -- ---- models ----
 
 local Model = language.Model:extend("models.TowerModel")
