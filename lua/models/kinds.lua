@@ -14,7 +14,8 @@ local check_scaling = require("rille.nn.rotary").check_scaling
 local kinds = {}
 
 local made, others = {}, {}
-for _, list in ipairs{require("rille.models.vision").kinds, require("rille.models.clip").kinds} do
+for _, list in ipairs{require("rille.models.vision").kinds, require("rille.models.clip").kinds,
+  require("rille.models.seq2seq").kinds} do
   for name, kind in pairs(list) do others[name] = kind end
 end
 
