@@ -15,7 +15,7 @@ local kinds = {}
 
 local made, others = {}, {}
 for _, list in ipairs{require("rille.models.vision").kinds, require("rille.models.clip").kinds,
-  require("rille.models.seq2seq").kinds} do
+  require("rille.models.seq2seq").kinds, require("rille.models.convnets").kinds} do
   for name, kind in pairs(list) do others[name] = kind end
 end
 
