@@ -82,7 +82,7 @@ end
 local function hear(self, sound)
   local c = self.config
   local shape = layout.is_tensor(sound) and sound.shape or {}
-  check.that(#shape == 3 and shape[2] == c.bins and shape[3] == c.frames, "%s: sound must be a spectrogram (batch, %d, %d), found %s",
+  check.that(#shape == 3 and shape[2] == c.bins and shape[3] == c.frames, "%s: sound must be a spectrogram of m:log_mel, (batch, %d, %d), found %s",
     self.__name, c.bins, c.frames, #shape > 0 and "{" .. table.concat(shape, ", ") .. "}" or check.shown(sound))
   local x = self.conv2(self.conv1(sound):gelu()):gelu():transpose(1, 2)
   return x + self.sound_positions.weight
@@ -93,7 +93,7 @@ local function no_mask() return nil end
 -- Returns the features of inputs, and the mask of those that count or nil.
 local function encoded(self, who, inputs, given)
   if self.config.bins then
-    check.options(who, given, {})
+    check.that(next(given or {}) == nil, "%s: options are not supported for sound, found %s", who, table.concat(check.sorted_keys(given or {}), ", "))
     return through(self.encoder, hear(self, inputs), no_mask), nil
   end
   self:check_ids(inputs)
@@ -138,17 +138,17 @@ Model.logits = language.Model.logits
 
 -- ---- generation ----
 
--- A language model whose blocks attend to stored keys and values of inputs. Compiled steps read the tensors that store them.
-local Listener = language.Model:extend("models.Listener")
+-- A language model (language.lua) whose blocks attend to the stored keys and values of inputs; no module.
+local Listener = {}
+Listener.__index = Listener
 
--- rows: number of texts; n: positions of inputs that are stored.
-function Listener:init(model, features, mask)
-  language.Model.init(self, model.config)
-  self.model, self.memory = model, {}
+local function new_listener(model, features, mask)
+  local self = setmetatable({model = model, config = model.config, memory = {}}, Listener)
   for i, block in ipairs(model.decoder.layers) do
     local k, v = block.cross:keys(features)
     self.memory[i] = {keys = k, values = v, mask = mask}
   end
+  return self
 end
 
 -- Returns the memory of the texts in a pass.
@@ -164,13 +164,15 @@ end
 
 function Listener:features(ids, cache) return self.model:decode(ids, of_pass(self.memory, cache), cache) end
 function Listener:logits(x) return self.model:logits(x) end
+function Listener:modules() return self.model:modules() end
+function Listener:input_layout() return self.model:input_layout() end
 
 -- Returns ids as rows of a tensor, and a mask of those that count; lists are padded.
 local function as_tensor(self, inputs, given)
   if self.config.bins or layout.is_tensor(inputs) then return inputs, given.mask end
   check.that(given.mask == nil, "%s: generate: the option mask needs inputs in a tensor", self.__name)
   local rows, longest = prompts.read("generate", inputs, self.config.vocab)
-  local mask, where = {}, rille.parallel.input(self)
+  local mask, where = {}, self:input_layout()
   for r, row in ipairs(rows) do
     mask[r] = {}
     for i = 1, longest do mask[r][i] = i <= #row and 1 or 0 end
@@ -201,10 +203,14 @@ function Model:generate(inputs, given)
   local prompt = own.prompt or {self.config.start}
   own.prompt, own.mask = nil, nil
   local times = math.type(own.beams or own.n or 1) == "integer" and own.beams or own.n or 1
-  local listener = rille.no_grad(function() return Listener(self, heard(self, ids, mask, times)) end)
+  local listener = rille.no_grad(function() return new_listener(self, heard(self, ids, mask, times)) end)
   local rows = {}
   for r = 1, ids.shape[1] do rows[r] = prompt end
   return require("rille.models.generate")(listener, rows, own)
+end
+
+function Model:scheduler()
+  check.fail("%s: scheduler is not supported, because each text needs inputs; use generate", self.__name)
 end
 
 function Model:describe()

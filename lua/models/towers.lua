@@ -8,6 +8,7 @@ local check = require "rille.check"
 local layout = require "rille.layout"
 local nn = rille.nn
 local activations = require "rille.models.activations"
+local bicubic = require "rille.models.bicubic"
 local Decoder = require "rille.models.decoder"
 local describe = require "rille.models.describe"
 local language = require "rille.models.language"
@@ -95,9 +96,10 @@ local Patches = nn.Module:extend("models.Patches")
 towers.Patches = Patches
 
 -- Makes the first layer of a vision tower: patches of images become vectors with learned positions, behind c.tokens vectors
--- of the model's own. c: width, channels, image and patch (sizes), tokens, patch_bias; flat: parameters have no axis of 1.
+-- of the model's own. c: width, channels, image and patch (sizes), tokens, patch_bias; flat: parameters have no axis of 1;
+-- resizes: images of any size.
 function Patches:init(c)
-  self.image = c.image
+  self.image, self.resizes = c.image, c.resizes
   self.conv = nn.Conv2d(c.channels, c.width, c.patch, {stride = c.patch, bias = c.patch_bias})
   self.tokens = {}
   for i = 1, c.tokens do self.tokens[i] = towers.parameter(c.flat and {c.width} or {1, 1, c.width}) end
@@ -105,18 +107,32 @@ function Patches:init(c)
   self.positions = towers.parameter(c.flat and {n + c.tokens, c.width} or {1, n + c.tokens, c.width})
 end
 
-function Patches:forward(images)
-  local _, channels = table.unpack(self.conv.weight.shape)
-  local shape = layout.is_tensor(images) and images.shape or {}
-  check.that(#shape == 4 and shape[2] == channels and shape[3] == self.image and shape[4] == self.image,
-    "%s: images must be a tensor (batch, %d, %d, %d), found %s", self.__name, channels, self.image, self.image,
+-- Returns the height and width of images in patches, checked.
+local function size_of(self, images)
+  local shape, channels, patch = layout.is_tensor(images) and images.shape or {}, self.conv.weight.shape[2], self.conv.weight.shape[3]
+  local whole = self.resizes and #shape == 4 and shape[3] % patch == 0 and shape[4] % patch == 0 and shape[3] * shape[4] > 0
+  local fits = #shape == 4 and shape[2] == channels and (whole or shape[3] == self.image and shape[4] == self.image)
+  local want = self.resizes and ("height, width), of patches of %d"):format(patch) or ("%d, %d)"):format(self.image, self.image)
+  check.that(fits, "%s: images must be a tensor (batch, %d, %s, found %s", self.__name, channels, want,
     #shape > 0 and "{" .. table.concat(shape, ", ") .. "}" or check.shown(images))
-  local x = self.conv(images):reshape{shape[1], self.conv.weight.shape[1], -1}:transpose(1, 2)
-  local parts, width = {}, x.shape[3]
-  for i, token in ipairs(self.tokens) do parts[i] = token:reshape{1, 1, width}:expand{shape[1], 1, width} end
-  parts[#parts + 1] = x
-  if #parts > 1 then x = rille.concat(parts, 1) end
-  return x + self.positions:reshape{1, x.shape[2], width}
+  return shape[3] // patch, shape[4] // patch
+end
+
+-- Returns the positions of images of this size. Those of other sizes than the model's own are interpolated.
+local function positions_of(self, height, width)
+  local n, x, own = self.image // self.conv.weight.shape[3], self.positions, #self.tokens
+  if height == n and width == n then return x end
+  x = x:reshape{-1, self.conv.weight.shape[1]}
+  return rille.concat({x:slice(0, 0, own), bicubic(x:slice(0, own, own + n * n), n, height, width)}, 0)
+end
+
+function Patches:forward(images)
+  local height, width = size_of(self, images)
+  local batch, size, parts = images.shape[1], self.conv.weight.shape[1], {}
+  for i, token in ipairs(self.tokens) do parts[i] = token:reshape{1, 1, size}:expand{batch, 1, size} end
+  parts[#parts + 1] = self.conv(images):reshape{batch, size, -1}:transpose(1, 2)
+  local x = #parts > 1 and rille.concat(parts, 1) or parts[1]
+  return x + positions_of(self, height, width):reshape{1, x.shape[2], size}
 end
 
 -- Appends the rows of a tower's blocks and of its last norm. n: names of the file (names.lua), which begin with theirs.

@@ -91,8 +91,8 @@ end
 local function of_dinov2(c, contents, model_type)
   local d = of_config(joined({layer_norm_eps = 1e-6, patch_size = 14}, c), contents, model_type)
   local hidden = math.floor(d.width * (c.mlp_ratio or 4))
-  d.norms, d.layer_scale, d.mean_too, d.hidden = "1234", true, d.classes and true, hidden
-  d.mask_token = towers.has(contents, "mask_token") or nil
+  d.norms, d.layer_scale, d.mean_too, d.hidden, d.resizes = "1234", true, d.classes and true, hidden, true
+  d.mask_token = c.use_mask_token ~= false or nil
   if c.use_swiglu_ffn then d.gated, d.activation, d.hidden = true, "silu", (hidden * 2 // 3 + 7) // 8 * 8 end
   return d
 end

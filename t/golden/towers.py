@@ -48,6 +48,7 @@ ENTRIES = {
     "deit teacher": ("DeiTForImageClassificationWithTeacher", lambda: T.DeiTConfig(**VISION, id2label=LABELS)),
     "deit base": ("DeiTModel", lambda: T.DeiTConfig(**VISION)),
     "dinov2": ("Dinov2Model", lambda: T.Dinov2Config(**VISION)),
+    "dinov2 other size": ("Dinov2Model", lambda: T.Dinov2Config(**{**VISION, "image_size": 24})),
     "dinov2 gated": ("Dinov2ForImageClassification", lambda: T.Dinov2Config(**VISION, id2label=LABELS, use_swiglu_ffn=True, mlp_ratio=2)),
     "clip": ("CLIPModel", lambda: T.CLIPConfig(text_config=dict(TEXT, eos_token_id=EOS), vision_config=VISION, projection_dim=24)),
     "clip old": ("CLIPModel", lambda: T.CLIPConfig(text_config=dict(TEXT, eos_token_id=2, hidden_act="gelu"), vision_config=dict(VISION, patch_size=8),
