@@ -128,5 +128,113 @@ for number, entry in ipairs(golden) do
     os.execute(("rm -rf '%s' '%s/saved'"):format(at, dir))
   end) end
 end
+
+-- ---- training ----
+
+-- Returns the loss of an entry's outputs, and the loss after a step of SGD.
+local function losses(entry, at, how)
+  local model = rille.models.load(at, how)
+  local list = inputs(entry, how and rille.parallel.input(model))
+  local opt = rille.optim.SGD(model:parameters(), {lr = 1e-3})
+  local step = tap.training(opt, function(...) return summed(model(...), "loss") * (1 / entry.absolute) end)
+  local t = {step(table.unpack(list)):item(), step(table.unpack(list)):item()}
+  return t, model
+end
+
+for number, entry in ipairs(golden) do
+  if tap.share() then tap.group(entry.name .. ", a step", function()
+    local at = dir .. "/step"
+    families.write(entry, at)
+    local alone, model = losses(entry, at)
+    tap.ok(alone[1] ~= alone[2], entry.name .. ": a step changes the loss")
+    local list = model.config.first and of_data or recipes
+    local r = list[number % #list + 1]
+    tap.near((losses(entry, at, {placement = r[2], parallel = r[3]})), alone, ("%s, %s: the losses of two steps"):format(entry.name, r[1]), 1e-4, 1e-5)
+    model:save(dir .. "/tuned")
+    local again = rille.models.load(dir .. "/tuned"):eval()
+    tap.is(again(table.unpack(inputs(entry))):totable(), model:eval()(table.unpack(inputs(entry))):totable(), entry.name .. ": the tuned model is saved and loaded")
+    os.execute(("rm -rf '%s' '%s/tuned'"):format(at, dir))
+  end) end
+end
+
+-- ---- sound ----
+
+tap.group("log-mel spectrograms", function()
+  local log_mel, noise, sound = require "rille.models.mel", spread("noise", 4800), {}
+  for i, v in ipairs(noise) do sound[i] = 0.5 * math.sin(2 * math.pi * 440 * (i - 1) / 16000) + 0.01 * v end
+  sound = rille.tensor(sound, {dtype = "f64"}):to("f32")
+  for _, entry in ipairs(golden.mel) do
+    local y = log_mel("test", entry.samples > 0 and sound or rille.zeros{1}, entry.bins, 100)
+    local column, want = {}, {}
+    for i = 0, 7 do column[i + 1] = y:slice(1, i * (entry.bins // 8), i * (entry.bins // 8) + 1):slice(2, 5, 6):item() end
+    local what = ("%d bins, %d samples"):format(entry.bins, entry.samples)
+    tap.near(column, entry.some, what .. ": a column", 0, 2e-6)
+    tap.near(summed(y, "mel"):item(), entry.all, what .. ": all values", 1e-6, 1e-4)
+  end
+  local two = log_mel("test", rille.stack({sound, sound * 0}, 0), 80, 100)
+  tap.is(two:slice(0, 0, 1):totable(), log_mel("test", sound, 80, 100):totable(), "each sound of a batch has a spectrogram of its own")
+  tap.is(two.shape, {2, 80, 100}, "its shape is that of the model")
+end)
+
+-- ---- generation ----
+
+-- Returns the likeliest ids, each from a pass over all ids before it.
+local function slowly(model, input, prompt, n)
+  local row = table.move(prompt, 1, #prompt, 1, {})
+  for _ = 1, n do
+    local y = model(input, rille.tensor({row}, {dtype = "i64"}))
+    row[#row + 1] = y:slice(1, #row - 1, #row):argmax{axis = -1}:item()
+  end
+  return row
+end
+
+tap.group("generation", function()
+  local at, P = dir .. "/text", {3, 9, 4}
+  for _, entry in ipairs(golden) do
+    if entry.name == "t5" or entry.name == "whisper" then
+      families.write(entry, at)
+      local model, sound = rille.models.load(at), numbers("sound", golden.rows, golden.bins, golden.frames)
+      local texts = {{5, 6, 7, 8, 9, 11}, {9, 10}}
+      local both = entry.name == "t5" and texts or sound
+      local rows = model:generate(both, {prompt = P, max_new_tokens = 5, temperature = 0})
+      for r = 1, 2 do
+        local input = entry.name == "t5" and rille.tensor({texts[r]}, {dtype = "i64"}) or sound:slice(0, r - 1, r)
+        tap.is(rows[r], slowly(model, input, P, 5), ("%s: text %d has the likeliest ids, also beside others"):format(entry.name, r))
+      end
+      tap.is(model:generate(both, {prompt = P, max_new_tokens = 5, beams = 1}), rows, entry.name .. ": one beam is greedy")
+      local long = {}
+      for i = 1, 20 do long[i] = 3 + i end
+      local pair = model:generate(both, {prompt = long, max_new_tokens = 2, n = 2, temperature = 0})
+      tap.is({#pair, pair[1], pair[3]}, {4, pair[2], pair[4]}, entry.name .. ": n texts for each input")
+      tap.fails(function() model:generate(both, {draft = model}) end, {"the option draft is not supported"}, entry.name .. ": a draft")
+      tap.fails(function() model:scheduler() end, {"scheduler is not supported, because each text needs inputs"}, entry.name .. ": a scheduler")
+      os.execute(("rm -rf '%s'"):format(at))
+    end
+  end
+end)
+
+tap.group("arguments", function()
+  local at = dir .. "/arguments"
+  local function model_of(name)
+    for _, entry in ipairs(golden) do
+      if entry.name == name then families.write(entry, at) end
+    end
+    return rille.models.load(at)
+  end
+  local vit = model_of "vit"
+  tap.fails(function() vit(rille.zeros{1, 3, 16, 20}) end, {"images must be a tensor (batch, 3, 16, 16), found {1, 3, 16, 20}"}, "images of another size")
+  tap.fails(function() vit:generate{{1}} end, {"generate is not supported, because the model predicts no next id"}, "text of a vision model")
+  local dino = model_of "dinov2"
+  tap.fails(function() dino(rille.zeros{1, 3, 16, 18}) end, {"(batch, 3, height, width), of patches of 4, found {1, 3, 16, 18}"}, "images of half a patch")
+  local clip, ids = model_of "clip", rille.tensor({{1, 2, 60}}, {dtype = "i64"})
+  tap.fails(function() clip:embed_texts(ids, {mask = ids:slice(1, 0, 2)}) end, {"mask must be a tensor {1, 3}, the shape of ids, found {1, 2}"}, "a mask of another shape")
+  local whisper = model_of "whisper"
+  tap.fails(function() whisper(rille.zeros{1, 8, 3}, ids) end, {"sound must be a spectrogram of m:log_mel, (batch, 8, 30), found {1, 8, 3}"}, "sound of another length")
+  tap.fails(function() whisper:encode(rille.zeros{1, 8, 30}, {mask = ids}) end, {"options are not supported for sound, found mask"}, "a mask for sound")
+  tap.fails(function() whisper:log_mel{1, 2} end, {"sound must be a tensor of floats (batch, samples) or (samples), at 16000 Hz, found a table"}, "sound as a list")
+  local resnet = model_of "resnet"
+  tap.fails(function() resnet(rille.zeros{1, 1, 8, 8}) end, {"images must be a tensor (batch, 3, height, width), found {1, 1, 8, 8}"}, "images of one channel")
+  os.execute(("rm -rf '%s'"):format(at))
+end)
 os.execute(("rm -rf '%s'"):format(dir))
 tap.done()
