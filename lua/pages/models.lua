@@ -82,7 +82,8 @@ m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width 
     is = "model",
     sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, strict =, dropout =}])",
     text = [[
-Loads a language model or an encoder from a Hugging Face folder of any supported kind, or a model from a GGUF file.
+Loads a model from a Hugging Face folder of any supported kind (language models, encoders, models for images and
+speech, encoder-decoders), or a language model from a GGUF file.
 The kind is model_type in config.json, or the file's architecture; docs/files.md lists the kinds.
 Low-bit weights (FP8, MXFP4, GPTQ, AWQ, blocks of GGUF) become floats while they are read.]],
     args = [[
@@ -97,6 +98,9 @@ dropout: number, for GPT-2]],
     returns = [[
 a model; m(ids), m:generate(ids), m:save(dir), m.config;
 of an encoder m(ids, {mask =, types =}) and m:embed(ids);
+of a model for images m(images) and m:embed(images);
+of CLIP and SigLIP m(ids, images), m:embed_images(images), m:embed_texts(ids, {mask =});
+of T5 and Whisper m(inputs, targets), m:encode(inputs), m:generate(inputs), m:log_mel(sound);
 if strict is false also {missing =, unexpected =}, lists of names]],
     errors = [[
 a folder must have config.json with a supported model_type (the error lists them);
@@ -110,7 +114,7 @@ os.execute("rm -r " .. dir)]],
     shows = "m.config.layers",
     gives = "1",
     see = "models.gpt2 models.llama model.generate model.embed tokenizer",
-    words = "bert encoder huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
+    words = "bert encoder vit clip siglip t5 whisper resnet convnext speech image translation huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
   },
   ["models.moe"] = {
     is = "model",
