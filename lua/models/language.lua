@@ -47,7 +47,7 @@ end
 function Model:forward(ids, cache) return self:logits(self:features(ids, cache)) end
 
 -- Returns the layout of ids.
-function Model:input_layout() return rille.parallel.input(self) end
+function Model:__input_layout() return rille.parallel.input(self) end
 
 function Model:generate(ids, options) return require("rille.models.generate")(self, ids, options) end
 

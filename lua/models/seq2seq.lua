@@ -165,14 +165,14 @@ end
 function Listener:features(ids, cache) return self.model:decode(ids, of_pass(self.memory, cache), cache) end
 function Listener:logits(x) return self.model:logits(x) end
 function Listener:modules() return self.model:modules() end
-function Listener:input_layout() return self.model:input_layout() end
+function Listener:__input_layout() return self.model:__input_layout() end
 
 -- Returns ids as rows of a tensor, and a mask of those that count; lists are padded.
 local function as_tensor(self, inputs, given)
   if self.config.bins or layout.is_tensor(inputs) then return inputs, given.mask end
   check.that(given.mask == nil, "%s: generate: the option mask needs inputs in a tensor", self.__name)
   local rows, longest = prompts.read("generate", inputs, self.config.vocab)
-  local mask, where = {}, self:input_layout()
+  local mask, where = {}, self:__input_layout()
   for r, row in ipairs(rows) do
     mask[r] = {}
     for i = 1, longest do mask[r][i] = i <= #row and 1 or 0 end

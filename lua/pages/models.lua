@@ -82,8 +82,8 @@ m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width 
     is = "model",
     sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, strict =, dropout =}])",
     text = [[
-Loads a model from a Hugging Face folder of any supported kind (language models, encoders, models for images and
-speech, encoder-decoders), or a language model from a GGUF file.
+Loads a model from a Hugging Face folder of any supported kind, or a language model from a GGUF file.
+Kinds are language models, encoders, models for images, for images with texts and for speech, and encoder-decoders.
 The kind is model_type in config.json, or the file's architecture; docs/files.md lists the kinds.
 Low-bit weights (FP8, MXFP4, GPTQ, AWQ, blocks of GGUF) become floats while they are read.]],
     args = [[

@@ -50,7 +50,7 @@ function families.kind(entry)
   local _, kind = kinds.of(words.model_type)
   for i, name in ipairs(entry.has or {}) do contents[i] = {name = name} end
   local other = entry.has and "" or "pooler.dense.weight"
-  for i = #contents + 1, entry.tensors do contents[i] = {name = other} end
+  for i = #contents + 1, 1000 do contents[i] = {name = other} end
   return kind, kind.from_config(words, contents, "/nowhere")
 end
 
