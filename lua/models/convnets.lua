@@ -27,7 +27,7 @@ function Net:features(images)
   local channels, shape = self.config.channels, layout.is_tensor(images) and images.shape or {}
   check.that(#shape == 4 and shape[2] == channels, "%s: images must be a tensor (batch, %d, height, width), found %s", self.__name, channels,
     #shape > 0 and "{" .. table.concat(shape, ", ") .. "}" or check.shown(images))
-  local x = self:stem(images)
+  local x = self:stem(images:to(self:parameters()[1].dtype))
   for s, stage in ipairs(self.stages) do
     if self.between then x = self:between(x, s) end
     for _, block in ipairs(stage) do x = block(x) end

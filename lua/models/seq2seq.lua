@@ -84,7 +84,7 @@ local function hear(self, sound)
   local shape = layout.is_tensor(sound) and sound.shape or {}
   check.that(#shape == 3 and shape[2] == c.bins and shape[3] == c.frames, "%s: sound must be a spectrogram of m:log_mel, (batch, %d, %d), found %s",
     self.__name, c.bins, c.frames, #shape > 0 and "{" .. table.concat(shape, ", ") .. "}" or check.shown(sound))
-  local x = self.conv2(self.conv1(sound):gelu()):gelu():transpose(1, 2)
+  local x = self.conv2(self.conv1(sound:to(self.conv1.weight.dtype)):gelu()):gelu():transpose(1, 2)
   return x + self.sound_positions.weight
 end
 

@@ -130,7 +130,7 @@ function Patches:forward(images)
   local height, width = size_of(self, images)
   local batch, size, parts = images.shape[1], self.conv.weight.shape[1], {}
   for i, token in ipairs(self.tokens) do parts[i] = token:reshape{1, 1, size}:expand{batch, 1, size} end
-  parts[#parts + 1] = self.conv(images):reshape{batch, size, -1}:transpose(1, 2)
+  parts[#parts + 1] = self.conv(images:to(self.conv.weight.dtype)):reshape{batch, size, -1}:transpose(1, 2)
   local x = #parts > 1 and rille.concat(parts, 1) or parts[1]
   return x + positions_of(self, height, width):reshape{1, x.shape[2], size}
 end

@@ -82,7 +82,7 @@ local function of_config(c, contents, model_type)
   local d = tower(w, #contents)
   d.qkv_bias, d.tokens = w.qkv_bias, model_type == "deit" and 2 or 1
   d.pooler = towers.has(contents, "pooler%.dense%.weight") or towers.has(contents, "^pooler%.weight") or nil
-  local teacher = towers.has(contents, "distillation_classifier%.weight")
+  local teacher = towers.has(contents, "distillation_classifier%.weight") or towers.has(contents, "^heads%.1%.weight")
   d.heads_of_classes = teacher and 2 or (towers.has(contents, "^classifier%.weight") or towers.has(contents, "^heads%.0%.weight")) and 1 or nil
   if d.heads_of_classes then d.classes = towers.classes(w) end
   return d

@@ -129,6 +129,29 @@ for number, entry in ipairs(golden) do
   end) end
 end
 
+-- ---- other files ----
+
+for number, entry in ipairs(golden) do
+  if tap.share() then tap.group(entry.name .. ", other files", function()
+    local at, saved = dir .. "/other", dir .. "/saved"
+    families.write(entry, at)
+    local model = rille.models.load(at):eval()
+    local want, dtype = model(table.unpack(inputs(entry))), number % 2 == 0 and "bf16" or "f16"
+    local function far(y) return ((y:to("f32") - want):abs():max() / want:abs():max()):item() end
+    local small = rille.models.load(at, {dtype = dtype}):eval()
+    tap.near(far(small(table.unpack(inputs(entry)))), 0, entry.name .. ": outputs in " .. dtype, 0, dtype == "bf16" and 0.1 or 0.015)
+    model:save(saved, {max_shard_size = "20KB"})
+    tap.is(rille.models.load(saved):eval()(table.unpack(inputs(entry))):totable(), want:totable(), entry.name .. ": sharded files")
+    os.execute(("rm -rf '%s'"):format(saved))
+    local int8 = rille.models.load(at, {quantize = "int8"}):eval()
+    local y = int8(table.unpack(inputs(entry)))
+    tap.near(far(y), 0, entry.name .. ": outputs with int8 weights", 0, 0.1)
+    int8:save(saved)
+    tap.is(rille.models.load(saved):eval()(table.unpack(inputs(entry))):totable(), y:totable(), entry.name .. ": int8 weights are saved and loaded")
+    os.execute(("rm -rf '%s' '%s'"):format(at, saved))
+  end) end
+end
+
 -- ---- training ----
 
 -- Returns the loss of an entry's outputs, and the loss after a step of SGD.
