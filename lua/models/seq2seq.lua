@@ -220,7 +220,7 @@ end
 
 -- ---- T5 ----
 
-local defaults = {d_model = 512, d_kv = 64, d_ff = 2048, num_layers = 6, num_heads = 8, vocab_size = 32128, feed_forward_proj = "relu",
+local defaults = {d_model = 512, d_kv = 64, d_ff = 2048, num_layers = 6, num_heads = 8, vocab_size = 32128,
   layer_norm_epsilon = 1e-6, relative_attention_num_buckets = 32, relative_attention_max_distance = 128, decoder_start_token_id = 0}
 local counts = {"d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "vocab_size", "relative_attention_num_buckets",
   "relative_attention_max_distance"}
@@ -234,9 +234,9 @@ local function feed_forward_of(text)
 end
 
 local function of_t5(c, contents, model_type)
-  c.num_decoder_layers = c.num_decoder_layers or c.num_layers or defaults.num_layers
-  c.feed_forward_proj = c.feed_forward_proj or model_type ~= "t5" and "gated-gelu" or nil
-  local w = towers.words(model_type, c, nil, defaults, counts)
+  local own = {num_decoder_layers = c.num_layers or defaults.num_layers, feed_forward_proj = model_type == "t5" and "relu" or "gated-gelu"}
+  for word, value in pairs(defaults) do own[word] = value end
+  local w = towers.words(model_type, c, nil, own, counts)
   local gated, activation = feed_forward_of(w.feed_forward_proj)
   local function tower(layers, is_causal)
     return towers.describe({layers = layers, width = w.d_model, heads = w.num_heads, head_dim = w.d_kv, hidden = w.d_ff, norm = "rms",
@@ -328,7 +328,7 @@ local function whisper_rows(c)
   return list
 end
 
-local ignored = {ignored = {"embed_tokens%.weight$"}}
+local ignored = {ignored = {"embed_tokens%.weight$", "EncDecAttention%.relative_attention_bias%.weight$"}}
 local kinds = {whisper = towers.kind("whisper", Whisper, of_whisper, whisper_rows, {prefix = "model."})}
 for _, name in ipairs{"t5", "mt5", "umt5"} do kinds[name] = towers.kind(name, Model, of_t5, t5_rows, ignored) end
 
