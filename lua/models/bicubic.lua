@@ -1,4 +1,5 @@
--- bicubic.lua - bicubic interpolation of a table of positions, as torch.nn.functional.interpolate computes it (Keys 1981, a = -0.75).
+-- bicubic.lua - bicubic interpolation of a table of positions, as torch.nn.functional.interpolate computes it: Keys 1981,
+-- a = -0.75.
 
 local rille = require "rille"
 local layout = require "rille.layout"

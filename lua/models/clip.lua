@@ -129,8 +129,8 @@ local function with_norm(name)
 end
 
 local sizes = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"}
-local text_sizes, image_sizes = {"vocab_size", "max_position_embeddings", table.unpack(sizes)}, {"image_size", "patch_size", "num_channels",
-  table.unpack(sizes)}
+local text_sizes = {"vocab_size", "max_position_embeddings", table.unpack(sizes)}
+local image_sizes = {"image_size", "patch_size", "num_channels", table.unpack(sizes)}
 
 -- Returns the descriptions of both towers. defaults: of transformers, for texts and for images.
 local function both(c, contents, model_type, defaults)
@@ -169,7 +169,8 @@ for name, value in pairs(siglip_size) do siglip_defaults.texts[name], siglip_def
 local function of_siglip(c, contents, model_type)
   local d, w, v = both(c, contents, model_type, siglip_defaults)
   check.that(v.vision_use_head ~= false, "vision_config.vision_use_head = false is not supported")
-  d.texts.projection, d.texts.head_bias = check.count(model_type, "text_config.projection_size", w.projection_size or w.hidden_size), true
+  d.texts.projection = check.count(model_type, "text_config.projection_size", w.projection_size or w.hidden_size)
+  d.texts.head_bias = true
   d.images.tokens, d.images.pool, d.scalars, d.logit_bias = 0, true, {1}, true
   return d
 end
@@ -209,4 +210,7 @@ end
 
 local more = {ignored = {"position_ids$"}}
 
-return {kinds = {clip = towers.kind("clip", Pair, of_clip, rows, more), siglip = towers.kind("siglip", Pair, of_siglip, rows, more)}}
+return {kinds = {
+  clip = towers.kind("clip", Pair, of_clip, rows, more),
+  siglip = towers.kind("siglip", Pair, of_siglip, rows, more),
+}}

@@ -24,9 +24,9 @@ function Net:logits(x)
 end
 
 function Net:features(images)
-  local channels, shape = self.config.channels, layout.is_tensor(images) and images.shape or {}
-  check.that(#shape == 4 and shape[2] == channels, "%s: images must be a tensor (batch, %d, height, width), found %s", self.__name, channels,
-    #shape > 0 and "{" .. table.concat(shape, ", ") .. "}" or check.shown(images))
+  local channels = self.config.channels
+  check.that(layout.is_tensor(images) and images.ndim == 4 and images.shape[2] == channels,
+    "%s: images must be a tensor (batch, %d, height, width), found %s", self.__name, channels, towers.shown(images))
   local x = self:stem(images:to(self:parameters()[1].dtype))
   for s, stage in ipairs(self.stages) do
     if self.between then x = self:between(x, s) end
@@ -45,13 +45,14 @@ end
 
 -- Returns the sizes of the stages, checked. most: number of tensors of the file.
 local function stages_of(model_type, w, most)
-  local d = {widths = {}, depths = {}, layers = 0, channels = w.num_channels, activation = towers.activation(w.hidden_act),
-    hidden = 0}
+  local d = {widths = {}, depths = {}, layers = 0, channels = w.num_channels, activation = towers.activation(w.hidden_act)}
   for name, word in pairs{widths = "hidden_sizes", depths = "depths"} do
-    check.that(type(w[word]) == "table" and #w[word] > 0, "%s must be a list of positive integers, found %s", word, check.shown(w[word]))
+    check.that(type(w[word]) == "table" and #w[word] > 0, "%s must be a list of positive integers, found %s", word,
+      check.shown(w[word]))
     for i, size in ipairs(w[word]) do d[name][i] = check.count(model_type, word, size) end
   end
-  check.that(#d.widths == #d.depths, "hidden_sizes and depths must have one number for each stage, found %d and %d", #d.widths, #d.depths)
+  check.that(#d.widths == #d.depths, "hidden_sizes and depths must have one number for each stage, found %d and %d", #d.widths,
+    #d.depths)
   for _, depth in ipairs(d.depths) do d.layers = d.layers + depth end
   check.that(d.layers <= most, "%d blocks are more than the %d tensors of the file", d.layers, most)
   return d
@@ -135,7 +136,7 @@ local function of_resnet(c, contents, model_type)
   for _, width in ipairs(d.bottleneck and d.widths or {}) do
     check.that(width % 4 == 0, "hidden_sizes must be multiples of 4, found %d", width)
   end
-  if towers.has(contents, "^classifier%.1%.weight") or towers.has(contents, "^classifier%.weight") then d.classes = towers.classes(w) end
+  if towers.has(contents, "^classifier%.[1.]*weight") then d.classes = towers.classes(w) end
   return d
 end
 
@@ -153,7 +154,9 @@ local function resnet_rows(c)
   conv_rows(list, at .. "embedder.embedder.", "embedder.")
   local n = c.first
   each_block(c, function(theirs, ours, s, i)
-    for k = 0, c.bottleneck and 2 or 1 do conv_rows(list, ("%s%slayer.%d."):format(at, theirs, k), ("%slayers.%d."):format(ours, k)) end
+    for k = 0, c.bottleneck and 2 or 1 do
+      conv_rows(list, ("%s%slayer.%d."):format(at, theirs, k), ("%slayers.%d."):format(ours, k))
+    end
     if n ~= c.widths[s] or i == 0 and (s > 1 or c.halves) then conv_rows(list, at .. theirs .. "shortcut.", ours .. "shortcut.") end
     n = c.widths[s]
   end)
@@ -232,8 +235,8 @@ function ConvNeXt:stem(images) return by_channel(self.norm, self.patches(images)
 function ConvNeXt:between(x, s) return s > 1 and self.smaller[s - 1](x) or x end
 function ConvNeXt:pool(x) return self.last_norm(x:mean{axis = {2, 3}}) end
 
-local convnext_defaults = {num_channels = 3, patch_size = 4, hidden_sizes = {96, 192, 384, 768}, depths = {3, 3, 9, 3}, hidden_act = "gelu",
-  layer_norm_eps = 1e-12, layer_scale_init_value = 1e-6}
+local convnext_defaults = {num_channels = 3, patch_size = 4, hidden_sizes = {96, 192, 384, 768}, depths = {3, 3, 9, 3},
+  hidden_act = "gelu", layer_norm_eps = 1e-12, layer_scale_init_value = 1e-6}
 
 local function of_convnext(c, contents, model_type)
   local w = towers.words(model_type, c, nil, convnext_defaults, {"num_channels", "patch_size"})

@@ -43,7 +43,8 @@ end
 -- Returns what is added to the scores, (batch or 1, heads, queries, keys). q: positions of queries, i64 (batch or 1, queries, 1).
 function Relative:forward(q, keys)
   local where = {placement = q.placement, sbp = layout.replicated(q.placement)}
-  local by_distance = rille.embedding(rille.tensor(buckets_of(self), {dtype = "i64", placement = where.placement, sbp = where.sbp}), self.weight)
+  local buckets = rille.tensor(buckets_of(self), {dtype = "i64", placement = where.placement, sbp = where.sbp})
+  local by_distance = rille.embedding(buckets, self.weight)
   local far = self.distance
   local at = (rille.arange(keys, where):reshape{1, 1, keys} - q):clamp(-far, far) + far
   return rille.embedding(at, by_distance):permute{0, 3, 1, 2}

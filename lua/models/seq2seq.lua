@@ -15,6 +15,7 @@ local Decoder = require "rille.models.decoder"
 local language = require "rille.models.language"
 local new_norm = require "rille.models.norms"
 local prompts = require "rille.models.prompts"
+local log_mel = require "rille.models.mel"
 local Relative = require "rille.models.relative"
 local towers = require "rille.models.towers"
 
@@ -81,9 +82,8 @@ end
 -- Returns vectors of sound, a log-mel spectrogram (batch, bins, frames).
 local function hear(self, sound)
   local c = self.config
-  local shape = layout.is_tensor(sound) and sound.shape or {}
-  check.that(#shape == 3 and shape[2] == c.bins and shape[3] == c.frames, "%s: sound must be a spectrogram of m:log_mel, (batch, %d, %d), found %s",
-    self.__name, c.bins, c.frames, #shape > 0 and "{" .. table.concat(shape, ", ") .. "}" or check.shown(sound))
+  check.that(layout.is_tensor(sound) and sound.ndim == 3 and sound.shape[2] == c.bins and sound.shape[3] == c.frames,
+    "%s: sound must be a spectrogram of m:log_mel, (batch, %d, %d), found %s", self.__name, c.bins, c.frames, towers.shown(sound))
   local x = self.conv2(self.conv1(sound:to(self.conv1.weight.dtype)):gelu()):gelu():transpose(1, 2)
   return x + self.sound_positions.weight
 end
@@ -93,7 +93,9 @@ local function no_mask() return nil end
 -- Returns the features of inputs, and the mask of those that count or nil.
 local function encoded(self, who, inputs, given)
   if self.config.bins then
-    check.that(next(given or {}) == nil, "%s: options are not supported for sound, found %s", who, table.concat(check.sorted_keys(given or {}), ", "))
+    given = given or {}
+    check.that(next(given) == nil, "%s: options are not supported for sound, found %s", who,
+      table.concat(check.sorted_keys(given), ", "))
     return through(self.encoder, hear(self, inputs), no_mask), nil
   end
   self:check_ids(inputs)
@@ -110,19 +112,22 @@ function Model:encode(inputs, given)
   return x
 end
 
--- Returns the decoder's features of targets. memory: by layer, see Cross.
+-- Returns mask(i), which returns the mask of the decoder's layer i. at: positions of targets (batch or 1, n); keys: their number.
+local function target_masks(self, x, at, keys)
+  if not self.decoder_bias then return no_mask end
+  local where, n = {placement = x.placement, sbp = layout.replicated(x.placement)}, at.shape[2]
+  local q = layout.on_mesh_of(at, x):reshape{-1, n, 1}
+  local sees = rille.arange(keys, where):reshape{1, 1, keys}:le(q):reshape{-1, 1, n, keys}
+  return Relative.masks(self.decoder_bias, x, q, keys, function(bias) return rille.where(sees, bias, -math.huge) end)
+end
+
+-- Returns the decoder's features of targets. memory: by layer, or for all layers; see Cross.
 function Model:decode(targets, memory, cache)
   local x, n, c = self.embed_tokens(targets), targets.shape[2], self.config
-  local where = {placement = x.placement, sbp = layout.replicated(x.placement)}
-  local at, mask = cache and cache:positions(), no_mask
-  if self.positions then x = x + self.positions(at or rille.arange(n, where):reshape{1, n}) end
-  if c.relative then
-    local keys = at and cache.room or n
-    local q = at and layout.on_mesh_of(at, x):reshape{x.shape[1], n, 1} or rille.arange(n, where):reshape{1, n, 1}
-    local sees = rille.arange(keys, where):reshape{1, 1, keys}:le(q)
-    sees = sees:reshape{sees.shape[1], 1, n, keys}
-    mask = Relative.masks(self.decoder_bias, x, q, keys, function(bias) return rille.where(sees, bias, -math.huge) end)
-  end
+  local later = cache and cache:positions()
+  local at = later or rille.arange(n, {placement = x.placement, sbp = layout.replicated(x.placement)}):reshape{1, n}
+  if self.positions then x = x + self.positions(at) end
+  local mask = target_masks(self, x, at, later and cache.room or n)
   for i, block in ipairs(self.decoder.layers) do x = block(x, mask(i), cache, memory[i] or memory) end
   x = self.decoder.norm(x)
   return c.scales and x * c.width ^ -0.5 or x
@@ -133,8 +138,6 @@ function Model:forward(inputs, targets, given)
   local features, mask = encoded(self, self.__name, inputs, given)
   return self:logits(self:decode(targets, {features = features, mask = mask}))
 end
-
-Model.logits = language.Model.logits
 
 -- ---- generation ----
 
@@ -202,7 +205,7 @@ function Model:generate(inputs, given)
   local ids, mask = as_tensor(self, inputs, own)
   local prompt = own.prompt or {self.config.start}
   own.prompt, own.mask = nil, nil
-  local times = math.type(own.beams or own.n or 1) == "integer" and own.beams or own.n or 1
+  local times = check.count("generate", own.beams and "beams" or "n", own.beams or own.n or 1)
   local listener = rille.no_grad(function() return new_listener(self, heard(self, ids, mask, times)) end)
   local rows = {}
   for r = 1, ids.shape[1] do rows[r] = prompt end
@@ -218,12 +221,15 @@ function Model:describe()
   return ("%d and %d layers of %d, %d ids"):format(c.encoder.layers, c.decoder.layers, c.width, c.vocab)
 end
 
+-- Returns the id that begins the result of generate by default.
+local function start_of(model_type, w) return check.whole(model_type, "decoder_start_token_id", w.decoder_start_token_id, 0) end
+
 -- ---- T5 ----
 
 local defaults = {d_model = 512, d_kv = 64, d_ff = 2048, num_layers = 6, num_heads = 8, vocab_size = 32128,
   layer_norm_epsilon = 1e-6, relative_attention_num_buckets = 32, relative_attention_max_distance = 128, decoder_start_token_id = 0}
-local counts = {"d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "vocab_size", "relative_attention_num_buckets",
-  "relative_attention_max_distance"}
+local counts = {"d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "vocab_size",
+  "relative_attention_num_buckets", "relative_attention_max_distance"}
 
 -- Returns whether the feed-forward layers have gates, and their activation function.
 local function feed_forward_of(text)
@@ -234,27 +240,29 @@ local function feed_forward_of(text)
 end
 
 local function of_t5(c, contents, model_type)
-  local own = {num_decoder_layers = c.num_layers or defaults.num_layers, feed_forward_proj = model_type == "t5" and "relu" or "gated-gelu"}
+  local own = {num_decoder_layers = c.num_layers or defaults.num_layers}
+  own.feed_forward_proj = model_type == "t5" and "relu" or "gated-gelu"
   for word, value in pairs(defaults) do own[word] = value end
   local w = towers.words(model_type, c, nil, own, counts)
   local gated, activation = feed_forward_of(w.feed_forward_proj)
   local function tower(layers, is_causal)
-    return towers.describe({layers = layers, width = w.d_model, heads = w.num_heads, head_dim = w.d_kv, hidden = w.d_ff, norm = "rms",
-      eps = w.layer_norm_epsilon, gated = gated, activation = activation, scale = 1, qkv_bias = false, out_bias = false,
-      mlp_bias = false, is_causal = is_causal}, #contents)
+    return towers.describe({layers = layers, width = w.d_model, heads = w.num_heads, head_dim = w.d_kv, hidden = w.d_ff,
+      norm = "rms", eps = w.layer_norm_epsilon, gated = gated, activation = activation, scale = 1, qkv_bias = false,
+      out_bias = false, mlp_bias = false, is_causal = is_causal}, #contents)
   end
   local scales = c.scale_decoder_outputs
   if scales == nil then scales = c.tie_word_embeddings ~= false end
-  return {encoder = tower(w.num_layers, false), decoder = tower(w.num_decoder_layers, true), layers = w.num_layers, width = w.d_model,
-    vocab = w.vocab_size, length = math.maxinteger, tied = not towers.has(contents, "lm_head%.weight"),
-    scales = model_type ~= "mt5" and scales, start = check.whole(model_type, "decoder_start_token_id", w.decoder_start_token_id, 0),
-    relative = {buckets = w.relative_attention_num_buckets, distance = w.relative_attention_max_distance, each = model_type == "umt5"}}
+  return {encoder = tower(w.num_layers, false), decoder = tower(w.num_decoder_layers, true), layers = w.num_layers,
+    width = w.d_model, vocab = w.vocab_size, length = math.maxinteger, tied = not towers.has(contents, "lm_head%.weight"),
+    scales = model_type ~= "mt5" and scales, start = start_of(model_type, w),
+    relative = {buckets = w.relative_attention_num_buckets, distance = w.relative_attention_max_distance,
+      each = model_type == "umt5"}}
 end
 
 local function t5_names(gated, last)
   local mlp = ("layer.%d.DenseReluDense."):format(last)
-  local n = {layer = "block.%d.", norm = "final_layer_norm", norm1 = "layer.0.layer_norm", norm2 = ("layer.%d.layer_norm"):format(last),
-    gate = mlp .. "wi_0", up = mlp .. (gated and "wi_1" or "wi"), down = mlp .. "wo"}
+  local n = {layer = "block.%d.", norm = "final_layer_norm", norm1 = "layer.0.layer_norm",
+    norm2 = ("layer.%d.layer_norm"):format(last), gate = mlp .. "wi_0", up = mlp .. (gated and "wi_1" or "wi"), down = mlp .. "wo"}
   for ours, theirs in pairs{q = "q", k = "k", v = "v", out = "o"} do n[ours] = "layer.0.SelfAttention." .. theirs end
   return n
 end
@@ -265,7 +273,8 @@ local function cross_rows(list, c, block, n)
     local theirs, ours = block:format(i), ("decoder.layers.%d."):format(i)
     towers.pair(list, theirs .. n.norm, ours .. "cross_norm", c.norm == "layer")
     for _, part in ipairs{"q", "k", "v"} do
-      towers.pair(list, theirs .. n.attention .. n[part], ("%scross.%s_proj"):format(ours, part), c.qkv_bias and not (part == "k" and c.k_bias == false))
+      local bias = c.qkv_bias and (part ~= "k" or c.k_bias ~= false)
+      towers.pair(list, theirs .. n.attention .. n[part], ("%scross.%s_proj"):format(ours, part), bias)
     end
     towers.pair(list, theirs .. n.attention .. n.out, ours .. "cross.out_proj", c.out_bias)
   end
@@ -275,11 +284,12 @@ local function t5_rows(c)
   local list, gated = {{"shared.weight", "embed_tokens.weight"}}, c.encoder.gated
   towers.rows(list, c.encoder, t5_names(gated, 1), "encoder.", "encoder.")
   towers.rows(list, c.decoder, t5_names(gated, 2), "decoder.", "decoder.")
-  cross_rows(list, c.decoder, "decoder.block.%d.", {norm = "layer.1.layer_norm", attention = "layer.1.EncDecAttention.", q = "q", k = "k",
-    v = "v", out = "o"})
+  cross_rows(list, c.decoder, "decoder.block.%d.", {norm = "layer.1.layer_norm", attention = "layer.1.EncDecAttention.", q = "q",
+    k = "k", v = "v", out = "o"})
   for _, part in ipairs{"encoder", "decoder"} do
     for i = 0, c.relative.each and c[part].layers - 1 or 0 do
-      list[#list + 1] = {("%s.block.%d.layer.0.SelfAttention.relative_attention_bias.weight"):format(part, i), ("%s_bias.%d.weight"):format(part, i)}
+      list[#list + 1] = {("%s.block.%d.layer.0.SelfAttention.relative_attention_bias.weight"):format(part, i),
+        ("%s_bias.%d.weight"):format(part, i)}
     end
   end
   list[#list + 1] = {"lm_head.weight", "lm_head.weight", head = true}
@@ -291,7 +301,7 @@ end
 local Whisper = Model:extend("models.whisper")
 
 -- Returns the log-mel spectrogram (batch, bins, frames) of sounds at 16 kHz, (batch, samples) or (samples).
-function Whisper:log_mel(sound) return require("rille.models.mel")(self.__name .. ": log_mel", sound, self.config.bins, self.config.frames) end
+function Whisper:log_mel(sound) return log_mel(self.__name .. ": log_mel", sound, self.config.bins, self.config.frames) end
 
 local whisper_defaults = {d_model = 384, vocab_size = 51865, num_mel_bins = 80, encoder_layers = 4, encoder_attention_heads = 6,
   encoder_ffn_dim = 1536, decoder_layers = 4, decoder_attention_heads = 6, decoder_ffn_dim = 1536, max_source_positions = 1500,
@@ -308,7 +318,7 @@ local function of_whisper(c, contents, model_type)
   end
   return {encoder = tower "encoder", decoder = tower "decoder", layers = w.encoder_layers, width = w.d_model, vocab = w.vocab_size,
     length = w.max_target_positions, bins = w.num_mel_bins, frames = 2 * w.max_source_positions, tied = w.tie_word_embeddings,
-    start = check.whole(model_type, "decoder_start_token_id", w.decoder_start_token_id, 0)}
+    start = start_of(model_type, w)}
 end
 
 local whisper_names = {layer = "layers.%d.", norm = "layer_norm", norm1 = "self_attn_layer_norm", norm2 = "final_layer_norm",

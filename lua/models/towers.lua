@@ -23,8 +23,8 @@ local towers = {}
 -- Returns the config.json c, or its table `part`, completed with defaults, checked. counts: keys that must be positive integers.
 function towers.words(model_type, c, part, defaults, counts)
   local all, where = {}, part and part .. "." or ""
-  local own = part and c[part] or c
-  if part and own == nil then own = {} end
+  local own = c
+  if part then own = c[part] == nil and {} or c[part] end
   check.that(type(own) == "table", "%s must be a table, found %s", part, check.shown(own))
   for word, value in pairs(defaults) do all[word] = value end
   for word, value in pairs(own) do all[word] = value end
@@ -53,6 +53,9 @@ function towers.describe(d, most)
   return t
 end
 
+-- Returns a value's text for messages: the shape of a tensor.
+function towers.shown(t) return layout.is_tensor(t) and "{" .. table.concat(t.shape, ", ") .. "}" or check.shown(t) end
+
 -- Returns true if the file has a tensor whose name ends so.
 function towers.has(contents, pattern)
   for _, entry in ipairs(contents) do
@@ -79,7 +82,7 @@ function Tower:init(c, new_block)
   local all = describe.complete(c)
   self.layers = {}
   for i = 1, c.layers do self.layers[i] = (new_block or Decoder.Block)(all, i) end
-  if not c.post_norm then self.norm = new_norm(all, c.width) end
+  self.norm = new_norm(all, c.width)
 end
 
 function Tower:blocks(x, ...)
@@ -109,12 +112,12 @@ end
 
 -- Returns the height and width of images in patches, checked.
 local function size_of(self, images)
-  local shape, channels, patch = layout.is_tensor(images) and images.shape or {}, self.conv.weight.shape[2], self.conv.weight.shape[3]
+  local shape, kernel = layout.is_tensor(images) and images.shape or {}, self.conv.weight.shape
+  local channels, patch = kernel[2], kernel[3]
   local whole = self.resizes and #shape == 4 and shape[3] % patch == 0 and shape[4] % patch == 0 and shape[3] * shape[4] > 0
   local fits = #shape == 4 and shape[2] == channels and (whole or shape[3] == self.image and shape[4] == self.image)
   local want = self.resizes and ("height, width), of patches of %d"):format(patch) or ("%d, %d)"):format(self.image, self.image)
-  check.that(fits, "%s: images must be a tensor (batch, %d, %s, found %s", self.__name, channels, want,
-    #shape > 0 and "{" .. table.concat(shape, ", ") .. "}" or check.shown(images))
+  check.that(fits, "%s: images must be a tensor (batch, %d, %s, found %s", self.__name, channels, want, towers.shown(images))
   return shape[3] // patch, shape[4] // patch
 end
 
@@ -152,8 +155,7 @@ end
 -- Fails unless t is nil or a tensor of the shape of ids.
 function towers.check_like(who, what, t, ids)
   check.that(t == nil or layout.is_tensor(t) and t.ndim == 2 and t.shape[1] == ids.shape[1] and t.shape[2] == ids.shape[2],
-    "%s: %s must be a tensor {%d, %d}, the shape of ids, found %s", who, what, ids.shape[1], ids.shape[2],
-    layout.is_tensor(t) and "{" .. table.concat(t.shape, ", ") .. "}" or check.shown(t))
+    "%s: %s must be a tensor {%d, %d}, the shape of ids, found %s", who, what, ids.shape[1], ids.shape[2], towers.shown(t))
 end
 
 -- Returns the option mask, checked, as bool; nil: none. given: options, of which mask is the only one.

@@ -72,9 +72,9 @@ local counts = {"hidden_size", "num_hidden_layers", "num_attention_heads", "inte
 
 -- Returns the description of a vision tower from its words.
 local function tower(w, most)
-  return towers.describe({width = w.hidden_size, layers = w.num_hidden_layers, heads = w.num_attention_heads, hidden = w.intermediate_size,
-    image = w.image_size, patch = w.patch_size, channels = w.num_channels, activation = w.hidden_act, eps = w.layer_norm_eps,
-    tokens = 1, patch_bias = true}, most)
+  return towers.describe({width = w.hidden_size, layers = w.num_hidden_layers, heads = w.num_attention_heads,
+    hidden = w.intermediate_size, image = w.image_size, patch = w.patch_size, channels = w.num_channels, activation = w.hidden_act,
+    eps = w.layer_norm_eps, tokens = 1, patch_bias = true}, most)
 end
 
 local function of_config(c, contents, model_type)
@@ -83,7 +83,8 @@ local function of_config(c, contents, model_type)
   d.qkv_bias, d.tokens = w.qkv_bias, model_type == "deit" and 2 or 1
   d.pooler = towers.has(contents, "pooler%.dense%.weight") or towers.has(contents, "^pooler%.weight") or nil
   local teacher = towers.has(contents, "distillation_classifier%.weight") or towers.has(contents, "^heads%.1%.weight")
-  d.heads_of_classes = teacher and 2 or (towers.has(contents, "^classifier%.weight") or towers.has(contents, "^heads%.0%.weight")) and 1 or nil
+  local one = towers.has(contents, "^classifier%.weight") or towers.has(contents, "^heads%.0%.weight")
+  d.heads_of_classes = teacher and 2 or one and 1 or nil
   if d.heads_of_classes then d.classes = towers.classes(w) end
   return d
 end
