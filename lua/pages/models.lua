@@ -175,7 +175,8 @@ x must have 4 dimensions and that many channels]],
     sign = 'm:embed(ids[, {mask =, types =, pooling =, normalise =}])',
     text = [[
 Returns a vector for each text, made by an encoder such as BERT: its features, pooled over the positions that count.
-rille.models.load reads pooling and normalise from the modules.json of sentence-transformers.]],
+rille.models.load reads pooling and normalise from the modules.json of sentence-transformers.
+Models for images have m:embed(images), CLIP and SigLIP m:embed_images(images) and m:embed_texts(ids, {mask =}).]],
     args = [[
 ids: integer tensor (batch, length)
 mask: bool or integer tensor (batch, length); false or 0: padding
@@ -211,9 +212,11 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     sign = "m:generate(ids, {max_new_tokens = 20, temperature = 1, top_k =, top_p =, seed =, stop =, ...})",
     text = [[
 Generates tokens that continue prompts.
-By default, each token is sampled from the model's distribution. Equal seeds give equal tokens in every layout.]],
+By default, each token is sampled from the model's distribution. Equal seeds give equal tokens in every layout.
+T5 and Whisper read inputs (ids, or a spectrogram of m:log_mel), and generate a list of ids for each.]],
     args = [[
 ids: integer tensor (batch, length), or a list of lists of ids of any lengths
+prompt, mask: of T5 and Whisper: list of the result's first ids, default the start id; padding mask of T5's ids
 max_new_tokens, min_new_tokens: integers, default 20 and 0; before the minimum no stop id is chosen
 temperature: number, default 1; 0 always takes the likeliest token
 top_k: integer; samples from the k likeliest tokens
