@@ -7,6 +7,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local json = require "rille.json"
 local layout = require "rille.layout"
 local nn = rille.nn
 local heads = require "rille.nn.heads"
@@ -197,6 +198,14 @@ local function heard(self, inputs, mask, times)
   return repeated(features, times), repeated(all, times)
 end
 
+-- Returns the default of bad_words: ids that the folder suppresses, some of them only after the prompt; nil: none.
+local function suppressed(c, prompt)
+  local words = {}
+  for i, id in ipairs(c.suppressed or {}) do words[i] = {id} end
+  for _, id in ipairs(type(prompt) == "table" and c.suppressed_first or {}) do words[#words + 1] = {prompt[#prompt], id} end
+  return #words > 0 and words or nil
+end
+
 function Model:generate(inputs, given)
   local who, own = self.__name .. ": generate", {}
   check.that(given == nil or type(given) == "table", "%s: options must be a table, found %s", who, check.shown(given))
@@ -204,7 +213,7 @@ function Model:generate(inputs, given)
   check.that(own.draft == nil, "%s: the option draft is not supported", who)
   local ids, mask = as_tensor(self, inputs, own)
   local prompt = own.prompt or {self.config.start}
-  own.prompt, own.mask = nil, nil
+  own.prompt, own.mask, own.bad_words = nil, nil, own.bad_words or suppressed(self.config, prompt)
   local times = check.count("generate", own.beams and "beams" or "n", own.beams or own.n or 1)
   local listener = rille.no_grad(function() return new_listener(self, heard(self, ids, mask, times)) end)
   local rows = {}
@@ -303,22 +312,46 @@ local Whisper = Model:extend("models.whisper")
 -- Returns the log-mel spectrogram (batch, bins, frames) of sounds at 16 kHz, (batch, samples) or (samples).
 function Whisper:log_mel(sound) return log_mel(self.__name .. ": log_mel", sound, self.config.bins, self.config.frames) end
 
+-- Returns the ids of a list of config.json that the model has.
+local function ids_of(list, vocab)
+  local ids = {}
+  for _, id in ipairs(type(list) == "table" and list or {}) do
+    if math.type(id) == "integer" and id >= 0 and id < vocab then ids[#ids + 1] = id end
+  end
+  return ids
+end
+
+-- Reads the ids that must not be generated, and those that must not be the first one: of generation_config.json, or else of
+-- config.json, c.
+local function read_suppressed(d, c, dir)
+  local path = dir .. "/generation_config.json"
+  local file = io.open(path, "rb")
+  if file then
+    file:close()
+    c = json.load(path)
+    check.that(type(c) == "table", "%s: expected a JSON object, found %s", path, check.shown(c))
+  end
+  d.suppressed, d.suppressed_first = ids_of(c.suppress_tokens, d.vocab), ids_of(c.begin_suppress_tokens, d.vocab)
+end
+
 local whisper_defaults = {d_model = 384, vocab_size = 51865, num_mel_bins = 80, encoder_layers = 4, encoder_attention_heads = 6,
   encoder_ffn_dim = 1536, decoder_layers = 4, decoder_attention_heads = 6, decoder_ffn_dim = 1536, max_source_positions = 1500,
   max_target_positions = 448, activation_function = "gelu", decoder_start_token_id = 50257, tie_word_embeddings = true}
 local whisper_counts = {"d_model", "vocab_size", "num_mel_bins", "encoder_layers", "encoder_attention_heads", "encoder_ffn_dim",
   "decoder_layers", "decoder_attention_heads", "decoder_ffn_dim", "max_source_positions", "max_target_positions"}
 
-local function of_whisper(c, contents, model_type)
+local function of_whisper(c, contents, model_type, dir)
   local w = towers.words(model_type, c, nil, whisper_defaults, whisper_counts)
   local function tower(part)
     return towers.describe({layers = w[part .. "_layers"], width = w.d_model, heads = w[part .. "_attention_heads"],
       hidden = w[part .. "_ffn_dim"], activation = w.activation_function, eps = 1e-5, k_bias = false,
       is_causal = part == "decoder"}, #contents)
   end
-  return {encoder = tower "encoder", decoder = tower "decoder", layers = w.encoder_layers, width = w.d_model, vocab = w.vocab_size,
+  local d = {encoder = tower "encoder", decoder = tower "decoder", layers = w.encoder_layers, width = w.d_model, vocab = w.vocab_size,
     length = w.max_target_positions, bins = w.num_mel_bins, frames = 2 * w.max_source_positions, tied = w.tie_word_embeddings,
     start = start_of(model_type, w)}
+  read_suppressed(d, c, dir)
+  return d
 end
 
 local whisper_names = {layer = "layers.%d.", norm = "layer_norm", norm1 = "self_attn_layer_norm", norm2 = "final_layer_norm",

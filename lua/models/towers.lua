@@ -185,7 +185,7 @@ end
 function towers.kind(model_type, class, of, rows, more)
   local kind = {
     name = model_type, class = class:extend("models." .. model_type), names = rows, prefix = "", ignored = {},
-    from_config = function(c, contents) return of(c, contents, model_type) end,
+    from_config = function(c, contents, dir) return of(c, contents, model_type, dir) end,
     to_config = function() return {model_type = model_type} end,
     counts = {}, words = words, options = {}, is_complete = true,
   }

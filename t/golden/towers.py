@@ -35,7 +35,7 @@ T5 = dict(vocab_size=VOCAB, d_model=32, d_kv=12, d_ff=48, num_layers=3, num_deco
           relative_attention_num_buckets=8, relative_attention_max_distance=10)
 WHISPER = dict(vocab_size=VOCAB, num_mel_bins=BINS, encoder_layers=2, encoder_attention_heads=4, decoder_layers=3, decoder_attention_heads=2,
                decoder_ffn_dim=48, encoder_ffn_dim=40, d_model=32, max_source_positions=FRAMES // 2, max_target_positions=40,
-               pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=3, suppress_tokens=None, begin_suppress_tokens=None)
+               pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=3, suppress_tokens=[16, 20], begin_suppress_tokens=[11, 56])
 RESNET = dict(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2])
 NEXT = dict(hidden_sizes=[8, 16], depths=[2, 1], num_stages=2)
 LABELS = {0: "a", 1: "b", 2: "c"}
@@ -149,6 +149,8 @@ def run(name, cls, config):
             given.pop("decoder_input_ids")
             model.generation_config.eos_token_id = None
             model.generation_config.pad_token_id = 0
+            if config.model_type == "whisper":
+                model.generation_config.suppress_tokens, model.generation_config.begin_suppress_tokens = [16, 20], [11, 56]
             greedy = model.generate(**given, max_new_tokens=NEW, do_sample=False, num_beams=1).tolist()
         with torch.no_grad():
             for p in model.parameters():

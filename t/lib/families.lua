@@ -76,6 +76,11 @@ function families.summed(t, name)
   return (t * weights:to_global{placement = t.placement, sbp = "B"}):sum()
 end
 
+-- Returns that sum as a number, computed in f64.
+function families.weighted(t, name)
+  return (t:to("f64"):reshape{-1} * rille.tensor(families.spread(name, t:numel()), {dtype = "f64"})):sum():item()
+end
+
 -- Returns the sum of a model's gradients, weighted by the formula, and the sum of their absolute values.
 function families.gradient(model)
   local state, sum, absolute = {}, 0, 0
@@ -85,7 +90,7 @@ function families.gradient(model)
   files.each_row(model.kind, model.config, function(row)
     if not (row.head and model.config.tied) then
       local g = pieces.join(row, state)
-      sum, absolute = sum + families.summed(g, "gradient " .. row[1]):item(), absolute + g:abs():sum():item()
+      sum, absolute = sum + families.weighted(g, "gradient " .. row[1]), absolute + g:to("f64"):abs():sum():item()
     end
   end)
   return sum, absolute

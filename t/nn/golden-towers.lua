@@ -220,12 +220,12 @@ tap.group("generation", function()
       local model, sound = rille.models.load(at), numbers("sound", golden.rows, golden.bins, golden.frames)
       local texts = {{5, 6, 7, 8, 9, 11}, {9, 10}}
       local both = entry.name == "t5" and texts or sound
-      local rows = model:generate(both, {prompt = P, max_new_tokens = 5, temperature = 0})
+      local rows = model:generate(both, {prompt = P, max_new_tokens = 5, temperature = 0, bad_words = {}})
       for r = 1, 2 do
         local input = entry.name == "t5" and rille.tensor({texts[r]}, {dtype = "i64"}) or sound:slice(0, r - 1, r)
         tap.is(rows[r], slowly(model, input, P, 5), ("%s: text %d has the likeliest ids, also beside others"):format(entry.name, r))
       end
-      tap.is(model:generate(both, {prompt = P, max_new_tokens = 5, beams = 1}), rows, entry.name .. ": one beam is greedy")
+      tap.is(model:generate(both, {prompt = P, max_new_tokens = 5, beams = 1, bad_words = {}}), rows, entry.name .. ": one beam is greedy")
       local long = {}
       for i = 1, 20 do long[i] = 3 + i end
       local pair = model:generate(both, {prompt = long, max_new_tokens = 2, n = 2, temperature = 0})
@@ -256,6 +256,16 @@ tap.group("arguments", function()
   tap.fails(function() whisper(rille.zeros{1, 8, 3}, ids) end, {"sound must be a spectrogram of m:log_mel, (batch, 8, 30), found {1, 8, 3}"}, "sound of another length")
   tap.fails(function() whisper:encode(rille.zeros{1, 8, 30}, {mask = ids}) end, {"options are not supported for sound, found mask"}, "a mask for sound")
   tap.fails(function() whisper:log_mel{1, 2} end, {"sound must be a tensor of floats (batch, samples) or (samples), at 16000 Hz, found a table"}, "sound as a list")
+  local function write(text)
+    local file <close> = assert(io.open(at .. "/generation_config.json", "w"))
+    file:write(text)
+  end
+  write '{"suppress_tokens": [16, 27, 11, 99, -1, "x"], "begin_suppress_tokens": null}'
+  local other = rille.models.load(at)
+  tap.is({other.config.suppressed, other.config.suppressed_first}, {{16, 27, 11}, {}}, "generation_config.json says which ids are suppressed")
+  write "3"
+  tap.fails(function() rille.models.load(at) end, {at .. "/generation_config.json: expected a JSON object, found 3"}, "a number for generation_config.json")
+  os.remove(at .. "/generation_config.json")
   local resnet = model_of "resnet"
   tap.fails(function() resnet(rille.zeros{1, 1, 8, 8}) end, {"images must be a tensor (batch, 3, height, width), found {1, 1, 8, 8}"}, "images of one channel")
   os.execute(("rm -rf '%s'"):format(at))
