@@ -42,7 +42,8 @@ local function is_ignored(kind, name)
   end
 end
 
--- Returns an error text if the file's tensor `entry` does not fit the row of the naming table; else nil.
+-- Returns an error text if the file's tensor `entry` does not fit the row of the naming table; else nil. The tensor of a row with
+-- `scalar` may have no axis.
 local function misfit(row, entry)
   local axis, sum = pieces.axis(row, entry), 0
   for _, share in ipairs(row.shares or {}) do sum = sum + share end

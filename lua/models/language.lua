@@ -3,7 +3,6 @@
 -- A kind of model is a table:
 --   name, class, options   the class, an extension of Model, is created with a config; options besides the common sizes
 --   complete(config)       sets options that depend on others, and checks them
---   is_complete            true: from_config returns a complete config; the kind has no options and no `new`
 --   names                  rows {theirs, ours, ours, ...}: a tensor of the files, and the parameters joined in it along axis 0;
 --                          turn = true: the tensor is transposed in the file. %d stands for a layer.
 --   prefix, ignored        optional prefix of the files' names; patterns of names in files to ignore
@@ -15,6 +14,7 @@
 --   after_save(name, dir, config)  writes more files into a saved folder
 --   unsaid                         keys to save for a model that did not come from a config.json, because their defaults
 --                                  differ from Rille's
+--   is_complete                    true: from_config returns a complete config; the kind has no options and no `new`
 -- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
 
 local rille = require "rille"

@@ -10,7 +10,7 @@
 -- `theirs` holds one position of the parameter's first axis: its index, from 0; or join makes the parameter from the list of all
 -- such tensors. view: the file has a first axis of 1. f32: the
 -- tensor is f32 in a model of any dtype. pairs: number of heads whose rows the file stores with the two rows of a rotated pair side by
--- side (out_of_pairs). scalar: the tensor may have no axis. plus: the file's values are the parameter's plus this number. Pieces of rows with groups, stack, view, pairs or plus have a function `make`, which makes the parameter from the
+-- side (out_of_pairs). plus: the file's values are the parameter's plus this number. Pieces of rows with groups, stack, view, pairs or plus have a function `make`, which makes the parameter from the
 -- tensor; each rank reads a part of the tensor's rows.
 
 local rille = require "rille"

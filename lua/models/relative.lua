@@ -50,7 +50,7 @@ function Relative:forward(q, keys)
   return rille.embedding(at, by_distance):permute{0, 3, 1, 2}
 end
 
--- Returns the tables of a tower: one for each layer, or one for all.
+-- Returns the tables of a tower: a table for each layer, or a single table for all layers.
 function Relative.list(how, c)
   local list = {}
   for i = 1, how.each and c.layers or 1 do list[i] = Relative(how, c) end

@@ -321,8 +321,8 @@ local function ids_of(list, vocab)
   return ids
 end
 
--- Reads the ids that must not be generated, and those that must not be the first one: of generation_config.json, or else of
--- config.json, c.
+-- Reads the suppressed ids, and the ids that are suppressed at the beginning of a text. Their lists are in generation_config.json,
+-- or else in config.json, c.
 local function read_suppressed(d, c, dir)
   local path = dir .. "/generation_config.json"
   local file = io.open(path, "rb")

@@ -1,7 +1,7 @@
 -- towers.lua - stacks of blocks (decoder.lua) that read images, texts or sound, and what their models share.
 --
--- A tower's description is that of a decoder (describe.lua). Its blocks are those of Vaswani et al. 2017 with norms before
--- attention and the feed-forward layer.
+-- The description of a tower is that of a decoder (describe.lua). A tower has blocks of decoder.lua, with norms before attention
+-- and before the feed-forward layer, and a last norm.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -121,7 +121,7 @@ local function size_of(self, images)
   return shape[3] // patch, shape[4] // patch
 end
 
--- Returns the positions of images of this size. Those of other sizes than the model's own are interpolated.
+-- Returns the positions of images of this size, interpolated unless the size is the model's.
 local function positions_of(self, height, width)
   local n, x, own = self.image // self.conv.weight.shape[3], self.positions, #self.tokens
   if height == n and width == n then return x end
@@ -177,11 +177,11 @@ function Model:start() Decoder.start(self) end
 function towers.wide(y) return y.dtype == "f32" and y or y:to("f32") end
 
 for _, name in ipairs{"generate", "scheduler"} do
-  Model[name] = function(self) check.fail("%s: %s is not supported, because the model predicts no next id", self.__name, name) end
+  Model[name] = function(self) check.fail("%s: %s is not supported, because an encoder predicts no next id", self.__name, name) end
 end
 
--- Returns a kind (language.lua) of such a model. class: made by class(config); describe(c, contents): config of a config.json;
--- rows(config): the naming table.
+-- Returns the kind (language.lua) of a model_type. class(config) makes the model. of(c, contents, model_type, dir) returns the
+-- config that a config.json describes. rows(config) returns the naming table. more: other fields of the kind.
 function towers.kind(model_type, class, of, rows, more)
   local kind = {
     name = model_type, class = class:extend("models." .. model_type), names = rows, prefix = "", ignored = {},
