@@ -143,10 +143,11 @@ return function(...)
   rille.stopping{signals = {"TERM"}}
   local http = open_http(o) -- before the model is loaded, because an address in use is found at once
   local model = load_model(o)
+  that(model.config.length, "%s: the model generates no text; expected a language model", o.folder)
   local tokenizer = tokenizer_of(o.folder)
   local draft = given(o.draft) and load_model{folder = o.draft, recipe = "", placement = "", dtype = o.dtype, quantize = ""}
   local scheduler = model:scheduler{slots = o.slots, chunk = o.chunk, draft = draft or nil, draft_tokens = o["draft-tokens"],
-    length = o.length > 0 and o.length or model.config.length and math.min(model.config.length, 4096)}
+    length = o.length > 0 and o.length or math.min(model.config.length, 4096)}
   local name = given(o.name) or o.folder:gsub("/+$", ""):match("[^/]+$")
   local server = require("rille.serve.server"){http = http, scheduler = scheduler, tokenizer = tokenizer, model = name,
     vocab = model.config.vocab, stops = stops_of(model, o.folder), queue = o.queue}

@@ -347,9 +347,9 @@ local function of_whisper(c, contents, model_type, dir)
       hidden = w[part .. "_ffn_dim"], activation = w.activation_function, eps = 1e-5, k_bias = false,
       is_causal = part == "decoder"}, #contents)
   end
-  local d = {encoder = tower "encoder", decoder = tower "decoder", layers = w.encoder_layers, width = w.d_model, vocab = w.vocab_size,
-    length = w.max_target_positions, bins = w.num_mel_bins, frames = 2 * w.max_source_positions, tied = w.tie_word_embeddings,
-    start = start_of(model_type, w)}
+  local d = {encoder = tower "encoder", decoder = tower "decoder", layers = w.encoder_layers, width = w.d_model,
+    vocab = w.vocab_size, length = w.max_target_positions, bins = w.num_mel_bins, frames = 2 * w.max_source_positions,
+    tied = w.tie_word_embeddings, start = start_of(model_type, w)}
   read_suppressed(d, c, dir)
   return d
 end
