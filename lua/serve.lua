@@ -144,6 +144,7 @@ return function(...)
   rille.stopping{signals = {"TERM"}}
   local http = open_http(o) -- before the model is loaded, because an address in use is found at once
   local model = load_model(o)
+  that(model.config.length, "%s: the model generates no text; expected a language model", o.folder)
   local tokenizer = tokenizer_of(o.folder)
   local draft = given(o.draft) and load_model{folder = o.draft, recipe = "", placement = "", dtype = o.dtype, quantize = ""}
   local scheduler = model:scheduler{slots = o.slots, chunk = o.chunk, draft = draft or nil, draft_tokens = o["draft-tokens"] > 0 and o["draft-tokens"] or nil,

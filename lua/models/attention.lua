@@ -15,7 +15,7 @@ function Attention:init(c, rotary)
   self.heads, self.kv_heads, self.is_causal, self.rotary = c.heads, c.kv_heads, c.is_causal, rotary
   self.scale, self.softcap, self.clip = c.scale, c.softcap, c.clip
   self.q_proj = nn.Linear(c.width, c.heads * size, {bias = c.qkv_bias})
-  self.k_proj = nn.Linear(c.width, c.kv_heads * size, {bias = c.qkv_bias})
+  self.k_proj = nn.Linear(c.width, c.kv_heads * size, {bias = c.k_bias})
   self.v_proj = nn.Linear(c.width, c.kv_heads * size, {bias = c.qkv_bias})
   self.out_proj = nn.Linear(c.heads * size, c.width, {bias = c.out_bias})
   if c.qk_norm then

@@ -13,19 +13,26 @@ local new_norm = require "rille.models.norms"
 
 -- ---- a block ----
 
+-- Multiplies each feature by a factor (Touvron et al. 2021).
+local Factors = nn.Module:extend("models.Factors")
+function Factors:init(width) self.weight = nn.Parameter(rille.ones{width}) end
+function Factors:forward(x) return x * self.weight end
+
 -- norm1 and norm2 come before attention and the feed-forward layer, norm3 and norm4 after them. A block in parallel adds
 -- both layers to its input. With post_norm, norm1 and norm2 are applied to the sums of input and result.
 local Block = nn.Module:extend("models.decoder.Block")
 Block.parallel = {norm = {"norm1", "norm2"}, stream = true}
 
+local function new_late_norm(c) return c.layer_scale and Factors(c.width) or new_norm(c, c.width) end
+
 function Block:init(c, i, rotary)
   local has = c.norms
   if has:find("1") and not (i == 1 and c.first_bare) then self.norm1 = new_norm(c, c.width) end
   self.attention = (c.latent and LatentAttention or Attention)(c, rotary)
-  if has:find("3") then self.norm3 = new_norm(c, c.width) end
+  if has:find("3") then self.norm3 = new_late_norm(c) end
   if has:find("2") then self.norm2 = new_norm(c, c.width) end
   self.mlp = c.experts and c.experts.layers[i] and feed_forward.Experts(c) or feed_forward.FeedForward(c, c.hidden)
-  if has:find("4") then self.norm4 = new_norm(c, c.width) end
+  if has:find("4") then self.norm4 = new_late_norm(c) end
   self.adds_both, self.residual, self.post_norm = c.parallel or nil, c.residual, c.post_norm
 end
 
@@ -158,5 +165,7 @@ function Decoder:logits(x)
   if c.final_softcap then y = (y * (1 / c.final_softcap)):tanh() * c.final_softcap end
   return y
 end
+
+Decoder.Block = Block
 
 return Decoder

@@ -8,7 +8,7 @@
 --   theta         base of rotary positions, or nil; rope_scaling; local_theta: base in layers with windows;
 --                 rotary_size: rotated elements of a head; interleaved; unrotated: by layer, true if it has no positions
 --   learned       learned positions, and the number of unused ones before the first; alibi: a slope for each head
---   qkv_bias, out_bias, mlp_bias, head_bias, clip (of queries, keys, values), scale, softcap, sinks
+--   qkv_bias, k_bias (default qkv_bias), out_bias, mlp_bias, head_bias, clip (of queries, keys, values), scale, softcap, sinks
 --   qk_norm       norms of queries and keys: "head", "late" (after rotation), "all" (heads together), "each" (a weight
 --                 for each head); qk_kind: as norm; qk_bias
 --   windows       by layer: number of keys that a query attends to, or false
@@ -16,6 +16,7 @@
 --   latent        see latent.lua
 --   embed_scale, embed_norm, embed_width (of the table, if not width), residual, logit_scale, final_softcap: multipliers
 --   tied          the head is the table of embeddings
+--   layer_scale   norms 3 and 4 are factors, one for each feature
 -- Choices of encoders (encoder.lua):
 --   is_causal     false: every position attends to all; windows then count keys on each side
 --   post_norm     norms come after the sums, and the model has no last norm; first_bare: the first block has no norm1
@@ -48,7 +49,8 @@ function describe.complete(d)
   for name, value in pairs(defaults) do c[name] = value end
   for name, value in pairs(d) do c[name] = value end
   c.head_dim = c.head_dim or c.width // c.heads
-  c.rotary_size, c.qk_kind = c.rotary_size or c.head_dim, c.qk_kind or c.norm
+  c.rotary_size, c.qk_kind, c.kv_heads = c.rotary_size or c.head_dim, c.qk_kind or c.norm, c.kv_heads or c.heads
+  if c.k_bias == nil then c.k_bias = c.qkv_bias end
   return c
 end
 

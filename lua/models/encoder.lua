@@ -13,6 +13,7 @@ local activations = require "rille.models.activations"
 local Decoder = require "rille.models.decoder"
 local new_norm = require "rille.models.norms"
 local sentences = require "rille.models.sentences"
+local towers = require "rille.models.towers"
 
 local Encoder = Decoder:extend("models.encoder")
 
@@ -31,13 +32,6 @@ function Encoder:init(config)
 end
 
 -- ---- features ----
-
--- Fails unless t is nil or a tensor of the shape of ids.
-local function check_like(who, what, t, ids)
-  check.that(t == nil or layout.is_tensor(t) and t.ndim == 2 and t.shape[1] == ids.shape[1] and t.shape[2] == ids.shape[2],
-    "%s: %s must be a tensor {%d, %d}, the shape of ids, found %s", who, what, ids.shape[1], ids.shape[2],
-    layout.is_tensor(t) and "{" .. table.concat(t.shape, ", ") .. "}" or check.shown(t))
-end
 
 local function replicated(x) return {placement = x.placement, sbp = layout.replicated(x.placement)} end
 
@@ -70,8 +64,8 @@ local inputs = {mask = check.none, types = check.none}
 -- Returns the options mask and types, checked. The mask is bool.
 local function inputs_of(self, ids, given)
   local how = check.options(self.__name, given, inputs)
-  check_like(self.__name, "mask", how.mask, ids)
-  check_like(self.__name, "types", how.types, ids)
+  towers.check_like(self.__name, "mask", how.mask, ids)
+  towers.check_like(self.__name, "types", how.types, ids)
   check.that(not how.types or self.token_types, "%s: the model has no token types, found types", self.__name)
   if how.mask and how.mask.dtype ~= "bool" then how.mask = how.mask:ne(0) end
   return how
@@ -130,8 +124,6 @@ function Encoder:embed(ids, given)
   return how.normalise and sentences.normalise(y) or y
 end
 
-for _, name in ipairs{"generate", "scheduler"} do
-  Encoder[name] = function(self) check.fail("%s: %s is not supported, because an encoder predicts no next id", self.__name, name) end
-end
+Encoder.generate, Encoder.scheduler = towers.Model.generate, towers.Model.scheduler
 
 return Encoder

@@ -42,12 +42,13 @@ local function is_ignored(kind, name)
   end
 end
 
--- Returns an error text if the file's tensor `entry` does not fit the row of the naming table; else nil.
+-- Returns an error text if the file's tensor `entry` does not fit the row of the naming table; else nil. The tensor of a row with
+-- `scalar` may have no axis.
 local function misfit(row, entry)
   local axis, sum = pieces.axis(row, entry), 0
   for _, share in ipairs(row.shares or {}) do sum = sum + share end
   if not row.shares then sum = #row - 1 end
-  if sum * (row.groups or 1) == 1 and #entry.shape > 0 then return nil end
+  if row.scalar or sum * (row.groups or 1) == 1 and #entry.shape > 0 then return nil end
   if #entry.shape < axis or entry.shape[axis] % (sum * (row.groups or 1)) ~= 0 then
     return ("the size of '%s' must be divisible by %d along its %s axis"):format(entry.name, sum * (row.groups or 1),
       axis == #entry.shape and axis > 1 and "last" or "first")

@@ -24,7 +24,7 @@ local own = {on_token = check.none, n = 1, beams = check.none, length_penalty = 
 -- Returns the layout of ids: as the prompts', but never sharded along a row.
 local function place_of(model, ids)
   if layout.is_tensor(ids) then return {placement = ids.placement, sbp = (ids.sbp:gsub("S%(1%)", "B"))} end
-  return rille.parallel.input(model)
+  return model:__input_layout()
 end
 
 local function check_beams(o)

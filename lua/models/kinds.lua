@@ -1,4 +1,5 @@
--- kinds.lua - kinds of language models (language.lua) that are described decoders or encoders (describe.lua).
+-- kinds.lua - kinds of models (language.lua): described decoders and encoders (describe.lua), and models made of towers
+-- (towers.lua).
 
 local check = require "rille.check"
 local activations = require "rille.models.activations"
@@ -13,7 +14,11 @@ local check_scaling = require("rille.nn.rotary").check_scaling
 
 local kinds = {}
 
-local made = {}
+local made, others = {}, {}
+for _, list in ipairs{require("rille.models.vision").kinds, require("rille.models.clip").kinds,
+  require("rille.models.seq2seq").kinds, require("rille.models.convnets").kinds} do
+  for name, kind in pairs(list) do others[name] = kind end
+end
 
 local options = {}
 for _, name in ipairs(describe.fields) do options[name] = check.none end
@@ -43,9 +48,7 @@ local function complete_encoder(d, contents, dir)
   return d
 end
 
--- Returns {new =, load =} of a model_type. more: fields of its kind (language.lua) that differ from those here.
-function kinds.of(model_type, more)
-  if made[model_type] then return made[model_type] end
+local function described(model_type, more)
   local kind = {
     name = model_type, class = (describe.is_encoder(model_type) and Encoder or Decoder):extend("models." .. model_type), prefix = names.prefix[model_type] or "model.",
     names = function(config) return names.rows(model_type, config) end,
@@ -55,15 +58,28 @@ function kinds.of(model_type, more)
     counts = {}, words = words, options = options, complete = check_choices, after_save = sentences.write,
   }
   for name, value in pairs(more or {}) do kind[name] = value end
-  made[model_type] = language.kind(kind)
-  return made[model_type]
+  return kind
 end
 
--- Returns true if the model_type has a description.
-function kinds.has(model_type) return describe.known[model_type] ~= nil end
+-- Returns {new =, load =} of a model_type, and its kind. more: fields of the kind of a described model that differ from those here.
+function kinds.of(model_type, more)
+  if not made[model_type] then
+    local kind = others[model_type] or described(model_type, more)
+    made[model_type] = {language.kind(kind), kind}
+  end
+  return table.unpack(made[model_type])
+end
 
--- Returns the model types that have a description.
-function kinds.list() return check.sorted_keys(describe.known) end
+-- Returns true if the model_type is supported here.
+function kinds.has(model_type) return describe.known[model_type] ~= nil or others[model_type] ~= nil end
+
+-- Returns the model types that are supported here.
+function kinds.list()
+  local list = check.sorted_keys(describe.known)
+  for name in pairs(others) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
 
 kinds.check_choices = check_choices
 

@@ -14,6 +14,7 @@
 --   after_save(name, dir, config)  writes more files into a saved folder
 --   unsaid                         keys to save for a model that did not come from a config.json, because their defaults
 --                                  differ from Rille's
+--   is_complete                    true: from_config returns a complete config; the kind has no options and no `new`
 -- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
 
 local rille = require "rille"
@@ -44,6 +45,9 @@ function Model:logits(x)
 end
 
 function Model:forward(ids, cache) return self:logits(self:features(ids, cache)) end
+
+-- Returns the layout of ids.
+function Model:__input_layout() return rille.parallel.input(self) end
 
 function Model:generate(ids, options) return require("rille.models.generate")(self, ids, options) end
 
@@ -130,6 +134,7 @@ function language.kind(kind)
     local options = check.options("models." .. kind.name .. ".load", given, known)
     layout.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)
+      if kind.is_complete then return config end
       config.dropout = options.dropout
       return (read_options(kind, "models." .. kind.name, config)) -- files.lua adds the name of the file
     end)

@@ -1,7 +1,6 @@
--- load.lua - rille.models.load: loads a language model from a folder of Hugging Face, of any supported model_type.
+-- load.lua - rille.models.load: loads a model from a folder of Hugging Face, of any supported model_type.
 --
--- gpt2 and moe have classes of their own. Models of all other kinds are decoders of decoder.lua, built from a
--- description (describe.lua).
+-- gpt2 and moe have classes of their own. All other kinds are built from descriptions (kinds.lua).
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -193,7 +193,7 @@ local function attention_rows(c, n, at, our, add, pair)
   elseif n.qkv then
     pair(at .. n.qkv, ours, c.qkv_bias, n.qkv_rows(c))
   else
-    for i, part in ipairs{"q", "k", "v"} do pair(at .. n[part], {ours[i]}, c.qkv_bias) end
+    for i, part in ipairs{"q", "k", "v"} do pair(at .. n[part], {ours[i]}, part == "k" and c.k_bias or part ~= "k" and c.qkv_bias) end
   end
   pair(at .. n.out, {our .. "out_proj"}, c.out_bias)
   for _, part in ipairs(c.qk_norm and {"q_norm", "k_norm"} or {}) do pair(at .. n[part], {our .. part}, c.qk_bias) end
@@ -220,12 +220,9 @@ local function encoder_names(rows, c, prefix)
   return rows
 end
 
--- Returns the naming table of a model of the family with this config, a list of rows: {theirs, ours, ours..., axis =, groups =,
--- shares =, turn =, stack =}; see files.lua. given: names of the file's tensors, instead of Hugging Face's.
-function names.rows(family, config, given)
-  local c = describe.complete(config)
-  local n, rows = given or with(llama, families[family] or {}), {}
-  if n.two_norms and c.norms == "12" and c.parallel then n.norm1, n.norm2 = n.two_norms[1], n.two_norms[2] end
+-- Returns functions that append rows to a list: add(row), pair(theirs, ours, bias, how) for a weight and its bias, and
+-- norm(theirs, ours) for a norm.
+function names.writer(c, rows)
   local function add(row) rows[#rows + 1] = row end
   local function pair(theirs, ours, bias, how)
     for _, part in ipairs(bias and {"weight", "bias"} or {"weight"}) do
@@ -237,6 +234,34 @@ function names.rows(family, config, given)
   local function norm(theirs, ours)
     if c.norm ~= "plain" then pair(theirs, {ours}, c.norm:find("^layer") and c.norm_bias) end
   end
+  return add, pair, norm
+end
+
+-- Appends the rows for the blocks and the last norm. c: a complete description; n: names of the file; base: what the names of
+-- Rille begin with.
+function names.blocks(c, n, rows, base)
+  local add, pair, norm = names.writer(c, rows)
+  for i = 0, c.layers - 1 do
+    local at, our = n.layer:format(i), ("%slayers.%d."):format(base, i)
+    for k = 1, 4 do
+      local theirs, ours = n["norm" .. k] and at .. n["norm" .. k], our .. "norm" .. k
+      if c.layer_scale and k > 2 then add{theirs, ours .. ".weight"}
+      elseif c.norms:find(k) and not (k == 1 and i == 0 and c.first_bare) then norm(theirs, ours) end
+    end
+    attention_rows(c, n, at, our .. "attention.", add, pair)
+    if c.experts and c.experts.layers[i + 1] then expert_rows(c, n, at, our .. "mlp.", add, pair)
+    else feed_forward_rows(c, n, at, our .. "mlp.", pair) end
+  end
+  if not c.post_norm then norm(n.norm, base .. "norm") end
+end
+
+-- Returns the naming table of a model of the family with this config, a list of rows: {theirs, ours, ours..., axis =, groups =,
+-- shares =, turn =, stack =}; see files.lua. given: names of the file's tensors, instead of Hugging Face's.
+function names.rows(family, config, given)
+  local c = describe.complete(config)
+  local n, rows = given or with(llama, families[family] or {}), {}
+  if n.two_norms and c.norms == "12" and c.parallel then n.norm1, n.norm2 = n.two_norms[1], n.two_norms[2] end
+  local add, pair, norm = names.writer(c, rows)
   pair(n.embed, {"embed_tokens"})
   if c.embed_width then
     pair(n.embed_in, {"embed_in"})
@@ -244,16 +269,7 @@ function names.rows(family, config, given)
   end
   if c.learned then pair(n.positions, {"positions"}) end
   if c.embed_norm then norm(n.embed_norm, "embed_norm") end
-  for i = 0, c.layers - 1 do
-    local at, our = n.layer:format(i), ("layers.%d."):format(i)
-    for k = 1, 4 do
-      if c.norms:find(k) and not (k == 1 and i == 0 and c.first_bare) then norm(at .. n["norm" .. k], our .. "norm" .. k) end
-    end
-    attention_rows(c, n, at, our .. "attention.", add, pair)
-    if c.experts and c.experts.layers[i + 1] then expert_rows(c, n, at, our .. "mlp.", add, pair)
-    else feed_forward_rows(c, n, at, our .. "mlp.", pair) end
-  end
-  if not c.post_norm then norm(n.norm, "norm") end
+  names.blocks(c, n, rows, "")
   if not c.is_causal then
     if c.token_types then pair(n.token_types, {"token_types"}) end
     task_rows(c, n, pair, norm)

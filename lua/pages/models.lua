@@ -82,7 +82,8 @@ m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width 
     is = "model",
     sign = "rille.models.load(path[, {placement =, sbp =, parallel =, dtype =, quantize =, strict =, dropout =}])",
     text = [[
-Loads a language model or an encoder from a Hugging Face folder of any supported kind, or a model from a GGUF file.
+Loads a model from a Hugging Face folder of any supported kind, or a language model from a GGUF file.
+Kinds are language models, encoders, models for images, for images with texts and for speech, and encoder-decoders.
 The kind is model_type in config.json, or the file's architecture; docs/files.md lists the kinds.
 Low-bit weights (FP8, MXFP4, GPTQ, AWQ, blocks of GGUF) become floats while they are read.]],
     args = [[
@@ -97,6 +98,9 @@ dropout: number, for GPT-2]],
     returns = [[
 a model; m(ids), m:generate(ids), m:save(dir), m.config;
 of an encoder m(ids, {mask =, types =}) and m:embed(ids);
+of a model for images m(images) and m:embed(images);
+of CLIP and SigLIP m(ids, images), m:embed_images(images), m:embed_texts(ids, {mask =});
+of T5 and Whisper m(inputs, targets), m:encode(inputs), m:generate(inputs), m:log_mel(sound);
 if strict is false also {missing =, unexpected =}, lists of names]],
     errors = [[
 a folder must have config.json with a supported model_type (the error lists them);
@@ -110,7 +114,7 @@ os.execute("rm -r " .. dir)]],
     shows = "m.config.layers",
     gives = "1",
     see = "models.gpt2 models.llama model.generate model.embed tokenizer",
-    words = "bert encoder huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
+    words = "bert encoder vit clip siglip t5 whisper resnet convnext speech image translation huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
   },
   ["models.moe"] = {
     is = "model",
@@ -171,7 +175,8 @@ x must have 4 dimensions and that many channels]],
     sign = 'm:embed(ids[, {mask =, types =, pooling =, normalise =}])',
     text = [[
 Returns a vector for each text, made by an encoder such as BERT: its features, pooled over the positions that count.
-rille.models.load reads pooling and normalise from the modules.json of sentence-transformers.]],
+rille.models.load reads pooling and normalise from the modules.json of sentence-transformers.
+Models for images have m:embed(images), CLIP and SigLIP m:embed_images(images) and m:embed_texts(ids, {mask =}).]],
     args = [[
 ids: integer tensor (batch, length)
 mask: bool or integer tensor (batch, length); false or 0: padding
@@ -207,9 +212,11 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     sign = "m:generate(ids, {max_new_tokens = 20, temperature = 1, top_k =, top_p =, seed =, stop =, ...})",
     text = [[
 Generates tokens that continue prompts.
-By default, each token is sampled from the model's distribution. Equal seeds give equal tokens in every layout.]],
+By default, each token is sampled from the model's distribution. Equal seeds give equal tokens in every layout.
+T5 and Whisper read inputs (ids, or a spectrogram of m:log_mel), and generate a list of ids for each.]],
     args = [[
 ids: integer tensor (batch, length), or a list of lists of ids of any lengths
+prompt, mask: of T5 and Whisper: list of the result's first ids, default the start id; padding mask of T5's ids
 max_new_tokens, min_new_tokens: integers, default 20 and 0; before the minimum no stop id is chosen
 temperature: number, default 1; 0 always takes the likeliest token
 top_k: integer; samples from the k likeliest tokens

@@ -2,18 +2,11 @@
 -- match t/golden/encoders.lua, on one device and under recipes, and a saved folder must have the same tensors.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
-local pieces = require "rille.models.pieces"
 local golden = dofile("t/golden/encoders.lua")
 local families = dofile("t/lib/families.lua")
-local spread = families.spread
+local spread, summed, gradient_of = families.spread, families.summed, families.gradient
 
 local dir = tap.folder()
-
--- Returns the sum of the elements, weighted by the formula of families.py.
-local function summed(t, name)
-  local weights = rille.tensor(spread(name, t:numel()), {dtype = "f64"}):to("f32"):reshape(t.shape)
-  return (t * weights:to_global{placement = t.placement, sbp = "B"}):sum()
-end
 
 -- Returns integers from `from` to below `to`, {rows, length}, by name.
 local function integers(name, from, to)
@@ -42,20 +35,6 @@ end
 local function second(t)
   local row = t:slice(0, 1, 2):reshape{-1}
   return row:slice(0, 0, math.min(6, row.shape[1])):totable()
-end
-
--- Returns the sum of a model's gradients, weighted by the formula, and the sum of their absolute values.
-local function gradient_of(model)
-  local state, sum, absolute = {}, 0, 0
-  local here = {placement = rille.placement("cpu", {0}), sbp = "B"}
-  for name, p in model:named_parameters() do state[name] = p.grad and p.grad:to_global(here) or rille.zeros(p.shape) end
-  for _, row in ipairs(model.kind.names(model.config)) do
-    if not (row.head and model.config.tied) then
-      local g = pieces.join(row, state)
-      sum, absolute = sum + summed(g, "gradient " .. row[1]):item(), absolute + g:abs():sum():item()
-    end
-  end
-  return sum, absolute
 end
 
 -- Compares a model with an entry. where: layout of the inputs; nil: one device.

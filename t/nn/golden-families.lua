@@ -4,17 +4,11 @@
 -- Each entry runs on one device, and under some recipes. RILLE_LONG=1 tries all entries under all recipes.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
-local pieces = require "rille.models.pieces"
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
-local spread = families.spread
+local spread, weighted, gradient_of = families.spread, families.weighted, families.gradient
 
 local dir = tap.folder()
-
--- Returns the sum of the elements, weighted by the formula of families.py.
-local function weighted(t, name)
-  return (t:to("f64"):reshape{-1} * rille.tensor(spread(name, t:numel()), {dtype = "f64"})):sum():item()
-end
 
 local ids = {}
 for i, v in ipairs(spread("ids", golden.rows * golden.length)) do ids[i] = math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end
@@ -24,22 +18,6 @@ ids = rille.tensor(ids, {dtype = "i64"}):reshape{golden.rows, golden.length}
 
 local function loss_of(model, x, y) return model(x):reshape{-1, golden.vocab}:cross_entropy(y:reshape{-1}) end
 local x, y = ids:slice(1, 0, golden.length - 1), ids:slice(1, 1, golden.length)
-
-local here = {placement = rille.placement("cpu", {0}), sbp = "B"}
-
--- Returns the sum of a model's gradients, weighted by the formula, and the sum of their absolute values.
-local function gradient_of(model)
-  local state, sum, absolute = {}, 0, 0
-  for name, p in model:named_parameters() do state[name] = p.grad and p.grad:to_global(here) or rille.zeros(p.shape) end
-  for name, b in model:named_buffers() do state[name] = rille.zeros(b.shape) end
-  for _, row in ipairs(model.kind.names(model.config)) do
-    if not (row.head and model.config.tied) then
-      local g = pieces.join(row, state)
-      sum, absolute = sum + weighted(g, "gradient " .. row[1]), absolute + g:to("f64"):abs():sum():item()
-    end
-  end
-  return sum, absolute
-end
 
 local function prompt() return ids:slice(1, 0, golden.prompt):totable() end
 local function greedy(model)

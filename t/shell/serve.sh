@@ -26,6 +26,12 @@ ok "a bad placement" refused "--placement must be like cpu:0,1 or cpu:2x2, found
 ok "a bad recipe" refused "--recipe must be like" --port 0 --recipe "tensor ="
 ok "no slots" refused "--slots must be at least 1, found 0" --slots 0
 ok "a folder that does not exist" eval '! "$rille" serve "$dir/none" --port 0'
+mkdir "$dir/eye"
+echo '{"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 4, "patch_size": 4}' >"$dir/eye/config.json"
+"$rille" -e "rille.save('$dir/eye/model.safetensors', {none = rille.ones{}})
+  rille.models.load('$dir/eye', {strict = false}):save('$dir/eye')"
+cp t/golden/tokenizer.json "$dir/eye/"
+ok "a model that predicts no next id" eval '! "$rille" serve "$dir/eye" --port 0 >"$dir/said" 2>&1 && grep "the model generates no text; expected a language model" "$dir/said"'
 ok "no folder" eval '"$rille" serve; [ $? = 2 ]'
 
 "$rille" serve "$dir/small" -d cpu:2 --port 0 --recipe "tensor = 0" --name tiny >"$dir/said" 2>&1 &

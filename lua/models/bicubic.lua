@@ -1,0 +1,37 @@
+-- bicubic.lua - bicubic interpolation of a table of positions, as torch.nn.functional.interpolate computes it: Keys 1981,
+-- a = -0.75.
+
+local rille = require "rille"
+local layout = require "rille.layout"
+
+-- Returns the weight of a sample at distance x.
+local function weight(x)
+  local a <const> = -0.75
+  x = math.abs(x)
+  if x <= 1 then return ((a + 2) * x - (a + 3)) * x * x + 1 end
+  return x < 2 and ((a * x - 5 * a) * x + 8 * a) * x - 4 * a or 0
+end
+
+-- Returns the weights of n samples for each of m new samples, (m, n). Samples beyond an end are the last one.
+local function weights(m, n)
+  local rows = {}
+  for i = 0, m - 1 do
+    local row, at = {}, (i + 0.5) * n / m - 0.5
+    for k = 1, n do row[k] = 0.0 end
+    for k = math.floor(at) - 1, math.floor(at) + 2 do
+      local own = math.max(0, math.min(n - 1, k)) + 1
+      row[own] = row[own] + weight(at - k)
+    end
+    rows[i + 1] = row
+  end
+  return rows
+end
+
+-- Returns a table of positions for images of height * width patches, (height * width, size), from one of n * n, (n * n, size).
+return function(positions, n, height, width)
+  local size, where = positions.shape[2], {placement = positions.placement, sbp = layout.replicated(positions.placement)}
+  local function times(m, x) return rille.matmul(rille.tensor(weights(m, n), where):to(x.dtype), x) end
+  local rows = times(height, positions:reshape{n, n * size}):reshape{height, n, size}:transpose(0, 1)
+  local both = times(width, rows:reshape{n, height * size}):reshape{width, height, size}
+  return both:transpose(0, 1):reshape{height * width, size}
+end
