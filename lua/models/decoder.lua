@@ -21,7 +21,7 @@ Block.parallel = {norm = {"norm1", "norm2"}, stream = true}
 function Block:init(c, i, rotary)
   local has = c.norms
   if has:find("1") and not (i == 1 and c.first_bare) then self.norm1 = new_norm(c, c.width) end
-  self.attention = (c.latent and LatentAttention or Attention)(c, rotary, c.windows and c.windows[i] or nil)
+  self.attention = c.latent and LatentAttention(c, rotary) or Attention(c, rotary, c.windows and c.windows[i] or nil)
   if has:find("3") then self.norm3 = new_norm(c, c.width) end
   if has:find("2") then self.norm2 = new_norm(c, c.width) end
   self.mlp = c.experts and c.experts.layers[i] and feed_forward.Experts(c) or feed_forward.FeedForward(c, c.hidden)

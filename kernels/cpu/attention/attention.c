@@ -325,8 +325,8 @@ tile_of(const struct worker *w, float *scores, int64_t i)
     return scores + (i - w->begin) * w->a->keys * w->a->queries;
 }
 
-/* Sets the keys that each query of the block sees, and the tiles that hold them. Sees at least one tile, so that all
- * results are written. */
+/* Sets the keys that each query of the block sees, and the tiles that hold them: at least one, so that all results are
+ * written. Columns without a query see the keys of the last query. */
 static void
 find_visible(struct worker *w)
 {
@@ -340,7 +340,8 @@ find_visible(struct worker *w)
         least = MIN(least, first), most = MAX(most, end);
         w->first_most = MAX(w->first_most, first), w->end_least = MIN(w->end_least, end);
     }
-    for (int64_t c = w->nquery; c < a->queries; c++) w->key_first[c] = 0, w->key_end[c] = (int32_t)a->nkey;
+    for (int64_t c = w->nquery; c < a->queries; c++)
+        w->key_first[c] = w->key_first[w->nquery - 1], w->key_end[c] = w->key_end[w->nquery - 1];
     bool none = least >= most;
     w->begin = none ? 0 : least / a->keys;
     w->ntile = none ? 1 : (most + a->keys - 1) / a->keys;
