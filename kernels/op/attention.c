@@ -133,6 +133,8 @@ attention_check_options(const struct call *c, struct type scores, int mask)
     int n = scores.ndim;
     if (window->n && window->n != 2)
         return call_fail(E_ATTR, c, "window must be {left, right}, found %d numbers", window->n);
+    if (!absent(spans) && !dtype_is_int(spans->dtype))
+        return call_fail(E_DTYPE, c, "spans must be integers, found %s", dtype_text(spans->dtype));
     if (!absent(m)) TRY(check_broadcast(c, "mask", m, m->ndim, &scores, n));
     if (absent(sinks) && absent(spans)) return 0;
     scores.dim[n - 1] = 2;

@@ -64,7 +64,9 @@ ref(const struct kcall *k)
     int64_t nquery = scores.dim[last - 1], nkey = scores.dim[last];
     int64_t size = k->in[ATT_Q].dim[last], width = k->in[ATT_V].dim[last];
     for (int i = 0; i < 3; i++) fill_view(&k->out[i], 0);
-    for (int64_t r = 0; r < view_numel(&k->in[ATT_OUT_GRAD]) / MAX(width, 1) && !stop_now(); r++) {
+    struct view rows = scores;
+    rows.dim[last] = 1;
+    for (int64_t r = 0; r < view_numel(&rows) && !stop_now(); r++) {
         int64_t head = r / nquery;
         struct query q = query_of(k, &scores, r);
         const double *v = f64_of(&k->in[ATT_V]) + attention_head(&k->in[ATT_V], &scores, head);

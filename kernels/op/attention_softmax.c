@@ -300,10 +300,7 @@ static const char line[] = BODY({
 const struct op op_attention_softmax = {
     .name = "attention_softmax",
     .doc = "y = softmax over keys of scale scores + mask; is_causal: keys after the query are masked",
-    .in = {{"scores", IN_FLOAT},
-           {"mask", IN_OPTIONAL},
-           {"sinks", IN_OPTIONAL | IN_FLOAT},
-           {"spans", IN_OPTIONAL | IN_INDEX}},
+    .in = {{"scores", IN_FLOAT}, {"mask", IN_OPTIONAL}, {"sinks", IN_OPTIONAL | IN_FLOAT}, {"spans", IN_OPTIONAL}},
     .attr = {ATTENTION_SOFTMAX_ATTRS},
     .shape.make_rule = rule,
     .shape.infer = infer,

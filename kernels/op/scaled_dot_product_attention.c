@@ -130,7 +130,7 @@ const struct op op_scaled_dot_product_attention = {
            {"v", IN_FLOAT},
            {"mask", IN_OPTIONAL},
            {"sinks", IN_OPTIONAL | IN_FLOAT},
-           {"spans", IN_OPTIONAL | IN_INDEX}},
+           {"spans", IN_OPTIONAL}},
     .attr = {[CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"},
              [SCALE] = {"scale", ATTR_FLOAT, ATTR_ABSENT, .doc = "factor of the products; default: 1 / sqrt(size)"},
              [WINDOW] = {"window", ATTR_INTS, ATTR_ABSENT,

@@ -19,7 +19,7 @@
 /* Operands after q, k and v. */
 #define ATTENTION_OPTIONS                                                                                              \
     [ATT_MASK] = {"mask", IN_OPTIONAL}, [ATT_SINKS] = {"sinks", IN_OPTIONAL | IN_FLOAT},                               \
-    [ATT_SPANS] = {"spans", IN_OPTIONAL | IN_INDEX}
+    [ATT_SPANS] = {"spans", IN_OPTIONAL}
 
 /* Common prefix of the GPU bodies of attention and its gradient. The prefix defines the indices of a line's head in q,
  * k, v and the result, and functions: sees(query, key); score(query, key), bounded by softcap and masked; slope(query,
