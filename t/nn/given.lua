@@ -84,6 +84,21 @@ local worst = 0
 for i, g in ipairs(whole) do worst = math.max(worst, (g - parts[i]):abs():max():item() / (1e-3 + parts[i]:abs():max():item())) end
 tap.ok(worst < 2e-5, "gradients of packed documents are those of the documents alone", ("off by %g"):format(worst))
 
+-- ---- memory ----
+
+-- Returns the bytes of a training step of n positions, of a model with a window, softcap and sinks.
+local function memory_of(n)
+  local m = require("rille.models.kinds").of("gemma2").new{vocab = 32, length = n, layers = 2, heads = 4, kv_heads = 2, width = 16,
+    hidden = 32, head_dim = 4, eps = 1e-5, theta = 10000, norm = "rms", norms = "12", activation = "silu", gated = true, tied = true,
+    softcap = 2.0, sinks = true, windows = {32, false}}
+  local step = rille.graph(function(x, d) (m(x, {documents = d}):square():mean()):backward() end)
+  local x = rille.arange(n):reshape{1, n}:to("i64")
+  step(x % 32, x // 100)
+  return step:stats().devices[1].peak_memory
+end
+local short, long = memory_of(256), memory_of(1024)
+tap.ok(short > 0 and long < 4.2 * short, "the memory of a step is linear in the length", ("%d bytes, %d bytes"):format(short, long))
+
 -- ---- wrong arguments ----
 
 for _, case in ipairs{
