@@ -118,7 +118,7 @@ local function alibi(c, x, keys)
 end
 
 function Decoder:features(ids, given)
-  local cache = self:pass(ids, given)
+  local cache = language.pass(self, ids, given)
   local c, x = self.config, self.embed_tokens(ids)
   if self.embed_in then x = self.embed_in(x) end
   if c.embed_scale then x = x * c.embed_scale end

@@ -39,7 +39,7 @@ function GPT2:start()
 end
 
 function GPT2:features(ids, given)
-  local cache = self:pass(ids, given)
+  local cache = language.pass(self, ids, given)
   local x = self.dropout(self.wpe(self.wte(ids), cache and cache:positions()))
   for _, block in ipairs(self.h) do x = block(x, nil, cache) end
   return self.ln_f(x)

@@ -40,9 +40,9 @@ function Model:check_ids(ids)
 end
 
 -- Checks ids and options of a forward pass. Returns the cache, or the object of given.lua; nil: neither is needed.
-function Model:pass(ids, given)
-  self:check_ids(ids)
-  return new_given(self.__name, ids, given)
+function language.pass(model, ids, given)
+  model:check_ids(ids)
+  return new_given(model.__name, ids, given)
 end
 
 -- Converts features to f32 logits (batch, length, vocab).

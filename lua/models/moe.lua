@@ -46,7 +46,7 @@ function MoE:start()
 end
 
 function MoE:features(ids, given)
-  local cache = self:pass(ids, given)
+  local cache = language.pass(self, ids, given)
   local x = self.wpe(self.wte(ids), cache and cache:positions())
   for _, block in ipairs(self.h) do x = block(x, nil, cache) end
   return self.ln_f(x)
