@@ -153,12 +153,22 @@ take(struct taker *t, bool wanted, int64_t n, size_t bytes)
 
 /* Returns the maximum number of tiles that a block sees. */
 static int64_t
-tiles_of_block(const struct kcall *k, const struct attention *a)
+tiles_of_block(const struct attention *a)
 {
+    return MIN(a->ntile, (a->left + a->right + a->queries) / a->keys + 2);
+}
+
+/* Sets the numbers of keys before and after its own position that a query sees. */
+static void
+set_limits(const struct kcall *k, struct attention *a)
+{
+    const int64_t no_limit = (int64_t)1 << 40;
     const struct attr *window = &k->call->attr[ATT_WINDOW];
-    if (!window->n || window->list[0] < 0 || (window->list[1] < 0 && !a->causal)) return a->ntile;
-    int64_t right = a->causal ? 0 : window->list[1];
-    return MIN(a->ntile, (window->list[0] + right + a->queries) / a->keys + 2);
+    a->left = window->n && window->list[0] >= 0 ? window->list[0] : no_limit;
+    a->right = window->n && window->list[1] >= 0 ? window->list[1] : no_limit;
+    if (a->causal) a->right = 0;
+    a->spans = k->in[ATT_SPANS].dtype != DT_NONE;
+    a->ranged = a->spans || window->n;
 }
 
 static size_t
@@ -204,13 +214,13 @@ make_attention(const struct kcall *k, bool backward, void **state, size_t *scrat
     a->pairs = a->dtype == DT_BF16 && attention_pairs ? bf16_pairs_here() : NULL;
     a->scale = (float)k->call->attr[ATT_SCALE].f;
     a->softcap = (float)k->call->attr[ATT_SOFTCAP].f;
-    a->ranged = k->call->attr[ATT_WINDOW].n || k->in[ATT_SPANS].dtype != DT_NONE;
+    set_limits(k, a);
     a->nquery = s.dim[last - 1], a->nkey = s.dim[last];
     a->by = tiles_for(a);
     a->size = k->in[ATT_Q].dim[last], a->width = k->in[ATT_V].dim[last];
     a->queries = even(a->nquery, QUERIES, &a->nblock);
     a->keys = even(a->nkey, a->causal || a->ranged ? QUERIES : KEYS, &a->ntile);
-    a->near = tiles_of_block(k, a);
+    a->near = tiles_of_block(a);
     for (int d = 0; d < last - 1; d++) a->nhead *= s.dim[d];
     a->nworker = (int)MIN((int64_t)MAX(k->threads, 1), backward ? a->nhead : a->nhead * a->nblock);
     int status = a->by->make(a);
@@ -325,26 +335,38 @@ tile_of(const struct worker *w, float *scores, int64_t i)
     return scores + (i - w->begin) * w->a->keys * w->a->queries;
 }
 
-/* Sets the keys that each query of the block sees, and the tiles that hold them: at least one, so that all results are
- * written. Columns without a query see the keys of the last query. */
+/* Sets the keys that each query of the block sees. Columns without a query see the keys of the last query. */
+static void
+find_keys(struct worker *w)
+{
+    const struct attention *a = w->a;
+    int64_t first = 0, end = a->nkey;
+    for (int64_t c = 0; c < a->queries; c++) {
+        int64_t at = w->first + c;
+        if (c < w->nquery && a->spans)
+            keys_between(w->job->k, &w->job->scores, ATT_MASK, w->head * a->nquery + w->from + c, at, &first, &end);
+        else if (c < w->nquery)
+            first = at - a->left, end = at + a->right + 1;
+        w->key_first[c] = (int32_t)MIN(MAX(first, 0), a->nkey);
+        w->key_end[c] = (int32_t)MAX(MIN(end, a->nkey), 0);
+    }
+}
+
+/* Sets the keys that all queries of the block see, and the tiles with keys that some query sees: at least one, so that
+ * all results are written. */
 static void
 find_visible(struct worker *w)
 {
     const struct attention *a = w->a;
-    int64_t least = a->nkey, most = 0, first, end;
-    w->first_most = 0, w->end_least = a->nkey;
-    for (int64_t c = 0; c < w->nquery; c++) {
-        keys_between(w->job->k, &w->job->scores, ATT_MASK, w->head * a->nquery + w->from + c, w->first + c, &first,
-                     &end);
-        w->key_first[c] = (int32_t)MIN(first, a->nkey), w->key_end[c] = (int32_t)MAX(end, 0);
-        least = MIN(least, first), most = MAX(most, end);
-        w->first_most = MAX(w->first_most, first), w->end_least = MIN(w->end_least, end);
+    int32_t least = (int32_t)a->nkey, most = 0, first_most = 0, end_least = (int32_t)a->nkey;
+    find_keys(w);
+    for (int64_t c = 0; c < a->queries; c++) {
+        least = MIN(least, w->key_first[c]), first_most = MAX(first_most, w->key_first[c]);
+        most = MAX(most, w->key_end[c]), end_least = MIN(end_least, w->key_end[c]);
     }
-    for (int64_t c = w->nquery; c < a->queries; c++)
-        w->key_first[c] = w->key_first[w->nquery - 1], w->key_end[c] = w->key_end[w->nquery - 1];
-    bool none = least >= most;
-    w->begin = none ? 0 : least / a->keys;
-    w->ntile = none ? 1 : (most + a->keys - 1) / a->keys;
+    w->first_most = first_most, w->end_least = end_least;
+    w->begin = least < most ? least / a->keys : 0;
+    w->ntile = least < most ? (most + a->keys - 1) / a->keys : 1;
 }
 
 static void
@@ -440,7 +462,7 @@ attention_row_scores(struct worker *w)
 static void
 start_sums(const struct worker *w, double *total)
 {
-    for (int64_t c = 0; c < w->a->queries; c++) total[c] = exp((double)w->sink - w->max[c]);
+    for (int64_t c = 0; c < w->a->queries; c++) total[c] = w->sink == -INFINITY ? 0 : exp((double)w->sink - w->max[c]);
 }
 
 /* Computes the weights of a tile, and adds the sum of each query's weights to the query's entry of `total`. */

@@ -20,8 +20,9 @@ enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
 struct attention {
     const struct tiles *by; /* functions that multiply tiles: attention_small or attention_dense */
     bool backward, causal;
-    bool ranged;      /* the call has a window or spans */
-    enum dtype dtype; /* dtype of the products' operands: f32 or bf16 */
+    bool spans, ranged;  /* the call has spans; it has a window or spans */
+    int64_t left, right; /* numbers of keys before and after its own position that a query sees */
+    enum dtype dtype;    /* dtype of the products' operands: f32 or bf16 */
     float scale;
     float softcap;                            /* bound of scores; 0: none */
     int64_t nhead, nquery, nkey, size, width; /* size: elements of a query and of a key; width: elements of a value */
