@@ -333,6 +333,8 @@ static const struct kernel_variant variants[] = {
      .doubts = nonfinite_result, .drop = attention_few_drop},
     {"blocks", .accepts = attention_accepts, .prepare = attention_prepare, .run = attention_run,
      .doubts = nonfinite_result, .drop = attention_drop},
+    {"rows", .dense_in = true, .accepts = attention_rows_accepts, .prepare = attention_rows_prepare,
+     .run = attention_rows_run, .doubts = nonfinite_result, .drop = attention_rows_drop},
     {NULL},
 };
 

@@ -199,6 +199,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"blocks", .accepts = attention_accepts, .prepare = attention_grad_prepare, .run = attention_run,
      .doubts = nonfinite_result, .drop = attention_drop},
+    {"rows", .dense_in = true, .accepts = attention_rows_accepts, .prepare = attention_rows_grad_prepare,
+     .run = attention_rows_run, .doubts = nonfinite_result, .drop = attention_rows_drop},
     {NULL},
 };
 

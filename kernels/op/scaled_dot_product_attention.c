@@ -107,8 +107,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int i = ATT_K; i <= ATT_V; i++) d = dtype_promote(d, false, c->in[i].dtype, false);
     struct val *cast[ATT_SPANS + 1] = {NULL};
     for (int i = 0; i < c->nin; i++) cast[i] = i <= ATT_V ? b_cast(b, in[i], d) : in[i];
-    /* The CPU kernel of op_attention multiplies blocks of f32, so f64 uses two products and a softmax. */
-    bool parts = compiles(c) ? is_slow_whole(&own, d) : is_short(c) || d == DT_F64;
+    bool parts = compiles(c) ? is_slow_whole(&own, d) : is_short(c);
     out[0] = b->failed ? NULL
              : parts   ? b_attention_parts(b, cast, attr)
                        : b_call(b, &op_attention, countof(cast), cast, attr);

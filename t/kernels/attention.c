@@ -194,7 +194,7 @@ run(const struct trial *t, const struct call *c, int threads, struct view *out)
     if (!threads) return ref_run(&k);
     struct exec *e;
     TRY(exec_new(&k, DEV_CPU, &e));
-    const char *variant = c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
+    const char *variant = t->dtype == DT_F64 ? "rows" : c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
     int status = strcmp(exec_variant(e), variant) ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     memset(scratch, 0xff, exec_scratch(e)); /* NaN, so that a read of unwritten scratch memory is noticed */
@@ -223,7 +223,7 @@ distance(const struct view *got, const struct view *want)
 static bool
 try_op(const struct trial *t, const char *name)
 {
-    static const double allowed[NDTYPE] = {[DT_F32] = 5e-6, [DT_BF16] = 2e-2, [DT_F16] = 2e-3};
+    static const double allowed[NDTYPE] = {[DT_F32] = 5e-6, [DT_BF16] = 2e-2, [DT_F16] = 2e-3, [DT_F64] = 1e-13};
     struct arena arena = {0};
     struct rule rule;
     struct attr attr[OP_ATTR];
@@ -304,6 +304,7 @@ main(void)
     } types[] = {{DT_F32, true},
                  {DT_BF16, true},
                  {DT_F16, true},
+                 {DT_F64, true},
                  {DT_BF16, false}}; /* the second bf16 case is tried with every third mask only */
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
