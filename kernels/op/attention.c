@@ -129,10 +129,7 @@ int
 attention_check_options(const struct call *c, struct type scores, int mask)
 {
     const struct type *m = &c->in[mask], *sinks = m + 1, *spans = m + 2;
-    const struct attr *window = &c->attr[ATT_WINDOW];
     int n = scores.ndim;
-    if (window->n && window->n != 2)
-        return call_fail(E_ATTR, c, "window must be {left, right}, found %d numbers", window->n);
     if (!absent(spans) && !dtype_is_int(spans->dtype))
         return call_fail(E_DTYPE, c, "spans must be integers, found %s", dtype_text(spans->dtype));
     if (!absent(m)) TRY(check_broadcast(c, "mask", m, m->ndim, &scores, n));
@@ -386,5 +383,6 @@ const struct op op_attention = {
                "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}",
                "f32{2,4,3} f32{2,4,3} f32{2,4,3} f32{2,1,4} scale=0.5", "bf16{1,3,2} bf16{1,7,2} bf16{1,7,1} f32{7}",
                "f32{2,3,5,4} f32{2,3,5,4} f32{2,3,5,4} - f32{3} i64{2,1,5,2}<6 is_causal=true window=2,0 softcap=1.5",
-               "bf16{2,6,2} bf16{2,6,2} bf16{2,6,3} f32{6} f32{1} - window=1,2"},
+               "bf16{2,6,2} bf16{2,6,2} bf16{2,6,3} f32{6} f32{1} - window=1,2",
+               "f64{2,3,4} f64{2,5,4} f64{1,5,6} f32{3,5}"},
 };

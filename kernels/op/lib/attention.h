@@ -98,7 +98,7 @@ void attention_text_free(struct attention_text *t);
 /* Writes the texts of the operands mask, sinks and spans of a call. mask: index of the mask. */
 void attention_options_text(const struct call *c, const struct type *scores, int mask, struct str *text);
 int attention_infer(const struct call *c, int64_t *size);
-/* Fails unless mask, sinks and spans, as far as they are there, fit the scores, and the window has two numbers. */
+/* Fails unless mask, sinks and spans, as far as they are there, fit the scores. */
 int attention_check_options(const struct call *c, struct type scores, int mask);
 /* Returns true if the call has sinks, spans, a window or a softcap. */
 bool attention_has_options(const struct call *c, int mask);
