@@ -367,6 +367,7 @@ find_visible(struct worker *w)
     w->first_most = first_most, w->end_least = end_least;
     w->begin = least < most ? least / a->keys : 0;
     w->ntile = least < most ? (most + a->keys - 1) / a->keys : 1;
+    assert(w->ntile - w->begin <= a->near);
 }
 
 static void
