@@ -153,7 +153,7 @@ def rows():
         each = f"f32{{4,12,{n},64}}"
         work = 2 * 48 * n * n * 64
         yield "attention", f"{each} {each} {each} is_causal=true scale=0.125", work, attention(n, False)
-        yield "attention_grad", f"{each} {each} {each} - {each} {each} is_causal=true scale=0.125", 2.5 * work, attention(n, True)
+        yield "attention_grad", f"{each} {each} {each} - - - {each} {each} is_causal=true scale=0.125", 2.5 * work, attention(n, True)
     image, filters = r(32, 16, 32, 32), r(32, 16, 3, 3)
     yield "conv2d", "f32{32,16,32,32} f32{32,16,3,3} - padding=1", 2 * 32 * 32 * 32 * 32 * 16 * 9, lambda: F.conv2d(image, filters, padding=1)
     dy, work = r(32, 32, 32, 32), 2 * 32 * 32 * 32 * 32 * 16 * 9

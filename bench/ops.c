@@ -491,6 +491,26 @@ attention_row(void)
     for (int i = 0; i < 2; i++) raw_close(&r[i]);
 }
 
+/* Compares attention in a window of a sixteenth of the keys, forward and backward, with full causal attention. The
+ * limit is the time of the products in the window. */
+static void
+window_row(void)
+{
+    const int64_t shape[] = {1, 4, 8192, 64}, window[] = {511, 0};
+    if (!wanted("window")) return;
+    struct ours full = {.op = "scaled_dot_product_attention", .nin = 3, .nattr = 1};
+    full.attr[0] = (struct rille_attr){.name = "is_causal", .kind = RILLE_BOOL, .i = 1};
+    for (int i = 0; i < 4; i++) full.in[i] = numbers("f32", 4, shape);
+    for (int i = 0; i < 3; i++) must(rille_tensor_set_requires_grad(full.in[i], true));
+    struct ours part = full;
+    part.nattr = 2;
+    part.attr[1] = (struct rille_attr){.name = "window", .kind = RILLE_INTS, .n = 2, .list = window};
+    row("window 512 of 4x8192x64; causal", attention_run, &part, attention_run, &full,
+        6 * 2.0 * 4 * 8192 * 512 * 64 / f32_flops);
+    ours_close(&full);
+    rille_tensor_free(&full.in[3]);
+}
+
 static void
 rows_of_memory(void)
 {
@@ -530,6 +550,7 @@ main(int argc, char **argv)
     rows_of_copies();
     for (size_t i = 0; i < countof(poolings); i++) pooling_row(&poolings[i]);
     attention_row();
+    window_row();
     rows_of_memory();
     rille_close(&session);
     return 0;

@@ -8,6 +8,5 @@ return check.names("models", {
   load = require "rille.models.load",
   lora = require "rille.models.lora",
   moe = require "rille.models.moe",
-  packed = require "rille.models.packed",
   resnet = require "rille.models.resnet",
 })

@@ -2,8 +2,8 @@
  * attention.cuh.
  *
  * Rows may start anywhere; the elements of a row are contiguous. A batch dimension in which an operand is repeated
- * has stride 0. Attention of other dtypes, with rows longer than SIZE, or with strided rows is a kernel along lines
- * instead (line.c). */
+ * has stride 0. Attention of other dtypes, with rows longer than SIZE, with strided rows, or with a window, softcap,
+ * sinks or spans is a kernel along lines instead (line.c). */
 #include "kernels/cuda/making.h"
 
 #include "kernels/op/lib/attention.h"
@@ -39,9 +39,9 @@ making_attends(const struct kcall *k)
 {
     if (!k->call->op->gpu.attends[0]) return false;
     enum dtype d = (enum dtype)k->in[ATT_Q].dtype;
-    bool can = d == DT_BF16 || d == DT_F16;
+    bool can = (d == DT_BF16 || d == DT_F16) && !attention_has_options(k->call, ATT_MASK);
     for (int i = 0; i < k->call->nin && can; i++)
-        can = i == ATT_MASK || (view_numel(&k->in[i]) > 0 && has_rows(&k->in[i], d));
+        can = (i >= ATT_MASK && i <= ATT_SPANS) || (view_numel(&k->in[i]) > 0 && has_rows(&k->in[i], d));
     for (int i = 0; i < k->call->nout && can; i++) can = has_rows(&k->out[i], d);
     return can;
 }

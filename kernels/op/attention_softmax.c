@@ -1,9 +1,10 @@
 /* attention_softmax.c - softmax over the keys of scaled, masked attention scores.
  *
  * A bool mask selects the visible keys; a mask of another dtype is added. With is_causal, query i (global index)
- * sees keys 0..i, on whichever rank its rows are; later keys are never read, even if they are NaN. Costs one pass
- * more than softmax, instead of three operators. A query for which all keys are masked (all scores -inf) has weights
- * 0: attention_base() and attention_inverse() replace its maximum and its sum. */
+ * sees keys 0..i, on whichever rank its rows are; later keys are never read, even if they are NaN. Window, sinks and
+ * spans are those of attention (kernels/cpu/attention/attention.h). Costs one pass more than softmax, instead of three
+ * operators. A query for which all keys are masked (all scores -inf) has weights 0: attention_base() and
+ * attention_inverse() replace its maximum and its sum. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/attention.h"
 
@@ -17,17 +18,19 @@
 
 extern const struct op op_eq, op_tril;
 
-enum { SCORES, MASK };
+enum { SCORES, MASK, SINKS, SPANS };
 
 static int
 rule(const struct call *c, struct str *rule)
 {
-    struct str s = {0}, m = {0};
-    attention_mask_text(&c->in[SCORES], &c->in[SCORES], &s);
-    attention_mask_text(&c->in[SCORES], &c->in[MASK], &m);
-    str_addf(rule, "%s,%s->%s", str_text(&s), str_text(&m), str_text(&s));
+    struct str s = {0};
+    int last = c->in[SCORES].ndim - 1;
+    for (int d = 0; d < last; d++) str_addf(&s, "%c", letter(d));
+    str_addf(&s, "[%c]", letter(last));
+    str_addf(rule, "%s,", str_text(&s));
+    attention_options_text(c, &c->in[SCORES], MASK, rule);
+    str_addf(rule, "->%s", str_text(&s));
     str_free(&s);
-    str_free(&m);
     return 0;
 }
 
@@ -37,13 +40,16 @@ infer(const struct call *c, int64_t *size)
     UNUSED(size);
     if (c->in[SCORES].ndim < 2)
         return call_fail(E_SHAPE, c, "scores must have at least 2 dimensions, found %d", c->in[SCORES].ndim);
-    return attention_check_mask(c, &c->in[MASK], c->in[SCORES]);
+    return attention_check_options(c, c->in[SCORES], MASK);
 }
 
 static struct keys
 keys_of_row(const struct kcall *k, int64_t r)
 {
-    return keys_of(&k->in[SCORES], &k->in[MASK], k->call->attr[ATT_CAUSAL].i, r);
+    struct keys l = keys_of(k, &k->in[SCORES], MASK, r);
+    l.first = MIN(l.first, k->in[SCORES].dim[k->in[SCORES].ndim - 1]);
+    l.end = MAX(l.end, l.first);
+    return l;
 }
 
 static int
@@ -54,12 +60,13 @@ ref(const struct kcall *k)
     double scale = k->call->attr[ATT_SCALE].f;
     for (int64_t r = 0; r < count; r++) {
         const double *from = f64_of(x) + r * n;
-        double *y = f64_of(&k->out[0]) + r * n, max = -INFINITY, sum = 0;
+        double *y = f64_of(&k->out[0]) + r * n, sink = sink_of(k, x, MASK, r), max = sink;
         struct keys l = keys_of_row(k, r);
-        for (int64_t i = 0; i < l.seen; i++) max = fmax(max, y[i] = from[i] * scale + keys_add(&l, i));
+        for (int64_t i = l.first; i < l.end; i++) max = fmax(max, y[i] = from[i] * scale + keys_add(&l, i));
         max = attention_base(max);
-        for (int64_t i = 0; i < l.seen; i++) sum += y[i] = exp(y[i] - max);
-        for (int64_t i = 0; i < n; i++) y[i] = i < l.seen ? y[i] * attention_inverse(sum) : 0;
+        double sum = exp(sink - max);
+        for (int64_t i = l.first; i < l.end; i++) sum += y[i] = exp(y[i] - max);
+        for (int64_t i = 0; i < n; i++) y[i] = i >= l.first && i < l.end ? y[i] * attention_inverse(sum) : 0;
     }
     return 0;
 }
@@ -82,46 +89,47 @@ load(const struct row *x, const struct keys *l, float scale, int64_t from, int64
 }
 
 static void
-store_zeros(const struct row *y, int64_t from)
+store_zeros(const struct row *y, int64_t from, int64_t to)
 {
     static const float zero[ROW_BLOCK];
-    for (int64_t i = from; i < y->n; i += ROW_BLOCK) row_store(y, i, MIN(y->n - i, ROW_BLOCK), zero);
+    for (int64_t i = from; i < to; i += ROW_BLOCK) row_store(y, i, MIN(to - i, ROW_BLOCK), zero);
 }
 
 static void
-one_row(const struct row *x, const struct row *y, const struct keys *l, float scale)
+one_row(const struct row *x, const struct row *y, const struct keys *l, float scale, float sink)
 {
-    float workspace[ROW_BLOCK], max = -INFINITY;
-    double sum = 0;
-    bool is_short = l->seen <= ROW_BLOCK;
-    for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
-        int64_t n = MIN(l->seen - i, ROW_BLOCK);
+    float workspace[ROW_BLOCK], max = sink;
+    bool is_short = l->end - l->first <= ROW_BLOCK;
+    for (int64_t i = l->first; i < l->end; i += ROW_BLOCK) {
+        int64_t n = MIN(l->end - i, ROW_BLOCK);
         max = fmaxf(max, vec_max(n, load(x, l, scale, i, n, workspace)));
     }
     max = (float)attention_base(max);
-    for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
-        int64_t n = MIN(l->seen - i, ROW_BLOCK);
+    double sum = exp((double)sink - max);
+    for (int64_t i = l->first; i < l->end; i += ROW_BLOCK) {
+        int64_t n = MIN(l->end - i, ROW_BLOCK);
         sum += vec_exp_sum(n, is_short ? workspace : load(x, l, scale, i, n, workspace), max, workspace);
     }
-    for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
-        int64_t n = MIN(l->seen - i, ROW_BLOCK);
+    for (int64_t i = l->first; i < l->end; i += ROW_BLOCK) {
+        int64_t n = MIN(l->end - i, ROW_BLOCK);
         if (!is_short) vec_exp_sum(n, load(x, l, scale, i, n, workspace), max, workspace);
         float *to = row_into(y, i, workspace);
         vec_affine(n, (float)attention_inverse(sum), workspace, 0, to);
         row_store(y, i, n, to);
     }
-    store_zeros(y, l->seen);
+    store_zeros(y, 0, l->first);
+    store_zeros(y, l->end, y->n);
 }
 
-/* Returns true for short rows of f32 without a mask, which are computed in place in the result, in full vectors;
- * masked keys are -inf at first and set to 0 at the end. 48 heads of 64 x 64, one core: 121 us; with one_row() 186
- * us. */
+/* Returns true for short rows of f32 without a mask or other options, which are computed in place in the result, in
+ * full vectors; masked keys are -inf at first and set to 0 at the end. 48 heads of 64 x 64, one core: 121 us; with
+ * one_row() 186 us. */
 static bool
 is_plain(const struct kcall *k)
 {
     const struct view *x = &k->in[SCORES];
-    return x->dtype == DT_F32 && k->out[0].dtype == DT_F32 && k->in[MASK].dtype == DT_NONE &&
-           x->dim[x->ndim - 1] <= ROW_BLOCK;
+    bool plain = k->in[MASK].dtype == DT_NONE && !attention_has_options(k->call, MASK);
+    return plain && x->dtype == DT_F32 && k->out[0].dtype == DT_F32 && x->dim[x->ndim - 1] <= ROW_BLOCK;
 }
 
 static void
@@ -154,7 +162,7 @@ range(void *arg, int64_t lo, int64_t hi)
     for (int64_t r = lo; r < hi; r++) {
         struct row x = row_of(&k->in[SCORES], last, r), y = row_of(&k->out[0], last, r);
         struct keys l = keys_of_row(k, r);
-        one_row(&x, &y, &l, (float)k->call->attr[ATT_SCALE].f);
+        one_row(&x, &y, &l, (float)k->call->attr[ATT_SCALE].f, (float)sink_of(k, &k->in[SCORES], MASK, r));
     }
 }
 
@@ -175,12 +183,16 @@ static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {
     struct keys l = keys_of_row(k, r);
-    double *y = at[1];
-    f->affine(l.seen, k->call->attr[ATT_SCALE].f, at[0], 0, y);
-    for (int64_t i = 0; l.mask && i < l.seen; i++) y[i] += keys_add(&l, i);
-    double sum = f->exp_sum(l.seen, y, attention_base(f->max(l.seen, y)), y);
-    f->affine(l.seen, attention_inverse(sum), y, 0, y);
-    for (int64_t i = l.seen; i < n; i++) y[i] = 0;
+    const double *x = (const double *)at[0] + l.first;
+    double *y = (double *)at[1] + l.first, sink = sink_of(k, &k->in[SCORES], MASK, r);
+    int64_t seen = l.end - l.first;
+    f->affine(seen, k->call->attr[ATT_SCALE].f, x, 0, y);
+    for (int64_t i = 0; l.mask && i < seen; i++) y[i] += keys_add(&l, l.first + i);
+    double max = attention_base(fmax(sink, seen > 0 ? f->max(seen, y) : -INFINITY));
+    double sum = exp(sink - max) + f->exp_sum(seen, y, max, y);
+    f->affine(seen, attention_inverse(sum), y, 0, y);
+    for (int64_t i = 0; i < l.first; i++) ((double *)at[1])[i] = 0;
+    for (int64_t i = l.end; i < n; i++) ((double *)at[1])[i] = 0;
 }
 
 static bool
@@ -190,13 +202,19 @@ lines(const struct kcall *k, struct line_call *c)
     return k->in[SCORES].dtype == DT_F64;
 }
 
-/* Builds the gradient of y = softmax(scale x + mask). A masked key has y = 0 and no gradient. */
+/* Builds the gradient of y = softmax(scale x + mask). A masked key has y = 0 and no gradient. A sink's weight is 1
+ * minus the sum of y, and its gradient is minus the weight times the sum of y dy. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     struct val *gradient = b_softmax_grad(b, n->out[0], dout[0], n->in[SCORES]->type.ndim - 1);
     if (b_wants(n, SCORES)) din[SCORES] = b_scale(b, gradient, n->attr[ATT_SCALE].f);
     if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, gradient, &n->in[MASK]->type);
+    if (!b_wants(n, SINKS)) return;
+    const int64_t last = n->in[SCORES]->type.ndim - 1;
+    struct val *y = b_wide(b, n->out[0]), *all = b_sum(b, b_mul(b, y, dout[0]), &last, 1, true);
+    struct val *weight = b_shift(b, b_scale(b, b_sum(b, y, &last, 1, true), -1), 1);
+    din[SINKS] = b_sink_grad(b, b_scale(b, b_mul(b, weight, all), -1), &n->in[SINKS]->type);
 }
 
 /* Builds a causal bool mask of x's shape, true where query i sees key j <= i. Works for any values of x, NaN
@@ -229,6 +247,7 @@ static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     int last = c->in[SCORES].ndim - 1;
+    if (attention_has_options(c, MASK)) return 0;
     if (last < 1 || !is_cut(c, SCORES, last) || type_numel(&c->in[SCORES]) == 0) return 0;
     struct val *x = masked(b, c, in), *m = or_else(b, b_line_max(b, x, last), -INFINITY, 0);
     struct val *y = b_exp(b, b_sub(b, x, m)), *sum = or_else(b, b_line_exp_sum(b, x, m, last), 0, 1);
@@ -241,28 +260,48 @@ static const struct kernel_variant variants[] = {
 
 /* GPU body; masked keys are never read. */
 static const char line[] = BODY({
-    int64_t at[8], entry[8];
+    int64_t at[8], entry[9];
     where(0, at);
-    const int64_t after = place0(NDIM0 - 2) + at[NDIM0 - 2] + 1;
-    const int64_t seen = c->attr[IS_CAUSAL].i && after < n ? after : n;
+    const int64_t p = place0(NDIM0 - 2) + at[NDIM0 - 2];
     for (int d = 0; d < NDIM1; d++) entry[d] = dim1(d) == 1 ? 0 : at[NDIM0 - NDIM1 + d];
     const auto score = [&](int64_t i) {
         const real s = (real)c->attr[SCALE].f * x0(i);
         if (NDIM1 > 0 && dim1(NDIM1 - (NDIM1 > 0)) > 1) entry[NDIM1 - (NDIM1 > 0)] = i;
         return absent(&c->in[1]) ? s : s + (real)mask_adds(x1(entry));
     };
-    const real top = fold<greatest>((double)-INFINITY, [&](int64_t i) { return i < seen ? score(i) : -INFINITY; });
-    const real most = top == -INFINITY ? 0 : top;
-    const real all = fold<sums>(0.0, [&](int64_t i) { return i < seen ? exp(score(i) - most) : 0; });
-    const real sum = all == 0 ? 1 : all;
-    each([&](int64_t i) { y0(i, i < seen ? exp(score(i) - most) / sum : 0); });
+    const auto bound = [&](int side) {
+        int64_t pair[9];
+        for (int d = 0; d < NDIM3 - 1; d++) pair[d] = dim3(d) == 1 ? 0 : at[NDIM0 - NDIM3 + d];
+        pair[NDIM3 > 0 ? NDIM3 - 1 : 0] = side;
+        return (int64_t)x3(pair);
+    };
+    const auto sink = [&]() -> double {
+        int64_t head[8];
+        for (int d = 0; d < NDIM2; d++) head[d] = dim2(d) == 1 ? 0 : at[NDIM0 - 2 - NDIM2 + d];
+        return absent(&c->in[2]) ? -INFINITY : (double)x2(head);
+    };
+    int64_t first = 0, end = n;
+    if (c->attr[IS_CAUSAL].i && p + 1 < end) end = p + 1;
+    if (c->attr[WINDOW].n && c->attr[WINDOW].list[0] >= 0 && p - c->attr[WINDOW].list[0] > first)
+        first = p - c->attr[WINDOW].list[0];
+    if (c->attr[WINDOW].n && c->attr[WINDOW].list[1] >= 0 && p + c->attr[WINDOW].list[1] + 1 < end)
+        end = p + c->attr[WINDOW].list[1] + 1;
+    if (!absent(&c->in[3])) first = bound(0) > first ? bound(0) : first;
+    if (!absent(&c->in[3])) end = bound(1) < end ? bound(1) : end;
+    const auto sees = [&](int64_t i) { return i >= first && i < end; };
+    const real own = (real)sink();
+    const real found = fold<greatest>((double)-INFINITY, [&](int64_t i) { return sees(i) ? score(i) : -INFINITY; });
+    const real top = own > found ? own : found, most = top == -INFINITY ? 0 : top;
+    const real all = fold<sums>(0.0, [&](int64_t i) { return sees(i) ? exp(score(i) - most) : 0; });
+    const real with = all + exp(own - most), sum = with == 0 ? 1 : with;
+    each([&](int64_t i) { y0(i, sees(i) ? exp(score(i) - most) / sum : 0); });
 });
 
 const struct op op_attention_softmax = {
     .name = "attention_softmax",
     .doc = "y = softmax over keys of scale scores + mask; is_causal: keys after the query are masked",
-    .in = {{"scores", IN_FLOAT}, {"mask", IN_OPTIONAL}},
-    .attr = {ATTENTION_ATTRS},
+    .in = {{"scores", IN_FLOAT}, {"mask", IN_OPTIONAL}, {"sinks", IN_OPTIONAL | IN_FLOAT}, {"spans", IN_OPTIONAL}},
+    .attr = {ATTENTION_SOFTMAX_ATTRS},
     .shape.make_rule = rule,
     .shape.infer = infer,
     .shape.dtype = OUT_IN0,
@@ -271,10 +310,11 @@ const struct op op_attention_softmax = {
     .grad.saves = "a",
     .host.ref = ref,
     .gpu.line = line,
-    .gpu.by_position = 1 << MASK,
+    .gpu.by_position = 1 << MASK | 1 << SINKS | 1 << SPANS,
     .host.lines = lines,
     .host.kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,5} - scale=0.5", "f32{2,5,5} - is_causal=true scale=0.25", "f32{2,3,4} f32{3,1} scale=2",
-               "bf16{3,7} f32{7}", "f32{2,13} f32{1,13}"},
+               "bf16{3,7} f32{7}", "f32{2,13} f32{1,13}",
+               "f32{2,3,5,5} f32{5,1} f32{3} i64{2,1,5,2}<6 is_causal=true window=2,0", "f32{3,6} - - - window=1,2"},
 };

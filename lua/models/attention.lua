@@ -1,5 +1,5 @@
 -- attention.lua - attention of a described decoder (describe.lua): nn.MultiheadAttention with heads of any size, norms of
--- queries and keys, rotary positions, a scale, softcap and sinks. Windows and ALiBi are masks, which the model makes.
+-- queries and keys, rotary positions, a scale, softcap, sinks and a window.
 
 local rille = require "rille"
 local nn = rille.nn
@@ -9,9 +9,11 @@ local new_norm = require "rille.models.norms"
 
 local Attention = nn.MultiheadAttention:extend("models.Attention")
 
--- c: config of the model. rotary: an nn.Rotary; nil: no rotation in this layer.
-function Attention:init(c, rotary)
+-- c: config of the model. rotary: an nn.Rotary; nil: no rotation in this layer. window: number of keys that a query
+-- attends to, or without is_causal on each side; nil: all.
+function Attention:init(c, rotary, window)
   local size = c.head_dim
+  self.window = window and (c.is_causal and {window - 1, -1} or {window, window}) or nil
   self.heads, self.kv_heads, self.is_causal, self.rotary = c.heads, c.kv_heads, c.is_causal, rotary
   self.scale, self.softcap, self.clip = c.scale, c.softcap, c.clip
   self.q_proj = nn.Linear(c.width, c.heads * size, {bias = c.qkv_bias})
@@ -40,11 +42,10 @@ function Attention:forward(x, mask, cache)
   if norm == "head" or norm == "each" then q, k = self.q_norm(q), self.k_norm(k) end
   if self.rotary then q, k = self.rotary:turn(q, k, at) end
   if norm == "late" then q, k = self.q_norm(q), self.k_norm(k) end
-  local is_causal = self.is_causal and not mask
-  if cache then k, v, mask, is_causal = cache:keep(self, k, v, mask) end
-  local y = heads.attend("models.Attention", q, k, v, mask, {is_causal = is_causal, scale = self.scale, softcap = self.softcap,
-    sinks = self.sinks})
-  return self.out_proj(heads.join(y))
+  local seen = {is_causal = self.is_causal, window = self.window}
+  if cache then k, v, seen = cache:keep(self, k, v, seen) end
+  seen.scale, seen.softcap, seen.sinks = self.scale, self.softcap, self.sinks
+  return self.out_proj(heads.join(heads.attend("models.Attention", q, k, v, mask, seen)))
 end
 
 return Attention

@@ -30,16 +30,21 @@ function Cache:begin(ids)
   local batch, length = table.unpack(ids.shape)
   self.used = {}
   local where = {placement = ids.placement, sbp = layout.replicated(ids.placement)}
-  self.at, self.seen, self.slot = nil, nil, nil
+  self.at, self.slot = nil, nil
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
 
 -- Begins a later pass. at: positions of the pass's entries, i64 (batch, n); -1: an entry that is not stored.
 function Cache:go_to(at)
-  local batch, n = table.unpack(at.shape)
-  local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
-  self.at, self.places, self.used, self.slot = at:maximum(0), at, {}, nil
-  self.seen = rille.arange(self.room, where):reshape{1, 1, 1, self.room}:le(self.at:reshape{batch, 1, n, 1})
+  self.at, self.places, self.used, self.slot, self.spans = at:maximum(0), at, {}, nil, {}
+end
+
+-- Returns the spans of this pass's queries, (batch, 1, n, 2). left: positions before its own that a query sees; -1: all.
+local function spans_of(self, left)
+  local batch, n = table.unpack(self.at.shape)
+  local first = left >= 0 and (self.at - left):maximum(0) or self.at * 0
+  self.spans[left] = self.spans[left] or rille.stack({first, self.at + 1}, 2):reshape{batch, 1, n, 2}
+  return self.spans[left]
 end
 
 -- Begins a later pass of one row, which belongs to the row `slot` of the buffers, i64 (1).
@@ -75,10 +80,10 @@ end
 
 local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_of(slot, t))) end
 
--- Stores k and v of this pass. mask: the layer's own mask over the keys that are returned; nil: causal. Returns the keys
--- and values to attend to, the mask, and whether attention applies a causal mask itself. If a pass calls a layer several
--- times, each call has its own buffers.
-function Cache:keep(layer, k, v, mask)
+-- Stores k and v of this pass. seen: {is_causal =, window =} of the layer. Returns the keys and values to attend to, and
+-- the keys that queries see: is_causal and window, or spans. If a pass calls a layer several times, each call has its
+-- own buffers.
+function Cache:keep(layer, k, v, seen)
   k, v = settled(k), settled(v)
   local turn = (self.used[layer] or 0) + 1
   self.used[layer] = turn
@@ -92,10 +97,10 @@ function Cache:keep(layer, k, v, mask)
   if self.slot then k, v = in_all_rows(k, self.batch), in_all_rows(v, self.batch) end
   rille._update("put", {kept.k, places, k}, {axis = 2})
   rille._update("put", {kept.v, places, v}, {axis = 2})
-  if not self.at then return k, v, mask, not mask and layer.is_causal end
-  mask = layout.on_mesh_of(mask or self.seen, k)
-  if self.slot then return of_slot(kept.k, self.slot), of_slot(kept.v, self.slot), mask, false end
-  return kept.k, kept.v, mask, false
+  if not self.at then return k, v, seen end
+  seen = {spans = layout.on_mesh_of(spans_of(self, seen.window and seen.window[1] or -1), k)}
+  if self.slot then return of_slot(kept.k, self.slot), of_slot(kept.v, self.slot), seen end
+  return kept.k, kept.v, seen
 end
 
 return {new = new}

@@ -28,7 +28,7 @@ local function new_late_norm(c) return c.layer_scale and Factors(c.width) or new
 function Block:init(c, i, rotary)
   local has = c.norms
   if has:find("1") and not (i == 1 and c.first_bare) then self.norm1 = new_norm(c, c.width) end
-  self.attention = (c.latent and LatentAttention or Attention)(c, rotary)
+  self.attention = c.latent and LatentAttention(c, rotary) or Attention(c, rotary, c.windows and c.windows[i] or nil)
   if has:find("3") then self.norm3 = new_late_norm(c) end
   if has:find("2") then self.norm2 = new_norm(c, c.width) end
   self.mlp = c.experts and c.experts.layers[i] and feed_forward.Experts(c) or feed_forward.FeedForward(c, c.hidden)
@@ -106,7 +106,7 @@ function Decoder:start()
   end
 end
 
--- ---- masks ----
+-- ---- a pass ----
 
 -- Returns ALiBi's slopes (Press et al. 2022) for n heads, a geometric series. If n is no power of two: the series for the next
 -- lower power of two, then every second slope of the series for the next higher one.
@@ -117,33 +117,15 @@ local function slopes(n)
   return list
 end
 
--- Returns mask(window), which returns the mask (batch or 1, 1 or heads, queries, keys) of a layer. window: keys that a query
--- attends to; nil: all. A layer with plain causal attention needs no mask: nil. x: embeddings of the ids.
-local function masks(c, x, cache)
+-- Returns the mask of ALiBi, (1, heads, 1, keys): slope times the key's position. A softmax is the same if all scores of a
+-- query change by one number, so the query's position is left out.
+local function alibi(c, x, keys)
   local where = {placement = x.placement, sbp = layout.replicated(x.placement)}
-  local at, made, n = cache and not cache.packed and cache:positions(), {}, x.shape[2]
-  local keys = at and cache.room or n
-  local needed = c.softcap or c.sinks or c.alibi
-  local function make(window)
-    local k = rille.arange(keys, where):reshape{1, 1, 1, keys}
-    local q = at and layout.on_mesh_of(at, x):reshape{x.shape[1], 1, n, 1} or rille.arange(n, where):reshape{1, 1, n, 1}
-    local sees = k:le(q)
-    if window then sees = sees:logical_and(k:gt(q - window)) end
-    if not c.alibi then return sees end
-    local slope = rille.tensor(slopes(c.heads), {placement = where.placement, sbp = where.sbp}):reshape{1, c.heads, 1, 1}
-    return rille.where(sees, slope * (k - q):to("f32"), -math.huge)
-  end
-  return function(window)
-    if window and window >= keys then window = nil end
-    if not window and not needed then return nil end
-    local key = window or 0
-    made[key] = made[key] or make(window)
-    return made[key]
-  end
+  return rille.tensor(slopes(c.heads), where):reshape{1, c.heads, 1, 1} * rille.arange(keys, where):to("f32"):reshape{1, 1, 1, keys}
 end
 
-function Decoder:features(ids, cache)
-  self:check_ids(ids)
+function Decoder:features(ids, given)
+  local cache = language.pass(self, ids, given)
   local c, x = self.config, self.embed_tokens(ids)
   if self.embed_in then x = self.embed_in(x) end
   if c.embed_scale then x = x * c.embed_scale end
@@ -153,8 +135,8 @@ function Decoder:features(ids, cache)
     x = x + self.positions(at + c.learned)
   end
   x = through(self.embed_norm, x)
-  local mask = masks(c, x, cache)
-  for i, block in ipairs(self.layers) do x = block(x, mask(c.windows and c.windows[i] or nil), cache) end
+  local mask = c.alibi and alibi(c, x, cache and cache.at and cache.room or ids.shape[2]) or nil
+  for _, block in ipairs(self.layers) do x = block(x, mask, cache) end
   x = self.norm(x)
   return self.embed_out and self.embed_out(x) or x
 end

@@ -42,23 +42,6 @@ local function rows_of(c, ids)
   return counts:cumsum(1) * counts + c.padding
 end
 
--- Returns mask(window), which returns the mask (batch or 1, 1, queries or 1, keys) of a layer; nil: none is needed. window: number
--- of keys on each side that a position attends to. padding: bool (batch, length), false for positions to ignore, or nil.
-local function masks(x, padding)
-  local n = x.shape[2]
-  local all = padding and padding:reshape{padding.shape[1], 1, 1, n}
-  local near = {}
-  return function(window)
-    if not window or window >= n - 1 then return all end
-    if not near[window] then
-      local at = rille.arange(n, replicated(x))
-      local sees = (at:reshape{1, 1, 1, n} - at:reshape{1, 1, n, 1}):abs():le(window)
-      near[window] = all and sees:logical_and(all) or sees
-    end
-    return near[window]
-  end
-end
-
 local inputs = {mask = check.none, types = check.none}
 
 -- Returns the options mask and types, checked. The mask is bool.
@@ -80,10 +63,10 @@ end
 
 function Encoder:features(ids, given)
   self:check_ids(ids)
-  local c, how = self.config, inputs_of(self, ids, given)
+  local how = inputs_of(self, ids, given)
   local x = embed(self, ids, how.types)
-  local mask = masks(x, how.mask)
-  for i, block in ipairs(self.layers) do x = block(x, mask(c.windows and c.windows[i] or nil)) end
+  local mask = how.mask and how.mask:reshape{ids.shape[1], 1, 1, ids.shape[2]}
+  for _, block in ipairs(self.layers) do x = block(x, mask) end
   return self.norm and self.norm(x) or x
 end
 

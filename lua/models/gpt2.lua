@@ -38,8 +38,8 @@ function GPT2:start()
   end
 end
 
-function GPT2:features(ids, cache)
-  self:check_ids(ids)
+function GPT2:features(ids, given)
+  local cache = language.pass(self, ids, given)
   local x = self.dropout(self.wpe(self.wte(ids), cache and cache:positions()))
   for _, block in ipairs(self.h) do x = block(x, nil, cache) end
   return self.ln_f(x)

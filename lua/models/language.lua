@@ -15,13 +15,15 @@
 --   unsaid                         keys to save for a model that did not come from a config.json, because their defaults
 --                                  differ from Rille's
 --   is_complete                    true: from_config returns a complete config; the kind has no options and no `new`
--- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
+-- A class has features(ids, given), (batch, length) -> (batch, length, width), start() and a layer lm_head. given: options
+-- of given.lua, or a key/value cache (cache.lua).
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local Module = require "rille.nn.module"
 local files = require "rille.models.files"
+local new_given = require "rille.models.given"
 
 local language = {}
 
@@ -38,13 +40,19 @@ function Model:check_ids(ids)
     self.config.length)
 end
 
+-- Checks ids and options of a forward pass. Returns the cache, or the object of given.lua; nil: neither is needed.
+function language.pass(model, ids, given)
+  model:check_ids(ids)
+  return new_given(model.__name, ids, given)
+end
+
 -- Converts features to f32 logits (batch, length, vocab).
 function Model:logits(x)
   local y = self.lm_head(x)
   return y.dtype == "f32" and y or y:to("f32")
 end
 
-function Model:forward(ids, cache) return self:logits(self:features(ids, cache)) end
+function Model:forward(ids, given) return self:logits(self:features(ids, given)) end
 
 -- Returns the layout of ids.
 function Model:__input_layout() return rille.parallel.input(self) end

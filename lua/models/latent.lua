@@ -42,10 +42,10 @@ function LatentAttention:forward(x, mask, cache)
   local shape = q_turned.shape
   q = rille.concat({q:slice(3, 0, plain), q_turned}, 3)
   local k = rille.concat({kv:slice(3, 0, plain), k_turned:expand(shape)}, 3)
-  local v, is_causal = kv:slice(3, plain, plain + self.value), not mask
-  if cache then k, v, mask, is_causal = cache:keep(self, k, v, mask) end
-  local y = heads.attend("models.LatentAttention", q, k, v, mask, {is_causal = is_causal, scale = self.scale})
-  return self.out_proj(heads.join(y))
+  local v, seen = kv:slice(3, plain, plain + self.value), {is_causal = true}
+  if cache then k, v, seen = cache:keep(self, k, v, seen) end
+  seen.scale = self.scale
+  return self.out_proj(heads.join(heads.attend("models.LatentAttention", q, k, v, mask, seen)))
 end
 
 return LatentAttention

@@ -45,8 +45,8 @@ function MoE:start()
   end
 end
 
-function MoE:features(ids, cache)
-  self:check_ids(ids)
+function MoE:features(ids, given)
+  local cache = language.pass(self, ids, given)
   local x = self.wpe(self.wte(ids), cache and cache:positions())
   for _, block in ipairs(self.h) do x = block(x, nil, cache) end
   return self.ln_f(x)

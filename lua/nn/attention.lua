@@ -49,7 +49,7 @@ local function project(self, q, k, v)
 end
 
 -- k defaults to q, v to k. mask: bool (true: attended to), or values that are added to the scores. cache: the key/value
--- cache (rille.models.cache), which adds earlier keys and values and returns the mask.
+-- cache (rille.models.cache), which adds earlier keys and values and returns which keys are seen.
 function MultiheadAttention:forward(q, k, v, mask, cache)
   k = k or q
   v = v or k
@@ -58,9 +58,9 @@ function MultiheadAttention:forward(q, k, v, mask, cache)
   q, k, v = project(self, q, k, v)
   q, k, v = heads_of.split(q, self.heads), heads_of.split(k, self.kv_heads), heads_of.split(v, self.kv_heads)
   if self.rotary then q, k = self.rotary:turn(q, k, at) end
-  local is_causal = self.is_causal
-  if cache then k, v, mask, is_causal = cache:keep(self, k, v, mask) end
-  return self.out_proj(heads_of.join(heads_of.attend(who, q, k, v, mask, {is_causal = is_causal})))
+  local seen = {is_causal = self.is_causal}
+  if cache then k, v, seen = cache:keep(self, k, v, seen) end
+  return self.out_proj(heads_of.join(heads_of.attend(who, q, k, v, mask, seen)))
 end
 
 function MultiheadAttention:describe()

@@ -29,26 +29,6 @@ local function in_groups(x, groups)
   return x:reshape(shape)
 end
 
--- Returns the sinks of each head as scores of one more key, in the shape of `scores` with one column.
-local function sink_scores(sinks, scores)
-  local shape, view = scores.shape, {1, scores.shape[2], 1, 1}
-  shape[#shape] = 1
-  if #shape == 5 then table.insert(view, 3, shape[3]) end
-  return sinks:reshape(view):expand(shape)
-end
-
--- Computes attention with its scores as a tensor.
-local function attend_by_scores(q, k, v, mask, options)
-  local last = q.ndim - 1
-  local size, keys = q.shape[last + 1], k.shape[last]
-  local scores = rille.matmul(q, k:transpose(last - 1, last)) * (options.scale or size ^ -0.5)
-  if options.softcap then scores = (scores * (1 / options.softcap)):tanh() * options.softcap end
-  if mask then scores = mask.dtype == "bool" and rille.where(mask, scores, -math.huge) or scores + mask end
-  if not options.sinks then return rille.matmul(scores:softmax(-1), v) end
-  local p = rille.concat({scores, sink_scores(options.sinks, scores)}, last):softmax(-1)
-  return rille.matmul(p:slice(last, 0, keys), v)
-end
-
 -- Returns the SBP of ids along dimension 1 of q.
 local function ids_sbp(q)
   local to = {["S(1)"] = "S(0)"}
@@ -62,24 +42,29 @@ local function for_each_head(k, q)
   return k:index_select(1, rille.tensor(of, {dtype = "i64", placement = q.placement, sbp = ids_sbp(q)}))
 end
 
+-- Returns a mask in the shape of grouped queries.
+local function grouped(who, t, count, groups)
+  if not t or t.ndim <= 2 then return t end
+  local n = t.shape[t.ndim - 2]
+  check.that(n == 1 or n == count, "%s: a mask must have 1 or %d heads, found %d", who, count, n)
+  return in_groups(t.ndim == 3 and t:reshape{1, n, t.shape[2], t.shape[3]} or t, groups)
+end
+
 -- Computes attention. With fewer key/value heads, keys and values are broadcast within a group. They are copied only if
--- a rank has a part of a group. options: is_causal, scale; softcap: bounds scores to +-softcap by tanh; sinks: (heads),
--- a score by head that takes part in the softmax and has no value. With softcap or sinks the mask must include the
--- causal mask.
+-- a rank has a part of a group. options: is_causal, scale, window and softcap as in rille.scaled_dot_product_attention;
+-- sinks: (heads); spans: (batch, 1, queries, 2).
 function heads.attend(who, q, k, v, mask, options)
-  local count = q.shape[2]
+  local count, sinks, spans = q.shape[2], options.sinks, options.spans
   if count ~= k.shape[2] and k.shape[2] % layout.shard_count(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end
   local groups = k.shape[2]
   if count ~= groups then
-    if mask and mask.ndim > 2 then
-      local n = mask.shape[mask.ndim - 2]
-      check.that(n == 1 or n == count, "%s: a mask must have 1 or %d heads, found %d", who, count, n)
-      mask = in_groups(mask.ndim == 3 and mask:reshape{1, n, mask.shape[2], mask.shape[3]} or mask, groups)
-    end
+    mask = grouped(who, mask, count, groups)
+    spans = spans and in_groups(spans, 1)
+    sinks = sinks and sinks:reshape{groups, count // groups}
     q, k, v = in_groups(q, groups), in_groups(k, groups), in_groups(v, groups)
   end
-  if options.softcap or options.sinks then return attend_by_scores(q, k, v, mask, options) end
-  return rille.scaled_dot_product_attention(q, k, v, mask, {is_causal = options.is_causal, scale = options.scale})
+  return rille.scaled_dot_product_attention(q, k, v, mask, sinks, spans,
+    {is_causal = options.is_causal, scale = options.scale, window = options.window, softcap = options.softcap})
 end
 
 return heads

@@ -6,7 +6,7 @@ return {
     text = [[
 Has known models built from rille.nn: GPT-2, Llama, a mixture of experts, a ResNet.
 rille.models.gpt2.new{...} makes one with random weights, rille.models.load(folder) reads any Hugging Face folder.]],
-    returns = "a table with gpt2, llama, moe, resnet, load, lora and packed",
+    returns = "a table with gpt2, llama, moe, resnet, load and lora",
     errors = "a name that the table does not have; the error names the nearest one",
     code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
     shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",
@@ -194,10 +194,32 @@ ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})]],
     see = "models.load model.features tokenizer",
     words = "bert encoder sentence embedding embeddings vector search retrieval similarity pooling",
   },
+  ["model.forward"] = {
+    sign = "m(ids, {positions =, documents =, mask =})",
+    text = [[
+Computes the logits of the next id at each position.
+With documents, a row holds several texts: no position attends to another text, and positions restart at 0.
+With a mask, texts of different lengths are padded at either end. The memory is linear in the length.]],
+    args = [[
+ids: integer tensor (batch, length)
+positions: integer tensor like ids; default: 0, 1, 2... from the beginning of each document, and after padding
+documents: integer tensor like ids; a run of equal numbers is one document
+mask: tensor like ids; 0 or false for padding, whose logits have no meaning]],
+    returns = "a tensor (batch, length, vocab), f32",
+    errors = "ids must be integers (batch, at most config.length); options must have the shape of ids",
+    code = [[
+m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
+ids, documents = rille.tensor({{1, 2, 1, 2}}, {dtype = 'i64'}), rille.tensor({{1, 1, 2, 2}}, {dtype = 'i64'})
+y = m(ids, {documents = documents})]],
+    shows = "(y:slice(1, 0, 2) - y:slice(1, 2, 4)):abs():max():item() < 1e-5",
+    gives = "true",
+    see = "model.features data.chats scaled_dot_product_attention",
+    words = "packing document mask position_ids attention_mask left padding sequence varlen",
+  },
   ["model.features"] = {
-    sign = "m:features(ids)",
+    sign = "m:features(ids, {positions =, documents =, mask =})",
     text = "Returns the input of the last layer, per position.",
-    args = "ids: integer tensor (batch, length)",
+    args = "ids: integer tensor (batch, length)\npositions, documents, mask: as in m(ids)",
     returns = "a tensor (batch, length, width)",
     errors = "ids must be integers (batch, at most config.length), below config.vocab",
     code = [[
@@ -205,7 +227,7 @@ ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
     shows = "m:features(ids).shape[3]",
     gives = "8",
-    see = "model.logits",
+    see = "model.forward model.logits",
     words = "hidden embedding",
   },
   ["model.generate"] = {

@@ -426,14 +426,17 @@ labels = rille.tensor({0, 1}, {dtype = 'i64'})]],
   scaled_dot_product_attention = {
     text = [[
 Computes attention of queries over keys and values, with an optional mask.
-q, k, v: (batch, heads, length, size). mask: (.., queries, keys); a bool mask keeps keys where it is true.]],
+q, k, v: (batch, heads, length, size). mask: (.., queries, keys); a bool mask keeps keys where it is true.
+sinks: (heads); one more score of each query, which takes weight and has no value.
+spans: integers (.., queries, 2); first key and end of the keys that a query sees, such as its document's.
+Without a mask the memory is linear in the length, and blocks of keys that no query sees cost no time.]],
     code = [[
 q, k, v = rille.randn(2, 4, 16, 8), rille.randn(2, 4, 16, 8), rille.randn(2, 4, 16, 8)
 y = q:scaled_dot_product_attention(k, v, {is_causal = true})]],
     shows = "y[{0, 0, 0}]:eq(v[{0, 0, 0}]):all():item()",
     gives = "true",
     see = "nn.MultiheadAttention rotary softmax",
-    words = "attention mask causal flash transformer",
+    words = "attention mask causal flash transformer sliding window softcap sink document packing varlen",
   },
   scatter_add = {
     text = "Adds the elements of one tensor to positions of another that an index tensor names.",

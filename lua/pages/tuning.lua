@@ -115,21 +115,6 @@ Weights change by rounding when adapters are added and subtracted.]],
     see = "models.lora dpo_loss",
     words = "disable_adapter base reference",
   },
-  ["models.packed"] = {
-    sign = "rille.models.packed(documents)",
-    text = [[
-Packs several documents into a row: no position sees another document, and positions restart at 0.
-Attention has a mask of (batch, 1, length, length), so its memory is quadratic in the length.]],
-    args = "documents: integer tensor (batch, length); equal numbers mark positions of one document",
-    returns = "an object for m(ids, object) and m:features(ids, object) of any language model",
-    errors = "documents must be integers (batch, length)",
-    code = MODEL .. "\nids, documents = rille.tensor({{1, 2, 1, 2}}, {dtype = 'i64'}), rille.tensor({{1, 1, 2, 2}}, {dtype = 'i64'})\n" ..
-      "y = m(ids, rille.models.packed(documents))",
-    shows = "(y:slice(1, 0, 2) - y:slice(1, 2, 4)):abs():max():item() < 1e-5",
-    gives = "true",
-    see = "data.chats models.load",
-    words = "packing document mask position_ids sequence varlen",
-  },
   ["data.chats"] = {
     is = "tensor",
     sign = "rille.data.chats(from, {tokenizer =, length =, pack = false, template =, eos =, pad = 0, placement =, sbp =})",
@@ -148,14 +133,14 @@ eos: integer; id that ends a completion
 pad: integer, default 0; id after the last example of a row
 placement: devices of the tensors
 sbp: layout, default "B"]],
-    returns = "ids x and labels y (rows, length), shifted by one; with pack also document numbers for rille.models.packed",
+    returns = "ids x and labels y (rows, length), shifted by one; with pack also document numbers, for m(x, {documents = d})",
     errors = "an example without messages, or without prompt and completion; the error names file and line;\nno example has a token of an answer within length",
     code = [[
 t = rille.tokenizer.train({'aaab aaab'}, {size = 257})
 x, y = rille.data.chats({{prompt = 'x', completion = 'y'}}, {tokenizer = t, length = 3})]],
     shows = "t:decode{y:totable()[1][1]}",
     gives = "y",
-    see = "data.loader models.packed tokenizer.chat cross_entropy",
+    see = "data.loader model.forward tokenizer.chat cross_entropy",
     words = "jsonl json lines sft instruction labels mask ignore_index conversation",
   },
   linear_cross_entropy = {

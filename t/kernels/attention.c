@@ -1,6 +1,7 @@
 /* attention.c - compares the attention kernels and their gradients with the reference.
  *
- * Tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts. Also tries
+ * Tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts, and of
+ * lengths, causality and dtypes with windows, softcaps, sinks and spans. Also tries
  * queries at an offset in the complete sequence, queries that see no key, and negative scales. bf16 is tried with
  * and without the machine's instruction for products of bf16 pairs. Results must have the same bits with one thread
  * and with three threads. */
@@ -14,7 +15,7 @@
 #include "sbp/rule.h"
 #include "t/lib/tap.h"
 
-enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 3 };
+enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 4 };
 
 /* Memory layout: dense; heads interleaved within rows, as a projection leaves them; one head of keys and values
  * shared by all query heads. */
@@ -48,9 +49,34 @@ static const struct mask {
     {"a bool for each query", "q1", DT_BOOL, true, false},
 };
 
+/* spans: documents of equal lengths; any numbers, also out of range; the same number twice, so that no key is seen. */
+enum spans { NO_SPANS, DOCUMENTS, ANY, NONE };
+static const struct option {
+    const char *name;
+    int nwindow;
+    int64_t window[2];
+    double softcap;
+    bool sinks;
+    enum spans spans;
+} options[] = {
+    {"no option", 0, {0, 0}, 0, false, NO_SPANS},
+    {"a window to the left", 2, {20, -1}, 0, false, NO_SPANS},
+    {"a window to the right", 2, {-1, 3}, 0, false, NO_SPANS},
+    {"a window of one key, sinks", 2, {0, 0}, 0, true, NO_SPANS},
+    {"a window on both sides", 2, {70, 5}, 0, false, NO_SPANS},
+    {"a softcap", 0, {0, 0}, 1.5, false, NO_SPANS},
+    {"sinks", 0, {0, 0}, 0, true, NO_SPANS},
+    {"documents", 0, {0, 0}, 0, false, DOCUMENTS},
+    {"any spans, sinks", 0, {0, 0}, 0, true, ANY},
+    {"spans without a key, sinks", 0, {0, 0}, 0, true, NONE},
+    {"spans without a key", 0, {0, 0}, 0, false, NONE},
+    {"all options", 2, {40, 2}, 2, true, DOCUMENTS},
+};
+
 struct trial {
     int64_t nquery, nkey, size, width, first; /* first: position of the first query in the complete sequence */
     const struct mask *mask;
+    const struct option *option;
     bool causal;
     enum dtype dtype;
     enum form form;
@@ -74,7 +100,7 @@ lay_out(struct trial *t, int k)
     *v = view_dense(&t->type[k], NULL);
     int64_t n = view_numel(v);
     t->memory[k] = v->data = must_alloc((size_t)n * dtype_bytes(v->dtype) + 1);
-    if (t->form != ACROSS || v->ndim != 4) return;
+    if (t->form != ACROSS || v->ndim != 4 || v->dtype == DT_I64) return;
     v->stride[1] = v->dim[3];
     v->stride[2] = v->dim[3] * v->dim[1];
 }
@@ -111,6 +137,32 @@ add_mask(struct trial *t)
     }
 }
 
+/* Sets the first key and the end of query i of a row of the batch. Documents have 37 + batch keys. */
+static void
+set_span(const struct trial *t, int64_t batch, int64_t i, int64_t *span)
+{
+    int64_t each = 37 + batch, start = (t->first + i) / each * each;
+    for (int k = 0; k < 2; k++) span[k] = (int64_t)((uniform() + 1) / 2 * (double)(t->nkey + 20)) - 10;
+    if (t->option->spans == NONE) span[1] = span[0];
+    if (t->option->spans == DOCUMENTS) span[0] = start, span[1] = start + each;
+}
+
+static void
+add_options(struct trial *t)
+{
+    if (t->option->sinks) {
+        t->type[ATT_SINKS] = type_of(DT_F32, 1, (int64_t[]){HEADS});
+        lay_out(t, ATT_SINKS);
+        for (int i = 0; i < HEADS; i++) elem_set_f(DT_F32, t->memory[ATT_SINKS], i, 2 * uniform());
+    }
+    if (t->option->spans == NO_SPANS) return;
+    t->type[ATT_SPANS] = type_of(DT_I64, 3, (int64_t[]){1, t->nquery, 2});
+    if (t->form != REPEATED) t->type[ATT_SPANS] = type_of(DT_I64, 4, (int64_t[]){BATCH, 1, t->nquery, 2});
+    lay_out(t, ATT_SPANS);
+    for (int64_t i = 0; i < type_numel(&t->type[ATT_SPANS]) / 2; i++)
+        set_span(t, i / t->nquery, i % t->nquery, (int64_t *)t->memory[ATT_SPANS] + 2 * i);
+}
+
 static void
 trial_open(struct trial *t)
 {
@@ -121,6 +173,7 @@ trial_open(struct trial *t)
     add_operand(t, ATT_OUT_GRAD, HEADS, t->nquery, t->width);
     add_operand(t, ATT_OUT, HEADS, t->nquery, t->width);
     add_mask(t);
+    add_options(t);
     t->view[ATT_Q].offset[2] = t->first;
 }
 
@@ -141,7 +194,7 @@ run(const struct trial *t, const struct call *c, int threads, struct view *out)
     if (!threads) return ref_run(&k);
     struct exec *e;
     TRY(exec_new(&k, DEV_CPU, &e));
-    const char *variant = c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
+    const char *variant = t->dtype == DT_F64 ? "rows" : c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
     int status = strcmp(exec_variant(e), variant) ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     memset(scratch, 0xff, exec_scratch(e)); /* NaN, so that a read of unwritten scratch memory is noticed */
@@ -170,7 +223,7 @@ distance(const struct view *got, const struct view *want)
 static bool
 try_op(const struct trial *t, const char *name)
 {
-    static const double allowed[NDTYPE] = {[DT_F32] = 5e-6, [DT_BF16] = 2e-2, [DT_F16] = 2e-3};
+    static const double allowed[NDTYPE] = {[DT_F32] = 5e-6, [DT_BF16] = 2e-2, [DT_F16] = 2e-3, [DT_F64] = 1e-13};
     struct arena arena = {0};
     struct rule rule;
     struct attr attr[OP_ATTR];
@@ -185,6 +238,9 @@ try_op(const struct trial *t, const char *name)
     attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size));
     if (t->nkey % 5 == 3) attr[ATT_SCALE].f *= -1;
     attr[ATT_CAUSAL].i = t->causal;
+    attr[ATT_SOFTCAP].f = t->option->softcap;
+    attr[ATT_WINDOW].n = t->option->nwindow;
+    memcpy(attr[ATT_WINDOW].list, t->option->window, sizeof t->option->window);
     int status = call_infer(&arena, &c, &rule);
     for (int pass = 0; pass < 3; pass++) {
         for (int k = 0; k < c.nout; k++) {
@@ -210,7 +266,7 @@ try_op(const struct trial *t, const char *name)
 }
 
 static void
-try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum form form)
+try_lengths(const struct mask *mask, const struct option *option, bool causal, enum dtype dtype, enum form form)
 {
     bool pass[2] = {true, true};
     for (size_t i = 0; i < countof(lengths); i++)
@@ -221,6 +277,7 @@ try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum form form)
                               lengths[i].width,
                               first,
                               mask,
+                              option,
                               causal,
                               dtype,
                               form,
@@ -233,8 +290,8 @@ try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum form form)
             trial_close(&t);
         }
     for (int k = 0; k < 2; k++)
-        ok(pass[k], "%s equals the reference: %s%s, %s%s, %s", k ? "the gradient" : "attention", mask->name,
-           causal ? ", causal" : "", dtype_text(dtype), attention_pairs ? "" : " without pair products",
+        ok(pass[k], "%s equals the reference: %s, %s%s, %s%s, %s", k ? "the gradient" : "attention", mask->name,
+           option->name, causal ? ", causal" : "", dtype_text(dtype), attention_pairs ? "" : " without pair products",
            form_text[form]);
 }
 
@@ -247,6 +304,7 @@ main(void)
     } types[] = {{DT_F32, true},
                  {DT_BF16, true},
                  {DT_F16, true},
+                 {DT_F64, true},
                  {DT_BF16, false}}; /* the second bf16 case is tried with every third mask only */
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
@@ -254,7 +312,16 @@ main(void)
             for (size_t d = 0; d < countof(types) - (m % 3 > 0); d++) {
                 if (!share_next()) continue;
                 attention_pairs = types[d].pairs;
-                try_mask(&masks[m], causal, types[d].dtype, (enum form)((m + (size_t)causal + d) % NFORM));
+                try_lengths(&masks[m], &options[0], causal, types[d].dtype,
+                            (enum form)((m + (size_t)causal + d) % NFORM));
+            }
+    for (size_t o = 1; o < countof(options); o++)
+        for (int causal = 0; causal < 2; causal++)
+            for (size_t d = 0; d < countof(types); d++) {
+                if (!share_next()) continue;
+                attention_pairs = types[d].pairs;
+                const struct mask *mask = &masks[(o + d) % 4 == 0 ? 4 : 0];
+                try_lengths(mask, &options[o], causal, types[d].dtype, (enum form)((o + (size_t)causal + d) % NFORM));
             }
     return done();
 }

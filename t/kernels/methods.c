@@ -18,7 +18,6 @@ static const struct {
 } left[] = {
     {"to_global", "*", "nothing is computed, data is moved"},
     {"@(logsumexp|exp_sum)", "*", "non-adjacent dimensions are made adjacent before"},
-    {"@(attention|attention_grad)", "f64", "never called: f64 attention is a composite"},
     {"@(recurrence|recurrence_grad)", "@(bf16|f16|f64)", "recurrent layers are trained in f32"},
     {"gather_grad", "bool", "truth values have no gradient"},
 };

@@ -7,7 +7,7 @@ local json = require "rille.json"
 local golden = dofile("t/golden/lora.lua")
 local entries = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
-local lora, packed = rille.models.lora, rille.models.packed
+local lora = rille.models.lora
 
 local dir = tap.folder()
 local base, adapter, out = dir .. "/base", dir .. "/adapter", dir .. "/out"
@@ -116,7 +116,7 @@ end
 local losses = {
   plain = function(m, x, y) return m(x):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
   fused = function(m, x, y) return rille.linear_cross_entropy(m:features(x), m.lm_head.weight, y, {chunks = 3}) end,
-  packed = function(m, x, y, d) return m(x, packed(d)):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
+  packed = function(m, x, y, d) return m(x, {documents = d}):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
   int8 = function(m, x, y) return m(x):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
   preferences = function(m, x, y)
     local other = (x + 3) % 31

@@ -139,7 +139,7 @@ static const struct reason {
     {"*", "*", one_sided, "the domain is one-sided: the identity of one kind of extreme is outside"},
     {"attention_softmax", "*, P* -> *", NULL,
      "a mask value added to a whole row does not change the row's softmax, and a hidden row is 0"},
-    {"attention_grad", "B, B, P, *, B, P -> P, P, B", NULL,
+    {"attention_grad", "B, B, P, *, B, P -> P, P, B, *", NULL,
      "the gradient of values does not depend on the values: if partial values pass, all results are partial"},
     {"moments_of", "*", NULL, "x is used only for its gradient, and codes are always replicated"},
     {"recurrence_grad", "*P*", NULL,

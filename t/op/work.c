@@ -42,12 +42,15 @@ static const struct {
     {"avg_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"avg_pool2d_grad", "f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", (2 * 3 * 3 * 5) * (2 * 2)},
     /* a pair of query and key costs a dot product, an exponential and a weighted value; backward costs five products
-     * instead of two; causal attention counts tiles of 64 keys, if a query sees one of them */
+     * instead of two; causal attention counts tiles of 64 keys, if a query sees one of them;
+     * a window counts its keys and one tile */
     {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
-    {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6} f32{2,2,3,6}",
+    {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} - - f32{2,2,3,6} f32{2,2,3,6}",
      2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
     {"attention", "f32{1,1,512,4} f32{1,1,512,4} f32{1,1,512,6} is_causal=1",
      (512 * 512 * 9 / 16) * (2 * (4 + 6) + 64)},
+    {"attention", "f32{1,1,512,4} f32{1,1,512,4} f32{1,1,512,6} is_causal=1 window=63,0",
+     (512 * 512 / 4) * (2 * (4 + 6) + 64)},
 };
 
 static bool

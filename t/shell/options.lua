@@ -65,6 +65,8 @@ local calls = {
     o.template = o.template or "x"
     return rille.tokenizer.train({"a b"}, {size = 257}):chat({}, o)
   end,
+  ["model.forward"] = function(o) return rille.models.gpt2.new(sizes)(ids, o) end,
+  ["model.features"] = function(o) return rille.models.gpt2.new(sizes):features(ids, o) end,
   ["model.save"] = function(o) return rille.models.gpt2.new(sizes):save(dir .. ".d", o) end,
   ["model.embed"] = function(o) return require("rille.models.kinds").of("bert").new(bert):embed(ids, o) end,
   ["model.generate"] = function(o) return rille.models.gpt2.new(sizes):generate(ids, o) end,

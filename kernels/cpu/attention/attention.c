@@ -11,15 +11,17 @@
  *     dv += p g
  *     e = scale p (t - d),  dk += e q,  dq += e' k
  *
- * Tiles beyond the last key that the block sees are skipped. In a partly visible tile, bands of keys or queries
- * without visible scores are skipped. All scores of a block are computed before the first is used: 64 x 1024 scores
- * are 256 KiB. attention_small.c computes the products, or attention_dense.c if oneDNN multiplies bf16 faster than
- * our own loops. */
+ * Tiles of keys that no query of the block sees are skipped. In a tile that a causal mask hides in part, bands of
+ * keys or queries without visible scores are skipped. A softcap replaces s by cap tanh(s / cap); t - d is then
+ * multiplied by the derivative. A sink takes part in max and l alone. All scores of a block are computed before the
+ * first is used: 64 x 1024 scores are 256 KiB. attention_small.c computes the products, or attention_dense.c if oneDNN
+ * multiplies bf16 faster than our own loops. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention_tiles.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/gemm/bf16_pairs.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/arena.h"
@@ -33,26 +35,64 @@
 
 /* ---- visible keys ---- */
 
-struct keys
-keys_of(const struct view *scores, const struct view *mask, bool causal, int64_t r)
+int64_t
+attention_offset(const struct view *v, int own, const struct view *scores, int n, int64_t r)
 {
-    int last = scores->ndim - 1, shift = scores->ndim - mask->ndim;
-    struct keys l = {.dtype = mask->dtype, .seen = scores->dim[last]};
     int64_t at = 0;
-    if (causal) l.seen = MIN(l.seen, scores->offset[last - 1] + r % scores->dim[last - 1] + 1);
-    if (mask->dtype == DT_NONE) return l;
-    for (int d = last - 1; d >= 0; r /= scores->dim[d], d--)
-        if (d - shift >= 0 && mask->dim[d - shift] != 1) at += r % scores->dim[d] * mask->stride[d - shift];
-    bool repeated = last - shift < 0 || mask->dim[last - shift] == 1;
-    l.step = repeated ? 0 : mask->stride[last - shift];
-    l.mask = (const char *)mask->data + at * (int64_t)dtype_bytes(mask->dtype);
+    for (int d = own - 1, s = n - 1; d >= 0; r /= scores->dim[s], d--, s--)
+        if (v->dim[d] != 1) at += r % scores->dim[s] * v->stride[d];
+    return at;
+}
+
+int64_t
+attention_head(const struct view *v, const struct view *scores, int64_t r)
+{
+    return attention_offset(v, v->ndim - 2, scores, scores->ndim - 2, r);
+}
+
+void
+keys_between(const struct kcall *k, const struct view *scores, int mask, int64_t r, int64_t at, int64_t *first,
+             int64_t *end)
+{
+    const struct view *spans = &k->in[mask + ATT_SPANS - ATT_MASK];
+    const struct attr *attr = k->call->attr, *window = &attr[ATT_WINDOW];
+    *first = 0, *end = scores->dim[scores->ndim - 1];
+    if (attr[ATT_CAUSAL].i) *end = MIN(*end, at + 1);
+    if (window->n && window->list[0] >= 0) *first = MAX(*first, at - window->list[0]);
+    if (window->n && window->list[1] >= 0) *end = MIN(*end, at + window->list[1] + 1);
+    if (spans->dtype == DT_NONE) return;
+    int64_t pair = attention_offset(spans, spans->ndim - 1, scores, scores->ndim - 1, r);
+    *first = MAX(*first, elem_get_i(spans->dtype, spans->data, pair));
+    *end = MIN(*end, elem_get_i(spans->dtype, spans->data, pair + spans->stride[spans->ndim - 1]));
+}
+
+struct keys
+keys_of(const struct kcall *k, const struct view *scores, int mask, int64_t r)
+{
+    const struct view *m = &k->in[mask];
+    int last = scores->ndim - 1;
+    struct keys l = {.dtype = m->dtype};
+    keys_between(k, scores, mask, r, scores->offset[last - 1] + r % scores->dim[last - 1], &l.first, &l.end);
+    if (m->dtype == DT_NONE) return l;
+    int64_t at = attention_offset(m, m->ndim - 1, scores, last, r);
+    l.step = m->ndim == 0 || m->dim[m->ndim - 1] == 1 ? 0 : m->stride[m->ndim - 1];
+    l.mask = (const char *)m->data + at * (int64_t)dtype_bytes(m->dtype);
     return l;
+}
+
+double
+sink_of(const struct kcall *k, const struct view *scores, int mask, int64_t r)
+{
+    const struct view *v = &k->in[mask + ATT_SINKS - ATT_MASK];
+    int heads = scores->ndim - 2;
+    if (v->dtype == DT_NONE) return -INFINITY;
+    return elem_get_f(v->dtype, v->data, attention_offset(v, v->ndim, scores, heads, r / scores->dim[heads]));
 }
 
 double
 keys_add(const struct keys *l, int64_t i)
 {
-    if (i >= l->seen) return -INFINITY;
+    if (i < l->first || i >= l->end) return -INFINITY;
     if (!l->mask) return 0;
     if (dtype_is_float(l->dtype)) return elem_get_f(l->dtype, l->mask, i * l->step);
     return elem_get_i(l->dtype, l->mask, i * l->step) ? 0 : -INFINITY;
@@ -80,15 +120,6 @@ attention_scores(const struct kcall *k)
     s.dim[last] = key->dim[last - 1];
     s.data = NULL;
     return s;
-}
-
-int64_t
-attention_head(const struct view *v, const struct view *scores, int64_t r)
-{
-    int64_t at = 0;
-    for (int d = v->ndim - 3; d >= 0; r /= scores->dim[d], d--)
-        if (v->dim[d] != 1) at += r % scores->dim[d] * v->stride[d];
-    return at;
 }
 
 /* ---- preparation ---- */
@@ -120,13 +151,34 @@ take(struct taker *t, bool wanted, int64_t n, size_t bytes)
     return at;
 }
 
+/* Returns the maximum number of tiles that a block sees. */
+static int64_t
+tiles_of_block(const struct attention *a)
+{
+    return MIN(a->ntile, (a->left + a->right + a->queries) / a->keys + 2);
+}
+
+/* Sets the numbers of keys before and after its own position that a query sees. */
+static void
+set_limits(const struct kcall *k, struct attention *a)
+{
+    const int64_t no_limit = (int64_t)1 << 40;
+    const struct attr *window = &k->call->attr[ATT_WINDOW];
+    a->left = window->n && window->list[0] >= 0 ? window->list[0] : no_limit;
+    a->right = window->n && window->list[1] >= 0 ? window->list[1] : no_limit;
+    if (a->causal) a->right = 0;
+    a->spans = k->in[ATT_SPANS].dtype != DT_NONE;
+    a->ranged = a->spans || window->n;
+}
+
 static size_t
 lay_out_workspace(const struct attention *a, char *base, struct workspace *r)
 {
     struct taker t = {.base = base};
-    int64_t scores = a->ntile * a->keys * a->queries;
+    int64_t scores = a->near * a->keys * a->queries;
     *r = (struct workspace){.score = take(&t, true, scores, sizeof(float)),
-                            .score_grad = take(&t, a->backward, scores, sizeof(float))};
+                            .score_grad = take(&t, a->backward, scores, sizeof(float)),
+                            .slope = take(&t, a->backward && a->softcap > 0, scores, sizeof(float))};
     a->by->lay_out(a, &t, r);
     return t.bytes;
 }
@@ -161,11 +213,14 @@ make_attention(const struct kcall *k, bool backward, void **state, size_t *scrat
     a->dtype = k->in[ATT_Q].dtype;
     a->pairs = a->dtype == DT_BF16 && attention_pairs ? bf16_pairs_here() : NULL;
     a->scale = (float)k->call->attr[ATT_SCALE].f;
+    a->softcap = (float)k->call->attr[ATT_SOFTCAP].f;
+    set_limits(k, a);
     a->nquery = s.dim[last - 1], a->nkey = s.dim[last];
     a->by = tiles_for(a);
     a->size = k->in[ATT_Q].dim[last], a->width = k->in[ATT_V].dim[last];
     a->queries = even(a->nquery, QUERIES, &a->nblock);
-    a->keys = even(a->nkey, a->causal ? QUERIES : KEYS, &a->ntile);
+    a->keys = even(a->nkey, a->causal || a->ranged ? QUERIES : KEYS, &a->ntile);
+    a->near = tiles_of_block(a);
     for (int d = 0; d < last - 1; d++) a->nhead *= s.dim[d];
     a->nworker = (int)MIN((int64_t)MAX(k->threads, 1), backward ? a->nhead : a->nhead * a->nblock);
     int status = a->by->make(a);
@@ -277,7 +332,42 @@ blind(const struct worker *w, int64_t tile, int64_t key)
 static float *
 tile_of(const struct worker *w, float *scores, int64_t i)
 {
-    return scores + i * w->a->keys * w->a->queries;
+    return scores + (i - w->begin) * w->a->keys * w->a->queries;
+}
+
+/* Sets the keys that each query of the block sees. Columns without a query see the keys of the last query. */
+static void
+find_keys(struct worker *w)
+{
+    const struct attention *a = w->a;
+    int64_t first = 0, end = a->nkey;
+    for (int64_t c = 0; c < a->queries; c++) {
+        int64_t at = w->first + c;
+        if (c < w->nquery && a->spans)
+            keys_between(w->job->k, &w->job->scores, ATT_MASK, w->head * a->nquery + w->from + c, at, &first, &end);
+        else if (c < w->nquery)
+            first = at - a->left, end = at + a->right + 1;
+        w->key_first[c] = (int32_t)MIN(MAX(first, 0), a->nkey);
+        w->key_end[c] = (int32_t)MAX(MIN(end, a->nkey), 0);
+    }
+}
+
+/* Sets the keys that all queries of the block see, and the tiles with keys that some query sees: at least one, so that
+ * all results are written. */
+static void
+find_visible(struct worker *w)
+{
+    const struct attention *a = w->a;
+    int32_t least = (int32_t)a->nkey, most = 0, first_most = 0, end_least = (int32_t)a->nkey;
+    find_keys(w);
+    for (int64_t c = 0; c < a->queries; c++) {
+        least = MIN(least, w->key_first[c]), first_most = MAX(first_most, w->key_first[c]);
+        most = MAX(most, w->key_end[c]), end_least = MIN(end_least, w->key_end[c]);
+    }
+    w->first_most = first_most, w->end_least = end_least;
+    w->begin = least < most ? least / a->keys : 0;
+    w->ntile = least < most ? (most + a->keys - 1) / a->keys : 1;
+    assert(w->ntile - w->begin <= a->near);
 }
 
 static void
@@ -287,22 +377,28 @@ block_start(struct worker *w, int64_t block)
     w->from = block * a->queries;
     w->nquery = MIN(a->queries, a->nquery - w->from);
     w->first = w->job->scores.offset[w->job->scores.ndim - 2] + w->from;
-    int64_t seen = a->causal ? MIN(a->nkey, w->first + w->nquery) : a->nkey;
-    w->ntile = (seen + a->keys - 1) / a->keys;
+    w->sink = (float)sink_of(w->job->k, &w->job->scores, ATT_MASK, w->head * a->nquery);
+    find_visible(w);
     a->by->block(w);
 }
 
-/* Sets the scores to `value` if a causal mask hides the key from the query, and in rows beyond the tile's last key. */
+/* Sets the scores of n keys, from `key` on, to `value` where a query does not see the key. */
+static VECTOR void
+hide_rows(int64_t n, int64_t queries, int32_t key, const int32_t *first, const int32_t *end, float value, float *s)
+{
+    for (int64_t i = 0; i < n; i++, key++, s += queries)
+        for (int64_t c = 0; c < queries; c++) s[c] = key < first[c] || key >= end[c] ? value : s[c];
+}
+
+/* Sets the scores to `value` where a query does not see a key, and in rows beyond the tile's last key. */
 static void
 hide(const struct worker *w, int64_t tile, float *s, float value)
 {
     const struct attention *a = w->a;
-    int64_t n = keys_in(w, tile), rows = a->by->rows(w, tile);
-    if (n == rows && !blind(w, tile, n - 1)) return;
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t hidden = i < n ? blind(w, tile, i) : a->queries;
-        for (int64_t c = 0; c < hidden; c++) s[i * a->queries + c] = value;
-    }
+    int64_t n = keys_in(w, tile), rows = a->by->rows(w, tile), key = tile * a->keys;
+    if (key < w->first_most || key + n > w->end_least)
+        hide_rows(n, a->queries, (int32_t)key, w->key_first, w->key_end, value, s);
+    for (int64_t i = n * a->queries; i < rows * a->queries; i++) s[i] = value;
 }
 
 /* ---- scores and their exponentials ---- */
@@ -314,11 +410,27 @@ add_mask(const struct worker *w, int64_t tile, float *s)
     float column[KEYS];
     int64_t n = keys_in(w, tile);
     for (int64_t c = 0; c < w->nquery; c++) {
-        struct keys l = keys_of(&w->job->scores, &w->job->k->in[ATT_MASK], false, w->head * a->nquery + w->from + c);
+        struct keys l = keys_of(w->job->k, &w->job->scores, ATT_MASK, w->head * a->nquery + w->from + c);
         for (int64_t i = 0; i < n; i++) column[i] = s[i * a->queries + c];
         keys_add_to(&l, tile * a->keys, n, column);
         for (int64_t i = 0; i < n; i++) s[i * a->queries + c] = column[i];
     }
+}
+
+static VECTOR void
+tanh_slopes(int64_t n, const float *x, float *slope)
+{
+    for (int64_t i = 0; i < n; i++) slope[i] = 1 - x[i] * x[i];
+}
+
+/* Bounds n scores by the softcap. slope: receives the derivatives with respect to the unbounded scores; NULL: none. */
+static void
+bound_scores(const struct attention *a, int64_t n, float *s, float *slope)
+{
+    vec_affine(n, a->scale / a->softcap, s, 0, s);
+    vec_tanh(n, s, s);
+    if (slope) tanh_slopes(n, s, slope);
+    vec_affine(n, a->softcap, s, 0, s);
 }
 
 /* Computes the scores of a block and the maximum per query. Returns the factor by which scores and maxima must still be
@@ -327,21 +439,31 @@ static float
 attention_row_scores(struct worker *w)
 {
     const struct attention *a = w->a;
-    bool masked = w->job->k->in[ATT_MASK].dtype != DT_NONE;
-    bool first = masked || a->scale <= 0; /* true: the scores are scaled before masking */
+    bool masked = w->job->k->in[ATT_MASK].dtype != DT_NONE, capped = a->softcap > 0;
+    bool first = masked || capped || a->scale <= 0; /* true: the scores are scaled before masking */
     float scale = first ? 1 : a->scale;
-    for (int64_t c = 0; c < a->queries; c++) w->max[c] = -INFINITY;
-    for (int64_t i = 0; i < w->ntile; i++) {
+    for (int64_t c = 0; c < a->queries; c++) w->max[c] = w->sink;
+    for (int64_t i = w->begin; i < w->ntile; i++) {
         float *s = tile_of(w, w->r.score, i);
-        int64_t rows = a->by->rows(w, i);
+        int64_t rows = a->by->rows(w, i), n = rows * a->queries;
         a->by->scores(w, i, s);
-        if (first) vec_affine(rows * a->queries, a->scale, s, 0, s);
+        if (capped)
+            bound_scores(a, n, s, w->r.slope ? tile_of(w, w->r.slope, i) : NULL);
+        else if (first)
+            vec_affine(n, a->scale, s, 0, s);
         if (masked) add_mask(w, i, s);
         hide(w, i, s, -INFINITY);
         cols_max(rows, a->queries, scale, s, w->max);
     }
     for (int64_t c = 0; c < a->queries; c++) w->max[c] = (float)attention_base(w->max[c]);
     return scale;
+}
+
+/* Sets the sums of each query's weights to that of its sink. */
+static void
+start_sums(const struct worker *w, double *total)
+{
+    for (int64_t c = 0; c < w->a->queries; c++) total[c] = w->sink == -INFINITY ? 0 : exp((double)w->sink - w->max[c]);
 }
 
 /* Computes the weights of a tile, and adds the sum of each query's weights to the query's entry of `total`. */
@@ -365,10 +487,11 @@ static void
 forward_block(struct worker *w, int64_t block)
 {
     const struct attention *a = w->a;
-    double total[QUERIES] = {0};
+    double total[QUERIES];
     block_start(w, block);
     float scale = attention_row_scores(w);
-    for (int64_t i = 0; i < w->ntile; i++) {
+    start_sums(w, total);
+    for (int64_t i = w->begin; i < w->ntile; i++) {
         attention_exponentials(w, i, scale, total);
         a->by->to_result(w, i, tile_of(w, w->r.score, i));
     }
@@ -392,10 +515,33 @@ attend_forward(struct worker *w, int64_t lo, int64_t hi)
 static void
 attention_weights(struct worker *w)
 {
-    double total[QUERIES] = {0};
+    double total[QUERIES];
     float scale = attention_row_scores(w);
-    for (int64_t i = 0; i < w->ntile; i++) attention_exponentials(w, i, scale, total);
+    start_sums(w, total);
+    for (int64_t i = w->begin; i < w->ntile; i++) attention_exponentials(w, i, scale, total);
     invert(w, total);
+}
+
+/* Multiplies t - mean by the derivative of bounded scores. */
+static VECTOR void
+apply_slopes(int64_t n, int64_t queries, const float *slope, const float *mean, float *t)
+{
+    for (int64_t i = 0; i < n; i++, slope += queries, t += queries)
+        for (int64_t c = 0; c < queries; c++) t[c] = mean[c] + (t[c] - mean[c]) * slope[c];
+}
+
+/* Stores each query's part of the gradient of the sink, whose weight is exp(sink - max) / l and whose value is 0. */
+static void
+store_sink_grads(const struct worker *w, const float *mean)
+{
+    const struct view *to = &w->job->k->out[3], *scores = &w->job->scores;
+    if (view_numel(to) == 0) return;
+    for (int64_t c = 0; c < w->nquery; c++) {
+        int64_t row = w->head * w->a->nquery + w->from + c;
+        double weight = exp((double)w->sink - w->max[c]) * w->inverse[c];
+        elem_set_f(to->dtype, to->data, attention_offset(to, to->ndim - 1, scores, scores->ndim - 1, row),
+                   -weight * mean[c]);
+    }
 }
 
 static void
@@ -407,10 +553,12 @@ backward_block(struct worker *w, int64_t block)
     attention_weights(w);
     a->by->slopes(w);
     a->by->means(w, mean);
-    for (int64_t i = 0; i < w->ntile; i++) {
+    store_sink_grads(w, mean);
+    for (int64_t i = w->begin; i < w->ntile; i++) {
         float *p = tile_of(w, w->r.score, i), *t = tile_of(w, w->r.score_grad, i);
         a->by->to_values(w, i, p);
         a->by->score_grads(w, i, t);
+        if (w->r.slope) apply_slopes(a->by->rows(w, i), a->queries, tile_of(w, w->r.slope, i), mean, t);
         hide(w, i, t, 0);
         a->by->to_operands(w, i, p, mean, t);
     }

@@ -1,8 +1,9 @@
 /* attention.h - softmax(scale q k^T + mask) v and its gradient, without the matrix of all scores.
  *
- * Variants of the operators attention and attention_grad, and the keys that a mask and is_causal leave visible for a
- * query. With is_causal, query i of the global tensor sees keys 0..i, wherever its shard begins. Any thread; the
- * state that prepare() makes is for one run at a time. */
+ * Variants of the operators attention and attention_grad, and the keys that a query sees. With is_causal, query i of
+ * the global tensor sees keys 0..i, wherever its shard begins; a window {left, right} leaves keys i - left..i + right
+ * (-1: no limit). Spans are a first key and an end for each query. Any thread; the state that prepare() makes is for
+ * one run at a time. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_H
 #define RILLE_KERNELS_CPU_ATTENTION_H
 
@@ -12,25 +13,31 @@
 
 /* Operands of attention and attention_grad. q, k, v, the gradient of the result and the result have the shape
  * [batch..., length, size]. */
-enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_OUT_GRAD, ATT_OUT };
-enum { ATT_SCALE, ATT_CAUSAL };
-/* Maximum number of queries in a block. With a causal mask, also the maximum number of keys in a tile. */
+enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_SINKS, ATT_SPANS, ATT_OUT_GRAD, ATT_OUT };
+/* Attributes. attention_softmax has no ATT_SOFTCAP. */
+enum { ATT_SCALE, ATT_CAUSAL, ATT_WINDOW, ATT_SOFTCAP };
+/* Maximum number of queries in a block. If queries see different keys, also the maximum number of keys in a tile. */
 enum { ATT_TILE = 64 };
 
-/* The keys that one query sees: its row of the mask (NULL: no mask), the stride between entries of that row, and the
- * number of keys that the causal mask leaves. */
+/* The keys that one query sees: first..end - 1, except those that its row of the mask hides (NULL: no mask). step: the
+ * stride between entries of that row. */
 struct keys {
     const void *mask;
     enum dtype dtype;
-    int64_t step, seen;
+    int64_t step, first, end;
 };
-/* Returns the visible keys of row r of the scores [batch..., queries, keys]. Reads no scores, so their data may be
- * NULL. */
-struct keys keys_of(const struct view *scores, const struct view *mask, bool causal, int64_t r);
+/* Returns the keys that row r of the scores [batch..., queries, keys] sees. mask: the index of the operand mask, which
+ * the operands sinks and spans follow. Reads no scores, so their data may be NULL. */
+struct keys keys_of(const struct kcall *k, const struct view *scores, int mask, int64_t r);
+/* Sets first and end of keys_of() alone. at: global position of the query. */
+void keys_between(const struct kcall *k, const struct view *scores, int mask, int64_t r, int64_t at, int64_t *first,
+                  int64_t *end);
 /* Returns the number that the mask adds to the score of key i: 0, -infinity, or the mask's entry. */
 double keys_add(const struct keys *l, int64_t i);
-/* Adds the mask's entries to the scores of keys from .. from + n - 1. Ignores the causal mask. */
+/* Adds the mask's entries to the scores of keys from .. from + n - 1, whether or not the query sees them. */
 void keys_add_to(const struct keys *l, int64_t from, int64_t n, float *score);
+/* Returns the sink of row r of the scores, a score that takes part in the softmax and has no value; -infinity: none. */
+double sink_of(const struct kcall *k, const struct view *scores, int mask, int64_t r);
 
 /* Return the two numbers for computing the weights of a query: a weight is exp(score - attention_base(max)) *
  * attention_inverse(sum of the exponentials). If a query sees no key, its greatest score is -inf and its sum 0; its
@@ -50,6 +57,9 @@ attention_inverse(double sum)
 struct view attention_scores(const struct kcall *k);
 /* Returns the offset, in elements, of the matrix that head r of the scores uses in an operand or result. */
 int64_t attention_head(const struct view *v, const struct view *scores, int64_t r);
+/* Returns the offset, in elements, of entry r of the first n dimensions of the scores, in the first `own` dimensions of
+ * an operand or result. Dimensions correspond from the last to the first; those of size 1 are broadcast. */
+int64_t attention_offset(const struct view *v, int own, const struct view *scores, int n, int64_t r);
 
 /* True: uses products of bf16 pairs if the machine has them (gemm_small.h). Tests set attention_pairs to false. */
 extern bool attention_pairs;
@@ -65,5 +75,12 @@ bool attention_few_accepts(const struct kcall *k);
 int attention_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int attention_few_run(const struct kcall *k, const void *state);
 void attention_few_drop(void *state);
+
+/* Variants of attention and attention_grad for f64 (attention_rows.c); operands are dense. */
+bool attention_rows_accepts(const struct kcall *k);
+int attention_rows_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int attention_rows_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int attention_rows_run(const struct kcall *k, const void *state);
+void attention_rows_drop(void *state);
 
 #endif

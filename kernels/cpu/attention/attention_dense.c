@@ -191,7 +191,7 @@ dense_score_grads(const struct worker *w, int64_t i, float *t)
 static void
 begin_result(const struct worker *w, int64_t i, int64_t size)
 {
-    if (i == 0) memset(w->r.result, 0, sizeof(float) * (size_t)(size * w->a->queries));
+    if (i == w->begin) memset(w->r.result, 0, sizeof(float) * (size_t)(size * w->a->queries));
 }
 
 static void

@@ -11,6 +11,7 @@
 #include "kernels/cpu/attention/attention.h"
 
 #include "kernels/cpu/base/convert.h"
+#include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "kernels/cpu/rows/rows.h"
@@ -137,20 +138,21 @@ static struct keys
 keys_of_row(const struct few_unit *u, int64_t i)
 {
     const struct kcall *k = u->job->k;
-    return keys_of(&u->job->scores, &k->in[ATT_MASK], k->call->attr[ATT_CAUSAL].i, u->from + i);
+    return keys_of(k, &u->job->scores, ATT_MASK, u->from + i);
 }
 
-/* Sets the range of keys that at least one row of the unit sees, according to the bool mask and the causal mask. */
+/* Sets the range of keys that at least one row of the unit sees, according to spans, window, bool mask and causal mask.
+ */
 static void
 find_key_range(struct few_unit *u)
 {
     u->lo = u->job->a->nkey, u->hi = 0;
     for (int64_t i = 0; i < u->n; i++) {
         struct keys l = keys_of_row(u, i);
-        int64_t first = 0, end = l.seen;
+        int64_t first = l.first, end = l.end;
         if (l.mask && l.dtype == DT_BOOL) {
             const char *truth = l.mask;
-            while (end > 0 && !truth[(end - 1) * l.step]) end--;
+            while (end > first && !truth[(end - 1) * l.step]) end--;
             while (first < end && !truth[first * l.step]) first++;
         }
         if (first < end) u->lo = MIN(u->lo, first), u->hi = MAX(u->hi, end);
@@ -219,22 +221,35 @@ by_values(const struct few_unit *u)
 
 /* ---- softmax ---- */
 
+/* Scales n scores and bounds them by the softcap. */
+static void
+scale_scores(const struct attr *attr, int64_t n, float *s)
+{
+    float scale = (float)attr[ATT_SCALE].f, cap = (float)attr[ATT_SOFTCAP].f;
+    vec_affine(n, cap > 0 ? scale / cap : scale, s, 0, s);
+    if (cap <= 0) return;
+    vec_tanh(n, s, s);
+    vec_affine(n, cap, s, 0, s);
+}
+
 /* Replaces the scores of row i by their exponentials. Returns the sum of the exponentials. */
 static double
 few_exponentials(const struct few_unit *u, int64_t i)
 {
-    float *s = u->score + i * u->job->a->nkey, scale = (float)u->job->k->call->attr[ATT_SCALE].f, max = -INFINITY;
+    const struct kcall *k = u->job->k;
+    float *s = u->score + i * u->job->a->nkey, sink = (float)sink_of(k, &u->job->scores, ATT_MASK, u->from + i);
     struct keys l = keys_of_row(u, i);
-    int64_t seen = MIN(l.seen, u->hi);
-    double sum = 0;
-    vec_affine(u->hi - u->lo, scale, s + u->lo, 0, s + u->lo);
-    for (int64_t at = seen; at < u->hi; at++) s[at] = -INFINITY;
+    float max = sink;
+    scale_scores(k->call->attr, u->hi - u->lo, s + u->lo);
+    for (int64_t at = u->lo; at < MIN(l.first, u->hi); at++) s[at] = -INFINITY;
+    for (int64_t at = MAX(l.end, u->lo); at < u->hi; at++) s[at] = -INFINITY;
     for (int64_t at = u->lo; at < u->hi; at += ROW_BLOCK) {
         int64_t n = MIN(u->hi - at, ROW_BLOCK);
         if (l.mask) keys_add_to(&l, at, n, s + at);
         max = fmaxf(max, vec_max(n, s + at));
     }
     max = (float)attention_base(max);
+    double sum = exp((double)sink - max);
     for (int64_t at = u->lo; at < u->hi; at += ROW_BLOCK)
         sum += vec_exp_sum(MIN(u->hi - at, ROW_BLOCK), s + at, max, s + at);
     return sum;

@@ -125,6 +125,18 @@ small_row_sums(const struct matrix *x, int64_t from, float *room)
                  : (struct sums){room, up(x->size), false};
 }
 
+/* Clears dk and dv of the keys in tiles without a partial sum. */
+static void
+clear_sums(struct worker *w)
+{
+    const struct attention *a = w->a;
+    for (int64_t key = w->begun * a->keys; key < a->nkey; key++) {
+        memset(w->sum_k.data + key * w->sum_k.row, 0, (size_t)a->size * sizeof(float));
+        memset(w->sum_v.data + key * w->sum_v.row, 0, (size_t)a->width * sizeof(float));
+    }
+    w->begun = a->ntile;
+}
+
 static void
 small_head(struct worker *w)
 {
@@ -141,6 +153,7 @@ small_head(struct worker *w)
     struct matrix dk = matrix_of(w, &out[1]), dv = matrix_of(w, &out[2]);
     w->sum_k = small_row_sums(&dk, 0, w->r.sum_k);
     w->sum_v = small_row_sums(&dv, 0, w->r.sum_v);
+    if (a->ranged) clear_sums(w); /* blocks may see tiles in any order */
 }
 
 static void
@@ -243,7 +256,7 @@ to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct 
     b = small_operand_at(b, tile * a->keys / per_word(a), 0);
     for (int64_t i = 0; i < most; i += band)
         a->multiply(MIN(band, most - i), up(size), words(a, MIN(band == most ? n : MAX(seen + i + band, 0), n)),
-                    small_operand_at(s, i, 0), b.data, b.row, tile > 0, c->data + i * c->row, c->row);
+                    small_operand_at(s, i, 0), b.data, b.row, tile > w->begin, c->data + i * c->row, c->row);
 }
 
 static void
@@ -339,14 +352,11 @@ small_store_result(struct worker *w, const float *factor)
 static void
 small_store_sums(struct worker *w)
 {
-    const struct attention *a = w->a;
     const struct sums *sum[] = {&w->sum_k, &w->sum_v};
-    int64_t begun = MIN(w->begun * a->keys, a->nkey);
+    clear_sums(w);
     for (int i = 0; i < 2; i++) {
         struct matrix to = matrix_of(w, &w->job->k->out[1 + i]);
-        for (int64_t key = begun; key < a->nkey; key++)
-            memset(sum[i]->data + key * sum[i]->row, 0, (size_t)to.size * sizeof(float));
-        give_rows(w, sum[i], &to, 0, a->nkey, NULL);
+        give_rows(w, sum[i], &to, 0, w->a->nkey, NULL);
     }
 }
 

@@ -12,7 +12,7 @@
 
 #include <assert.h>
 
-/* Maximum number of queries in a block; maximum number of keys in a tile without a causal mask. */
+/* Maximum number of queries in a block; maximum number of keys in a tile whose keys all queries see. */
 enum { QUERIES = ATT_TILE, KEYS = 128 };
 static_assert((int)COLS == (int)SMALL_COLS, "COLS differs from SMALL_COLS");
 enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
@@ -20,10 +20,14 @@ enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
 struct attention {
     const struct tiles *by; /* functions that multiply tiles: attention_small or attention_dense */
     bool backward, causal;
-    enum dtype dtype; /* dtype of the products' operands: f32 or bf16 */
+    bool spans, ranged;  /* the call has spans; it has a window or spans */
+    int64_t left, right; /* numbers of keys before and after its own position that a query sees */
+    enum dtype dtype;    /* dtype of the products' operands: f32 or bf16 */
     float scale;
+    float softcap;                            /* bound of scores; 0: none */
     int64_t nhead, nquery, nkey, size, width; /* size: elements of a query and of a key; width: elements of a value */
     int64_t queries, keys, nblock, ntile;     /* queries per block; keys per tile; number of blocks; number of tiles */
+    int64_t near;                             /* maximum number of tiles that a block sees */
     const struct pairs *pairs;                /* functions for products of bf16 pairs; NULL: not used */
     int nworker;
     size_t room_bytes;
@@ -35,8 +39,9 @@ struct attention {
 
 /* A worker's buffers. NULL: the buffer is not needed. */
 struct workspace {
-    float *score, *score_grad; /* scores of a block and their gradients, tile by tile */
-    void *k, *v, *q, *g;       /* dense rows: k, v of the whole head, tile by tile; q, g of the block */
+    /* scores of a block, their gradients, and the derivatives of bounded scores, tile by tile */
+    float *score, *score_grad, *slope;
+    void *k, *v, *q, *g; /* dense rows: k, v of the whole head, tile by tile; q, g of the block */
     void *k_other, *v_other, *q_other, *g_other; /* k, v, q, g in the form of second operands of products */
     void *q_turned, *g_turned, *out;
     /* result: the block's result, or its dq in the backward pass; sum_k, sum_v: dk and dv of the head. */
@@ -80,9 +85,14 @@ struct worker {
     struct job *job;
     struct workspace r;
     void *const *product;
-    int64_t head, from, nquery;           /* the current block: queries from .. from + nquery - 1 of the head */
-    int64_t first, ntile;                 /* global position of query `from`; number of tiles that the block sees */
-    int64_t begun;                        /* number of tiles whose dk and dv already hold a partial sum */
+    int64_t head, from, nquery; /* the current block: queries from .. from + nquery - 1 of the head */
+    int64_t first;              /* global position of query `from` */
+    int64_t begin, ntile;       /* the block sees tiles begin .. ntile - 1 */
+    int64_t begun;              /* number of tiles whose dk and dv already hold a partial sum */
+    /* Query c of the block sees keys key_first[c] .. key_end[c] - 1; all see keys first_most .. end_least - 1. */
+    int32_t key_first[QUERIES], key_end[QUERIES];
+    int64_t first_most, end_least;
+    float sink;                           /* score of the head's sink; -infinity: none */
     float max[QUERIES], inverse[QUERIES]; /* maximum score of each query; 1 / sum of exponentials of each query */
     /* Operands of products, used by attention_small.c. */
     struct small_operand k, v, q, g, k_other, v_other, q_other, g_other;

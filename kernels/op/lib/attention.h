@@ -9,24 +9,51 @@
 #include "kernels/cpu/base/nonfinite.h"
 #include "kernels/op/lib/op_impl.h"
 
-#define ATTENTION_ATTRS                                                                                                \
+/* Attributes of attention and its gradient, and those among them that attention_softmax has. */
+#define ATTENTION_SOFTMAX_ATTRS                                                                                        \
     [ATT_SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "factor of the scores"},                                        \
-    [ATT_CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"}
+    [ATT_CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"},                                    \
+    [ATT_WINDOW] = {"window", ATTR_INTS, .doc = "query i attends to keys i - window[1]..i + window[2]; -1: no limit"}
+#define ATTENTION_ATTRS                                                                                                \
+    ATTENTION_SOFTMAX_ATTRS, [ATT_SOFTCAP] = {"softcap", ATTR_FLOAT, .doc = "bound of the scores; 0: none"}
+/* Operands after q, k and v. */
+#define ATTENTION_OPTIONS                                                                                              \
+    [ATT_MASK] = {"mask", IN_OPTIONAL}, [ATT_SINKS] = {"sinks", IN_OPTIONAL | IN_FLOAT},                               \
+    [ATT_SPANS] = {"spans", IN_OPTIONAL}
 
 /* Common prefix of the GPU bodies of attention and its gradient. The prefix defines the indices of a line's head in q,
- * k, v and the result, and the functions sees(query, key) and score(query, key). Masked keys are never read. */
+ * k, v and the result, and functions: sees(query, key); score(query, key), bounded by softcap and masked; slope(query,
+ * key), the derivative of the bounded score; sink(). Keys that a query does not see are never read. */
 #define ATTENTION_BODY                                                                                                 \
     BODY(                                                                                                              \
         enum {LAST = NDIM - 1, ROW = NDIM - 2};                                                                        \
         const int64_t keys = dim1(ROW), queries = dim0(ROW), width = dim2(LAST);                                       \
-        int64_t at[8], q[8], k[8], v[8], g[8], entry[9]; where(0, at); for (int d = 0; d < ROW; d++) {                 \
+        int64_t at[8], q[8], k[8], v[8], g[8], entry[9]; where(0, at);                                                 \
+        for (int d = 0; d < ROW; d++) {                                                                                \
             q[d] = dim0(d) == 1 ? 0 : at[d];                                                                           \
             k[d] = dim1(d) == 1 ? 0 : at[d];                                                                           \
             v[d] = dim2(d) == 1 ? 0 : at[d];                                                                           \
             g[d] = at[d];                                                                                              \
-        } const auto sees = [&](int64_t query,                                                                         \
-                                int64_t key) { return !c->attr[IS_CAUSAL].i || key <= place0(ROW) + query; };          \
-        const auto score =                                                                                             \
+        } const auto bound =                                                                                           \
+            [&](int64_t query, int side) {                                                                             \
+                for (int d = 0; d < NDIM5 - 1; d++) {                                                                  \
+                    const int own = NDIM - NDIM5 + d;                                                                  \
+                    entry[d] = dim5(d) == 1 ? 0 : own == ROW ? query : at[own];                                        \
+                }                                                                                                      \
+                entry[NDIM5 > 0 ? NDIM5 - 1 : 0] = side;                                                               \
+                return (int64_t)x5(entry);                                                                             \
+            };                                                                                                         \
+        const auto sees =                                                                                              \
+            [&](int64_t query, int64_t key) {                                                                          \
+                const int64_t p = place0(ROW) + query;                                                                 \
+                if (c->attr[IS_CAUSAL].i && key > p) return false;                                                     \
+                if (c->attr[WINDOW].n && c->attr[WINDOW].list[0] >= 0 && key < p - c->attr[WINDOW].list[0])            \
+                    return false;                                                                                      \
+                if (c->attr[WINDOW].n && c->attr[WINDOW].list[1] >= 0 && key > p + c->attr[WINDOW].list[1])            \
+                    return false;                                                                                      \
+                return absent(&c->in[5]) || (key >= bound(query, 0) && key < bound(query, 1));                         \
+            };                                                                                                         \
+        const auto product =                                                                                           \
             [&](int64_t query, int64_t key) {                                                                          \
                 real sum = 0;                                                                                          \
                 q[ROW] = query;                                                                                        \
@@ -35,26 +62,46 @@
                     q[LAST] = k[LAST] = e;                                                                             \
                     sum = add_product(sum, (real)x0(q), (real)x1(k));                                                  \
                 }                                                                                                      \
-                sum *= (real)c->attr[SCALE].f;                                                                         \
+                return sum * (real)c->attr[SCALE].f;                                                                   \
+            };                                                                                                         \
+        const auto score =                                                                                             \
+            [&](int64_t query, int64_t key) {                                                                          \
+                const real cap = (real)c->attr[SOFTCAP].f, own = product(query, key);                                  \
+                const real sum = cap > 0 ? cap * (real)tanh(own / cap) : own;                                          \
                 if (absent(&c->in[3])) return sum;                                                                     \
                 for (int d = 0; d < NDIM3; d++) {                                                                      \
-                    const int own = NDIM - NDIM3 + d;                                                                  \
-                    entry[d] = dim3(d) == 1 ? 0 : own == LAST ? key : own == ROW ? query : at[own];                    \
+                    const int to = NDIM - NDIM3 + d;                                                                   \
+                    entry[d] = dim3(d) == 1 ? 0 : to == LAST ? key : to == ROW ? query : at[to];                       \
                 }                                                                                                      \
                 return sum + (real)mask_adds(x3(entry));                                                               \
-            };)
+            };                                                                                                         \
+        const auto slope =                                                                                             \
+            [&](int64_t query, int64_t key) {                                                                          \
+                const real cap = (real)c->attr[SOFTCAP].f;                                                             \
+                const real t = cap > 0 ? (real)tanh(product(query, key) / cap) : 0;                                    \
+                return 1 - t * t;                                                                                      \
+            };                                                                                                         \
+        const auto sink = [&]() -> double {                                                                            \
+            if (absent(&c->in[4])) return -INFINITY;                                                                   \
+            for (int d = 0; d < NDIM4; d++) entry[d] = dim4(d) == 1 ? 0 : at[ROW - NDIM4 + d];                         \
+            return x4(entry);                                                                                          \
+        };)
 
 /* Rule texts of attention, one per operand; attention_text_free() frees them. The scores and the mask have one
- * letter per dimension, with the keys' letter in brackets; the text of an absent mask is "=". */
+ * letter per dimension, with the keys' letter in brackets; the text of an absent operand is "=". options: mask, sinks
+ * and spans, separated by commas. */
 struct attention_text {
-    struct str q, k, v, mask, out;
+    struct str q, k, v, options, out;
 };
 void attention_text(const struct call *c, struct attention_text *t);
 void attention_text_free(struct attention_text *t);
-void attention_mask_text(const struct type *scores, const struct type *mask, struct str *text);
+/* Writes the texts of the operands mask, sinks and spans of a call. mask: index of the mask. */
+void attention_options_text(const struct call *c, const struct type *scores, int mask, struct str *text);
 int attention_infer(const struct call *c, int64_t *size);
-/* Fails unless the mask is absent or broadcasts to the scores. */
-int attention_check_mask(const struct call *c, const struct type *mask, struct type scores);
+/* Fails unless mask, sinks and spans, as far as they are there, fit the scores. */
+int attention_check_options(const struct call *c, struct type scores, int mask);
+/* Returns true if the call has sinks, spans, a window or a softcap. */
+bool attention_has_options(const struct call *c, int mask);
 /* Returns the flops of the forward pass. */
 double attention_flops(const struct call *c);
 
@@ -62,19 +109,24 @@ double attention_flops(const struct call *c);
 struct query {
     struct keys keys;
     const double *q, *k; /* row of q; keys of this query's head */
-    int64_t n, size;     /* number of keys that is_causal leaves visible; number of elements in a key */
-    double scale, max, sum;
+    int64_t size;        /* number of elements in a key */
+    double scale, softcap, sink, max, sum;
 };
 struct query query_of(const struct kcall *k, const struct view *scores, int64_t r);
 double query_weight(const struct query *q, int64_t key);
+double query_sink_weight(const struct query *q);
+/* Returns the derivative of the score with respect to the unbounded score. */
+double query_slope(const struct query *q, int64_t key);
 
-/* Build parts of attention from in = {q, k, v, mask}. b_attention_weights: softmax of the scores, in f32 for 16-bit
- * floats. b_attention_parts: the weights times v, by separate operators; for 16-bit floats the weights are rounded
- * before the product. b_attention_grad: dq, dk, dv in the batch shape of the scores; it also reads `out`, the result
- * of attention. */
-struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr);
+/* Build parts of attention from in = {q, k, v, mask, sinks, spans}. b_attention_weights: softmax of the scores, in f32
+ * for 16-bit floats; sets *bounded (NULL: not needed) to tanh(scores / softcap), NULL without a softcap.
+ * b_attention_parts: the weights times v, by separate operators; for 16-bit floats the weights are rounded before the
+ * product. b_attention_grad: dq, dk, dv in the batch shape of the scores, and the gradient of the sinks by query; it
+ * also reads `out`, the result of attention. b_sink_grad: sums the gradient by query to the sinks' type t. */
+struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr, struct val **bounded);
 struct val *b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr);
 void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out,
                       const struct attr *attr, struct val **grad);
+struct val *b_sink_grad(struct build *b, struct val *grad, const struct type *t);
 
 #endif
