@@ -8,9 +8,8 @@
  * clang 14 to 17 can choose only by single features, so they make two versions: AVX-512 and the lowest level. Other
  * files call the chosen version as NAME.ifunc. The resolver, the function NAME.resolver that chooses the version at
  * load time, is a global symbol even if the function is static. A function that other files call is therefore followed
- * by EXPORTED(name), and function names are unique over all files (.ci/clang links them). Other clangs before 19 make
- * one version, by their options
- * (-march).
+ * by EXPORTED(name), and function names are unique over all files (.ci/clang links them). Other clangs before 19, and
+ * systems with musl, get one version, for the level that the compiler's options choose (-march).
  *
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3 only,
  * and only if it may compute comparisons whose result is not used. clang needs no pragma. Macros; any thread. */
@@ -20,11 +19,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__linux__) && !defined(__GLIBC__)
+#define ONE_LEVEL /* musl's loader cannot choose a version */
+#endif
 #if defined(__clang__)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED /* true if a sanitizer checks loads and stores */
 #endif
-#if __clang_major__ < 14 || __clang_major__ == 18
+#if (__clang_major__ < 14 || __clang_major__ == 18) && !defined(ONE_LEVEL)
 #define ONE_LEVEL
 #endif
 #elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -8,19 +8,31 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sets the path of the file that contains this code: the program or a library. "": unknown. */
-static void
-library_path(char *path, size_t capacity)
+/* Returns 1 if a loaded object contains this code, and sets path to its path; the program itself has the path "". */
+static int
+contains_this_code(struct dl_phdr_info *info, size_t size, void *path)
 {
     static const char here;
-    Dl_info self;
-    struct link_map *map = NULL;
-    ssize_t n = 0;
-    if (dladdr1(&here, &self, (void **)&map, RTLD_DL_LINKMAP) && map && *map->l_name)
-        n = snprintf(path, capacity, "%s", map->l_name);
-    else
-        n = readlink("/proc/self/exe", path, capacity - 1);
-    path[n < 0 || n >= (ssize_t)capacity ? 0 : n] = '\0';
+    uintptr_t at = (uintptr_t)&here;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        if (info->dlpi_phdr[i].p_type != PT_LOAD || at < begin || at >= begin + info->dlpi_phdr[i].p_memsz) continue;
+        snprintf(path, PATH_MAX, "%s", info->dlpi_name);
+        return 1;
+    }
+    return 0;
+}
+
+/* Sets the path of the file that contains this code: the program or a library. "": unknown. */
+static void
+library_path(char path[PATH_MAX])
+{
+    path[0] = '\0';
+    dl_iterate_phdr(contains_this_code, path);
+    if (path[0]) return;
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[MAX(n, 0)] = '\0';
 }
 
 void *
@@ -29,7 +41,7 @@ plugin_open(const char *file, bool everywhere)
     static const char *const places[] = {"", "../" RILLE_LIBDIR "/", "../../"};
     char own[PATH_MAX], path[PATH_MAX + 64];
     int how = RTLD_NOW | (everywhere ? RTLD_GLOBAL : RTLD_LOCAL);
-    library_path(own, sizeof own);
+    library_path(own);
     char *slash = strrchr(own, '/');
     for (size_t i = 0; slash && i < countof(places); i++) {
         slash[1] = '\0';

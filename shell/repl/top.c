@@ -21,6 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef sigev_notify_thread_id /* the name of the field in glibc before 2.39 */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
 enum { THREADS = 64, NAMES = 128, TEXT = 200, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
 enum { WAITS_EVERY = 10 }; /* samples per search for the cause of a thread's wait; the search is slow */
 
@@ -162,7 +166,7 @@ start_timer(struct watch *w)
     struct sigaction a = {.sa_handler = sample, .sa_flags = SA_RESTART};
     struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
     struct itimerspec each = {{0, 1000000000 / HERTZ}, {0, 1000000000 / HERTZ}};
-    e._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    e.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
     sigaction(SIGRTMIN, &a, &w->before);
     if (timer_create(CLOCK_MONOTONIC, &e, &w->timer)) return false;
     timer_settime(w->timer, 0, &each, NULL);

@@ -8,17 +8,16 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
+#include "t/lib/pattern.h"
 #include "t/lib/tap.h"
-
-#include <fnmatch.h>
 
 /* Calls for which only the reference is required, with the reason. */
 static const struct {
     const char *op, *dtype, *why;
 } left[] = {
     {"to_global", "*", "nothing is computed, data is moved"},
-    {"@(logsumexp|exp_sum)", "*", "non-adjacent dimensions are made adjacent before"},
-    {"@(recurrence|recurrence_grad)", "@(bf16|f16|f64)", "recurrent layers are trained in f32"},
+    {"logsumexp|exp_sum", "*", "non-adjacent dimensions are made adjacent before"},
+    {"recurrence|recurrence_grad", "bf16|f16|f64", "recurrent layers are trained in f32"},
     {"gather_grad", "bool", "truth values have no gradient"},
 };
 
@@ -68,8 +67,7 @@ static const char *
 reason(const char *op, enum dtype d)
 {
     for (size_t i = 0; i < countof(left); i++)
-        if (!fnmatch(left[i].op, op, FNM_EXTMATCH) && !fnmatch(left[i].dtype, dtype_text(d), FNM_EXTMATCH))
-            return left[i].why;
+        if (pattern_matches(left[i].op, op) && pattern_matches(left[i].dtype, dtype_text(d))) return left[i].why;
     return NULL;
 }
 

@@ -4,9 +4,8 @@
  * The test tries all operators in the table, so no cases are written here. The test leaves out sources, which have
  * no operands; composites, whose signatures are those of their parts; and to_global. */
 #include "t/lib/missing.h"
+#include "t/lib/pattern.h"
 #include "kernels/op/lib/table.h"
-
-#include <fnmatch.h>
 
 static const struct {
     int naxis;
@@ -111,7 +110,7 @@ widens(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* Reasons for signatures that are not derived. Patterns are those of fnmatch(). A row applies only if `when` returns
+/* Reasons for signatures that are not derived. Patterns are those of pattern.h. A row applies only if `when` returns
  * true. Rows name operators only if no flag describes them, so that the rows cover new operators, too. */
 static const struct reason {
     const char *op, *sig;
@@ -122,19 +121,17 @@ static const struct reason {
      "the identity of an integer maximum is a finite number, and arithmetic with it wraps around"},
     {"*", "P -> *", to_integers, "integers are rounded already, and truth values are not summed"},
     {"*", "*", with_number, "the signature depends on the value of a number, which is bound at run time"},
-    {"@(cast|concat)", "P*", rounds, "the sum is rounded, not each rank's addend"},
-    {"@(index_add|gather_grad|position)", "P*", NULL,
-     "only the shape of the first operand is used, and it is a variable"},
+    {"cast|concat", "P*", rounds, "the sum is rounded, not each rank's addend"},
+    {"index_add|gather_grad|position", "P*", NULL, "only the shape of the first operand is used, and it is a variable"},
     {"*", "*", truth_of_extremes, "truth of an extreme: no program compares before reducing"},
-    {"@(maximum|minimum|clamp)", "*", of_extremes,
-     "groups allow both kinds of extremes, but only one passes at a time"},
+    {"maximum|minimum|clamp", "*", of_extremes, "groups allow both kinds of extremes, but only one passes at a time"},
     {"*", "P*", widens, "a sum of integers wraps around, a wider sum does not"},
-    {"@(add|sub)", "*", of_extremes, "infinity plus the identity of a maximum, -infinity, is NaN"},
+    {"add|sub", "*", of_extremes, "infinity plus the identity of a maximum, -infinity, is NaN"},
     {"*", "*", looks_up, "an axis looked up counts as summed, and an extreme does not pass a sum"},
-    {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "values picked or summed by another operand count as summed"},
-    {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_parts_grad|max_pool2d|put)", "*", of_extremes,
+    {"max_pool2d_pick|exp_sum", "*", of_extremes, "values picked or summed by another operand count as summed"},
+    {"dropout|cast|concat|stack|pad|slice_grad|cross_entropy_parts_grad|max_pool2d|put", "*", of_extremes,
      "monotone, but extremes are not passed through, by choice"},
-    {"@(gather|gather_grad)", "S*", NULL,
+    {"gather|gather_grad", "S*", NULL,
      "a dimension that ids do not cover is split by position: only the indexed axis may be split"},
     {"*", "*", one_sided, "the domain is one-sided: the identity of one kind of extreme is outside"},
     {"attention_softmax", "*, P* -> *", NULL,
@@ -193,7 +190,7 @@ explained(const struct sound *s, const struct sbp *v, const char *sig)
 {
     for (size_t i = 0; i < countof(reasons); i++) {
         const struct reason *r = &reasons[i];
-        if (fnmatch(r->op, s->sample.call.op->name, FNM_EXTMATCH) || fnmatch(r->sig, sig, 0)) continue;
+        if (!pattern_matches(r->op, s->sample.call.op->name) || !pattern_matches(r->sig, sig)) continue;
         if (r->when && !r->when(s, v)) continue;
         used[i] = true;
         return true;
