@@ -99,6 +99,17 @@ end
 
 -- ---- reading ----
 
+-- Returns the shape to which two shapes broadcast; nil: they do not.
+local function broadcast_shape(a, b)
+  local shape = {}
+  for d = 1, math.max(#a, #b) do
+    local m, n = a[#a - d + 1] or 1, b[#b - d + 1] or 1
+    if m ~= n and m ~= 1 and n ~= 1 then return nil end
+    table.insert(shape, 1, m == 1 and n or m)
+  end
+  return shape
+end
+
 -- Merges the axes of a mask into one, and returns the positions in it.
 local function merge_mask(x, y, axis, mask)
   local shape, size = {}, 1
@@ -157,26 +168,96 @@ local function merged_ids(y, picks)
   return flat
 end
 
-local function take_picks(y, picks, place)
-  local is_picked, order, shape, size = {}, {}, {}, 1
+-- Returns the shape to which the index tensors broadcast.
+local function shape_of_picks(x, picks)
+  local shape = {}
   for _, pick in ipairs(picks) do
-    local n = y.shape[pick.axis + 1]
-    pick.ids = pick.ids:lt(0):where(pick.ids + n, pick.ids)
-    is_picked[pick.axis], size = true, size * n
+    local joined = broadcast_shape(shape, pick.ids.shape)
+    if not joined then refuse(x, "index tensors must have shapes that broadcast together, found {%s} and {%s}", table.concat(shape, ", "),
+      table.concat(pick.ids.shape, ", ")) end
+    shape = joined
   end
+  return shape
+end
+
+-- Sets pick.row for each index tensor that counts an axis of y, as rille.arange(n) does: the dimension of the broadcast shape
+-- along which it counts. Returns the picks by that dimension, and the other picks.
+local function row_picks(y, picks, shape)
+  local rows, rest = {}, {}
+  for _, pick in ipairs(picks) do
+    local own = rille._counts(pick.ids)
+    local d = own and #shape - pick.ids.ndim + own
+    local fits = d and not rows[d] and shape[d + 1] == y.shape[pick.axis + 1] and pick.ids.shape[own + 1] == shape[d + 1]
+    if fits then rows[d] = pick else rest[#rest + 1] = pick end
+  end
+  return rows, rest
+end
+
+-- Permutes y to the axes in `first`, then the axes of `merged` as one axis, then the others. Returns the sizes, too.
+local function arrange(y, first, merged)
+  local is_first, order, sizes, size = {}, {}, {}, 1
+  for _, axis in ipairs(first) do
+    order[#order + 1], sizes[#sizes + 1], is_first[axis] = axis, y.shape[axis + 1], true
+  end
+  for _, axis in ipairs(merged) do
+    order[#order + 1], size, is_first[axis] = axis, size * y.shape[axis + 1], true
+  end
+  sizes[#sizes + 1] = size
   for axis = 0, y.ndim - 1 do
-    if not is_picked[axis] then order[#order + 1], shape[#shape + 1] = axis, y.shape[axis + 1] end
+    if not is_first[axis] then order[#order + 1], sizes[#sizes + 1] = axis, y.shape[axis + 1] end
+  end
+  return y:permute(order):reshape(sizes), sizes
+end
+
+-- Applies index tensors of which some count an axis: an entry of each row is gathered. So the rows stay as they are split
+-- over ranks and micro-batches.
+local function gather_rows(y, rows, rest, shape, place)
+  local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
+  for d = 0, #shape - 1 do
+    local pick = rows[d]
+    if pick then axes[#axes + 1], dims[#dims + 1] = pick.axis, d else free[#free + 1], free_sizes[#free_sizes + 1] = d, shape[d + 1] end
+  end
+  for k, pick in ipairs(rest) do merged[k] = pick.axis end
+  local ids = #rest == 1 and rest[1].ids or merged_ids(y, rest)
+  local at, sizes = nil, nil
+  y, sizes = arrange(y, axes, merged)
+  at = arrange(ids:expand(shape), dims, free)
+  sizes[#axes + 1] = at.shape[#axes + 1]
+  for _ = #axes + 2, #sizes do at = at:unsqueeze(-1) end
+  local found = y:gather(#axes, at:expand(sizes))
+  -- the dimensions of the index tensors in their order, between the other axes
+  local split, order, from = table.move(sizes, 1, #axes, 1, {}), {}, {}
+  table.move(free_sizes, 1, #free, #split + 1, split)
+  table.move(sizes, #axes + 2, #sizes, #split + 1, split)
+  for k, d in ipairs(dims) do from[d] = k - 1 end
+  for k, d in ipairs(free) do from[d] = #dims + k - 1 end
+  for axis = #shape, #split - 1 do order[#order + 1] = axis end
+  for d = 0, #shape - 1 do table.insert(order, place + d + 1, from[d]) end
+  return found:reshape(split):permute(order)
+end
+
+local function take_picks(x, y, picks, place)
+  local order, shape = {}, shape_of_picks(x, picks)
+  local rows, rest = row_picks(y, picks, shape)
+  for _, pick in ipairs(next(rows) and rest or picks) do
+    pick.ids = pick.ids:lt(0):where(pick.ids + y.shape[pick.axis + 1], pick.ids)
+  end
+  if next(rows) and #rest > 0 then return gather_rows(y, rows, rest, shape, place) end
+  local is_picked, sizes, size = {}, {}, 1
+  for _, pick in ipairs(picks) do is_picked[pick.axis], size = true, size * y.shape[pick.axis + 1] end
+  for axis = 0, y.ndim - 1 do
+    if not is_picked[axis] then order[#order + 1], sizes[#sizes + 1] = axis, y.shape[axis + 1] end
   end
   for k, pick in ipairs(picks) do table.insert(order, place + k, pick.axis) end
-  table.insert(shape, place + 1, size)
+  table.insert(sizes, place + 1, size)
   local ids = #picks == 1 and picks[1].ids or merged_ids(y, picks)
-  return y:permute(order):reshape(shape):index_select(place, ids)
+  return y:permute(order):reshape(sizes):index_select(place, ids)
 end
 
 -- Returns x[key], and for each axis of the result whether it is a whole axis of x.
 local function take(x, key)
   local y, picks, place, is_whole = take_basic(x, key)
-  if #picks > 0 then y = take_picks(y, picks, place) end
+  if #picks > 0 then y = take_picks(x, y, picks, place) end
   for _ = #is_whole + 1, y.ndim do table.insert(is_whole, place + 1, false) end
   return y, is_whole
 end
@@ -348,23 +429,11 @@ function index.index_put_(x, key, v, options)
   return x
 end
 
--- Returns the shape to which two shapes broadcast.
-local function broadcast(x, a, b, who)
-  local shape = {}
-  for d = 1, math.max(#a, #b) do
-    local m, n = a[#a - d + 1] or 1, b[#b - d + 1] or 1
-    if m ~= n and m ~= 1 and n ~= 1 then
-      check.fail("%s: mask must have a shape that broadcasts to {%s}, found {%s}", who, table.concat(a, ", "), table.concat(b, ", "))
-    end
-    table.insert(shape, 1, m == 1 and n or m)
-  end
-  return shape
-end
-
 local function check_mask(who, x, mask)
   check.that(layout.is_tensor(mask) and mask.dtype == "bool", "%s: mask must be a bool tensor, found %s", who,
     layout.is_tensor(mask) and shape_text(mask) or check.shown(mask))
-  return broadcast(x, x.shape, mask.shape, who)
+  return broadcast_shape(x.shape, mask.shape) or check.fail("%s: mask must have a shape that broadcasts to {%s}, found {%s}", who,
+    table.concat(x.shape, ", "), table.concat(mask.shape, ", "))
 end
 
 function index.masked_select(x, mask)
@@ -380,6 +449,8 @@ function index.masked_fill(x, mask, v)
   return y.dtype == x.dtype and y or y:to(x.dtype)
 end
 
+function index.masked_fill_(x, mask, v) return x:copy_(index.masked_fill(x, mask, v)) end
+
 function index.nonzero(x)
   local flat, columns = places(x, x.dtype == "bool" and x or x:ne(0), "nonzero"), {}
   local stride = 1
@@ -390,6 +461,6 @@ function index.nonzero(x)
   return x.ndim > 0 and rille.stack(columns, 1) or rille.zeros({flat:numel(), 0}, beside(x, "i64"))
 end
 
-for _, name in ipairs{"index_put_", "masked_select", "masked_fill", "nonzero"} do index[name] = check.limited(name, index[name]) end
+for _, name in ipairs{"index_put_", "masked_select", "masked_fill", "masked_fill_", "nonzero"} do index[name] = check.limited(name, index[name]) end
 
 return index
