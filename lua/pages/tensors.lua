@@ -85,8 +85,8 @@ Reads or assigns elements by position, range, mask or index tensor, as NumPy doe
 x[i] is entry i of axis 0. x[{...}] has an entry per axis: a position, a range {start, stop, step} (a negative step
 runs backwards), {} for all, a list of positions {{2, 0, 1}}, an integer tensor,
 a mask (a bool tensor that takes as many axes as it has), rille.newaxis, or "..." for all axes that are not named.
-Index tensors and lists broadcast together. x[{rille.arange(n), ids}] selects an entry of each of the n rows; rows stay
-split over ranks and micro-batches.
+Index tensors and lists broadcast together. x[{rille.arange(n), ids}] selects an entry of each of n rows, which
+stay split over ranks and micro-batches.
 x[{...}] = v assigns in place; of repeated positions the last value stays. Gradients pass to v and the rest of x.
 Positions count from 0, negative ones from the end.]],
     returns = "a tensor",
