@@ -535,4 +535,51 @@ tap.group("branches on the number of rows", function()
   end
 end)
 
+-- Random numbers of the batch do not depend on micro-batches, stages and ranks: values, results and gradients of two
+-- calls are those of the complete batch on one device.
+tap.group("random numbers", function()
+  local functions = {
+    dropout = function(x) return x:dropout(0.4) end,
+    ["dropout of weights"] = function(x, w) return x:matmul(w:dropout(0.3)) end,
+    ["dropout with rows second"] = function(x) return x:reshape{-1, 2, 3}:permute{1, 0, 2}:dropout(0.3):permute{1, 0, 2}:reshape{-1, 6} end,
+    ["dropout of two blocks"] = function(x) return rille.concat({x, x}, 0):dropout(0.3)[{{0, x.shape[1]}}] end,
+    ["dropout computed again"] = function(x) return require "rille.recomputed"(function(y) return (y * 2):dropout(0.4):tanh() end, x) end,
+    rand = function(x) return x * rille.rand(x.shape):lt(0.5) end,
+    randn = function(x) return x + rille.randn(x.shape) end,
+    randint = function(x) return x * rille.randint(1, 9, x.shape) end,
+    ["numbers per row"] = function(x) return x * rille.rand{x.shape[1], 1} end,
+    ["numbers without rows"] = function(x) return x * rille.randn{6} end,
+  }
+  local function values(fn, m, p1, p2, sbp)
+    rille.manual_seed(5)
+    local x = rille.randn{ROWS, 6}:to_global{placement = p1, sbp = sbp}:detach()
+    local a = rille.randn{6, 6}:to_global{placement = p1, sbp = "B"}:detach():requires_grad_()
+    local b = rille.randn{6, 6}:to_global{placement = p2, sbp = "B"}:detach():requires_grad_()
+    local step = rille.graph(function(x)
+      local y = fn(x:matmul(a), a):to_global{placement = p2, sbp = sbp}
+      y = fn(y:matmul(b), b):to_global{placement = p2, sbp = sbp}
+      local loss = y:square():mean()
+      loss:backward()
+      return y, loss
+    end, {micro_batches = m})
+    local list = {}
+    for _ = 1, 2 do
+      a.grad, b.grad = nil, nil
+      local y, loss = step(x)
+      for _, t in ipairs{y, loss, a.grad, b.grad} do list[#list + 1] = t:totable() end
+    end
+    return list
+  end
+  for name, fn in pairs(functions) do
+    local want = values(fn, 1, P0, P0, "B")
+    for _, c in ipairs{{2, P0, P0, "B"}, {8, P0, P0, "B"}, {4, P0, P1, "B"}, {4, P01, P01, "S(0)"}, {2, P01, P23, "S(0)"}, {2, P01, P23, "S(1)"}} do
+      local what = ("%s, %d micro-batches, %s, %s on %s"):format(name, c[1], c[2] == c[3] and "one stage" or "two stages", c[4], c[2])
+      tap.near(values(fn, table.unpack(c)), want, what, 1e-4, 1e-4)
+    end
+  end
+  local function apart(x) return rille.per_micro_batch(function() return x:dropout(0.5) end) end
+  local y = rille.graph(apart, {micro_batches = 2})(rille.ones{2, 64}):totable()
+  tap.ok(tostring(rille.tensor(y[1])) ~= tostring(rille.tensor(y[2])), "in per_micro_batch, each micro-batch has a sequence of its own")
+end)
+
 tap.done()

@@ -501,7 +501,7 @@ batch_share_source(struct rille_session *s, struct node *n, int axis)
 {
     bool random = n->op->flags & OP_RANDOM;
     bool constant = n->op == op_find("full") || n->op == op_find("zeros") || n->op == op_find("ones");
-    if (constant) set_share(n, 0, SHARE_ROWS, axis, 1);
+    if (constant || (random && !s->trace.alone && s->trace.segments)) set_share(n, 0, SHARE_ROWS, axis, 1);
     if (constant || random || n->op == op_find("empty") || s->trace.alone) return 0;
     if (positions_axis(n->out[0]) >= 0) return set_share(n, 0, SHARE_POSITIONS, 0, 1), 0;
     return fail(E_PLAN,
