@@ -140,7 +140,7 @@ local function fail_at_worst(o, operands, dy, i, gradient, h)
     if math.abs(found - want) > worst.off then worst = {off = math.abs(found - want), at = k, found = found, want = want} end
   end
   check.fail("%s: backward has the gradient %.6g at {%s} of operand %d, but the difference quotient of forward is %.6g; exact = false accepts a gradient "
-    .. "that is no derivative", o.name, worst.found, indices(operands[i].shape, worst.at), i, worst.want)
+    .. "that is not the derivative", o.name, worst.found, indices(operands[i].shape, worst.at), i, worst.want)
 end
 
 -- Compares the gradients with difference quotients of forward, along a random direction of each operand.

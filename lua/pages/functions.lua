@@ -358,7 +358,7 @@ forward: function(ctx, ...); the operands come first
 backward: function(ctx, ...)
 sizes: table {b = 16}, default even numbers from 4; sizes of letters for the check
 args: list, default {}; arguments after the operands, for the check
-exact: boolean, default true; false: backward is no derivative, as of a straight-through estimator
+exact: boolean, default true; false: backward is not the derivative, as of a straight-through estimator
 operands: string, default "x"; the names of the operands, separated by commas
 body: string such as "x / (1 + abs(x))" or "where(gt(x, 0), x, slope * x)"]],
     returns = "a function of forward's arguments after ctx",

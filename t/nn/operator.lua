@@ -90,7 +90,7 @@ end
 tap.ok(pcall(scaled_product, 1, 2, false), "exact = false accepts another gradient")
 local function rounded(x) return x + (x:round() - x):detach() end
 tap.fails(function() one("ab->ab", function(x) return x:round() + x - x:detach() end) end, {"gradient 0.", "difference quotient of forward is 0"},
-  "a straight-through estimator must say that it is no derivative")
+  "a straight-through estimator must say that it is not the derivative")
 tap.ok(pcall(one, "ab->ab", rounded, {exact = false}), "and is accepted then")
 tap.ok(pcall(one, "ab->ab", function(x) return (x:to("f32") * 3):tanh() end), "a function that computes in f32 is accepted")
 tap.fails(function()
