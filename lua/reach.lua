@@ -33,6 +33,11 @@ end
 -- functions that read fields whose names the code does not contain -> what the walk must know about them
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
+-- functions whose results differ from call to call, and change nothing that the walk could find
+local fixed = {[math.random] = "math.random()"}
+for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
+for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end
+
 local function rilles_modules()
   local own = {}
   for name, v in next, package.loaded do
@@ -77,6 +82,7 @@ local function add(w, holder, key, value, text)
     return
   end
   w.n = w.n + 1
+  w.fixed = w.fixed or fixed[value]
   w.place(holder, key, value, text)
   if readers[value] then w[readers[value]] = true end
   if value == require then visit(w, package.loaded, "package.loaded") end
@@ -136,7 +142,12 @@ local function report_counts(w, fn, counted)
 end
 
 local function visit_function(w, fn)
-  if debug.getinfo(fn, "S").what == "C" or check.is_own(fn) then return end
+  if debug.getinfo(fn, "S").what == "C" then
+    local _, state = debug.getupvalue(fn, 1)
+    if type(state) == "thread" then w.fixed = w.fixed or "a coroutine" end
+    return
+  end
+  if check.is_own(fn) then return end
   local found = bytecode.reads(fn)
   for name in next, found.fields do w.names[name] = true end
   for name in next, found.counted.fields do w.counted[name] = true end
@@ -246,6 +257,9 @@ function reach.from(w, v, text)
   visit(w, string, "string") -- methods of strings
   visit_fields(w)
 end
+
+-- Returns the name of a function that the code may call, and whose results cannot be followed; nil: none.
+function reach.fixed(w) return w.fixed end
 
 -- Returns the name of a value that is not followed, because the walk reached a limit; nil: all values are followed.
 function reach.cut(w) return w.cut end

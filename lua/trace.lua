@@ -326,7 +326,11 @@ local function done(list, failed, traces)
     local holder, key, value, name = table.unpack(row, 1, 4)
     if not is_same(read(holder, key), value, 0) then tell_change(name) end
   end
-  local cut = reach.cut(list.walk)
+  local fixed, cut = reach.fixed(list.walk), reach.cut(list.walk)
+  if fixed then
+    warn_once("the step's function can read %s, whose value stays that of the trace; pass it as an argument, or use rille.live, or rille.rand for "
+      .. "random numbers", fixed)
+  end
   if cut then
     warn_once("the step's function can read too many values to follow, such as '%s'; changes of these are not noticed: pass values that change as "
       .. "arguments", cut)

@@ -173,6 +173,13 @@ tap.group("warnings", function()
   tap.is(times, 1, "a step that is traced repeatedly because of a size names dimension, argument and sizes, once")
   tap.ok(found:find("buckets = {1, 2, 4, 8, 16, axis = 1}", 1, true), "the warning suggests buckets of the axis, up to the largest size")
   tap.is(sizes(1, 8, "4, n"), "", "eight sizes cause no warning")
+  for _, row in ipairs{{"math.random()", "x * math.random()"}, {"os.clock()", "x * clock()"}, {"io.open()", "io.open('none') and x or x * 2"},
+    {"a coroutine", "x * co()"}} do
+    local text = warnings_of(([[
+    local clock, co = os.clock, coroutine.wrap(function() while true do coroutine.yield(2) end end)
+    rille.graph(function(x) return %s end)(rille.ones{1})]]):format(row[2]))
+    tap.ok(text:find(("script.lua:2: graph: the step's function can read %s, whose value stays"):format(row[1]), 1, true), row[1] .. " is reported", text)
+  end
   local cut = warnings_of("local o = {} for i = 1, 70000 do o[i] = i end rille.graph(function(x) return x * o[9] end)(rille.ones{1})")
   tap.ok(cut:find("too many values to follow, such as 'o'; changes of these are not noticed", 1, true), "a list that is not followed is reported", cut)
   tap.is(sizes(1, 20, "4, n % 3 + 1"), "", "three sizes cause no warning, however many calls")
