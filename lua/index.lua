@@ -413,12 +413,69 @@ local function new_value(x, key, v, accumulate)
   return hit:reshape(a.sizes):where(unmerged(x, values, a), x)
 end
 
+-- ---- an entry of each row ----
+
+-- Returns the tensor with dimension k at axis axis_of[k] of x, and size 1 for other axes.
+local function on_axes_of(x, t, axis_of)
+  local at, order = {}, {}
+  for k, axis in ipairs(axis_of) do at[axis] = k - 1 end
+  for axis = 0, x.ndim - 1 do order[#order + 1] = at[axis] end
+  t = t:permute(order)
+  for axis = 0, x.ndim - 1 do
+    if not at[axis] then t = t:unsqueeze(axis) end
+  end
+  return t
+end
+
+-- Returns three values for a key of index tensors and whole axes: the index tensors, the whole axes, and the number of
+-- dimensions of x[key] before those of the index tensors. Returns nil for other keys.
+local function index_tensors(key)
+  local picks, tail, axis, place = {}, {}, 0, nil
+  for _, entry in ipairs(key) do
+    if not (entry.ids or entry.range == ALL or entry.rest) then return nil end
+    if entry.ids then
+      if picks[1] and picks[#picks].axis < axis - 1 then place = 0 end
+      picks[#picks + 1], place = {axis = axis, ids = entry.ids}, place or axis
+    elseif not entry.rest then
+      tail[#tail + 1] = axis
+    end
+    axis = axis + entry.axes
+  end
+  return picks, tail, place
+end
+
+-- Returns the new value for a key that selects one entry of each row, x[{rille.arange(n), ids}], and otherwise whole axes; nil:
+-- the key is another one. The rows stay as they are split over ranks and micro-batches.
+local function assign_rows(x, key, v, accumulate)
+  local picks, tail, place = index_tensors(key)
+  local shape = shape_of_picks(x, picks or {})
+  local rows, rest = row_picks(x, picks or {}, shape)
+  if #rest ~= 1 then return nil end
+  local axis_of, sizes = {}, {}
+  for d, n in ipairs(shape) do
+    if not rows[d - 1] then return nil end
+    axis_of[d], sizes[d] = rows[d - 1].axis, n
+  end
+  local ids, size = rest[1].ids, x.shape[rest[1].axis + 1]
+  local hit = ids:lt(0):where(ids + size, ids):expand(shape):one_hot(size):gt(0)
+  axis_of[#shape + 1] = rest[1].axis
+  hit = on_axes_of(x, hit, axis_of)
+  axis_of[#shape + 1] = nil
+  for k, axis in ipairs(tail) do
+    local at = k <= place and k or k + #shape
+    table.insert(axis_of, at, axis)
+    table.insert(sizes, at, x.shape[axis + 1])
+  end
+  v = on_axes_of(x, aligned(x, v, sizes), axis_of)
+  return hit:where(accumulate and x + v or v, x)
+end
+
 -- Assigns v to x[key], or adds v if accumulate is true. The shell calls it, with gradients disabled if x is a leaf that
 -- requires a gradient.
 function index.assign(x, key, v, accumulate)
   v = source(x, v)
   local read = read_key(x, key)
-  x:copy_(assign_mask(x, read, v, accumulate) or new_value(x, read, v, accumulate))
+  x:copy_(assign_mask(x, read, v, accumulate) or assign_rows(x, read, v, accumulate) or new_value(x, read, v, accumulate))
 end
 
 -- ---- methods ----

@@ -167,6 +167,12 @@ tap.group("rows pass", function()
       local y = lin(x)
       return y[{rille.arange(y.shape[1]):unsqueeze(1), rille.arange(5), y:argmax(2)}]
     end},
+    {"an assigned entry of each row", T(6), function(x)
+      local y, z = lin(x), rille.zeros({x.shape[1], 6}):clone()
+      z[{rille.arange(#y), y:argmax(1)}] = 1
+      z:index_put_({rille.arange(#y), rille.zeros({#y}, {dtype = "i64"})}, y:sum(1), {accumulate = true})
+      return z * y
+    end},
     {"entries of each row", T(5, 6), function(x)
       local y = lin(x)
       return y[{rille.arange(y.shape[1]):reshape{-1, 1}, {}, (y:sum(1):topk(2, 1):argmax(1):unsqueeze(1) + rille.arange(2)) - 2}]
