@@ -1,5 +1,5 @@
-/* randn.c - independent standard normal random values. Each value is a function of seed, ordinal, micro-batch and
- * position. */
+/* randn.c - independent standard normal random values. Each value is a function of seed, ordinal and position
+ * in the batch. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/random.h"

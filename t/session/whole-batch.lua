@@ -553,6 +553,8 @@ tap.group("random numbers", function()
     rand = function(x) return x * rille.rand(x.shape):lt(0.5) end,
     randn = function(x) return x + rille.randn(x.shape) end,
     randint = function(x) return x * rille.randint(1, 9, x.shape) end,
+    ["noise for two blocks"] = function(x) local z = rille.concat({x, x * 2}, 0); return (z + rille.randn(z.shape) * 0.5)[{{x.shape[1], 2 * x.shape[1]}}] end,
+    ["a mask for two blocks"] = function(x) local z = rille.concat({x, x}, 0); return rille.rand{#z, 1}:lt(0.5):where(z, 0)[{{0, x.shape[1]}}] end,
     ["numbers per row"] = function(x) return x * rille.rand{x.shape[1], 1} end,
     ["numbers without rows"] = function(x) return x * rille.randn{6} end,
   }

@@ -357,7 +357,14 @@ lies_nowhere(const struct trace *r, int i)
                 i + 1, (int)r->pieces);
 }
 
-static const struct tracer tracer = {.operands = batch_share_operands,
+static int
+change_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in, const struct attr *attr)
+{
+    draws_adopt(ctx->s, op, nin, in);
+    return batch_share_operands(ctx, op, nin, in, attr);
+}
+
+static const struct tracer tracer = {.operands = change_operands,
                                      .classify = classify,
                                      .journal = note_change,
                                      .made = is_made_here,
