@@ -10,7 +10,9 @@
 bool
 draws_apart(const struct rille_session *s, const struct node *n)
 {
-    return n->op->flags & OP_RANDOM && (s->trace.alone || !batch_numbers_known(s));
+    if (!(n->op->flags & OP_RANDOM)) return false;
+    if (n->phase != PHASE_FORWARD) return n->attr[op_attr_find(n->op, "run")].i >= 0;
+    return s->trace.alone || !batch_numbers_known(s);
 }
 
 /* Returns the number of consecutive elements of a micro-batch that are consecutive in the batch; 0: unknown. */

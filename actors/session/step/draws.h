@@ -10,7 +10,7 @@ struct node;
 struct op;
 struct rille_session;
 struct val;
-/* Returns true if the random call has other numbers in each micro-batch although its operands are the same. */
+/* Returns true if the random call has other numbers in each micro-batch even if its operands are the same. */
 bool draws_apart(const struct rille_session *s, const struct node *n);
 /* Sets the attributes of a random call (kernels/cpu/base/random.h) from the shares of its result. The gradient's calls
  * copy them. */
