@@ -165,7 +165,7 @@ is_operand_place(int nin, struct val *const *in, const struct place *p)
 
 /* Returns the placement of the operands that have one; NULL: they have several. */
 static const struct place *
-common_place(int nin, struct val *const *in, bool unplaced)
+operands_place(int nin, struct val *const *in, bool unplaced)
 {
     const struct place *first = NULL;
     for (int i = 0; i < nin; i++) {
@@ -181,7 +181,7 @@ const struct place *
 placing_target(const struct session_stages *all, int nin, struct val *const *in)
 {
     if (!on_several(nin, in)) return NULL;
-    const struct place *to = common_place(nin, in, placing_unplaced(nin, in));
+    const struct place *to = operands_place(nin, in, placing_unplaced(nin, in));
     if (to) return to;
     int stage = stage_reached(all, nin, in);
     if (stage < 0) return NULL;

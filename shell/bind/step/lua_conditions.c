@@ -154,7 +154,7 @@ table_size(lua_State *L, int i)
 }
 
 static uint64_t
-digest_add(uint64_t h, uint64_t word)
+digest_word(uint64_t h, uint64_t word)
 {
     h = (h ^ word) * 0xff51afd7ed558ccdULL;
     return h ^ h >> 32;
@@ -170,9 +170,9 @@ digest_value(lua_State *L, uint64_t h)
     const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &n) : NULL;
     double real = lua_tonumber(L, -1);
     if (lua_type(L, -1) == LUA_TNUMBER && !lua_isinteger(L, -1)) memcpy(&word, &real, sizeof word);
-    h = digest_add(h, (uint64_t)lua_type(L, -1) << 1 | (uint64_t)lua_isinteger(L, -1));
-    for (size_t k = 0; k < n; k++) h = digest_add(h, (unsigned char)text[k]);
-    return digest_add(h, text ? n : word);
+    h = digest_word(h, (uint64_t)lua_type(L, -1) << 1 | (uint64_t)lua_isinteger(L, -1));
+    for (size_t k = 0; k < n; k++) h = digest_word(h, (unsigned char)text[k]);
+    return digest_word(h, text ? n : word);
 }
 
 /* Returns a hash of the numbers, texts and booleans of the list at i. */
