@@ -270,7 +270,8 @@ k = 5]],
     sign = "rille.manual_seed(n)",
     text = [[
 Seeds the random numbers, so that a program draws the same values again.
-Random values depend on the seed and the position in the tensor, not on the layout or the number of devices.]],
+Random values depend on the seed and the position in the tensor, not on the layout, the number of devices or
+micro-batches. In rille.per_micro_batch, each micro-batch draws for itself.]],
     args = "n: integer",
     returns = "nothing",
     errors = "n must be an integer",
