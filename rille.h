@@ -482,6 +482,9 @@ bool rille_tensor_is_leaf(const struct rille_tensor *t);
 /* returns true if values can be assigned to t: t is a leaf, a clone, or a leaf to which a value with a gradient was
  * assigned */
 bool rille_tensor_is_variable(const struct rille_tensor *t);
+/* returns the dimension along which t counts 0, 1, 2, ..., as an arange does that is reshaped to other dimensions of
+ * size 1; -1: t does not count, or its value is in memory */
+int rille_tensor_counts(const struct rille_tensor *t);
 /* returns true if the value is in memory; false: reading computes it */
 bool rille_tensor_has_value(const struct rille_tensor *t);
 /* returns true if t existed before the trace in progress, and the traced calls have not changed it or its gradient */

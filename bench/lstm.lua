@@ -6,12 +6,13 @@
 -- torch: fastest of the repetitions, ms; cpu: CPU time of both, least of the repetitions, ms, for machines with other
 -- load; limit: the step's products, each as one product over all steps, which a
 -- recurrence cannot reach, ms; lines: lines of the printed plan. PyTorch runs if PYTHON names a Python with torch; both
--- use one thread. The second table has the same layer as rille.scan over nn.LSTMCell, without and with recompute = true:
+-- use RILLE_THREADS threads, by default 1. The second table has the same layer as rille.scan over nn.LSTMCell, without and with recompute = true:
 -- step: ms; first: the first call, which traces and compiles, ms; lines: of the plan; MiB: peak memory.
 local rille = require "rille"
 local nn = rille.nn
 local BATCH <const>, IN <const>, HIDDEN <const>, REPEATS <const> = 32, 64, 256, 5
 local lengths <const> = {64, 128, 256, 512, 1024}
+local THREADS <const> = tonumber(os.getenv("RILLE_THREADS")) or 1
 
 -- Returns the time of the fastest of the repetitions, and the least CPU time, in ms.
 local function fastest(fn)
@@ -27,7 +28,7 @@ end
 
 local PEER <const> = [[
 import time, torch
-torch.set_num_threads(1)
+torch.set_num_threads(%d)
 net = torch.nn.LSTM(%d, %d, batch_first=True)
 best, cpu, x = 1e9, 1e9, torch.randn(%d, %d, %d)
 for i in range(%d + 1):
@@ -43,7 +44,7 @@ local function peer(length)
   local python, name = os.getenv("PYTHON"), os.tmpname()
   if not python then return nil end
   local f <close> = io.open(name, "w")
-  f:write(PEER:format(IN, HIDDEN, BATCH, length, IN, REPEATS)):flush()
+  f:write(PEER:format(THREADS, IN, HIDDEN, BATCH, length, IN, REPEATS)):flush()
   local pipe <close> = io.popen(("%s %s"):format(python, name))
   local ms, cpu = pipe:read("n", "n")
   os.remove(name)

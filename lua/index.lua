@@ -99,6 +99,17 @@ end
 
 -- ---- reading ----
 
+-- Returns the shape to which two shapes broadcast; nil: they do not.
+local function broadcast_shape(a, b)
+  local shape = {}
+  for d = 1, math.max(#a, #b) do
+    local m, n = a[#a - d + 1] or 1, b[#b - d + 1] or 1
+    if m ~= n and m ~= 1 and n ~= 1 then return nil end
+    table.insert(shape, 1, m == 1 and n or m)
+  end
+  return shape
+end
+
 -- Merges the axes of a mask into one, and returns the positions in it.
 local function merge_mask(x, y, axis, mask)
   local shape, size = {}, 1
@@ -157,26 +168,96 @@ local function merged_ids(y, picks)
   return flat
 end
 
-local function take_picks(y, picks, place)
-  local is_picked, order, shape, size = {}, {}, {}, 1
+-- Returns the shape to which the index tensors broadcast.
+local function shape_of_picks(x, picks)
+  local shape = {}
   for _, pick in ipairs(picks) do
-    local n = y.shape[pick.axis + 1]
-    pick.ids = pick.ids:lt(0):where(pick.ids + n, pick.ids)
-    is_picked[pick.axis], size = true, size * n
+    local joined = broadcast_shape(shape, pick.ids.shape)
+    if not joined then refuse(x, "index tensors must have shapes that broadcast together, found {%s} and {%s}", table.concat(shape, ", "),
+      table.concat(pick.ids.shape, ", ")) end
+    shape = joined
   end
+  return shape
+end
+
+-- Sets pick.row for each index tensor that counts an axis of y, as rille.arange(n) does: the dimension of the broadcast shape
+-- along which it counts. Returns the picks by that dimension, and the other picks.
+local function row_picks(y, picks, shape)
+  local rows, rest = {}, {}
+  for _, pick in ipairs(picks) do
+    local own = rille._counts(pick.ids)
+    local d = own and #shape - pick.ids.ndim + own
+    local fits = d and not rows[d] and shape[d + 1] == y.shape[pick.axis + 1] and pick.ids.shape[own + 1] == shape[d + 1]
+    if fits then rows[d] = pick else rest[#rest + 1] = pick end
+  end
+  return rows, rest
+end
+
+-- Permutes y to the axes in `first`, then the axes of `merged` as one axis, then the others. Returns the sizes, too.
+local function arrange(y, first, merged)
+  local is_first, order, sizes, size = {}, {}, {}, 1
+  for _, axis in ipairs(first) do
+    order[#order + 1], sizes[#sizes + 1], is_first[axis] = axis, y.shape[axis + 1], true
+  end
+  for _, axis in ipairs(merged) do
+    order[#order + 1], size, is_first[axis] = axis, size * y.shape[axis + 1], true
+  end
+  sizes[#sizes + 1] = size
   for axis = 0, y.ndim - 1 do
-    if not is_picked[axis] then order[#order + 1], shape[#shape + 1] = axis, y.shape[axis + 1] end
+    if not is_first[axis] then order[#order + 1], sizes[#sizes + 1] = axis, y.shape[axis + 1] end
+  end
+  return y:permute(order):reshape(sizes), sizes
+end
+
+-- Applies index tensors of which some count an axis: an entry of each row is gathered. So the rows stay as they are split
+-- over ranks and micro-batches.
+local function gather_rows(y, rows, rest, shape, place)
+  local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
+  for d = 0, #shape - 1 do
+    local pick = rows[d]
+    if pick then axes[#axes + 1], dims[#dims + 1] = pick.axis, d else free[#free + 1], free_sizes[#free_sizes + 1] = d, shape[d + 1] end
+  end
+  for k, pick in ipairs(rest) do merged[k] = pick.axis end
+  local ids = #rest == 1 and rest[1].ids or merged_ids(y, rest)
+  local at, sizes = nil, nil
+  y, sizes = arrange(y, axes, merged)
+  at = arrange(ids:expand(shape), dims, free)
+  sizes[#axes + 1] = at.shape[#axes + 1]
+  for _ = #axes + 2, #sizes do at = at:unsqueeze(-1) end
+  local found = y:gather(#axes, at:expand(sizes))
+  -- the dimensions of the index tensors in their order, between the other axes
+  local split, order, from = table.move(sizes, 1, #axes, 1, {}), {}, {}
+  table.move(free_sizes, 1, #free, #split + 1, split)
+  table.move(sizes, #axes + 2, #sizes, #split + 1, split)
+  for k, d in ipairs(dims) do from[d] = k - 1 end
+  for k, d in ipairs(free) do from[d] = #dims + k - 1 end
+  for axis = #shape, #split - 1 do order[#order + 1] = axis end
+  for d = 0, #shape - 1 do table.insert(order, place + d + 1, from[d]) end
+  return found:reshape(split):permute(order)
+end
+
+local function take_picks(x, y, picks, place)
+  local order, shape = {}, shape_of_picks(x, picks)
+  local rows, rest = row_picks(y, picks, shape)
+  for _, pick in ipairs(next(rows) and rest or picks) do
+    pick.ids = pick.ids:lt(0):where(pick.ids + y.shape[pick.axis + 1], pick.ids)
+  end
+  if next(rows) and #rest > 0 then return gather_rows(y, rows, rest, shape, place) end
+  local is_picked, sizes, size = {}, {}, 1
+  for _, pick in ipairs(picks) do is_picked[pick.axis], size = true, size * y.shape[pick.axis + 1] end
+  for axis = 0, y.ndim - 1 do
+    if not is_picked[axis] then order[#order + 1], sizes[#sizes + 1] = axis, y.shape[axis + 1] end
   end
   for k, pick in ipairs(picks) do table.insert(order, place + k, pick.axis) end
-  table.insert(shape, place + 1, size)
+  table.insert(sizes, place + 1, size)
   local ids = #picks == 1 and picks[1].ids or merged_ids(y, picks)
-  return y:permute(order):reshape(shape):index_select(place, ids)
+  return y:permute(order):reshape(sizes):index_select(place, ids)
 end
 
 -- Returns x[key], and for each axis of the result whether it is a whole axis of x.
 local function take(x, key)
   local y, picks, place, is_whole = take_basic(x, key)
-  if #picks > 0 then y = take_picks(y, picks, place) end
+  if #picks > 0 then y = take_picks(x, y, picks, place) end
   for _ = #is_whole + 1, y.ndim do table.insert(is_whole, place + 1, false) end
   return y, is_whole
 end
@@ -332,12 +413,69 @@ local function new_value(x, key, v, accumulate)
   return hit:reshape(a.sizes):where(unmerged(x, values, a), x)
 end
 
+-- ---- an entry of each row ----
+
+-- Returns the tensor with dimension k at axis axis_of[k] of x, and size 1 for other axes.
+local function on_axes_of(x, t, axis_of)
+  local at, order = {}, {}
+  for k, axis in ipairs(axis_of) do at[axis] = k - 1 end
+  for axis = 0, x.ndim - 1 do order[#order + 1] = at[axis] end
+  t = t:permute(order)
+  for axis = 0, x.ndim - 1 do
+    if not at[axis] then t = t:unsqueeze(axis) end
+  end
+  return t
+end
+
+-- Returns three values for a key of index tensors and whole axes: the index tensors, the whole axes, and the number of
+-- dimensions of x[key] before those of the index tensors. Returns nil for other keys.
+local function index_tensors(key)
+  local picks, tail, axis, place = {}, {}, 0, nil
+  for _, entry in ipairs(key) do
+    if not (entry.ids or entry.range == ALL or entry.rest) then return nil end
+    if entry.ids then
+      if picks[1] and picks[#picks].axis < axis - 1 then place = 0 end
+      picks[#picks + 1], place = {axis = axis, ids = entry.ids}, place or axis
+    elseif not entry.rest then
+      tail[#tail + 1] = axis
+    end
+    axis = axis + entry.axes
+  end
+  return picks, tail, place
+end
+
+-- Returns the new value for a key that selects one entry of each row, x[{rille.arange(n), ids}], and otherwise whole axes; nil:
+-- the key is another one. The rows stay as they are split over ranks and micro-batches.
+local function assign_rows(x, key, v, accumulate)
+  local picks, tail, place = index_tensors(key)
+  local shape = shape_of_picks(x, picks or {})
+  local rows, rest = row_picks(x, picks or {}, shape)
+  if #rest ~= 1 then return nil end
+  local axis_of, sizes = {}, {}
+  for d, n in ipairs(shape) do
+    if not rows[d - 1] then return nil end
+    axis_of[d], sizes[d] = rows[d - 1].axis, n
+  end
+  local ids, size = rest[1].ids, x.shape[rest[1].axis + 1]
+  local hit = ids:lt(0):where(ids + size, ids):expand(shape):one_hot(size):gt(0)
+  axis_of[#shape + 1] = rest[1].axis
+  hit = on_axes_of(x, hit, axis_of)
+  axis_of[#shape + 1] = nil
+  for k, axis in ipairs(tail) do
+    local at = k <= place and k or k + #shape
+    table.insert(axis_of, at, axis)
+    table.insert(sizes, at, x.shape[axis + 1])
+  end
+  v = on_axes_of(x, aligned(x, v, sizes), axis_of)
+  return hit:where(accumulate and x + v or v, x)
+end
+
 -- Assigns v to x[key], or adds v if accumulate is true. The shell calls it, with gradients disabled if x is a leaf that
 -- requires a gradient.
 function index.assign(x, key, v, accumulate)
   v = source(x, v)
   local read = read_key(x, key)
-  x:copy_(assign_mask(x, read, v, accumulate) or new_value(x, read, v, accumulate))
+  x:copy_(assign_mask(x, read, v, accumulate) or assign_rows(x, read, v, accumulate) or new_value(x, read, v, accumulate))
 end
 
 -- ---- methods ----
@@ -348,23 +486,11 @@ function index.index_put_(x, key, v, options)
   return x
 end
 
--- Returns the shape to which two shapes broadcast.
-local function broadcast(x, a, b, who)
-  local shape = {}
-  for d = 1, math.max(#a, #b) do
-    local m, n = a[#a - d + 1] or 1, b[#b - d + 1] or 1
-    if m ~= n and m ~= 1 and n ~= 1 then
-      check.fail("%s: mask must have a shape that broadcasts to {%s}, found {%s}", who, table.concat(a, ", "), table.concat(b, ", "))
-    end
-    table.insert(shape, 1, m == 1 and n or m)
-  end
-  return shape
-end
-
 local function check_mask(who, x, mask)
   check.that(layout.is_tensor(mask) and mask.dtype == "bool", "%s: mask must be a bool tensor, found %s", who,
     layout.is_tensor(mask) and shape_text(mask) or check.shown(mask))
-  return broadcast(x, x.shape, mask.shape, who)
+  return broadcast_shape(x.shape, mask.shape) or check.fail("%s: mask must have a shape that broadcasts to {%s}, found {%s}", who,
+    table.concat(x.shape, ", "), table.concat(mask.shape, ", "))
 end
 
 function index.masked_select(x, mask)
@@ -380,6 +506,8 @@ function index.masked_fill(x, mask, v)
   return y.dtype == x.dtype and y or y:to(x.dtype)
 end
 
+function index.masked_fill_(x, mask, v) return x:copy_(index.masked_fill(x, mask, v)) end
+
 function index.nonzero(x)
   local flat, columns = places(x, x.dtype == "bool" and x or x:ne(0), "nonzero"), {}
   local stride = 1
@@ -390,6 +518,6 @@ function index.nonzero(x)
   return x.ndim > 0 and rille.stack(columns, 1) or rille.zeros({flat:numel(), 0}, beside(x, "i64"))
 end
 
-for _, name in ipairs{"index_put_", "masked_select", "masked_fill", "nonzero"} do index[name] = check.limited(name, index[name]) end
+for _, name in ipairs{"index_put_", "masked_select", "masked_fill", "masked_fill_", "nonzero"} do index[name] = check.limited(name, index[name]) end
 
 return index

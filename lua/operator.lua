@@ -6,8 +6,8 @@
 -- The rule names the dimensions of operands and results. Each letter is a claim: if operands are split along that letter, the
 -- result is split along it too, or, for a letter that no result has, a sum over ranks is pending (P). "[b]" claims nothing of b.
 -- Registration checks every claim on small tensors: results and gradients of two shards must make up those of the whole, and
--- the layouts that Rille derives for forward's operators must be the claimed ones, without communication. Calls check the
--- sizes. An operator is a rille.func, so layouts follow from the operators that forward and backward call.
+-- the layouts that Rille derives for forward's operators must be the claimed ones, without communication. The gradients must
+-- be the derivatives of forward. Calls check the sizes. An operator is a rille.func, so layouts follow from the operators that forward and backward call.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -109,6 +109,57 @@ local function evaluate(o, operands, dy)
   return results, {rille.grad(loss, leaves)}, dy
 end
 
+-- Returns the sum of the results times dy, for the operands moved by h along direction[i] of operand i.
+local function moved_loss(o, operands, dy, i, direction, h)
+  local args, loss = table.move(operands, 1, #operands, 1, {}), 0
+  args[i] = operands[i] + direction * h
+  for k, y in ipairs{rille.no_grad(call, o, table.unpack(table.move(o.args, 1, #o.args, #args + 1, args)))} do
+    loss = loss + (y * dy[k]):sum():item()
+  end
+  return loss
+end
+
+-- Returns the central difference quotient of the loss along a direction.
+local function quotient(o, operands, dy, i, direction, h)
+  return (moved_loss(o, operands, dy, i, direction, h) - moved_loss(o, operands, dy, i, direction, -h)) / (2 * h)
+end
+
+-- Returns the indices of element k of a tensor, as text.
+local function indices(shape, k)
+  local at = {}
+  for d = #shape, 1, -1 do at[d], k = k % shape[d], k // shape[d] end
+  return table.concat(at, ", ")
+end
+
+-- Raises an error with the element of operand i whose gradient differs most from the difference quotient.
+local function fail_at_worst(o, operands, dy, i, gradient, h)
+  local n, worst = operands[i]:numel(), {off = -1}
+  for k = 0, n - 1 do
+    local one = rille.arange(n):eq(k):to("f64"):reshape(operands[i].shape)
+    local found, want = (gradient * one):sum():item(), quotient(o, operands, dy, i, one, h)
+    if math.abs(found - want) > worst.off then worst = {off = math.abs(found - want), at = k, found = found, want = want} end
+  end
+  check.fail("%s: backward has the gradient %.6g at {%s} of operand %d, but the difference quotient of forward is %.6g; exact = false accepts a gradient "
+    .. "that is not the derivative", o.name, worst.found, indices(operands[i].shape, worst.at), i, worst.want)
+end
+
+-- Compares the gradients with difference quotients of forward, along a random direction of each operand.
+local function check_gradients(o, operands, results, gradients, dy)
+  local h, least = 1e-5, 1e-6
+  for _, y in ipairs(results) do
+    if y.dtype ~= "f64" then h, least = 1e-2, 3e-2 end
+  end
+  for i, x in ipairs(operands) do
+    if o.has_gradient[i] then
+      local direction = rille.rand(x.shape, {dtype = "f64"}) * 2 - 1
+      local slope, want = gradients[i] * direction, quotient(o, operands, dy, i, direction, h)
+      if math.abs(slope:sum():item() - want) > least * (1 + math.abs(want) + slope:abs():sum():item()) then
+        fail_at_worst(o, operands, dy, i, gradients[i], h)
+      end
+    end
+  end
+end
+
 -- Returns half h (0 or 1) of each tensor that has the letter; other tensors are replicated.
 local function halves(list, tensors, letter, h)
   local out = {}
@@ -161,7 +212,19 @@ local function check_layouts(o, letter, operands)
   end
 end
 
-local function check_claims(o, sizes)
+-- Returns o for the check: its function notes in has_gradient which operands have a gradient.
+local function noted(o)
+  local has_gradient = {}
+  local function backward(...)
+    local given = table.pack(o.backward(...))
+    for i = 1, given.n do has_gradient[i] = given[i] ~= nil end
+    return table.unpack(given, 1, given.n)
+  end
+  return setmetatable({has_gradient = has_gradient, fn = func{name = o.name, forward = o.forward, backward = backward}}, {__index = o})
+end
+
+local function check_claims(given, sizes)
+  local o = noted(given)
   local operands, size = {}, {}
   for i, letter in ipairs(o.rule.letters) do size[letter] = sizes[letter] or 2 * i + 2 end
   for i, dims in ipairs(o.rule.operands) do
@@ -170,6 +233,7 @@ local function check_claims(o, sizes)
     operands[i] = rille.rand(shape, {dtype = "f64"})
   end
   local results, gradients, dy = evaluate(o, operands)
+  if o.exact then check_gradients(o, operands, results, gradients, dy) end
   for _, letter in ipairs(o.rule.letters) do
     if not o.rule.fixed[letter] then
       check.that(size[letter] % 2 == 0, "%s: sizes.%s must be even, found %d", o.name, letter, size[letter])
@@ -237,7 +301,7 @@ end
 return function(given)
   if type(given) == "table" and given.body ~= nil then return from_formula(given) end
   local o = check.options("operator", given,
-    {name = check.none, rule = check.none, forward = check.none, backward = check.none, sizes = {}, args = {}})
+    {name = check.none, rule = check.none, forward = check.none, backward = check.none, sizes = {}, args = {}, exact = true})
   check.text("operator", "name", o.name)
   for _, what in ipairs{"forward", "backward"} do check.fn(o.name, what, o[what]) end
   for _, what in ipairs{"sizes", "args"} do

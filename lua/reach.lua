@@ -3,17 +3,18 @@
 --
 -- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Fields count if the code
 -- reads their names, if they are names of Rille's options, or if they are entries of lists; if the code computes names, all
--- fields count. The key reach.SIZE stands for a table's number of fields, which shows added fields, and reach.META for its
--- metatable. Tables of Rille are assumed not to change; of Lua's libraries, the fields count whose names the code reads. Rille's layers and optimisers are objects, which list their relevant fields
+-- fields count. The key reach.SIZE stands for a table's number of fields, which shows added fields, reach.META for its
+-- metatable, and reach.DIGEST for the numbers, texts and booleans of a long list. Tables of Rille are assumed not to change; of Lua's libraries, the fields count whose names the code reads. Rille's layers and optimisers are objects, which list their relevant fields
 -- themselves.
 
 local rille = require "rille"
 local bytecode = require "rille.bytecode"
 local check = require "rille.check"
 
-local reach = {SIZE = rille._size_key, META = rille._meta_key}
+local reach = {SIZE = rille._size_key, META = rille._meta_key, DIGEST = rille._digest_key}
 
-local LARGE <const> = 256 -- maximum list length; of longer lists only the number of entries is followed
+local LARGE <const> = 256 -- maximum length of a list whose entries are places each; longer lists have a digest
+local LARGEST <const> = 1 << 16 -- maximum length of a list with a digest; of longer lists only the length is followed
 local MOST <const> = 4096 -- maximum number of recorded places (function and upvalue, or table and field) per walk
 
 local objects = setmetatable({}, {__mode = "k"}) -- object -> the function that lists its fields, see below
@@ -31,6 +32,11 @@ for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8"
 end
 -- functions that read fields whose names the code does not contain -> what the walk must know about them
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
+
+-- functions whose results differ from call to call, and change nothing that the walk could find
+local fixed = {[math.random] = "math.random()"}
+for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
+for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end
 
 local function rilles_modules()
   local own = {}
@@ -70,8 +76,13 @@ local visit
 
 -- Reports a place and continues with its value.
 local function add(w, holder, key, value, text)
-  if w.own[value] or w.n >= MOST then return end
+  if w.own[value] then return end
+  if w.n >= MOST then
+    w.cut = w.cut or text
+    return
+  end
   w.n = w.n + 1
+  w.fixed = w.fixed or fixed[value]
   w.place(holder, key, value, text)
   if readers[value] then w[readers[value]] = true end
   if value == require then visit(w, package.loaded, "package.loaded") end
@@ -131,7 +142,12 @@ local function report_counts(w, fn, counted)
 end
 
 local function visit_function(w, fn)
-  if debug.getinfo(fn, "S").what == "C" or check.is_own(fn) then return end
+  if debug.getinfo(fn, "S").what == "C" then
+    local _, state = debug.getupvalue(fn, 1)
+    if type(state) == "thread" then w.fixed = w.fixed or "a coroutine" end
+    return
+  end
+  if check.is_own(fn) then return end
   local found = bytecode.reads(fn)
   for name in next, found.fields do w.names[name] = true end
   for name in next, found.counted.fields do w.counted[name] = true end
@@ -166,6 +182,8 @@ local function visit_table(w, t, text)
   end
   w.tables[#w.tables + 1] = {t, text}
   if not rawget(t, "__index") then w.place(t, reach.SIZE, rille._place(t, reach.SIZE), text) end
+  if rawlen(t) > LARGEST then w.cut = text end
+  if rawlen(t) > LARGE and rawlen(t) <= LARGEST then w.place(t, reach.DIGEST, rille._place(t, reach.DIGEST), "an entry of " .. text) end
   w.place(t, reach.META, meta, "the metatable of " .. text)
   visit_metatable(w, meta, text)
 end
@@ -177,11 +195,17 @@ function visit(w, v, text)
   if kind == "table" then visit_table(w, v, text) else visit_function(w, v) end
 end
 
+-- Returns true if t has a digest of its list, which includes this entry.
+local function is_in_digest(t, key)
+  local value = rawget(t, key)
+  return rawlen(t) > LARGE and type(value) ~= "table" and type(value) ~= "function" and type(value) ~= "userdata"
+end
+
 -- Returns true if the code may read this field of t. Training modes are followed separately.
 local function is_read(w, t, key)
   if libraries[t] then return w.names[key] or t == package.loaded and w.requires end
   if t == _G then return w.names[key] or w.globals and (w.computed or w.lists) end
-  if math.type(key) == "integer" then return rawlen(t) <= LARGE end
+  if math.type(key) == "integer" then return not is_in_digest(t, key) and rawlen(t) <= LARGEST end
   if key == "training" and objects[t] then return false end
   return w.computed or w.lists or w.names[key] or is_option(key)
 end
@@ -234,7 +258,10 @@ function reach.from(w, v, text)
   visit_fields(w)
 end
 
--- Returns true if the walk reached its limit.
-function reach.is_cut(w) return w.n >= MOST end
+-- Returns the name of a function that the code may call, and whose results cannot be followed; nil: none.
+function reach.fixed(w) return w.fixed end
+
+-- Returns the name of a value that is not followed, because the walk reached a limit; nil: all values are followed.
+function reach.cut(w) return w.cut end
 
 return reach

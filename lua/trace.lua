@@ -186,7 +186,7 @@ end
 -- the holder itself has the key (not a table that Lua finds by __index).
 local function can_be_live(memory, holder, key, was)
   local now, banned = read(holder, key), memory.banned[holder]
-  return key ~= reach.SIZE and key ~= reach.META and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
+  return type(key) ~= "userdata" and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
@@ -326,8 +326,14 @@ local function done(list, failed, traces)
     local holder, key, value, name = table.unpack(row, 1, 4)
     if not is_same(read(holder, key), value, 0) then tell_change(name) end
   end
-  if reach.is_cut(list.walk) then
-    warn_once("the step's function can read too many values to track; pass values that change as arguments")
+  local fixed, cut = reach.fixed(list.walk), reach.cut(list.walk)
+  if fixed then
+    warn_once("the step's function can read %s, whose value stays that of the trace; pass it as an argument, or use rille.live, or rille.rand for "
+      .. "random numbers", fixed)
+  end
+  if cut then
+    warn_once("the step's function can read too many values to follow, such as '%s'; changes of these are not noticed: pass values that change as "
+      .. "arguments", cut)
   end
   list.walk, list.start, list.counts, list.fields = nil, nil, nil, nil
   if not ignores then return end

@@ -472,9 +472,25 @@ add_position(struct making *m, const struct kcall *k)
              "    METHOD int64_t index() const\n    {\n        int64_t i = 0;\n"
              "        for (int d = 0; d < NDIM; d++) i = i * a.y0.whole[d] + place(d);\n        return i;\n    }\n",
              y->ndim, dtype_digits((enum dtype)k->call->out[0].dtype));
-    if (k->call->op->flags & OP_RANDOM)
-        str_addf(&m->head, "    METHOD uint64_t key() const { return rng_key((uint64_t)x%d(), (uint64_t)x%d()); }\n",
-                 k->call->nin - 2, k->call->nin - 1);
+}
+
+/* Adds the key, and the place in the random sequence: as random_at() in kernels/cpu/base/random.h. */
+static void
+add_draw(struct making *m, const struct kcall *k)
+{
+    const struct op *op = k->call->op;
+    long long run = (long long)k->call->attr[op_attr_find(op, "run")].i;
+    long long pieces = (long long)k->call->attr[op_attr_find(op, "micro_batches")].i;
+    str_addf(&m->head, "    METHOD uint64_t key() const { return rng_key((uint64_t)x%d(), (uint64_t)x%d()); }\n",
+             k->call->nin - 2, k->call->nin - 1);
+    str_addf(&m->head, "    METHOD uint64_t piece() const { return %s; }\n", run ? "0" : "a.piece");
+    if (run <= 0)
+        str_add(&m->head, "    METHOD uint64_t draw() const { return (uint64_t)index(); }\n");
+    else
+        str_addf(&m->head,
+                 "    METHOD uint64_t draw() const\n    {\n        uint64_t i = (uint64_t)index();\n"
+                 "        return (i / %lldu * %lldu + a.piece) * %lldu + i %% %lldu;\n    }\n",
+                 run, pieces, run, run);
 }
 
 static int
@@ -493,6 +509,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     for (int i = 0; i < MAX(c->nin, op_noperand(c->op)); i++) making_add_operand(&m, k, i);
     making_add_whole(&m, 'y', 0, c->nin, y);
     add_position(&m, k);
+    if (c->op->flags & OP_RANDOM) add_draw(&m, k);
     str_addf(&m.head, "    METHOD auto of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
              c->op->gpu.element);
     str_addf(&m.body,

@@ -20,7 +20,8 @@
  *   place(d), whole(d)       offset and size in the global tensor; index(): row-major index in the global tensor
  *   x<k>(at), x<k>()         element of operand k; number operand k
  *   place<k>(d)              offset of operand k
- *   DIGITS, key(), a.piece   digits of a float; key of random numbers; micro-batch
+ *   DIGITS, key()            digits of a float; key of random numbers
+ *   piece(), draw()          place in the sequence of random numbers
  *
  * Body of a line. The body's lambdas receive elements as `element i`: packs of 16 bytes if all operands are contiguous,
  * else single elements. An int64_t i is any single element.

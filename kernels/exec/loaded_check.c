@@ -16,6 +16,7 @@
 #include <math.h>
 
 enum { RANKS = 3, TENSORS = OP_OPERAND + OP_OUT, FILLS = 6, PROBES = 24 };
+enum { MOST_ELEMENTS = 1 << 16 }; /* maximum number of elements of a tensor of a sample */
 #define STEP 1e-5
 
 struct trial {
@@ -134,6 +135,14 @@ draw_operand(struct trial *t, int k, int fill)
     }
 }
 
+static bool
+has_too_many(const struct type *t)
+{
+    double n = 1;
+    for (int d = 0; d < t->ndim; d++) n *= (double)t->dim[d];
+    return n > MOST_ELEMENTS;
+}
+
 /* Reads the sample; wide: with f64 in place of each float dtype, and i64 of each integer dtype. */
 static int
 trial_open(struct trial *t, const struct loaded *l, const char *text, bool wide)
@@ -151,8 +160,12 @@ trial_open(struct trial *t, const struct loaded *l, const char *text, bool wide)
         if (dtype_is_int((enum dtype)type->dtype)) type->dtype = DT_I64;
     }
     TRY(call_infer(&t->arena, c, &t->rule));
-    for (int k = 0; k < c->nin + c->nout; k++)
+    for (int k = 0; k < c->nin + c->nout; k++) {
+        if (has_too_many(type_at(c, k)))
+            return fail(E_ARG, "%s: each operand and result of the sample \"%s\" must have at most %d elements",
+                        l->op.name, text, MOST_ELEMENTS);
         t->value[k] = ARENA_ARRAY(&t->arena, double, type_numel(type_at(c, k)) + 1);
+    }
     return 0;
 }
 
@@ -450,9 +463,32 @@ check_kernel(struct trial *t)
     return 0;
 }
 
+/* Checks that one sample has elements of each operand, floats if the record has a gradient of the operand. */
+static int
+check_samples(const struct loaded *l)
+{
+    for (int k = 0; k < op_noperand(&l->op); k++) {
+        bool seen = false;
+        for (int i = 0; i < OP_SAMPLE && l->op.sample[i]; i++) {
+            struct trial t;
+            int status = trial_open(&t, l, l->op.sample[i], false);
+            const struct type *type = &t.sample.in[k];
+            bool given = !status && type->dtype != DT_NONE && type_numel(type) > 0;
+            seen = seen || (given && (!l->gradient[k] || is_float_tensor(type)));
+            trial_close(&t);
+            TRY(status);
+        }
+        if (!seen)
+            return fail(E_ARG, "%s: one sample must have %s of operand %s", l->op.name,
+                        l->gradient[k] ? "float elements" : "elements", l->op.in[k].name);
+    }
+    return 0;
+}
+
 int
 loaded_check(const struct loaded *l)
 {
+    TRY(check_samples(l));
     for (int i = 0; i < OP_SAMPLE && l->op.sample[i]; i++)
         for (int wide = 0; wide < 2; wide++) {
             struct trial t;

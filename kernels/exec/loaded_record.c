@@ -259,25 +259,25 @@ is_identifier(const char *s)
     return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(s);
 }
 
+/* Returns true if the name is that of one of the first n operands. */
+static bool
+names_operand(const struct rille_operator *r, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(r->operand[i].name, name)) return true;
+    return false;
+}
+
 static bool
 operands_are_good(const struct rille_operator *r)
 {
     const unsigned known = RILLE_OPERAND_NUMBER | RILLE_OPERAND_OPTIONAL | RILLE_OPERAND_INTEGER | RILLE_OPERAND_FLOAT;
     int n = 0;
     for (; n < RILLE_OPERATOR_OPERANDS && r->operand[n].name; n++)
-        if (!is_identifier(r->operand[n].name) || r->operand[n].flags & ~known) return false;
+        if (!is_identifier(r->operand[n].name) || r->operand[n].flags & ~known ||
+            names_operand(r, n, r->operand[n].name))
+            return false;
     return n > 0;
-}
-
-static bool
-attributes_are_good(const struct rille_operator *r)
-{
-    for (int i = 0; i < RILLE_OPERATOR_ATTRIBUTES && r->attribute[i].name; i++) {
-        const struct rille_operator_attribute *a = &r->attribute[i];
-        if (!is_identifier(a->name) || a->kind < RILLE_ATTRIBUTE_INT || a->kind > RILLE_ATTRIBUTE_INTS) return false;
-        if (a->kind == RILLE_ATTRIBUTE_WORD && (!a->words || !*a->words)) return false;
-    }
-    return true;
 }
 
 static int
@@ -286,6 +286,28 @@ public_operands(const struct rille_operator *r)
     int n = 0;
     while (n < RILLE_OPERATOR_OPERANDS && r->operand[n].name) n++;
     return n;
+}
+
+/* Returns true for a list such as "sum|mean", without an empty word. */
+static bool
+words_are_good(const char *words)
+{
+    if (!words || !*words || *words == '|' || strstr(words, "||")) return false;
+    return words[strlen(words) - 1] != '|';
+}
+
+static bool
+attributes_are_good(const struct rille_operator *r)
+{
+    for (int i = 0; i < RILLE_OPERATOR_ATTRIBUTES && r->attribute[i].name; i++) {
+        const struct rille_operator_attribute *a = &r->attribute[i];
+        if (!is_identifier(a->name) || a->kind < RILLE_ATTRIBUTE_INT || a->kind > RILLE_ATTRIBUTE_INTS) return false;
+        if (a->kind == RILLE_ATTRIBUTE_WORD && !words_are_good(a->words)) return false;
+        if (names_operand(r, public_operands(r), a->name)) return false;
+        for (int k = 0; k < i; k++)
+            if (!strcmp(r->attribute[k].name, a->name)) return false;
+    }
+    return true;
 }
 
 static bool
@@ -322,9 +344,11 @@ check_fields(const struct rille_operator *r)
         const char *must;
     } field[] = {
         {r->doc && *r->doc, "doc must be the formula of the operator"},
-        {operands_are_good(r), "operand must list 1 to 10 operands, each with a name in small letters and known flags"},
-        {attributes_are_good(r), "attribute must list attributes, each with a name in small letters and a known kind; "
-                                 "WORD needs words"},
+        {operands_are_good(r),
+         "operand must list 1 to 10 operands, each with a name of its own in small letters and known flags"},
+        {attributes_are_good(r),
+         "attribute must list attributes, each with a name of its own in small letters and a known kind; "
+         "WORD needs words"},
         {r->results >= 0 && r->results <= OP_OUT, "results must be 0 to 4"},
         {!(r->flags & ~(uint32_t)RILLE_OPERATOR_HIDDEN), "flags must be 0 or RILLE_OPERATOR_HIDDEN"},
         {!r->run != !r->element, "one of run and element must be set"},

@@ -35,8 +35,9 @@ sample_type(const char *text, struct type *t)
     if (t->dtype == DT_NONE) return NULL;
     for (text += n + 1; *text && *text != '}'; text += *text == ',' || *text == ' ') {
         char *end;
+        if (t->ndim == MAX_DIM) return NULL;
         t->dim[t->ndim++] = strtoll(text, &end, 10);
-        if (end == text) return NULL;
+        if (end == text || t->dim[t->ndim - 1] < 0) return NULL;
         text = end;
     }
     return *text == '}' ? text + 1 : NULL;
@@ -45,6 +46,7 @@ sample_type(const char *text, struct type *t)
 static inline const char *
 sample_operand(const char *text, struct sample *s)
 {
+    if (s->call.nin == SAMPLE_IN) return NULL;
     int k = s->call.nin++;
     struct type *t = &s->in[k];
     *t = (struct type){0};

@@ -1,6 +1,6 @@
 /* dropout.c - sets random elements to zero, and scales the others so that the mean is kept.
  *
- * The dropped elements are a function of seed, ordinal, micro-batch and position, so the gradient drops the same
+ * The dropped elements are a function of seed, ordinal and position in the batch, so the gradient drops the same
  * elements without a stored mask. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/op_impl.h"
@@ -15,7 +15,7 @@
 
 extern const struct op op_dropout;
 
-enum { P, TRAINING };
+enum { P, TRAINING, RUN };
 enum { DIGITS = 24 }; /* binary digits of the uniform random value that is compared with p, for all dtypes */
 
 static int
@@ -40,11 +40,12 @@ ref(const struct kcall *k)
 {
     const struct view *x = &k->in[0], *y = &k->out[0];
     double p = k->call->attr[P].f, scale = 1 / (1 - p);
-    uint64_t key = random_key(k);
+    struct random_draw d = random_draw(k, random_key(k), &k->call->attr[RUN]);
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
-        bool keep = rng_uniform(key, k->piece, (uint64_t)w.global, DIGITS) >= p;
+        struct random_at at = random_at(&d, (uint64_t)w.global);
+        bool keep = rng_uniform(at.key, at.piece, at.position, DIGITS) >= p;
         elem_set_f(y->dtype, y->data, i, keep ? elem_get_f(x->dtype, x->data, i) * scale : 0);
     }
     return 0;
@@ -81,10 +82,11 @@ range(void *arg, int64_t lo, int64_t hi)
     const struct view *from = &k->in[0], *to = &k->out[0];
     int64_t length = global_run(to), bytes = (int64_t)dtype_bytes(to->dtype);
     enum compute type = compute_of(to->dtype);
-    uint64_t key = random_key(k);
+    struct random_draw d = random_draw(k, random_key(k), &k->call->attr[RUN]);
     for (int64_t i = lo, m; i < hi; i += m) {
-        m = MIN(MIN(length - i % length, RANDOM_BLOCK), hi - i);
-        struct random_at at = {key, k->piece, global_position(to, i)};
+        uint64_t position = global_position(to, i);
+        m = random_length(&d, position, MIN(MIN(length - i % length, RANDOM_BLOCK), hi - i));
+        struct random_at at = random_at(&d, position);
         const float *u = random_values(RANDOM_UNIFORM, DT_F32, &at, m, &workspace);
         block_load(type, from->dtype, (const char *)from->data + i * bytes, 1, m, block);
         if (type == COMP_F64)
@@ -114,7 +116,7 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
 
 static const char element[] = BODY({
     const double p = c->attr[P].f;
-    return rng_uniform(key(), a.piece, index(), 24) >= p ? x0(at) * (real)(1 / (1 - p)) : 0;
+    return rng_uniform(key(), piece(), draw(), 24) >= p ? x0(at) * (real)(1 / (1 - p)) : 0;
 });
 
 const struct op op_dropout = {
@@ -124,7 +126,8 @@ const struct op op_dropout = {
     .source = "Srivastava et al. 2014",
     .in = {{"x", IN_FLOAT}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .attr = {[P] = {"p", ATTR_FLOAT, .f = 0.5, .doc = "probability of dropping an element"},
-             [TRAINING] = {"training", ATTR_BOOL, .i = 1, .doc = "false: the result is x"}},
+             [TRAINING] = {"training", ATTR_BOOL, .i = 1, .doc = "false: the result is x"},
+             RANDOM_ATTRS(RUN)},
     .shape.make_rule = rule_same,
     .shape.infer = infer,
     .partial.linear = "0",
@@ -134,5 +137,6 @@ const struct op op_dropout = {
     .gpu.element = element,
     .host.kernel = variants,
     .flags = OP_RANDOM,
-    .sample = {"f32{4,6} #1 #0", "f32{7} #7 #3 p=0.25", "f32{3} #1 #1 training=0"},
+    .sample = {"f32{4,6} #1 #0", "f32{7} #7 #3 p=0.25", "f32{4,6} #1 #0 run=12 micro_batches=3",
+               "f32{3} #1 #1 training=0"},
 };

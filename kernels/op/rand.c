@@ -4,16 +4,20 @@
 #include "kernels/cpu/base/random.h"
 #include "runtime/base/rng.h"
 
+enum { RUN };
+
 static int
 ref(const struct kcall *k)
 {
     const struct view *y = &k->out[0];
-    uint64_t key = random_key(k);
+    struct random_draw d = random_draw(k, random_key(k), &k->call->attr[RUN]);
     struct walk w;
     int64_t i = 0;
-    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
-        elem_set_f(y->dtype, y->data, i,
-                   rng_uniform(key, k->piece, (uint64_t)w.global, dtype_digits(k->call->out[0].dtype)));
+    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
+        struct random_at at = random_at(&d, (uint64_t)w.global);
+        double u = rng_uniform(at.key, at.piece, at.position, dtype_digits(k->call->out[0].dtype));
+        elem_set_f(y->dtype, y->data, i, u);
+    }
     return 0;
 }
 
@@ -21,23 +25,25 @@ static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    random_fill(&k->out[0], random_key(k), k->piece, RANDOM_UNIFORM, k->threads);
+    struct random_draw d = random_draw(k, random_key(k), &k->call->attr[RUN]);
+    random_fill(&k->out[0], &d, RANDOM_UNIFORM, k->threads);
     return 0;
 }
 
 static const struct kernel_variant variants[] = {{"simd", .accepts = dense_out, .run = run}, {NULL}};
 
-static const char element[] = BODY({ return rng_uniform(key(), a.piece, index(), DIGITS); });
+static const char element[] = BODY({ return rng_uniform(key(), piece(), draw(), DIGITS); });
 
 const struct op op_rand = {
     .name = "rand",
     .doc = "y ~ U[0, 1)",
     .source = "Salmon et al. 2011 (Philox)",
     .in = {{"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
+    .attr = {RANDOM_ATTRS(RUN)},
     .shape.infer = source_f32,
     .host.ref = ref,
     .gpu.element = element,
     .host.kernel = variants,
     .flags = OP_SOURCE | OP_RANDOM,
-    .sample = {"#1 #0", "#7 #3"},
+    .sample = {"#1 #0", "#7 #3", "#7 #3 run=2 micro_batches=3"},
 };

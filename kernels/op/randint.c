@@ -7,6 +7,7 @@
 #include "runtime/base/rng.h"
 
 enum { LO, HI };
+enum { RUN };
 
 /* A random integer is the upper half of the product of 64 random bits and the number of values. The probabilities of
  * values differ by at most one part in 2^64 / (hi - lo). */
@@ -37,12 +38,14 @@ static int
 ref(const struct kcall *k)
 {
     const struct view *y = &k->out[0];
-    uint64_t key = random_key(k);
+    struct random_draw d = random_draw(k, random_key(k), &k->call->attr[RUN]);
     int64_t lo = number_i(&k->in[LO], 0), hi = number_i(&k->in[HI], 1), i = 0;
     lookup_find(k);
     struct walk w;
-    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
-        elem_set_i(y->dtype, y->data, i, value_of(rng_bits(key, k->piece, (uint64_t)w.global), lo, hi));
+    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
+        struct random_at at = random_at(&d, (uint64_t)w.global);
+        elem_set_i(y->dtype, y->data, i, value_of(rng_bits(at.key, at.piece, at.position), lo, hi));
+    }
     return 0;
 }
 
@@ -50,7 +53,7 @@ ref(const struct kcall *k)
 
 struct work {
     const struct view *y;
-    uint64_t key, piece;
+    struct random_draw draw;
     int64_t lo, hi;
 };
 
@@ -62,8 +65,9 @@ range(void *arg, int64_t first, int64_t last)
     union random_workspace workspace;
     int64_t run = global_run(y), value[RANDOM_BLOCK];
     for (int64_t i = first, m; i < last; i += m) {
-        m = MIN(MIN(run - i % run, RANDOM_BLOCK), last - i);
-        struct random_at at = {w->key, w->piece, global_position(y, i)};
+        uint64_t position = global_position(y, i);
+        m = random_length(&w->draw, position, MIN(MIN(run - i % run, RANDOM_BLOCK), last - i));
+        struct random_at at = random_at(&w->draw, position);
         const uint64_t *bits = random_values(RANDOM_BITS, y->dtype, &at, m, &workspace);
         for (int64_t j = 0; j < m; j++) value[j] = value_of(bits[j], w->lo, w->hi);
         block_store(COMP_I64, y->dtype, value, m, (char *)y->data + i * (int64_t)dtype_bytes(y->dtype), 1);
@@ -74,7 +78,7 @@ static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    struct work w = {.y = &k->out[0], .key = random_key(k), .piece = k->piece};
+    struct work w = {.y = &k->out[0], .draw = random_draw(k, random_key(k), &k->call->attr[RUN])};
     w.lo = number_i(&k->in[LO], 0);
     w.hi = number_i(&k->in[HI], 1);
     lookup_find(k);
@@ -85,7 +89,7 @@ run(const struct kcall *k, const void *state)
 static const struct kernel_variant variants[] = {{"blocks", .accepts = dense_out, .run = run}, {NULL}};
 
 static const char element[] = BODY({
-    return (int64_t)((uint64_t)x0() + product_high(rng_bits(key(), a.piece, index()), (uint64_t)x1() - (uint64_t)x0()));
+    return (int64_t)((uint64_t)x0() + product_high(rng_bits(key(), piece(), draw()), (uint64_t)x1() - (uint64_t)x0()));
 });
 
 const struct op op_randint = {
@@ -93,6 +97,7 @@ const struct op op_randint = {
     .doc = "y ~ U{low, ..., high - 1}",
     .source = "Salmon et al. 2011 (Philox)",
     .in = {{"lo", IN_NUMBER}, {"hi", IN_NUMBER}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
+    .attr = {RANDOM_ATTRS(RUN)},
     .shape.dtype = OUT_I64,
     .host.ref = ref,
     .gpu.element = element,
@@ -100,5 +105,5 @@ const struct op op_randint = {
     .host.kernel = variants,
     .host.say = say,
     .flags = OP_SOURCE | OP_RANDOM,
-    .sample = {"#3 #6 #1 #0", "#-5 #100 #7 #3"},
+    .sample = {"#3 #6 #1 #0", "#-5 #100 #7 #3", "#-5 #100 #7 #3 run=2 micro_batches=3"},
 };

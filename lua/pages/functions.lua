@@ -270,7 +270,8 @@ k = 5]],
     sign = "rille.manual_seed(n)",
     text = [[
 Seeds the random numbers, so that a program draws the same values again.
-Random values depend on the seed and the position in the tensor, not on the layout or the number of devices.]],
+Random values depend on the seed and the position in the tensor, not on the layout, the number of devices or
+micro-batches. In rille.per_micro_batch, each micro-batch draws for itself.]],
     args = "n: integer",
     returns = "nothing",
     errors = "n must be an integer",
@@ -340,14 +341,15 @@ fn: function
     see = "zeros full",
   },
   operator = {
-    sign = "rille.operator{name =, rule =, forward =, backward =, sizes = {}, args = {}, operands = \"x\", body =}",
+    sign = "rille.operator{name =, rule =, forward =, backward =, sizes = {}, args = {}, exact = true, operands = \"x\", body =}",
     text = [[
 Makes an operator from a rule and from functions as for rille.func; the rule is checked.
 The rule names the dimensions of operands and results: "ab,bc->ac" is a matrix product. Each letter claims
 that operands may be split along it without communication. Then the result is split along it, too; if no
 result has the letter, a sum over the ranks is pending. "[b]" is a dimension that must not be split.
 Registration checks each claim on small tensors: shards must make up the whole, for results and for
-gradients, and the layouts of forward's operators must be the claimed ones. Each call checks the sizes.
+gradients, and the layouts of forward's operators must be the claimed ones. The gradients must be those of
+central differences. Each call checks the sizes.
 With a body, the operator is element-wise: the body is a formula of the operands, of element-wise operators and of
 numbers. Layouts and gradient follow from the formula, and devices compute it in one pass.]],
     args = [[
@@ -357,11 +359,13 @@ forward: function(ctx, ...); the operands come first
 backward: function(ctx, ...)
 sizes: table {b = 16}, default even numbers from 4; sizes of letters for the check
 args: list, default {}; arguments after the operands, for the check
+exact: boolean, default true; false: backward is not the derivative, as of a straight-through estimator
 operands: string, default "x"; the names of the operands, separated by commas
 body: string such as "x / (1 + abs(x))" or "where(gt(x, 0), x, slope * x)"]],
     returns = "a function of forward's arguments after ctx",
     errors = [[
 a claim that does not hold: the letter, and what differs
+a gradient that differs from central differences, with both values
 a name in the body that is not an operand, an element-wise operator, pi or inf]],
     code = [[
 scale = rille.operator{name = "scale", rule = "ab,b->ab",

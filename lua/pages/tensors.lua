@@ -85,7 +85,8 @@ Reads or assigns elements by position, range, mask or index tensor, as NumPy doe
 x[i] is entry i of axis 0. x[{...}] has an entry per axis: a position, a range {start, stop, step} (a negative step
 runs backwards), {} for all, a list of positions {{2, 0, 1}}, an integer tensor,
 a mask (a bool tensor that takes as many axes as it has), rille.newaxis, or "..." for all axes that are not named.
-Index tensors and lists broadcast together.
+Index tensors and lists broadcast together. x[{rille.arange(n), ids}] selects an entry of each of n rows, which
+stay split over ranks and micro-batches.
 x[{...}] = v assigns in place; of repeated positions the last value stays. Gradients pass to v and the rest of x.
 Positions count from 0, negative ones from the end.]],
     returns = "a tensor",
@@ -137,6 +138,20 @@ v must be a number or a tensor without dimensions]],
     gives = "6.0",
     see = "where masked_select index",
     words = "mask replace",
+  },
+  masked_fill_ = {
+    is = "tensor",
+    sign = "x:masked_fill_(mask, v)",
+    text = "Writes v into x where a mask is true.",
+    args = [[
+mask: bool tensor that broadcasts to x
+v: number, or tensor without dimensions]],
+    returns = "x",
+    errors = "x must be a variable; mask must be a bool tensor that broadcasts to x",
+    shows = "rille.ones(2):masked_fill_(rille.tensor{true, false}, 5):sum():item()",
+    gives = "6.0",
+    see = "masked_fill index_put_ index",
+    words = "mask replace in place",
   },
   masked_select = {
     is = "tensor",

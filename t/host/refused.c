@@ -57,6 +57,39 @@ run_silent(const struct rille_operator_call *c)
     return 1;
 }
 
+/* Sizes of the rule's letter n that infer() reports. */
+#define SIZE(name, value)                                                                                              \
+    int name(const struct rille_operator_call *c);                                                                     \
+    int name(const struct rille_operator_call *c)                                                                      \
+    {                                                                                                                  \
+        if (c->letter) c->letter[0] = (value);                                                                         \
+        return 0;                                                                                                      \
+    }
+SIZE(size_negative, -1)
+SIZE(size_large, (int64_t)1 << 40)
+SIZE(size_largest, INT64_MAX)
+
+/* Fills the error's room to the last byte, without an end. */
+int infer_error(const struct rille_operator_call *c);
+int
+infer_error(const struct rille_operator_call *c)
+{
+    for (uint64_t i = 0; i < c->error_size; i++) c->error[i] = 'x';
+    return -7;
+}
+
+/* Fails after the calls of the check. */
+int run_later(const struct rille_operator_call *c);
+int
+run_later(const struct rille_operator_call *c)
+{
+    static int calls;
+    sum_cubes(c, 1);
+    if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) < 1000) return 0;
+    snprintf(c->error, c->error_size, "a late failure");
+    return 1;
+}
+
 /* Writes f32, and another value than run(). */
 int run_fast(const struct rille_operator_call *c);
 int

@@ -114,10 +114,33 @@ done <<'CHANGES'
 .linear = "0"|total f32{4,6}: with the layouts P
 .run = run_mean|total f32{4,6}: with the layouts S(1)
 .run = run_error|total: found 1 operand
+.operand = {{"x"}, {"x"}}|total: operand must list
+.attribute = {{"x", RILLE_ATTRIBUTE_INT}}|total: attribute must list attributes
+.attribute = {{"n", RILLE_ATTRIBUTE_INT}, {"n", RILLE_ATTRIBUTE_INT}}|total: attribute must list attributes
+.rule = "ab->[n]", .gradient = {{0}}|total: the rule's letter n has no size
+.rule = "ab->[n]", .gradient = {{0}}, .infer = size_negative|total: the rule's letter n has no size
+.rule = "ab->[n]", .gradient = {{0}}, .infer = size_large|must have at most 65536 elements
+.rule = "ab->[n]", .gradient = {{0}}, .infer = size_largest|total: shape {9223372036854775807} is larger than 2^62 bytes
+.rule = "a->a"|total: x has 2 dimensions, expected 1
+.infer = infer_error|total: xxxxxxxx
+.sample = {"f32{100000,100000}"}|must have at most 65536 elements
+.sample = {"f32{4294967296,4294967296}"}|must have at most 65536 elements
+.sample = {"f32{4,-6}"}|total: the sample "f32{4,-6}" cannot be read
+.sample = {"f32{1,1,1,1,1,1,1,1,1,1,1,1}"}|cannot be read
+.sample = {"f32{0,6}"}|total: one sample must have float elements of operand x
+.sample = {"i64{4,6}<7"}|total: one sample must have float elements of operand x
 .run = run_silent|total: failed, and its library reports no reason
 .fast = run_fast, .fast_dtypes = 1u << RILLE_DTYPE_F32|by the fast function, but
 CHANGES
 ok "a change was tried: $i" test "$i" -gt 30
+compile late -DOVERRIDE='.run = run_later'
+go -d cpu:2 -e "rille.load_operators('$dir/late.so')
+  local w = rille.ones({4, 3}, {placement = rille.placement('cpu', {0, 1}), sbp = 'S(0)', requires_grad = true})
+  local step = rille.graph(function() local loss = w:total():sum() loss:backward() return loss end)
+  local good, why
+  for i = 1, 1000 do good, why = pcall(step) if not good then break end end
+  print(why, w:sum():item())"
+ok "a function that fails in a step is an error, and the session goes on" grep -q "total: a late failure.*12.0" "$dir/out"
 compile later -DLATER=0
 go -d cpu:1 -e "rille.load_operators('$dir/later.so') print(rille.ones({2, 3}):total():sum():item())"
 is "a record of a later header that uses no new field is accepted" "$stdout" 6.0

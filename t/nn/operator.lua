@@ -67,6 +67,40 @@ tap.fails(function() product{backward = function(ctx, dy) local x, w = table.unp
 tap.fails(function() one("ab->ab", function(x) return x:flip{0}:flip{0} end) end, {"the rule splits 'a' to S(0) of result 1, but the operators of forward"},
   "a claim that costs communication is refused")
 
+-- ---- gradients: a factor for each operand's gradient; backward must be the derivative ----
+
+local function scaled_product(first, second, more)
+  return product{exact = more, backward = function(ctx, dy)
+    local x, w = table.unpack(ctx.saved_tensors)
+    return first and dy:matmul(w:transpose(0, 1)) * first, second and x:transpose(0, 1):matmul(dy) * second
+  end}
+end
+for _, first in ipairs{false, 1, 0, -1, 1.001} do
+  for _, second in ipairs{false, 1, 2} do
+    local wrong = first and first ~= 1 and 1 or second == 2 and 2
+    local function make() return scaled_product(first or nil, second or nil) end
+    local what = ("gradients times %s and %s"):format(first or "nothing", second or "nothing")
+    if wrong then
+      tap.fails(make, {"product: backward has the gradient ", ("of operand %d, but the difference quotient of forward is "):format(wrong)}, what .. " are refused")
+    elseif first or second then
+      tap.ok(pcall(make), what .. " are accepted")
+    end
+  end
+end
+tap.ok(pcall(scaled_product, 1, 2, false), "exact = false accepts another gradient")
+local function rounded(x) return x + (x:round() - x):detach() end
+tap.fails(function() one("ab->ab", function(x) return x:round() + x - x:detach() end) end, {"gradient 0.", "difference quotient of forward is 0"},
+  "a straight-through estimator must say that it is not the derivative")
+tap.ok(pcall(one, "ab->ab", rounded, {exact = false}), "and is accepted then")
+tap.ok(pcall(one, "ab->ab", function(x) return (x:to("f32") * 3):tanh() end), "a function that computes in f32 is accepted")
+tap.fails(function()
+  product{backward = function(ctx, dy)
+    local x, w = table.unpack(ctx.saved_tensors)
+    local d = dy:matmul(w:transpose(0, 1))
+    return d + rille.eye(6, {dtype = "f64"})[{{2, 3}}] * rille.eye(4, {dtype = "f64"})[{{3, 4}}]:transpose(0, 1) * 5, x:transpose(0, 1):matmul(dy)
+  end}
+end, {"at {3, 2} of operand 1"}, "the element with the largest difference is named")
+
 -- ---- calls ----
 
 rille.manual_seed(3)

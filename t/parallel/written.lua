@@ -256,8 +256,8 @@ local recipes = {
 }
 
 -- Returns the losses of three steps, and the bytes per step as a multiple of the parameters' bytes. eager: the step is not
--- compiled.
-local function train(of, place, given, pieces, eager)
+-- compiled. schedule: that of the step.
+local function train(of, place, given, pieces, eager, schedule)
   local plan, recipe = given == "plan", {}
   for key, value in pairs(type(given) == "table" and given or {}) do recipe[key] = value end
   rille.manual_seed(7)
@@ -277,7 +277,7 @@ local function train(of, place, given, pieces, eager)
     opt:step()
     return loss
   end
-  local call = eager and step or rille.graph(step, {micro_batches = pieces, auto_parallel = plan, time_limit = plan and 0.05 or nil})
+  local call = eager and step or rille.graph(step, {micro_batches = pieces, schedule = schedule, auto_parallel = plan, time_limit = plan and 0.05 or nil})
   for i, x in ipairs(inputs) do
     inputs[i] = x:to_global(x.shape[1] ~= B and {placement = place, sbp = "B"} or
       i > 1 and i == #inputs and rille.parallel.labels(m) or rille.parallel.input(m))
@@ -321,5 +321,35 @@ for _, kind in ipairs(kinds) do
     end
   end)
 end
+
+-- Parameters without modules in stages of which several are on one placement: each is used in its stage, so only values
+-- and their gradients move.
+tap.group("parameters in folded and interleaved stages", function()
+  local WIDTH <const> = 6
+  local forms = { -- functions of a list of weights and x
+    chain = function(w, x) for i = 1, 4 do x = x:matmul(w[i]):tanh() end return x end,
+    skip = function(w, x) local y = x:matmul(w[1]):tanh(); return (y:matmul(w[2]):tanh():matmul(w[3]):tanh() + y):matmul(w[4]) end,
+    ["a weight of the first stage at the end"] = function(w, x) for i = 1, 4 do x = x:matmul(w[i]):tanh() end return x:matmul(w[1]:transpose(0, 1)) end,
+  }
+  -- Number of values and gradients of B x WIDTH elements that move per step, in folded and in interleaved order; nil: also a
+  -- parameter moves, to a stage behind all stages on its placement.
+  local moves = {chain = {4, 6}, skip = {5, 8}, ["a weight of the first stage at the end"] = {4, nil}}
+  for name, form in pairs(forms) do
+    local Chain = class("Chain", function(self)
+      self.w = {}
+      for i = 1, 4 do self.w[i] = parameter(WIDTH, WIDTH) end
+    end, function(self, x) return form(self.w, x) end)
+    local of = {make = Chain, inputs = function() return normal(B, WIDTH), normal(B, WIDTH) end, loss = function(m, x, y) return m(x):mse_loss(y) end}
+    local want = train(of, P1, {}, 4)
+    for _, r in ipairs{{"zb-v", {P1, Q1, Q1, P1}, 1}, {"v-half", {P1, Q1, Q1, P1}, 1}, {"v-min", {P1, Q1, Q1, P1}, 1}, {"1f1b", {P1, Q1, Q1, P1}, 1},
+      {"interleaved", {P1, Q1, P1, Q1}, 2}} do
+      local got, ratio, held = train(of, P1, {stages = r[2]}, 4, false, r[1])
+      local what = ("%s, %s: "):format(name, r[1])
+      tap.is(got, want, what .. "the bits of one device")
+      local most = moves[name][r[3]]
+      if most then tap.ok(ratio * held <= most * B * WIDTH * 8 + SCALARS, what .. "no parameter moves", ratio * held) end
+    end
+  end
+end)
 
 tap.done()

@@ -23,6 +23,10 @@ local methods = {
   ["a field whose name is computed"] = "local o, n = {k1 = 2, k2 = 5}, 'k1'; return function(x) return x * o[n] end, {function() o.k1 = 3 end, function() n = 'k2' end}",
   ["an entry of a list"] = "local o = {2, 3}; return function(x) return x * o[1] + o[2] end, {function() o[2] = 4 end}",
   ["a list that grows"] = "local o = {2}; return function(x) for _, k in ipairs(o) do x = x * k end return x end, {function() o[2] = 4 end, function() o[1] = nil end}",
+  ["an entry of a long list"] = "local o = {}; for i = 1, 5000 do o[i] = i end; return function(x) return x * o[4000] end, {function() o[4000] = 4 end, function() o[4000] = 4.5 end, function() o[5001] = 1 end}",
+  ["a text in a long list"] = "local o = {}; for i = 1, 300 do o[i] = 'a' end; return function(x) return o[270] == 'b' and x * 2 or x end, {function() o[270] = 'b' end, function() o[270] = true end}",
+  ["a table in a long list"] = "local o = {}; for i = 1, 300 do o[i] = {k = i} end; return function(x) return x * o[270].k end, {function() o[270].k = 4 end, function() o[270] = {k = 5} end}",
+  ["a function in a long list"] = "local o, k = {}, 2; for i = 1, 300 do o[i] = function(x) return x * k end end; return function(x) return o[300](x) end, {function() k = 3 end, function() o[300] = rille.exp end}",
   ["a flag"] = "local f = true; return function(x) if f then return x end return x * 10 end, {function() f = false end}",
   ["a text"] = "local t = 'a'; return function(x) return t == 'a' and x or x * 7 end, {function() t = 'b' end}",
   ["a tensor that is replaced"] = "local w = rille.ones(2); return function(x) return x * w end, {function() w = rille.full({2}, 5) end}",
@@ -159,6 +163,15 @@ tap.group("warnings", function()
   tap.is(times, 1, "a step that is traced repeatedly because of a size names dimension, argument and sizes, once")
   tap.ok(found:find("buckets = {1, 2, 4, 8, 16, axis = 1}", 1, true), "the warning suggests buckets of the axis, up to the largest size")
   tap.is(sizes(1, 8, "4, n"), "", "eight sizes cause no warning")
+  for _, row in ipairs{{"math.random()", "x * math.random()"}, {"os.clock()", "x * clock()"}, {"io.open()", "io.open('none') and x or x * 2"},
+    {"a coroutine", "x * co()"}} do
+    local text = warnings_of(([[
+    local clock, co = os.clock, coroutine.wrap(function() while true do coroutine.yield(2) end end)
+    rille.graph(function(x) return %s end)(rille.ones{1})]]):format(row[2]))
+    tap.ok(text:find(("script.lua:2: graph: the step's function can read %s, whose value stays"):format(row[1]), 1, true), row[1] .. " is reported", text)
+  end
+  local cut = warnings_of("local o = {} for i = 1, 70000 do o[i] = i end rille.graph(function(x) return x * o[9] end)(rille.ones{1})")
+  tap.ok(cut:find("too many values to follow, such as 'o'; changes of these are not noticed", 1, true), "a list that is not followed is reported", cut)
   tap.is(sizes(1, 20, "4, n % 3 + 1"), "", "three sizes cause no warning, however many calls")
 end)
 

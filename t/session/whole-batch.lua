@@ -173,6 +173,22 @@ tap.group("rows pass", function()
     {"a slice", T(5, 6), function(x) return lin(x)[{{}, {1, 3}}] end},
     {"a position", T(5, 6), function(x) return lin(x)[{{}, 0}] end},
     {"gather", T(6), function(x) local y = lin(x); return y:gather(1, y:argmax(1):unsqueeze(1)) end},
+    {"an entry of each row", T(6), function(x) local y = lin(x); return y[{rille.arange(y.shape[1]), y:argmax(1)}] end},
+    {"an entry of each row and column", T(5, 6), function(x)
+      local y = lin(x)
+      return y[{rille.arange(y.shape[1]):unsqueeze(1), rille.arange(5), y:argmax(2)}]
+    end},
+    {"an assigned entry of each row", T(6), function(x)
+      local y, z = lin(x), rille.zeros({x.shape[1], 6}):clone()
+      z[{rille.arange(#y), y:argmax(1)}] = 1
+      z:index_put_({rille.arange(#y), rille.zeros({#y}, {dtype = "i64"})}, y:sum(1), {accumulate = true})
+      return z * y
+    end},
+    {"entries of each row", T(5, 6), function(x)
+      local y = lin(x)
+      return y[{rille.arange(y.shape[1]):reshape{-1, 1}, {}, (y:sum(1):topk(2, 1):argmax(1):unsqueeze(1) + rille.arange(2)) - 2}]
+    end},
+    {"a row of each matrix", T(5, 6), function(x) local y = lin(x); return y[{rille.arange(#y), y:sum(2):argmax(1)}] end},
     {"topk", T(6), function(x) return (lin(x):topk(2)) end},
     {"cumsum", T(6), function(x) return lin(x):cumsum(1) end},
     {"flip", T(6), function(x) return lin(x):flip(1) end},
@@ -496,7 +512,10 @@ tap.group("branches on the number of rows", function()
       for i = 1, a.shape[1] do list[i] = i end
       return (a:matmul(w):sum(1) * number(list)):mean()
     end, {"tensor", "number of rows", "argument"}},
-    {"positions of rows", function(w, a, n) return a:matmul(w)[{rille.arange(a.shape[1]), n}]:mean() end, {"arange", "gather"}},
+    {"positions of rows", function(w, a) return (a:matmul(w):sum(1) * rille.arange(a.shape[1])):mean() end, {"arange", "entry of each row"}},
+    {"positions of rows as a class", function(w, a) return a:matmul(w):cross_entropy(rille.arange(a.shape[1])) end, {"arange", "argument"}},
+    {"positions of rows as a result", function(w, a) return a:matmul(w):mean(), rille.arange(#a):unsqueeze(1) end, {"counts the rows"}},
+    {"positions of rows from 1", function(w, a) return (a:matmul(w):sum(1) * rille.arange(1, a.shape[1] + 1)):mean() end, {"arange", "argument"}},
     {"a constant part of a concat", function(w, a) return twice(a, w)[{{0, 3}}]:mean() end, {"slice", "combines rows"}},
   }
   for _, row in ipairs(branches) do

@@ -131,7 +131,9 @@ local function written(key, x, tensors)
   local out = {}
   local options = function(dtype) return {dtype = dtype, placement = x.placement, sbp = "B"} end
   for i, e in ipairs(key) do
-    if e.ids then
+    if e.counts then
+      out[i] = rille.arange(#e.ids, options("i64")):reshape(e.shape)
+    elseif e.ids then
       out[i] = tensors and rille.tensor(e.ids, options("i64")) or {e.ids}
     elseif e.mask then
       local mask = rille.tensor(e.mask, options("bool"))
@@ -146,7 +148,8 @@ end
 local function text(key)
   local words = {}
   for i, e in ipairs(key) do
-    if e.ids then words[i] = "ids{" .. table.concat(flatten(e.ids, {}), " ") .. "}"
+    if e.counts then words[i] = "arange{" .. table.concat(e.shape, " ") .. "}"
+    elseif e.ids then words[i] = "ids{" .. table.concat(flatten(e.ids, {}), " ") .. "}"
     elseif e.mask then words[i] = "mask of " .. #e.shape
     elseif e.range then words[i] = ("{%s, %s, %s}"):format(e.range[1] or "", e.range[2] or "", e.range[3] or "")
     else words[i] = e.at or e.new and "newaxis" or "..." end
@@ -190,6 +193,38 @@ keys[#keys + 1] = {{mask = {true, false, true, true, false, false, true, false, 
   false, true, false, true, true}, shape = SHAPE}}
 keys[#keys + 1] = {{mask = {false, false}, shape = {2}}}
 keys[#keys + 1] = {{rest = true}}
+
+-- Index tensors that count the rows of an axis, beside others.
+local function counted(size, axis)
+  local rows = {}
+  for i = 1, size do rows[i] = i - 1 end
+  return {
+    {ids = rows, shape = {size}, counts = true}, {ids = rows, shape = {size, 1}, counts = true}, {range = {}}, {at = -1},
+    {ids = {axis % size, -1}, shape = {2}}, {ids = {{0, 1, -1}, {size - 1, 0, 1}}, shape = {2, 3}}, {ids = {{0}, {-1}, {1}}, shape = {3, 1}},
+  }
+end
+
+-- Returns true if the shapes of the index tensors broadcast, and one of the tensors counts.
+local function has_rows(key)
+  local sizes, counts = {}, false
+  for _, e in ipairs(key) do
+    counts = counts or e.counts
+    for d, n in ipairs(e.shape or {}) do
+      local at = #e.shape - d
+      if n ~= 1 and sizes[at] and sizes[at] ~= n then return false end
+      sizes[at] = n ~= 1 and n or sizes[at]
+    end
+  end
+  return counts
+end
+
+for _, a in ipairs(counted(2, 0)) do
+  for _, b in ipairs(counted(3, 1)) do
+    for _, c in ipairs(counted(4, 2)) do
+      if has_rows{a, b, c} then keys[#keys + 1] = {a, b, c} end
+    end
+  end
+end
 
 -- ---- the checks ----
 
@@ -271,6 +306,12 @@ for k, key in ipairs(keys) do
   end
 end
 
+do
+  local x = rille.zeros({8, 5}, {placement = four, sbp = "S(0)"})
+  local y = x[{rille.arange(8), rille.zeros({8}, {dtype = "i64", placement = four, sbp = "S(0)"})}]
+  tap.is({y.sbp, rille.explain(y).bytes}, {"S(0)", 0}, "an entry of each row moves no bytes if the rows are split")
+end
+
 -- ---- other functions of masks, on several layouts ----
 
 for _, l in ipairs(layouts) do
@@ -289,6 +330,7 @@ for _, l in ipairs(layouts) do
   tap.is(found, places, "nonzero of " .. name)
   tap.is(x:masked_select(mask):totable(), chosen, "masked_select of " .. name)
   tap.is(flat(x:masked_fill(mask, -1)), filled, "masked_fill of " .. name)
+  tap.is(flat(x:clone():masked_fill_(mask, -1)), filled, "masked_fill_ of " .. name)
   local leaf = x:clone():requires_grad_()
   tap.is(flat((rille.grad(leaf:masked_select(mask):square():sum(), {leaf}))), slopes, "the gradient of masked_select of " .. name)
   leaf = x:clone():requires_grad_()

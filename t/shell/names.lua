@@ -23,7 +23,26 @@ local asked = {
     squeeze unsqueeze expand expand_as repeat_interleave tile norm clip clamp sort argsort topk sum mean max min argmax pow sqrt abs isnan isinf isfinite detach_ add sub mul div
     add_ mul_ fill_ zero_ copy_ normal_ uniform_ clone backward grad requires_grad requires_grad_ register_hook retain_grad is_leaf masked_fill
     index_select gather scatter_add scatter narrow select unbind chunk split cmul cdiv nElement nDimension resize apply histc typeAs new_zeros
-    device_mesh placements full_tensor redistribute swapaxes permute transpose outer log2 log1p is_contiguous data ndim device dtype grad_fn]],
+    device_mesh placements full_tensor redistribute swapaxes permute transpose outer log2 log1p is_contiguous data ndim device dtype grad_fn
+    absolute acos acosh addbmm addcdiv addcmul addmm addmv addr allclose amax amin aminmax argwhere asin asinh atan atan2 atanh baddbmm bernoulli
+    bincount bitwise_and bitwise_not bitwise_or bitwise_xor broadcast_to byte char clamp_max clamp_min copysign cosh count_nonzero cummax cummin
+    cumprod cumsum deg2rad det diag diag_embed diagonal diff digamma divide equal erfc erfinv exp2 expm1 fix flip fliplr flipud
+    float_power floor_divide fmax fmin fmod frac ger greater greater_equal hardshrink heaviside hypot index_add index_copy index_fill index_put_ inner
+    inverse is_complex is_floating_point isclose isneginf isposinf kthvalue ldexp lerp less less_equal lgamma log10 logaddexp logdet logical_and
+    logical_not logical_or logical_xor logit masked_select median mode moveaxis movedim msort multiply mv nan_to_num nansum ndimension negative
+    new_full new_tensor nonzero not_equal pinverse prelu prod put qr quantile rad2deg ravel remainder renorm reshape_as roll round rsqrt
+    scatter_reduce select_scatter sgn short sigmoid sinc sinh slice_scatter softmax square subtract svd swapdims take take_along_dim tan tanh
+    tensor_split trace true_divide trunc type_as unflatten var vdot view_as xlogy abs_ absolute_ acos_ acosh_ add_ addbmm_ addcdiv_ addcmul_ addmm_
+    addmv_ addr_ apply_ arccos_ arccosh_ arcsin_ arcsinh_ arctan2_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan2_ atan_ atanh_ baddbmm_ bernoulli_
+    bitwise_and_ bitwise_left_shift_ bitwise_not_ bitwise_or_ bitwise_right_shift_ bitwise_xor_ cauchy_ ceil_ clamp_ clamp_max_ clamp_min_ clip_
+    conj_physical_ copy_ copysign_ cos_ cosh_ cumprod_ cumsum_ deg2rad_ detach_ digamma_ div_ divide_ eq_ erf_ erfc_ erfinv_ exp2_ exp_ expm1_
+    exponential_ fill_ fill_diagonal_ fix_ float_power_ floor_ floor_divide_ fmod_ frac_ gcd_ ge_ geometric_ greater_ greater_equal_ gt_ heaviside_
+    hypot_ i0_ igamma_ igammac_ index_add_ index_copy_ index_fill_ index_reduce_ lcm_ ldexp_ le_ lerp_ less_ less_equal_ lgamma_ log10_ log1p_ log2_
+    log_ log_normal_ logical_and_ logical_not_ logical_or_ logical_xor_ logit_ lt_ map2_ map_ masked_fill_ masked_scatter_ mul_ multiply_ mvlgamma_
+    nan_to_num_ ne_ neg_ negative_ nextafter_ normal_ not_equal_ polygamma_ pow_ put_ rad2deg_ random_ reciprocal_ relu_ remainder_ renorm_
+    requires_grad_ resize_ resize_as_ resize_as_sparse_ round_ rsqrt_ scatter_ scatter_add_ scatter_reduce_ set_ sgn_ share_memory_ sigmoid_ sign_
+    sin_ sinc_ sinh_ sparse_resize_ sparse_resize_and_clear_ sqrt_ square_ squeeze_ sub_ subtract_ swapaxes_ swapdims_ t_ tan_ tanh_ transpose_ tril_
+    triu_ true_divide_ trunc_ uniform_ unsqueeze_ xlogy_ zero_]],
   optim = [[SGD Adam AdamW RMSprop Adagrad LBFGS Lion lr_scheduler CosineAnnealingLR StepLR LambdaLR OneCycleLR Optimizer clip_grad_norm_ sgd adam]],
   data = [[DataLoader Dataset TensorDataset random_split DistributedSampler Subset read_csv]],
   init = [[xavier_uniform_ kaiming_normal_ normal_ uniform_ zeros_ ones_ constant_ trunc_normal_ orthogonal_ kaiming_uniform xavier_normal]],

@@ -545,8 +545,10 @@ no_dealing(struct search *s)
     int32_t *lane = pipeline_lanes(&st, &nlane, &s->arena);
     struct str dealt = {0};
     for (int32_t q = 0; q < st.n && q < 16; q++) str_addf(&dealt, "%s%d", q ? " " : "", (int)lane[q]);
-    fail(E_ARG, "graph: schedule %s needs %s; the stages are on devices %s%s", s->family->name,
-         dealings[s->family->dealing], str_text(&dealt), st.n > 16 ? " ..." : "");
+    fail(E_ARG,
+         "graph: schedule %s needs %s; the stages are on devices %s%s; make each stage a module of its own, or move "
+         "values from stage to stage with to_global",
+         s->family->name, dealings[s->family->dealing], str_text(&dealt), st.n > 16 ? " ..." : "");
     str_free(&dealt);
     return at_stages(&p, &st, E_ARG);
 }

@@ -2,6 +2,7 @@
 #include "actors/session/core/placing.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
+#include "runtime/base/hash.h"
 
 #include <stdlib.h>
 
@@ -29,7 +30,15 @@ placing_unplaced(int nin, struct val *const *in)
     return any;
 }
 
-/* Returns the index of the placement's last stage; -1: the placement is no stage. */
+/* Returns the first stage from `from` on that is on the placement; -1: there is none. */
+static int
+stage_from(const struct session_stages *all, const struct place *p, int from)
+{
+    for (int k = from; k < all->n; k++)
+        if (all->place[k] == p) return k;
+    return -1;
+}
+
 static int
 last_stage(const struct session_stages *all, const struct place *p)
 {
@@ -38,31 +47,145 @@ last_stage(const struct session_stages *all, const struct place *p)
     return k;
 }
 
-/* Returns which of two placements values of both are moved to; NULL: neither. */
-static const struct place *
-later_place(const struct session_stages *all, const struct place *a, const struct place *b)
+/* ---- the stage of a value ----
+ *
+ * A placement may have several stages, so the placement of a value does not tell its stage. A computed value is in the
+ * first stage on its placement that is not before a stage of its operands. Parameters do not count: a parameter is used
+ * in the stage that is reached when it is met. */
+
+struct staged {
+    const struct val *v;
+    int stage;
+};
+/* A walk over the operands of a value, operands first. */
+struct staging {
+    const struct session_stages *all;
+    struct staged *known;
+    const struct val **open; /* stack of values whose stages are needed */
+    int32_t n, capacity, nopen, open_capacity;
+    struct hash_table index; /* value -> its index in `known` */
+};
+
+static bool
+is_parameter(const struct val *v)
 {
-    if (a == b) return a;
-    int of_a = last_stage(all, a), of_b = last_stage(all, b);
-    if (of_a < 0 || of_b < 0) return NULL;
-    if (all->now == a || all->now == b) return all->now;
-    return of_a > of_b ? a : b;
+    return v->owner && v->owner->leaf && v->owner->requires_grad && v->owner->val == v;
+}
+
+/* Returns true for an operand that has a stage of its own. */
+static bool
+is_staged(const struct val *v)
+{
+    return v && v->layout && !v->unplaced && !is_parameter(v);
+}
+
+static int
+known_stage(const struct staging *w, const struct val *v)
+{
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(&w->index, hash_address(v), &at));)
+        if (w->known[hash_index_of(found)].v == v) return w->known[hash_index_of(found)].stage;
+    return -1;
+}
+
+/* Opens the operands of v whose stages are unknown. Returns the latest stage of the others. */
+static int
+open_operands(struct staging *w, const struct val *v)
+{
+    const struct node *n = v->node;
+    int least = 0;
+    for (int k = 0; n && k < n->nin; k++) {
+        if (!is_staged(n->in[k])) continue;
+        int stage = known_stage(w, n->in[k]);
+        least = MAX(least, stage);
+        if (stage >= 0) continue;
+        GROW(w->open, w->nopen + 1, w->open_capacity);
+        w->open[w->nopen++] = n->in[k];
+    }
+    return least;
+}
+
+static void
+note_stage(struct staging *w, const struct val *v, int least)
+{
+    int stage = stage_from(w->all, v->layout->place, least);
+    if (stage < 0) stage = MAX(0, last_stage(w->all, v->layout->place));
+    GROW(w->known, w->n + 1, w->capacity);
+    w->known[w->n] = (struct staged){v, stage};
+    hash_add(&w->index, hash_address(v), hash_index(w->n++));
+}
+
+static int
+stage_of(const struct session_stages *all, const struct val *v)
+{
+    struct staging w = {.all = all};
+    int only = stage_from(all, v->layout->place, 0);
+    if (only == last_stage(all, v->layout->place)) return only;
+    GROW(w.open, 1, w.open_capacity);
+    w.open[w.nopen++] = v;
+    while (w.nopen > 0) {
+        const struct val *x = w.open[w.nopen - 1];
+        int32_t before = w.nopen;
+        int least = known_stage(&w, x) < 0 ? open_operands(&w, x) : 0;
+        if (w.nopen > before) continue;
+        if (known_stage(&w, x) < 0) note_stage(&w, x, least);
+        w.nopen--;
+    }
+    int stage = known_stage(&w, v);
+    hash_free(&w.index);
+    free(w.known);
+    free(w.open);
+    return stage;
+}
+
+/* Returns the stage that the operands of a call reach; -1: an operand is on no stage. */
+static int
+stage_reached(const struct session_stages *all, int nin, struct val *const *in)
+{
+    int least = 0, most;
+    for (int i = 0; i < nin; i++) {
+        if (!in[i] || !in[i]->layout || in[i]->unplaced) continue;
+        if (stage_from(all, in[i]->layout->place, 0) < 0) return -1;
+        if (is_staged(in[i])) least = MAX(least, stage_of(all, in[i]));
+    }
+    most = least;
+    for (int i = 0; i < nin; i++)
+        if (in[i] && in[i]->layout && !in[i]->unplaced && is_parameter(in[i]))
+            most = MAX(most, stage_from(all, in[i]->layout->place, least));
+    return most;
+}
+
+static bool
+is_operand_place(int nin, struct val *const *in, const struct place *p)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && in[i]->layout && !in[i]->unplaced && in[i]->layout->place == p) return true;
+    return false;
+}
+
+/* Returns the placement of the operands that have one; NULL: they have several. */
+static const struct place *
+operands_place(int nin, struct val *const *in, bool unplaced)
+{
+    const struct place *first = NULL;
+    for (int i = 0; i < nin; i++) {
+        if (!in[i] || !in[i]->layout || (in[i]->unplaced && !unplaced)) continue;
+        if (unplaced) return in[i]->layout->place;
+        if (first && in[i]->layout->place != first) return NULL;
+        first = in[i]->layout->place;
+    }
+    return first;
 }
 
 const struct place *
 placing_target(const struct session_stages *all, int nin, struct val *const *in)
 {
-    const struct place *to = NULL;
     if (!on_several(nin, in)) return NULL;
-    bool only_unplaced = placing_unplaced(nin, in);
-    for (int i = 0; i < nin; i++) {
-        if (!in[i] || !in[i]->layout || (in[i]->unplaced && !only_unplaced)) continue;
-        const struct place *p = in[i]->layout->place;
-        if (to && only_unplaced) return to;
-        to = to ? later_place(all, to, p) : p;
-        if (!to) return NULL;
-    }
-    return to;
+    const struct place *to = operands_place(nin, in, placing_unplaced(nin, in));
+    if (to) return to;
+    int stage = stage_reached(all, nin, in);
+    if (stage < 0) return NULL;
+    return is_operand_place(nin, in, all->now) ? all->now : all->place[stage];
 }
 
 int

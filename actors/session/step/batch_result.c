@@ -33,6 +33,12 @@ batch_result(const struct call_context *ctx, const struct segments *segments, st
     if (v->input >= 0) TRY(build_to_global(ctx, v, v->layout, out));
     if (!trace_per_microbatch(*out) || ctx->s->trace.pieces == 1) return 0;
     enum batch_share share = batch_share_of(*out);
+    if (share == SHARE_POSITIONS)
+        return fail(
+            E_PLAN,
+            "graph: a result counts the rows of one of %d micro-batches, as rille.arange(n) does; count outside "
+            "of the step",
+            ctx->s->trace.pieces);
     bool rows = share == SHARE_ROWS || share == SHARE_DRAWN || share == SHARE_OTHER;
     if (v->type.ndim == 0 || !rows) {
         TRY(batch_share_join(ctx, *out, out, reduce));

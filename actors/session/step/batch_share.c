@@ -7,6 +7,7 @@
 #include "actors/session/core/tracer.h"
 #include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/microbatch.h"
+#include "actors/session/step/positions.h"
 
 #include "kernels/op/lib/table.h"
 #include "sbp/sig.h"
@@ -376,7 +377,8 @@ note_plain(struct node *n)
         set_share(n, 0, SHARE_DRAWN, 0, 1);
         return true;
     }
-    if (x && (n->op->flags & OP_MOVE || is_number_cast(n->op, x, n->attr))) {
+    bool counts = x && batch_share_of(x) == SHARE_POSITIONS;
+    if (x && (counts || n->op->flags & OP_MOVE || is_number_cast(n->op, x, n->attr))) {
         set_share(n, 0, batch_share_of(x), rows_axis(x), blocks_of(x));
         return true;
     }
@@ -499,14 +501,14 @@ batch_share_source(struct rille_session *s, struct node *n, int axis)
 {
     bool random = n->op->flags & OP_RANDOM;
     bool constant = n->op == op_find("full") || n->op == op_find("zeros") || n->op == op_find("ones");
-    if (constant) set_share(n, 0, SHARE_ROWS, axis, 1);
+    if (constant || (random && !s->trace.alone && s->trace.segments)) set_share(n, 0, SHARE_ROWS, axis, 1);
     if (constant || random || n->op == op_find("empty") || s->trace.alone) return 0;
+    if (positions_axis(n->out[0]) >= 0) return set_share(n, 0, SHARE_POSITIONS, 0, 1), 0;
     return fail(E_PLAN,
                 "%s: dimension %d of the result is the number of rows of one of %d micro-batches, so its values differ "
                 "from those for the whole batch; pass the tensor to the step as an argument, or make it in "
-                "rille.per_micro_batch(fn)%s",
-                n->name, axis, trace_microbatches(s),
-                n->op == op_find("arange") ? "; to select one entry of each row, use gather" : "");
+                "rille.per_micro_batch(fn)",
+                n->name, axis, trace_microbatches(s));
 }
 
 int
@@ -717,6 +719,7 @@ int
 batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                      const struct attr *attr)
 {
+    if (has_share(nin, in, SHARE_POSITIONS) && !positions_pass(op)) return positions_refuse(ctx->s, op, nin, in);
     bool plain = op->flags & (OP_MOVE | OP_SOURCE) || op == op_find("reshape") || ctx->phase != PHASE_FORWARD;
     if (plain || trace_microbatches(ctx->s) == 1 || ctx->s->trace.alone || !has_totals(nin, in)) return 0;
     if (has_late(nin, in)) return sum_operands(ctx, op, nin, in);

@@ -25,9 +25,10 @@ enum batch_share {
     SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
     /* the value is a nonlinear function of means and sums; it has no gradient */
     SHARE_FROM_MEANS,
-    SHARE_MAX,   /* the batch's value is the maximum of the micro-batches' values */
-    SHARE_MIN,   /* the batch's value is the minimum of the micro-batches' values */
-    SHARE_DRAWN, /* the values are random numbers */
+    SHARE_MAX,       /* the batch's value is the maximum of the micro-batches' values */
+    SHARE_MIN,       /* the batch's value is the minimum of the micro-batches' values */
+    SHARE_DRAWN,     /* the values are random numbers */
+    SHARE_POSITIONS, /* the value counts the rows of one micro-batch (positions.h) */
     /* the value is a function of several rows of one micro-batch; the batch's value is unknown. Such values exist
      * in rille.per_micro_batch(), and where a random choice of rows is read. */
     SHARE_OTHER,

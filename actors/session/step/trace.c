@@ -18,6 +18,7 @@
 #include "actors/session/step/batch_result.h"
 #include "actors/session/step/batch_share.h"
 #include "actors/session/step/compiled.h"
+#include "actors/session/step/draws.h"
 #include "actors/session/step/microbatch.h"
 #include "actors/session/step/schedules.h"
 #include "actors/session/step/segments.h"
@@ -163,7 +164,7 @@ classify(struct rille_session *s, struct node *n)
     }
     int axis = n->op->flags & OP_SOURCE && n->phase == PHASE_FORWARD ? batch_numbers_source(s, n) : -1;
     if (s->trace.pieces == 1) return 0;
-    n->per_piece = n->op->flags & OP_RANDOM || axis >= 0 ? 1 : 0;
+    n->per_piece = axis >= 0 || draws_apart(s, n) ? 1 : 0;
     for (int i = 0; i < n->nin; i++) {
         const struct val *v = n->in[i];
         if (!v) continue;
@@ -175,6 +176,7 @@ classify(struct rille_session *s, struct node *n)
     if (n->per_piece) note_fed(s->trace.now, n->out[0]->layout->place);
     if (n->per_piece) TRY(batch_share_note(s, n));
     if (axis >= 0) TRY(batch_share_source(s, n, axis));
+    draws_set(s, n);
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN, "%s: a value of one micro-batch is used in an update, which runs once per batch", n->name);
     if (n->per_piece && n->after)
@@ -356,7 +358,14 @@ lies_nowhere(const struct trace *r, int i)
                 i + 1, (int)r->pieces);
 }
 
-static const struct tracer tracer = {.operands = batch_share_operands,
+static int
+change_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in, const struct attr *attr)
+{
+    draws_adopt(ctx->s, op, nin, in);
+    return batch_share_operands(ctx, op, nin, in, attr);
+}
+
+static const struct tracer tracer = {.operands = change_operands,
                                      .classify = classify,
                                      .journal = note_change,
                                      .made = is_made_here,

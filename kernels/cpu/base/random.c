@@ -182,10 +182,30 @@ global_position(const struct view *v, int64_t i)
     return (uint64_t)at;
 }
 
+struct random_draw
+random_draw(const struct kcall *k, uint64_t key, const struct attr *run)
+{
+    return (struct random_draw){.key = key, .piece = k->piece, .run = run[0].i, .pieces = run[1].i};
+}
+
+struct random_at
+random_at(const struct random_draw *d, uint64_t position)
+{
+    uint64_t run = (uint64_t)d->run;
+    if (d->run <= 0) return (struct random_at){d->key, d->run ? 0 : d->piece, position};
+    return (struct random_at){d->key, 0, (position / run * (uint64_t)d->pieces + d->piece) * run + position % run};
+}
+
+int64_t
+random_length(const struct random_draw *d, uint64_t position, int64_t n)
+{
+    return d->run > 0 ? MIN(n, d->run - (int64_t)(position % (uint64_t)d->run)) : n;
+}
+
 struct fill {
     const struct view *y;
     enum random law;
-    uint64_t key, piece;
+    const struct random_draw *draw;
 };
 
 static void
@@ -196,16 +216,17 @@ fill_range(void *arg, int64_t lo, int64_t hi)
     union random_workspace workspace;
     int64_t run = global_run(y), bytes = (int64_t)dtype_bytes(y->dtype);
     for (int64_t i = lo, m; i < hi; i += m) {
-        m = MIN(MIN(run - i % run, RANDOM_BLOCK), hi - i);
-        struct random_at at = {f->key, f->piece, global_position(y, i)};
+        uint64_t position = global_position(y, i);
+        m = random_length(f->draw, position, MIN(MIN(run - i % run, RANDOM_BLOCK), hi - i));
+        struct random_at at = random_at(f->draw, position);
         const void *values = random_values(f->law, y->dtype, &at, m, &workspace);
         block_store(y->dtype == DT_F64 ? COMP_F64 : COMP_F32, y->dtype, values, m, (char *)y->data + i * bytes, 1);
     }
 }
 
 void
-random_fill(const struct view *y, uint64_t key, uint64_t piece, enum random law, int threads)
+random_fill(const struct view *y, const struct random_draw *d, enum random law, int threads)
 {
-    struct fill f = {y, law, key, piece};
+    struct fill f = {y, law, d};
     team_run(threads, view_numel(y), RANDOM_GRAIN, fill_range, &f);
 }

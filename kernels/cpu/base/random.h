@@ -6,6 +6,7 @@
 #ifndef RILLE_KERNELS_CPU_RANDOM_H
 #define RILLE_KERNELS_CPU_RANDOM_H
 
+#include "runtime/graph/op.h"
 #include "runtime/tensor/view.h"
 
 enum random { RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_BITS };
@@ -29,8 +30,27 @@ union random_workspace {
 const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n,
                           union random_workspace *workspace);
 
+/* The positions of one random call. With micro-batches, `run` consecutive elements of a micro-batch are consecutive in
+ * the whole batch, too, in which the runs of all micro-batches alternate. So an element has its position in the whole
+ * batch. run -1: the call is the same for all micro-batches. run 0: the positions in the whole batch are unknown, and
+ * each micro-batch has a sequence of its own. */
+struct random_draw {
+    uint64_t key, piece;
+    int64_t run, pieces;
+};
+/* Hidden attributes of each random operator, which the trace sets: the run, and the number of micro-batches. */
+#define RANDOM_ATTRS(at)                                                                                               \
+    [at] = {"run", ATTR_INT, ATTR_HIDDEN, .doc = "consecutive elements of a micro-batch in the batch"},                \
+    [(at) + 1] = {"micro_batches", ATTR_INT, ATTR_HIDDEN, .i = 1, .doc = "number of micro-batches"}
+/* Returns the draw of a call. run: its two attributes. */
+struct random_draw random_draw(const struct kcall *k, uint64_t key, const struct attr *run);
+/* Returns the place in the random sequence of the element with this position in the micro-batch's global tensor. */
+struct random_at random_at(const struct random_draw *d, uint64_t position);
+/* Returns n, or less if the positions after this one leave the run earlier. */
+int64_t random_length(const struct random_draw *d, uint64_t position, int64_t n);
+
 /* Fills a dense float view with random values. Each value depends on the element's global position. */
-void random_fill(const struct view *y, uint64_t key, uint64_t piece, enum random law, int threads);
+void random_fill(const struct view *y, const struct random_draw *d, enum random law, int threads);
 
 /* Returns the length of runs of elements with consecutive global positions in a dense view. */
 int64_t global_run(const struct view *v);

@@ -10,13 +10,13 @@ struct arity {
 };
 
 static const struct arity functions[] = {
-    {"index_put_", 4},     {"masked_fill", 3}, {"masked_select", 2}, {"nonzero", 1},     {"allow_tf32", 1},
-    {"boxing", 1},         {"certificate", 1}, {"chunk", 4},         {"clock", 0},       {"counters", 0},
-    {"devices", 0},        {"device_info", 2}, {"graph", 2},         {"help", 1},        {"detect_nan", 1},
-    {"from_local", 2},     {"is_lost", 1},     {"live", 1},          {"is_terminal", 1}, {"load", 2},
-    {"load_operators", 1}, {"load_npy", 2},    {"manual_seed", 1},   {"operators", 0},   {"placement", 2},
-    {"page", 1},           {"save", 3},        {"split", 4},         {"tensor", 2},      {"whatif", 2},
-    {"workers", 0},        {NULL, 0},
+    {"index_put_", 4}, {"masked_fill_", 3},   {"masked_fill", 3}, {"masked_select", 2}, {"nonzero", 1},
+    {"allow_tf32", 1}, {"boxing", 1},         {"certificate", 1}, {"chunk", 4},         {"clock", 0},
+    {"counters", 0},   {"devices", 0},        {"device_info", 2}, {"graph", 2},         {"help", 1},
+    {"detect_nan", 1}, {"from_local", 2},     {"is_lost", 1},     {"live", 1},          {"is_terminal", 1},
+    {"load", 2},       {"load_operators", 1}, {"load_npy", 2},    {"manual_seed", 1},   {"operators", 0},
+    {"placement", 2},  {"page", 1},           {"save", 3},        {"split", 4},         {"tensor", 2},
+    {"whatif", 2},     {"workers", 0},        {NULL, 0},
 };
 static const struct arity sbp[] = {{"split", 1}, {"partial", 1}, {NULL, 0}};
 /* The counts of methods include the object itself. */

@@ -454,6 +454,7 @@ module_index(lua_State *L)
     if (strchr(name, '.') || !module_exists(L, name)) {
         struct nearest best = {0};
         const char *other = name_elsewhere("rille", name);
+        if (!other) other = name_elsewhere("tensor", name);
         if (other) return complain(L, "rille has no '%s': %s", name, other);
         name_nearest(L, 1, name, &best);
         return complain(L, "rille has no '%s'%s", name, name_hint(L, &best));

@@ -6,11 +6,14 @@
  * only about values that differ. Lua makes the lists. */
 #include "shell/bind/base/shell.h"
 
+#include <string.h>
+
 /* Registry keys: the list of the trace in progress; the functions {begin =, enter =, done =, ...} of lua/trace.lua. */
 static const char being_made, hooks;
-/* size_key, meta_key: keys of the places that stand for a table's number of fields and its metatable. live_key,
- * whole_key: value of a place that may hold any float, or any integer that a double can hold. */
-static const char size_key, meta_key, live_key, whole_key;
+/* size_key, meta_key, digest_key: keys of the places that stand for a table's number of fields, its metatable, and the
+ * numbers, texts and booleans of a long list. live_key, whole_key: value of a place that may hold any float, or any
+ * integer that a double can hold. */
+static const char size_key, meta_key, digest_key, live_key, whole_key;
 
 void
 push_hook(lua_State *L, const char *name)
@@ -150,6 +153,41 @@ table_size(lua_State *L, int i)
     return n;
 }
 
+static uint64_t
+digest_word(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * 0xff51afd7ed558ccdULL;
+    return h ^ h >> 32;
+}
+
+/* Returns the hash of the number, text or boolean at the top, continued from h. Other values are places of their own.
+ */
+static uint64_t
+digest_value(lua_State *L, uint64_t h)
+{
+    size_t n = 0;
+    uint64_t word = (uint64_t)(lua_isinteger(L, -1) ? lua_tointeger(L, -1) : lua_toboolean(L, -1));
+    const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &n) : NULL;
+    double real = lua_tonumber(L, -1);
+    if (lua_type(L, -1) == LUA_TNUMBER && !lua_isinteger(L, -1)) memcpy(&word, &real, sizeof word);
+    h = digest_word(h, (uint64_t)lua_type(L, -1) << 1 | (uint64_t)lua_isinteger(L, -1));
+    for (size_t k = 0; k < n; k++) h = digest_word(h, (unsigned char)text[k]);
+    return digest_word(h, text ? n : word);
+}
+
+/* Returns a hash of the numbers, texts and booleans of the list at i. */
+static lua_Integer
+list_digest(lua_State *L, int i)
+{
+    lua_Integer n = (lua_Integer)lua_rawlen(L, i);
+    uint64_t h = (uint64_t)n;
+    for (lua_Integer k = 1; k <= n; k++, lua_pop(L, 1)) {
+        lua_rawgeti(L, i, k);
+        h = digest_value(L, h);
+    }
+    return (lua_Integer)h;
+}
+
 /* Pushes a field of the table at h; its name is at h + 1. Follows __index tables, and calls no __index function. */
 static void
 push_field(lua_State *L, int h)
@@ -189,6 +227,8 @@ push_place(lua_State *L, int h)
     }
     if (lua_touserdata(L, h + 1) == &size_key) {
         lua_pushinteger(L, table_size(L, h));
+    } else if (lua_touserdata(L, h + 1) == &digest_key) {
+        lua_pushinteger(L, list_digest(L, h));
     } else if (lua_touserdata(L, h + 1) == &meta_key) {
         if (!lua_getmetatable(L, h)) lua_pushnil(L);
     } else if (lua_istable(L, h)) {
@@ -316,6 +356,8 @@ conditions_open(lua_State *L)
     lua_setfield(L, -2, "_size_key");
     lua_pushlightuserdata(L, (void *)&meta_key);
     lua_setfield(L, -2, "_meta_key");
+    lua_pushlightuserdata(L, (void *)&digest_key);
+    lua_setfield(L, -2, "_digest_key");
     lua_pushlightuserdata(L, (void *)&live_key);
     lua_setfield(L, -2, "_live_key");
     lua_pushlightuserdata(L, (void *)&whole_key);

@@ -533,14 +533,26 @@ tensor_chunk(lua_State *L)
     return 1;
 }
 
+/* rille._counts(t): returns the dimension along which t counts 0, 1, 2, ...; nil: t does not count. */
+static int
+tensor_counts(lua_State *L)
+{
+    int axis = rille_tensor_counts(tensor_check(L, 1, "index"));
+    if (axis < 0) return 0;
+    lua_pushinteger(L, axis);
+    return 1;
+}
+
 /* Adds the functions to the methods at the top and to the module below, and rille.newaxis to the module. */
 void
 index_open(lua_State *L)
 {
     lua_pushcfunction(L, index_assign);
     lua_setfield(L, -3, "_assign");
+    lua_pushcfunction(L, tensor_counts);
+    lua_setfield(L, -3, "_counts");
     static const luaL_Reg functions[] = {{"split", tensor_split}, {"chunk", tensor_chunk}, {NULL, NULL}};
-    static const char *const methods[] = {"index_put_", "nonzero", "masked_select", "masked_fill"};
+    static const char *const methods[] = {"index_put_", "nonzero", "masked_select", "masked_fill", "masked_fill_"};
     lua_pushvalue(L, -2);
     for (int to = -2; to < 0; to++) { /* the methods, then the module */
         lua_pushvalue(L, to);

@@ -234,6 +234,18 @@ get_field(lua_State *L, const struct field *f)
     return f->get(L, t);
 }
 
+/* Returns what to write for an in-place method of another library, from the hint for the method without '_'; NULL:
+ * unknown. May push a new value for the text. */
+static const char *
+in_place_elsewhere(lua_State *L, const char *name)
+{
+    size_t n = strlen(name);
+    if (n < 2 || name[n - 1] != '_') return NULL;
+    const char *other = name_elsewhere("tensor", lua_pushlstring(L, name, n - 1));
+    if (!other || strncmp(other, "write ", 6)) return other;
+    return lua_pushfstring(L, "write x:copy_(z), where z is %s", other + 6);
+}
+
 /* __index; upvalues: the methods, and a table from field name to field number */
 static int
 tensor_index(lua_State *L)
@@ -245,6 +257,7 @@ tensor_index(lua_State *L)
     if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER) return get_field(L, &fields[lua_tointeger(L, -1)]);
     struct nearest best = {0};
     const char *other = name_elsewhere("tensor", text_at(L, 2, "index"));
+    if (!other) other = in_place_elsewhere(L, lua_tostring(L, 2));
     if (other) return complain(L, "a tensor has no field or method '%s': %s", lua_tostring(L, 2), other);
     for (int k = 1; k <= 2; k++) name_nearest(L, lua_upvalueindex(k), lua_tostring(L, 2), &best);
     return complain(L, "a tensor has no field or method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
