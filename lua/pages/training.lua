@@ -217,6 +217,39 @@ line:finish()]],
     see = "progress.update plot",
     words = "loss speed bar log monitor",
   },
+  ["train.replicas"] = {
+    is = "replicas",
+    sign = "rille.train.replicas{every = 100, step = 0}",
+    text = [[
+Finds silent corruption: compares the replicas of all variables and gradients every few steps, by digests.
+If replicas differ, restores the last snapshot whose replicas were equal. The steps after it are computed again, and the
+workers whose bits differ from the new ones are reported. If replicas differ again after the same steps, raises the error.
+Takes a snapshot at each comparison, with the note {step = i}; the previous snapshot is kept until the replicas are equal.]],
+    args = [[
+every: integer, default 100; number of steps between two comparisons
+step: integer, default 0; last step that was done before]],
+    returns = "a guard; i = guard:after(i) returns the next step",
+    errors = "every must be a positive integer, step an integer of 0 or more; the replicas must be equal at the start",
+    code = [[
+net = rille.nn.Linear(2, 2)
+guard, i = rille.train.replicas{every = 2}, 1
+while i <= 4 do i = guard:after(i) end]],
+    shows = "i",
+    gives = "5",
+    see = "replicas.after snapshot recover",
+    words = "silent data corruption sdc bit flip replay digest checksum",
+  },
+  ["replicas.after"] = {
+    sign = "guard:after(step)",
+    text = "Compares replicas if it is time; returns the next step, or an earlier one whose work must be repeated.",
+    args = "step: integer; the step that was done, from 1",
+    returns = "an integer",
+    errors = "step must be an integer of 0 or more; raises an error if replicas differ twice after the same steps",
+    code = "guard = rille.train.replicas{every = 2}",
+    shows = "guard:after(1)",
+    gives = "2",
+    see = "train.replicas",
+  },
   ["train.saves_to"] = {
     sign = 'rille.train.saves_to(path, kind = "file")',
     text = "Checks before a training run that results can be saved at a path.",

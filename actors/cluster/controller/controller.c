@@ -11,6 +11,7 @@
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/plan/model/plan.h"
+#include "kernels/exec/identity.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -528,6 +529,7 @@ open_coordinator(struct cluster *c)
     struct coordinator_env env = {c, send_to_member, on_cut, on_tell};
     segment_path(c->hosts.own, c->hosts.path);
     machine_text(NULL, &c->machine);
+    kernels_print(&c->kernels);
     struct coordinator_options o = {.world = c->options.world,
                                     .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
                                                                     : SILENCE_TICKS,
@@ -535,6 +537,9 @@ open_coordinator(struct cluster *c)
                                     .direct = DIRECT,
                                     .version = c->options.version,
                                     .machine = str_text(&c->machine),
+                                    .name = c->options.job,
+                                    .kernels = str_text(&c->kernels),
+                                    .isa = c->isa,
                                     .beat = link_endpoint(c->link, LINK_BEAT),
                                     .bulk = link_endpoint(c->link, LINK_BULK),
                                     .secret = (const unsigned char(*)[CLUSTER_ID])c->secret};
@@ -584,6 +589,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
         return fail(E_ARG, "a job must have 1 to %d workers, found %d", CLUSTER_WORLD, o->world);
     struct cluster *c = must_alloc(sizeof *c);
     c->options = *o;
+    c->isa = kernels_isa();
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);
     for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.pidfd = -1, .beat_peer = -1};
@@ -651,6 +657,7 @@ cluster_close(struct cluster **cp)
         if (c->wait.wake_fd[k] >= 0) close(c->wait.wake_fd[k]);
     roots_free(&c->roots);
     str_free(&c->machine);
+    str_free(&c->kernels);
     str_free(&c->packet);
     str_free(&c->hang);
     explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
