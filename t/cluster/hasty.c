@@ -45,6 +45,7 @@ leave_at_once(char **argv)
     machine_text(NULL, &machine);
     kernels_print(&kernels);
     hello.kernels = span_text(str_text(&kernels));
+    hello.isa = kernels_isa();
     hello.machine = span_text(str_text(&machine));
     if (read(0, secret, sizeof secret) != sizeof secret || link_join(argv[2], NULL, &l)) return 1;
     for (int i = 0; i < PATIENCE_MS && link_state(l) != LINK_UP; i++) poll(NULL, 0, 1);

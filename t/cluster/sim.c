@@ -69,8 +69,8 @@ struct notices {
     uint64_t arenas, forgotten;
     char refusal[256];
     int slow;                   /* rank in the last SLOW notice */
-    uint32_t flags[6], made[6]; /* flags of the last MAKE and the last FORM packet; index: peer */
-    char ports[6][64];          /* ports in the last FORM or PORTS packet; index: peer */
+    uint32_t flags[24], made[24]; /* flags of the last MAKE and the last FORM packet; index: peer */
+    char ports[24][64];          /* ports in the last FORM or PORTS packet; index: peer */
 };
 
 static void
