@@ -69,8 +69,8 @@ struct notices {
     uint64_t arenas, forgotten;
     char refusal[256];
     int slow;                   /* rank in the last SLOW notice */
-    uint32_t flags[24], made[24]; /* flags of the last MAKE and the last FORM packet; index: peer */
-    char ports[24][64];          /* ports in the last FORM or PORTS packet; index: peer */
+    uint32_t flags[6], made[6]; /* flags of the last MAKE and the last FORM packet; index: peer */
+    char ports[6][64];          /* ports in the last FORM or PORTS packet; index: peer */
 };
 
 static void
@@ -171,70 +171,6 @@ test_devices(void)
     struct packet p = hello(0, "1", "m");
     coordinator_receive(c, 100, &p);
     ok(t.n[NOTICE_FULL] == 1, "the rank is still free for a worker with cpu devices");
-    coordinator_free(&c);
-}
-
-/* The job's name, its kernels and its instruction sets: the table lists what a worker sends, and why it is refused. */
-static void
-test_equal(void)
-{
-    static const unsigned char secret[3][CLUSTER_ID] = {{0}, "only the started"}, none[CLUSTER_ID];
-    static const struct {
-        const char *name, *kernels;
-        uint32_t isa;
-        const unsigned char *secret;
-        const char *why; /* NULL: the worker is admitted */
-    } row[] = {
-        {"job 1", "kernels 1", 7, none, NULL},
-        {"job 2", "kernels 1", 7, none, "expected a worker of job 'job 1', found one of job 'job 2'"},
-        {"", "kernels 1", 7, none, "expected a worker of job 'job 1', found one of a job without a name"},
-        {"job 1 ", "kernels 1", 7, none, "found one of job 'job 1 '"},
-        {"\x1b[2J", "kernels 1", 7, none, "found one of job '\\x1b[2J'"},
-        {"job 1", "kernels 2", 7, none, "expected kernels 1, found kernels 2"},
-        {"job 1", "", 7, none, "expected kernels 1, found ;"},
-        {"", "kernels 1", 0x27, secret[1], NULL},
-        {"job 1", "kernels 1", 0x27, none, NULL},
-    };
-    struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 3,
-                                    .silence = 3,
-                                    .version = "1",
-                                    .machine = "m",
-                                    .name = "job 1",
-                                    .kernels = "kernels 1",
-                                    .isa = 0x67,
-                                    .secret = secret};
-    struct coordinator *c = coordinator_new(&o, &env);
-    for (int i = 0; i < (int)countof(row); i++) {
-        struct packet p = hello(-1, "1", "m");
-        p.name = span_text(row[i].name);
-        p.kernels = span_text(row[i].kernels);
-        p.isa = row[i].isa;
-        p.secret = (struct span){row[i].secret, CLUSTER_ID};
-        if (row[i].secret != none) p.rank = 1;
-        *t.refusal = '\0';
-        coordinator_receive(c, i, &p);
-        ok(row[i].why ? strstr(t.refusal, row[i].why) != NULL : !*t.refusal, "worker %d is %s: %s", i,
-           row[i].why ? "refused" : "admitted", t.refusal);
-    }
-    form_world(c, 3, false);
-    ok(coordinator_isa(c) == 7, "the job computes with the instruction sets that all processes have");
-    coordinator_gone(c, 2, "ended");
-    ok(!coordinator_recover(c, 3), "a lost worker is replaced");
-    struct packet p = hello(2, "1", "m");
-    p.name = span_text("job 1");
-    p.kernels = span_text("kernels 1");
-    p.isa = 3;
-    coordinator_receive(c, 20, &p);
-    ok(strstr(t.refusal, "the instruction set avx, but the job computes with avx2; start the job with "
-                         "DNNL_MAX_CPU_ISA=avx"),
-       "a newcomer with fewer instruction sets is refused: %s", t.refusal);
-    p.isa = 0x3e7;
-    coordinator_receive(c, 21, &p);
-    ok(t.n[NOTICE_FULL] == 2, "a newcomer with more instruction sets is admitted");
-    form_world(c, 3, false);
-    ok(coordinator_isa(c) == 7, "the job's instruction sets stay");
     coordinator_free(&c);
 }
 
@@ -825,7 +761,6 @@ int
 main(void)
 {
     test_refusals();
-    test_equal();
     test_devices();
     test_vouched();
     test_memory();

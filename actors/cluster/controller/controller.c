@@ -212,17 +212,6 @@ take_end(struct cluster *c, int rank, const struct packet *p)
     }
 }
 
-/* Reports a slow worker to the user, with its host and pid. */
-static void
-say_slow(struct cluster *c, const struct notice *n)
-{
-    const struct member_info *m = coordinator_member(c->c, n->rank);
-    struct str text = {0};
-    str_addf(&text, "worker %d (%s, pid %d) is slow: %s", n->rank, m->host, (int)m->pid, n->text);
-    if (c->options.say) c->options.say(c->options.arg, str_text(&text));
-    str_free(&text);
-}
-
 static void
 on_tell(void *arg, const struct notice *n)
 {
@@ -235,7 +224,7 @@ on_tell(void *arg, const struct notice *n)
         break;
     case NOTICE_LOST: note_lost_member(c, n); break;
     case NOTICE_ACTS: take_end(c, n->rank, n->packet); break;
-    case NOTICE_SLOW: say_slow(c, n); break;
+    case NOTICE_SLOW: control_say_slow(c, n); break;
     case NOTICE_FILED: control_filed(c, n); break;
     case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
     case NOTICE_HANG: control_hang(c, n); break;

@@ -13,5 +13,7 @@ void control_report(struct cluster *c, const struct notice *n);
 void control_hang(struct cluster *c, const struct notice *n);
 /* Reports the workers that the controller waits for: after REMIND_MS, then each time twice as late. */
 void control_say_absent(struct cluster *c);
+/* Reports a slow worker to the user, with its host and pid. */
+void control_say_slow(struct cluster *c, const struct notice *n);
 
 #endif

@@ -135,7 +135,7 @@ object_to_job(const struct coordinator *c, const struct packet *p, struct str *w
     print_job(span_text(c->options.name), why);
     str_add(why, ", found one of ");
     print_job(p->name, why);
-    str_add(why, "; give each job its own address, and all processes of a job the same RILLE_JOB");
+    str_add(why, "; each job needs an address of its own, and all its processes the same RILLE_JOB");
 }
 
 /* Writes to `why` what is wrong with the worker's cpu kernels, whose results must have the same bits as those of other
