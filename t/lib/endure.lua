@@ -284,7 +284,7 @@ local leak = {
   {"private kB", function(i) keep(("leak"):rep(4000 + i)) end},
   {"descriptors", function() keep(io.open("/dev/null")) end},
   {"shared memory kB", function(i) local x = rille.ones({64, 64}, {placement = P}) * i; x:sum():item(); keep(x) end, job = true},
-  {"processor time, ms", function(i) for _ = 1, 150 * i * i do own = own + 0 end end, job = false},
+  {"processor time, ms", function(i) for _ = 1, 300 * i * i do own = own + 0 end end, job = false},
 }
 
 local only = {}
