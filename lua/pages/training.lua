@@ -221,10 +221,10 @@ line:finish()]],
     is = "replicas",
     sign = "rille.train.replicas{every = 100, step = 0}",
     text = [[
-Finds silent corruption: compares the replicas of all variables and gradients every few steps, by digests.
-If replicas differ, restores the last snapshot whose replicas were equal. The steps after it are computed again, and the
-workers whose bits differ from the new ones are reported. If replicas differ again after the same steps, raises the error.
-Takes a snapshot at each comparison, with the note {step = i}; the previous snapshot is kept until the replicas are equal.]],
+Finds silent corruption: compares the replicas of all variables and gradients every few steps.
+If replicas differ, restores the last snapshot with equal replicas, so that the steps since are done again.
+Then reports the workers whose bits were wrong. Raises an error if replicas differ twice after the same step.
+Each comparison takes a snapshot with the note {step = i}; the one before is kept until the replicas are equal.]],
     args = [[
 every: integer, default 100; number of steps between two comparisons
 step: integer, default 0; last step that was done before]],
