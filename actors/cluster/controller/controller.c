@@ -535,7 +535,14 @@ open_coordinator(struct cluster *c)
     TRY(random_bytes(c->job_id, sizeof c->job_id));
     memcpy(o.job, c->job_id, sizeof o.job);
     c->c = coordinator_new(&o, &env);
-    struct remote_access_options ro = {c->link, c->job_id, c->options.world, c, keeper, control_broken};
+    struct remote_access_options ro = {.link = c->link,
+                                       .job = c->job_id,
+                                       .world = c->options.world,
+                                       .of = c,
+                                       .keeper = keeper,
+                                       .broken = control_broken,
+                                       .deadline_ns = (int64_t)o.hang * TICK_MS * 1000000,
+                                       .lose = control_lose};
     c->reach = remote_access_new(&ro);
     return 0;
 }
@@ -665,7 +672,7 @@ finish_run(struct cluster *c, struct cluster_job *job)
 {
     job->rank = c->run.blame;
     job->node = c->run.node;
-    return c->run.status ? fail((enum err_code)MIN(c->run.status, NERR - 1), "%s", c->run.text) : 0;
+    return c->run.status ? fail((enum err_code)c->run.status, "%s", c->run.text) : 0;
 }
 
 /* Stops the run on all workers after an interrupt, and waits for the run's end. */

@@ -129,6 +129,16 @@ control_say_absent(struct cluster *c)
 }
 
 void
+control_lose(void *of, int rank, const char *how)
+{
+    struct cluster *c = of;
+    pthread_mutex_lock(&c->lock);
+    int peer = coordinator_member(c->c, rank)->peer;
+    if (peer >= 0) coordinator_cut(c->c, peer, how);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void
 control_say_slow(struct cluster *c, const struct notice *n)
 {
     const struct member_info *m = coordinator_member(c->c, n->rank);
