@@ -165,6 +165,10 @@ local facility = {
     rille.checkpoint.save(path("async"), parts, {async = true, keep = 2})
     train():item()
   end, few = 4},
+  {"asynchronous checkpoints that stay", function()
+    train():item()
+    rille.checkpoint.save(path("stay"), {model = net}, {async = true})
+  end, few = 4},
   {"stats and traces", function() step(8); step:stats(); step:trace(path("trace.json")); return step:plan() end},
   {"pictures and charts", function() step(8); step:show(path("step.svg")); return step:chart(), step:actors() end, few = 4},
   {"explanations", function() tostring(step:explain()); return tostring(rille.explain(net(batch()))) end},
