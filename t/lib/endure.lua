@@ -193,7 +193,7 @@ local facility = {
     return planned(rille.ones({8, 8}, {placement = P, sbp = "B"})):item()
   end},
   {"new shapes", function(i) return step(2 * (i % 3000 + 5)):item() end, caches = 96 << 10},
-  {"new shapes in eager calls", function(i) return (rille.ones{i % 20000 + 1} + 1):sum():item() end, caches = 96 << 10},
+  {"new shapes in eager calls", function(i) return (rille.ones{i % 20000 + 1} + 1):sum():item() end, caches = 128 << 10},
   {"batches of tokens", function() return (tokens:next()):sum():item() end},
   {"sources of tokens", function()
     local data <close> = rille.data.tokens({1, 2, 3, 4, 5, 6, 7, 8, 9}, {batch = 1, length = 4})
