@@ -535,14 +535,9 @@ open_coordinator(struct cluster *c)
     TRY(random_bytes(c->job_id, sizeof c->job_id));
     memcpy(o.job, c->job_id, sizeof o.job);
     c->c = coordinator_new(&o, &env);
-    struct remote_access_options ro = {.link = c->link,
-                                       .job = c->job_id,
-                                       .world = c->options.world,
-                                       .of = c,
-                                       .keeper = keeper,
-                                       .broken = control_broken,
-                                       .deadline_ns = (int64_t)o.hang * TICK_MS * 1000000,
-                                       .lose = control_lose};
+    int64_t deadline_ns = (int64_t)o.hang * TICK_MS * 1000000;
+    struct remote_access_options ro = {c->link, c->job_id,      c->options.world, c,
+                                       keeper,  control_broken, deadline_ns,      control_lose};
     c->reach = remote_access_new(&ro);
     return 0;
 }
