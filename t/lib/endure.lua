@@ -142,6 +142,7 @@ end)(), {batch = 2, length = 8, seed = 1})
 
 local function fails(f, ...) assert(not pcall(f, ...)) end
 
+local guard
 local facility = {
   {"eager calls", function(i) return (rille.randn{4, 4} * i):sum():item() end},
   {"eager training", function() return train():item() end},
@@ -149,6 +150,7 @@ local facility = {
   {"snapshots", function(i) train(); rille.snapshot{step = i} end},
   {"snapshots that keep two", function(i) train(); rille.snapshot({step = i}, {keep = 2}) end},
   {"snapshots of a new batch", function(i) local x = rille.randn{64, 64}; x:sum():item(); rille.snapshot{step = i} end},
+  {"comparisons of replicas", function(i) train(); guard = guard or rille.train.replicas{every = 1, step = i - 1}; guard:after(i) end},
   {"recoveries", function() train():item(); rille.recover() end},
   {"files", function(i)
     for _, name in ipairs{"a.safetensors", "a.npy", "shards"} do
