@@ -151,7 +151,7 @@ local facility = {
   {"snapshots that keep two", function(i) train(); rille.snapshot({step = i}, {keep = 2}) end},
   {"snapshots of a new batch", function(i) local x = rille.randn{64, 64}; x:sum():item(); rille.snapshot{step = i} end},
   {"comparisons of replicas", function(i) train(); guard = guard or rille.train.replicas{every = 1, step = i - 1}; guard:after(i) end},
-  {"recoveries", function() train():item(); rille.recover() end},
+  {"recoveries", function() rille.snapshot(); train():item(); rille.recover() end},
   {"files", function(i)
     for _, name in ipairs{"a.safetensors", "a.npy", "shards"} do
       local t = rille.ones({8, 8}, {placement = P, sbp = "S(0)"})
