@@ -1,10 +1,10 @@
 #!/bin/bash
 # endurance.sh path/to/rille - tests that repeated calls of every feature do not increase memory, descriptors, threads,
 # mappings, shared memory or the time of a call. Tests one process, and a job of a controller and two workers, with killed
-# workers and attached prompts. Calls each feature 80 times; with SHARE=all 10,000 times. Prints TAP.
+# workers and attached prompts. Calls each feature 60 times; with SHARE=all 10,000 times. Prints TAP.
 rille=$(realpath "$1") job=endure$$.lua
 . t/lib/processes.sh
-count=80
+count=60
 [ "${SHARE:-}" = all ] && count=10000
 cp t/lib/endure.lua "$dir/$job"
 mkdir "$dir/files"
