@@ -96,6 +96,8 @@ struct rille_workers {
     /* receives news, such as rejected workers, on any thread; NULL: no news */
     void (*say)(void *arg, const char *text);
     void *arg;
+    /* text that names the job, the same in all its processes; workers of other jobs are rejected; NULL: no name */
+    const char *job;
 };
 /* Opens a session, which lasts until rille_close(). The texts of the options need not outlive the call, but those of
  * options->cluster must outlive the session. */
@@ -150,6 +152,7 @@ struct rille_worker_options {
     /* must end the process (_exit); called if a kernel does not return when the worker must end; NULL: the worker
      * waits for the kernel */
     void (*die)(int status);
+    const char *job; /* text that names the job, as in struct rille_workers; NULL: no name */
 };
 /* Runs the work that a controller sends, and returns 0 when the job ends. Non-zero: the controller rejected the
  * worker or disconnected it; rille_error() says why. */
@@ -217,6 +220,11 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
  * one was used. The text is valid until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
+/* Compares the replicas of all variables and gradients in the last snapshot, by digests. Non-zero: replicas differ, and
+ * rille_error() names their workers. If the previous snapshot was kept, the last one is dropped. Otherwise the previous
+ * one is dropped. *wrong: if an earlier comparison failed and the same work was repeated since, the workers whose
+ * replicas were wrong; else NULL. The text is valid until the next call. */
+int rille_compare_replicas(struct rille_session *s, const char **wrong);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
 
 /* Waits until the work of all runs is complete, and returns its error, if any. A run on one device with streams

@@ -9,7 +9,7 @@ local groups = {
   {"Functions", "^[%w_]+$"}, {"Fields of tensors", "^tensor%."}, {"Placements and layouts", "^placement%.", "^sbp%."},
   {"Modules: rille.nn", "^nn"}, {"Optimisers: rille.optim", "^optim", "^optimizer%."}, {"Compiled steps", "^graph%."},
   {"Data: rille.data", "^data", "^loader%."}, {"Models: rille.models", "^models", "^model%.", "^scheduler%."}, {"Recipes: rille.parallel", "^parallel"},
-  {"Text: rille.tokenizer", "^tokenizer"}, {"Files: rille.io, rille.checkpoint", "^io", "^checkpoint"}, {"Training: rille.train", "^train", "^progress%."},
+  {"Text: rille.tokenizer", "^tokenizer"}, {"Files: rille.io, rille.checkpoint", "^io", "^checkpoint"}, {"Training: rille.train", "^train", "^progress%.", "^replicas%."},
 }
 
 local operator = {}

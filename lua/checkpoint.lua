@@ -283,6 +283,10 @@ end
 
 -- ---- saving ----
 
+-- Folder -> number of the last checkpoint that this session saved there. No other session saves there, so later saves need
+-- not list the folder, which takes longer with each checkpoint.
+local last_in = {}
+
 function checkpoint.save(dir, parts, options)
   local who = "checkpoint.save"
   dir = rille._path(check.path(who, "the name of a folder", dir), true)
@@ -301,14 +305,21 @@ function checkpoint.save(dir, parts, options)
     "checkpoint")
   check.that(text, "%s: %s", who, why)
   rille._finish() -- waits for a save in progress, so that list() sees its file
-  local found, torn, last = list(dir, rille._list(dir, true))
+  local found, torn, last = {}, {}, last_in[dir]
+  if o.keep or not last then
+    found, torn, last = list(dir, rille._list(dir, true))
+  else
+    rille._may_save(who, dir, "checkpoints")
+  end
   for i = o.keep or #found + 1, #found do
     torn[#torn + 1] = found[i][2]
     table.move(found[i].shards, 1, #found[i].shards, #torn + 1, torn)
   end
   check.that(last + 1 < LAST, "%s: %s: no number follows checkpoint %d", who, dir, last)
   local path = ("%s/checkpoint-%08d-step-%d.safetensors"):format(dir, last + 1, step)
+  last_in[dir] = nil
   rille._checkpoint(path, tensors, {METADATA, text}, torn, o.async)
+  last_in[dir] = last + 1
   if rille._log then rille._log("checkpoint", path) end
 end
 

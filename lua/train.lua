@@ -7,6 +7,9 @@
 --   rille.train.saves_to("runs/a", "checkpoints")     before training
 --   rille.train.exit_if_stopping("runs/a", {model = net, optimizer = opt, data = data, step = i})   after each step
 --
+--   local guard = rille.train.replicas{every = 100}          before training
+--   i = guard:after(i)                                       after step i: the next step, or an earlier one
+--
 -- With `flops`, the flops per sample of forward and backward, the line also shows the model flops utilisation (MFU).
 -- The peak is measured once with a large product. `unit` renames samples. If devices wait for each other in a step, the
 -- line shows its bubble.
@@ -163,5 +166,39 @@ function train.exit_if_stopping(dir, parts, options)
   os.exit(math.tointeger(o.code), true)
 end
 
+-- ---- replicas ----
+
+local guards = {}
+
+local function keep(self, step)
+  rille.snapshot({step = step}, {keep = self.checked and 2 or 1})
+  local wrong = rille._compare_replicas()
+  self.checked, self.failed = step, nil
+  if wrong then io.stderr:write(("rille: train.replicas: wrong bits were computed by %s\n"):format(wrong)) end
+end
+
+-- Called after step `step` (from 1). Every `every` steps, compares the replicas of all variables. Returns the next step.
+-- If replicas differ, restores the last snapshot whose replicas were equal, and returns the step after it.
+function guards:after(step)
+  check.whole("train.replicas:after", "the step", step, 0)
+  if step < self.checked + self.every then return step + 1 end
+  local good, why = pcall(keep, self, step)
+  if good then return step + 1 end
+  if not tostring(why):find("replicas of", 1, true) or self.failed == step then error(why, 0) end
+  self.failed = step
+  local back = rille.recover().step + 1
+  io.stderr:write(("rille: train.replicas: %s; repeats steps %d to %d\n"):format(why, back, step))
+  return back
+end
+
+function train.replicas(options)
+  local self = check.options("train.replicas", options, {every = 100, step = 0})
+  check.count("train.replicas", "every", self.every)
+  check.whole("train.replicas", "step", self.step, 0)
+  keep(self, self.step)
+  return setmetatable(self, {__index = guards})
+end
+
+check.strict("train.replicas", guards, true)
 check.strict("train.progress", methods, true)
 return check.names("train", train)

@@ -233,6 +233,39 @@ numbers: table from names to numbers, {step =, loss =, samples =, lr =}; samples
     see = "train.progress stats",
     words = "prometheus grafana metrics monitor dashboard tensorboard wandb log openmetrics",
   },
+  ["train.replicas"] = {
+    is = "replicas",
+    sign = "rille.train.replicas{every = 100, step = 0}",
+    text = [[
+Finds silent corruption: compares the replicas of all variables and gradients every few steps.
+If replicas differ, restores the last snapshot with equal replicas, so that the steps since are done again.
+Then reports the workers whose bits were wrong. Raises an error if replicas differ twice after the same step.
+Each comparison takes a snapshot with the note {step = i}; the one before is kept until the replicas are equal.]],
+    args = [[
+every: integer, default 100; number of steps between two comparisons
+step: integer, default 0; last step that was done before]],
+    returns = "a guard; i = guard:after(i) returns the next step",
+    errors = "every must be a positive integer, step an integer of 0 or more; the replicas must be equal at the start",
+    code = [[
+net = rille.nn.Linear(2, 2)
+guard, i = rille.train.replicas{every = 2}, 1
+while i <= 4 do i = guard:after(i) end]],
+    shows = "i",
+    gives = "5",
+    see = "replicas.after snapshot recover",
+    words = "silent data corruption sdc bit flip replay digest checksum",
+  },
+  ["replicas.after"] = {
+    sign = "guard:after(step)",
+    text = "Compares replicas if it is time; returns the next step, or an earlier one whose work must be repeated.",
+    args = "step: integer; the step that was done, from 1",
+    returns = "an integer",
+    errors = "step must be an integer of 0 or more; raises an error if replicas differ twice after the same steps",
+    code = "guard = rille.train.replicas{every = 2}",
+    shows = "guard:after(1)",
+    gives = "2",
+    see = "train.replicas",
+  },
   ["train.saves_to"] = {
     sign = 'rille.train.saves_to(path, kind = "file")',
     text = "Checks before a training run that results can be saved at a path.",

@@ -14,7 +14,7 @@
 
 #include "runtime/base/base.h"
 
-enum { HUGE_PAGE = 2 << 20, REGION = 16 * HUGE_PAGE, PAGES_LEAST = 128 << 10 };
+enum { HUGE_PAGE = 2 << 20, REGION = 16 * HUGE_PAGE, PAGES_LEAST = 16 << 10 };
 
 /* Returns `bytes` rounded up to whole pages. */
 size_t pages_whole(size_t bytes);

@@ -38,9 +38,9 @@ enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
 /* ---- kinds ---- */
 
-/* Blocks of at least this many bytes get their own mapping. In the heap, 4,000 different tensor sizes one after
- * another left holes of 410 MB; with mappings they leave 190 MB. (Sanitizers watch the heap, so their builds use
- * it.) */
+/* Blocks of at least this many bytes are allocated in regions of their own. In the heap, 40,000 tensor sizes up to 160
+ * KB, one after another, left holes of 1.3 GB between other allocations; in regions they leave 0.2 GB. (Sanitizers
+ * watch the heap, so their builds use it.) */
 #if defined(__SANITIZE_ADDRESS__)
 static const size_t mapped = SIZE_MAX;
 #else

@@ -241,6 +241,14 @@ read_worker_times(const struct words *w, struct rille_worker_options *o)
     return code ? code : read_seconds(w->orphan, "--orphan", "RILLE_ORPHAN", &o->orphan_seconds);
 }
 
+/* Returns the name of the job: that of RILLE_JOB, else the launcher's; NULL: the job has no name. */
+static const char *
+job_name(const struct ranked *r)
+{
+    const char *set = getenv("RILLE_JOB");
+    return set && *set ? set : r && *r->job ? r->job : NULL;
+}
+
 static int
 only(const struct words *w, const char *word, const char *allowed)
 {
@@ -576,6 +584,7 @@ worker(const struct words *w)
                                      .devices = own_worker_devices(w->devices),
                                      .collectives = w->collectives,
                                      .host = w->host,
+                                     .job = job_name(NULL),
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
                                      .joined = w->from_stdin ? NULL : ignore_interrupts};
@@ -689,6 +698,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
                                          .devices = own_worker_devices(w.devices),
                                          .collectives = w.collectives,
                                          .host = w.host,
+                                         .job = job_name(&r),
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
         if (read_keep(&w, &o.keep_seconds) || read_worker_times(&w, &o)) return USAGE;
@@ -702,6 +712,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     f->on = true;
     if ((code = read_times(&w, f))) return code;
     f->cluster.workers = r.size;
+    f->cluster.job = job_name(&f->by);
     f->cluster.bind = *address ? address : NULL;
     f->cluster.key_file = w.key_file;
     f->cluster.root = w.root;
@@ -746,6 +757,7 @@ front_read(int *argc, char **argv, const struct option *others, struct front *f)
     *f = (struct front){0};
     f->cluster.say = front_say;
     f->cluster.arg = f;
+    f->cluster.job = job_name(NULL);
     if (*argc > 1 && !strcmp(argv[1], "keys")) return front_keys_run(*argc, argv, others);
     if (*argc > 1 && (!strcmp(argv[1], "attach") || !strcmp(argv[1], "status"))) return front_attach(*argc, argv, f);
     for (size_t i = 0; *argc > 1 && i < sizeof word / sizeof *word; i++) {

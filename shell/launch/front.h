@@ -22,6 +22,7 @@ struct ranked {
     bool spread;              /* the processes are on several hosts */
     bool store;               /* `address` is that of torchrun's store, which receives the coordinator's address */
     char address[FRONT_TEXT]; /* address of rank 0, the coordinator */
+    char job[FRONT_TEXT];     /* name of the job, such as "Slurm 4711.0"; "": the launcher does not name it */
 };
 /* Reads the launcher's environment variables. Non-zero: they contradict each other; `why` says how. */
 int ranked_read(struct ranked *r, char why[FRONT_TEXT]);

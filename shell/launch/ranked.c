@@ -23,7 +23,15 @@ static const struct row {
     const char *job[2]; /* variables that identify the job; socket and port are derived from their values */
     const char *leader; /* variable with the address of rank 0's host, used without MASTER_ADDR; NULL: none */
 } rows[] = {
-    [TORCHRUN] = {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
+    [TORCHRUN] = {"torchrun",
+                  "RANK",
+                  "WORLD_SIZE",
+                  "MASTER_PORT",
+                  "LOCAL_WORLD_SIZE",
+                  NULL,
+                  NULL,
+                  {"TORCHELASTIC_RUN_ID"},
+                  NULL},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
@@ -102,6 +110,15 @@ hash_job(const struct row *row)
         h = (h ^ 0xff) * 1099511628211u; /* separates the texts */
     }
     return h;
+}
+
+/* Writes the name of the job, equal in all its processes: the launcher, and the variables that identify the job. */
+static void
+print_job(const struct row *row, char out[FRONT_TEXT])
+{
+    const char *first = row->job[0] ? getenv(row->job[0]) : NULL, *second = row->job[1] ? getenv(row->job[1]) : NULL;
+    if (!first && !second) return;
+    snprintf(out, FRONT_TEXT, "%s %s%s%s", row->launcher, first ? first : "", second ? "." : "", second ? second : "");
 }
 
 /* Returns a port derived from the job: above the ports of services, and below the ephemeral ports of systems. */
@@ -222,6 +239,7 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
         if (r->spread && misses(row, why)) return -1;
         if (r->size == 1) return 0;
         r->launcher = row->launcher;
+        print_job(row, r->job);
         r->store = row == &rows[TORCHRUN] && !strcmp(store ? store : "", "True");
         r->mpi = row->mpi && getenv(row->mpi);
         return find_address(row, r, why);

@@ -2,6 +2,7 @@
  * report the loss with the worker's reason, and must not start without this worker. */
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/wire/machine.h"
+#include "kernels/exec/identity.h"
 #include "actors/cluster/wire/wire.h"
 #include "rille.h"
 #include "runtime/base/error.h"
@@ -29,7 +30,7 @@ static int
 leave_at_once(char **argv)
 {
     struct link *l;
-    struct str machine = {0};
+    struct str machine = {0}, kernels = {0};
     unsigned char secret[RILLE_SECRET];
     struct packet hello = {.kind = PACKET_HELLO,
                            .protocol = WIRE_VERSION,
@@ -42,6 +43,9 @@ leave_at_once(char **argv)
                            .rank = atoi(argv[3]),
                            .secret = {secret, RILLE_SECRET}};
     machine_text(NULL, &machine);
+    kernels_print(&kernels);
+    hello.kernels = span_text(str_text(&kernels));
+    hello.isa = kernels_isa();
     hello.machine = span_text(str_text(&machine));
     if (read(0, secret, sizeof secret) != sizeof secret || link_join(argv[2], NULL, &l)) return 1;
     for (int i = 0; i < PATIENCE_MS && link_state(l) != LINK_UP; i++) poll(NULL, 0, 1);

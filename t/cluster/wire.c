@@ -29,6 +29,7 @@ sample(int kind, unsigned char bytes[11][64])
                        .world = 10,
                        .run = (uint32_t)next_random(&state),
                        .status = 11,
+                       .isa = 17,
                        .flags = 12,
                        .rank = -1,
                        .node = -2,
@@ -45,7 +46,7 @@ sample(int kind, unsigned char bytes[11][64])
     p.job = random_span(bytes[0], 16);
     p.digest = random_span(bytes[1], next_random(&state) % 2 ? 16 : 0);
     p.secret = p.outline = p.job;
-    p.beat = p.bulk = p.port = p.text;
+    p.beat = p.bulk = p.port = p.name = p.kernels = p.text;
     p.arenas = p.busy = p.places;
     p.replaces = p.ports = p.bytes;
     p.nslot = 15;
@@ -76,6 +77,25 @@ test_round(void)
         str_free(&again);
         str_free(&a);
         str_free(&b);
+    }
+}
+
+/* A status must be a known error code, because an unknown one would be reported as another error. */
+static void
+test_status(void)
+{
+    static const int kind[] = {PACKET_MADE, PACKET_READY, PACKET_HAVE, PACKET_END, PACKET_FILED, PACKET_VALUE};
+    for (size_t i = 0; i < countof(kind); i++) {
+        struct packet q;
+        int wrong = 0;
+        for (uint32_t status = 0; status < 2 * NERR; status++) {
+            struct packet p = {.kind = (uint8_t)kind[i], .status = status};
+            struct str s = {0};
+            packet_write(&p, &s);
+            wrong += (packet_read(s.text, s.len, &q) == E_BUS) != (status >= NERR);
+            str_free(&s);
+        }
+        ok(!wrong, "%s is refused if its status is no error code", packet_name(kind[i]));
     }
 }
 
@@ -115,6 +135,7 @@ main(void)
     is_str(str_text(&s), "a\\x1b[31m\\x0a", "control characters are printed as hex escapes");
     str_free(&s);
     test_round();
+    test_status();
     test_mutations();
     return done();
 }

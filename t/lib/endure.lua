@@ -5,15 +5,17 @@
 --   ENDURE_JOB=1 rille launch -n 2 -d cpu:1 endure.lua COUNT        controller and workers
 --
 -- A feature is called in four rounds of COUNT / 4. The feature leaks if a quantity rises in each of the last three
--- rounds: private bytes by more than SLACK per round, any other quantity at all. A cache stops growing when it is full;
--- a leak does not. `few` divides the number of calls of a slow feature; `caches` is the size in kB of caches that fill
--- slowly. Prints TAP.
+-- rounds by more than its slack. A cache stops growing when it is full; a leak does not. Only quantities of the job's own
+-- processes are measured, because other programs of the machine run at the same time. `few` divides the number of calls
+-- of a slow feature; `caches` is the size in kB of caches that fill slowly. SHARE selects features. Prints TAP.
 
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local folder = os.getenv("ENDURE_FOLDER")
 local count <const> = tonumber(arg[1])
-local SLACK <const> = 64 -- allowed growth of private memory per round, kB
+-- increase per round that is no leak; kB: memory; ms: processor time, which depends on what else the machine computes
+local SLACK <const> = {kB = 64, ms = 20}
+local SLOWER <const> = 1.15 -- ratio of a round's processor time to that of the round before that is no leak
 
 if tap.sanitized() then
   tap.ok(true, "no process grows # SKIP a sanitizer keeps freed memory")
@@ -29,10 +31,12 @@ local function number_from(command)
   return n
 end
 
+-- Returns the kB of a process's own memory. The pages of its program file do not count, because the system reads and
+-- drops them as memory permits.
 local function private_kb(pid)
   local sum = 0
   for line in io.lines("/proc/" .. pid .. "/smaps_rollup") do
-    sum = sum + (tonumber(line:match("^Private_%a+:%s+(%d+)")) or 0)
+    sum = sum + (tonumber(line:match("^Anonymous:%s+(%d+)") or line:match("^Swap:%s+(%d+)")) or 0)
   end
   return sum
 end
@@ -50,22 +54,56 @@ local function mapping_count(pid)
   return n
 end
 
+-- Returns the processor time of all threads of a process, ms.
+local function cpu_ms(pid)
+  local file <close> = io.open("/proc/" .. pid .. "/stat")
+  local user, system = file:read("a"):match("%) %S" .. (" %S+"):rep(10) .. " (%d+) (%d+)")
+  return 10 * (user + system)
+end
+
+-- Returns the kB of all shared memory files that a process of the job has open.
+local function shared_kb(pids)
+  local folders, sum = "", 0
+  for _, pid in pairs(pids) do folders = ("%s /proc/%d/fd"):format(folders, pid) end
+  local pipe <close> = io.popen(("find%s -lname '/memfd:*' -exec stat -Lc '%%i %%b' {} + 2>&1 | sort -u"):format(folders))
+  for blocks in pipe:read("a"):gmatch("%d+ (%d+)") do sum = sum + blocks // 2 end
+  return sum
+end
+
 local own = io.open("/proc/self/stat"):read("n")
+
+local function processes()
+  local pids = {controller = own}
+  for _, w in ipairs(rille.workers()) do
+    if w.pid ~= own then pids["worker " .. w.rank] = w.pid end
+  end
+  return pids
+end
 
 -- Returns the quantities of all processes of the job by name.
 local function measure()
   collectgarbage()
   collectgarbage()
-  local now = {}
-  local pids = {controller = own}
-  for _, w in ipairs(rille.workers()) do pids["worker " .. w.rank] = w.pid end
+  local now, pids = {}, processes()
   for who, pid in pairs(pids) do
     now[who .. ": private kB"] = private_kb(pid)
     now[who .. ": threads"] = thread_count(pid)
     now[who .. ": mappings"] = mapping_count(pid)
     now[who .. ": descriptors"] = number_from(("ls /proc/%d/fd | wc -l"):format(pid))
   end
-  now["shared memory kB"] = number_from("df -k --output=used /dev/shm | tail -1")
+  now["shared memory kB"] = shared_kb(pids)
+  return now
+end
+
+-- Returns the processor time of the processes that existed before and still exist, ms, by name; `before` is an earlier
+-- result. A recovery replaces processes.
+local function times(before)
+  local now = {}
+  for who, pid in pairs(processes()) do
+    now[who] = {pid = pid, ms = cpu_ms(pid)}
+    local was = before and before[who]
+    if was and was.pid == pid then now[who].spent = now[who].ms - was.ms end
+  end
   return now
 end
 
@@ -104,6 +142,7 @@ end)(), {batch = 2, length = 8, seed = 1})
 
 local function fails(f, ...) assert(not pcall(f, ...)) end
 
+local guard
 local facility = {
   {"eager calls", function(i) return (rille.randn{4, 4} * i):sum():item() end},
   {"eager training", function() return train():item() end},
@@ -111,7 +150,8 @@ local facility = {
   {"snapshots", function(i) train(); rille.snapshot{step = i} end},
   {"snapshots that keep two", function(i) train(); rille.snapshot({step = i}, {keep = 2}) end},
   {"snapshots of a new batch", function(i) local x = rille.randn{64, 64}; x:sum():item(); rille.snapshot{step = i} end},
-  {"recoveries", function() train():item(); rille.recover() end},
+  {"comparisons of replicas", function(i) train(); guard = guard or rille.train.replicas{every = 1, step = i - 1}; guard:after(i) end},
+  {"recoveries", function() rille.snapshot(); train():item(); rille.recover() end},
   {"files", function(i)
     for _, name in ipairs{"a.safetensors", "a.npy", "shards"} do
       local t = rille.ones({8, 8}, {placement = P, sbp = "S(0)"})
@@ -127,7 +167,12 @@ local facility = {
     rille.checkpoint.save(path("async"), parts, {async = true, keep = 2})
     train():item()
   end, few = 4},
+  {"asynchronous checkpoints that stay", function()
+    train():item()
+    rille.checkpoint.save(path("stay"), {model = net}, {async = true})
+  end, few = 4},
   {"stats and traces", function() step(8); step:stats(); step:trace(path("trace.json")); return step:plan() end},
+  {"pictures and charts", function() step(8); step:show(path("step.svg")); return step:chart(), step:actors() end, few = 4},
   {"explanations", function() tostring(step:explain()); return tostring(rille.explain(net(batch()))) end},
   {"printed tensors", function() return tostring(net(batch())), tostring(net), tostring(step), rille.devices() end},
   {"counters and workers", function() return rille.counters(), rille.workers() end},
@@ -150,7 +195,7 @@ local facility = {
     return planned(rille.ones({8, 8}, {placement = P, sbp = "B"})):item()
   end},
   {"new shapes", function(i) return step(2 * (i % 3000 + 5)):item() end, caches = 96 << 10},
-  {"new shapes in eager calls", function(i) return (rille.ones{i % 20000 + 1} + 1):sum():item() end, caches = 96 << 10},
+  {"new shapes in eager calls", function(i) return (rille.ones{i % 20000 + 1} + 1):sum():item() end, caches = 128 << 10},
   {"batches of tokens", function() return (tokens:next()):sum():item() end},
   {"sources of tokens", function()
     local data <close> = rille.data.tokens({1, 2, 3, 4, 5, 6, 7, 8, 9}, {batch = 1, length = 4})
@@ -195,42 +240,74 @@ if os.getenv("ENDURE_JOB") then table.move(clustered, 1, #clustered, #facility +
 
 -- ---- rounds ----
 
--- Runs the tested feature n more times; returns the total number of runs so far.
 local function call(f, made, n)
   for i = made + 1, made + n do f[2](i) end
-  return made + n
+end
+
+-- Calls the feature n more times; returns the quantities afterwards, with the processor time of these calls.
+local function measured(f, made, n)
+  local before = times()
+  call(f, made, n)
+  local spent = times(before)
+  local now = measure()
+  for who, time in pairs(spent) do now[who .. ": processor time, ms"] = time.spent end
+  return now
+end
+
+local function rises(key, before, now)
+  if not before then return false end
+  local unit = key:match("%a+$")
+  return now > before * (unit == "ms" and SLOWER or 1) + (SLACK[unit] or 0)
 end
 
 local function endure(f, total)
   local n = math.max(1, total // (f.few or 1) // 4)
-  local made = call(f, 0, n)
-  local first, rose = measure(), {}
+  local first, rose = measured(f, 0, n), {}
   local before = first
-  for _ = 1, 3 do
-    made = call(f, made, n)
-    local now = measure()
+  for round = 1, 3 do
+    local now = measured(f, round * n, n)
     for key, value in pairs(now) do
-      local least = key:find("kB") and SLACK or 0
-      if value > before[key] + least then rose[key] = (rose[key] or 0) + 1 end
+      if rises(key, before[key], value) then rose[key] = (rose[key] or 0) + 1 end
     end
     before = now
   end
   local grown = {}
-  for key, times in pairs(rose) do
+  for key, count_of in pairs(rose) do
     local most = f.caches and key:find("kB") and f.caches or -1
-    if times == 3 and before[key] - first[key] > most then
+    if count_of == 3 and before[key] - first[key] > most then
       grown[#grown + 1] = ("%s: from %d to %d in %d calls"):format(key, first[key], before[key], 3 * n)
     end
   end
-  tap.ok(#grown == 0, ("%d calls: %s: no process grows"):format(made, f[1]), table.concat(grown, "\n"))
+  return table.concat(grown, "\n")
 end
+
+-- ---- leaks ----
+
+-- Features that leak, each in one quantity, to show that a leak is found. job: whether the leak needs workers, nil: either.
+local kept = {}
+local function keep(value) kept[#kept + 1] = value end
+local leak = {
+  {"private kB", function(i) keep(("leak"):rep(4000 + i)) end},
+  {"descriptors", function() keep(io.open("/dev/null")) end},
+  {"shared memory kB", function(i) local x = rille.ones({64, 64}, {placement = P}) * i; x:sum():item(); keep(x) end, job = true},
+  {"processor time, ms", function(i) for _ = 1, 300 * i * i do own = own + 0 end end, job = false},
+}
 
 local only = {}
 for i = 2, #arg do only[arg[i]] = true end
 for _ = 1, 500 do train():item() end -- fills the list of nodes that the session remembers for explain()
+for _, f in ipairs(leak) do
+  if f.job ~= not os.getenv("ENDURE_JOB") and not next(only) then
+    tap.ok(endure(f, 100):find(f[1], 1, true), "a leak is found: " .. f[1])
+  end
+end
+kept = {}
 for _, f in ipairs(facility) do
-  if not next(only) or only[f[1]] then
-    tap.group(f[1], function() endure(f, count) end)
+  if only[f[1]] or not next(only) and tap.share() then
+    tap.group(f[1], function()
+      local grown = endure(f, count)
+      tap.ok(grown == "", ("%d calls: %s: no process grows"):format(count // (f.few or 1), f[1]), grown)
+    end)
   end
 end
 tap.done()

@@ -80,6 +80,25 @@ worker_send(void *arg, const struct packet *p)
     if (w->alive && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
 }
 
+/* Returns the instruction sets of a worker's processor. Workers of the first coordinator have different sets, and later
+ * ones have all sets, because a newcomer with fewer sets than the job is refused. */
+static uint32_t
+isa_of(const struct cluster *s, int worker)
+{
+    return worker < s->world && worker % 3 == s->world % 3 ? 7 : 0xe7;
+}
+
+/* Checks that all workers compute with the same instruction sets, which each of them has, during the job. */
+static void
+check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
+{
+    if (w->life != s->life) return; /* a packet of a coordinator that was killed */
+    if (isa & ~isa_of(s, w->peer)) wrong(s, "a worker lacks an instruction set of the job");
+    if (s->isa_life == s->life && s->isa != isa) wrong(s, "the job's instruction sets change");
+    s->isa = isa;
+    s->isa_life = s->life;
+}
+
 static void
 worker_work(void *arg, const struct work *work)
 {
@@ -113,6 +132,7 @@ worker_work(void *arg, const struct work *work)
         if (work->kind == WORK_MAKE) j->flags = work->packet->flags;
         if (work->kind == WORK_MAKE) memcpy(j->lost, work->packet->lost.bytes, work->packet->lost.n);
         if (work->kind == WORK_MAKE) j->nlost = (int)(work->packet->lost.n / 4);
+        if (work->kind == WORK_FORM) check_isa(w->of, w, work->packet->isa);
         if (work->kind == WORK_FORM) w->bus = -1;
         if (work->kind == WORK_FORM) j->bus = (int)work->packet->threads;
         if (work->kind == WORK_FORM) memcpy(j->slot, work->packet->slots.bytes, work->packet->slots.n);
@@ -146,6 +166,9 @@ worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID]
                                          .host = span_text("h"),
                                          .machine = span_text(machine_of(s, rank)),
                                          .devices = span_text("cpu:1"),
+                                         .name = span_text("sim"),
+                                         .kernels = span_text("1"),
+                                         .isa = isa_of(s, i),
                                          .pid = (uint32_t)i + 1,
                                          .rank = rank,
                                          .secret = {w->secret, CLUSTER_ID}},
@@ -546,6 +569,9 @@ coordinator_begin(struct cluster *s)
                                     .direct = s->trial.speaks ? 1 : WORLD,
                                     .version = "1",
                                     .machine = "m",
+                                    .name = "sim",
+                                    .kernels = "1",
+                                    .isa = 0x67,
                                     .beat = "beat",
                                     .bulk = "bulk",
                                     .job = "a job of the sim",

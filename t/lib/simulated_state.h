@@ -88,6 +88,9 @@ struct cluster {
     uint64_t random;
     struct coordinator *c;
     int life; /* number of coordinators so far */
+    /* instruction sets in the last FORM packet, and the coordinator that sent it */
+    uint32_t isa;
+    int isa_life;
     unsigned char secret[WORLD][CLUSTER_ID];
     int started[WORLD]; /* index: rank; worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: still waits for workers of the previous coordinator */

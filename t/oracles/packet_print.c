@@ -24,15 +24,16 @@ print_text(const char *name, struct span s, struct str *out)
     str_addf(out, " %s=", name);
     span_print(s, out);
 }
-#define print_U32   print_u64
-#define print_U64   print_u64
-#define print_I32   print_i32
-#define print_TEXT  print_text
-#define print_B16   print_bytes
-#define print_BYTES print_bytes
-#define print_U32S  print_bytes
-#define print_I32S  print_bytes
-#define print_U64S  print_bytes
+#define print_U32    print_u64
+#define print_U64    print_u64
+#define print_I32    print_i32
+#define print_STATUS print_u64
+#define print_TEXT   print_text
+#define print_B16    print_bytes
+#define print_BYTES  print_bytes
+#define print_U32S   print_bytes
+#define print_I32S   print_bytes
+#define print_U64S   print_bytes
 
 void
 packet_print(const struct packet *p, struct str *out)

@@ -242,6 +242,7 @@ tap.group("names", function()
   local model = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}
   count_class("model.", getmetatable(getmetatable(model)).__index)
   count("progress.", methods_of(rille.train.progress{total = 1, file = io.tmpfile()}))
+  count("replicas.", methods_of(rille.train.replicas{}))
   for _, name in ipairs{"device", "ranks", "shape", "size"} do needs("placement." .. name) end
   for _, name in ipairs{"encode", "decode", "chat", "save", "size"} do needs("tokenizer." .. name) end
   table.sort(missing)

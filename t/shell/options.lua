@@ -99,6 +99,7 @@ local calls = {
   per_rank = function(o) return rille.per_rank(function(_, a) return a end, with({inputs = {"B"}, outputs = {"B"}}, o)) end,
   ["train.exit_if_stopping"] = function(o) return rille.train.exit_if_stopping(nil, nil, o) end,
   ["train.progress"] = function(o) return rille.train.progress(with({total = 1}, o)) end,
+  ["train.replicas"] = rille.train.replicas,
 }
 for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"} do
   local given = {arange = {3}, empty = {{2}}, eye = {2}, full = {{2}, 1}, linspace = {0, 1, 2}, ones = {{2}}, rand = {{2}},

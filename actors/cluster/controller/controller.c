@@ -11,6 +11,7 @@
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/plan/model/plan.h"
+#include "kernels/exec/identity.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -211,17 +212,6 @@ take_end(struct cluster *c, int rank, const struct packet *p)
     }
 }
 
-/* Reports a slow worker to the user, with its host and pid. */
-static void
-say_slow(struct cluster *c, const struct notice *n)
-{
-    const struct member_info *m = coordinator_member(c->c, n->rank);
-    struct str text = {0};
-    str_addf(&text, "worker %d (%s, pid %d) is slow: %s", n->rank, m->host, (int)m->pid, n->text);
-    if (c->options.say) c->options.say(c->options.arg, str_text(&text));
-    str_free(&text);
-}
-
 static void
 on_tell(void *arg, const struct notice *n)
 {
@@ -234,7 +224,7 @@ on_tell(void *arg, const struct notice *n)
         break;
     case NOTICE_LOST: note_lost_member(c, n); break;
     case NOTICE_ACTS: take_end(c, n->rank, n->packet); break;
-    case NOTICE_SLOW: say_slow(c, n); break;
+    case NOTICE_SLOW: control_say_slow(c, n); break;
     case NOTICE_FILED: control_filed(c, n); break;
     case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
     case NOTICE_HANG: control_hang(c, n); break;
@@ -528,6 +518,7 @@ open_coordinator(struct cluster *c)
     struct coordinator_env env = {c, send_to_member, on_cut, on_tell};
     segment_path(c->hosts.own, c->hosts.path);
     machine_text(NULL, &c->machine);
+    kernels_print(&c->kernels);
     struct coordinator_options o = {.world = c->options.world,
                                     .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
                                                                     : SILENCE_TICKS,
@@ -535,13 +526,18 @@ open_coordinator(struct cluster *c)
                                     .direct = DIRECT,
                                     .version = c->options.version,
                                     .machine = str_text(&c->machine),
+                                    .name = c->options.job,
+                                    .kernels = str_text(&c->kernels),
+                                    .isa = c->isa,
                                     .beat = link_endpoint(c->link, LINK_BEAT),
                                     .bulk = link_endpoint(c->link, LINK_BULK),
                                     .secret = (const unsigned char(*)[CLUSTER_ID])c->secret};
     TRY(random_bytes(c->job_id, sizeof c->job_id));
     memcpy(o.job, c->job_id, sizeof o.job);
     c->c = coordinator_new(&o, &env);
-    struct remote_access_options ro = {c->link, c->job_id, c->options.world, c, keeper, control_broken};
+    int64_t deadline_ns = (int64_t)o.hang * TICK_MS * 1000000;
+    struct remote_access_options ro = {c->link, c->job_id,      c->options.world, c,
+                                       keeper,  control_broken, deadline_ns,      control_lose};
     c->reach = remote_access_new(&ro);
     return 0;
 }
@@ -584,6 +580,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
         return fail(E_ARG, "a job must have 1 to %d workers, found %d", CLUSTER_WORLD, o->world);
     struct cluster *c = must_alloc(sizeof *c);
     c->options = *o;
+    c->isa = kernels_isa();
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);
     for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.pidfd = -1, .beat_peer = -1};
@@ -651,6 +648,7 @@ cluster_close(struct cluster **cp)
         if (c->wait.wake_fd[k] >= 0) close(c->wait.wake_fd[k]);
     roots_free(&c->roots);
     str_free(&c->machine);
+    str_free(&c->kernels);
     str_free(&c->packet);
     str_free(&c->hang);
     explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
@@ -669,7 +667,7 @@ finish_run(struct cluster *c, struct cluster_job *job)
 {
     job->rank = c->run.blame;
     job->node = c->run.node;
-    return c->run.status ? fail((enum err_code)MIN(c->run.status, NERR - 1), "%s", c->run.text) : 0;
+    return c->run.status ? fail((enum err_code)c->run.status, "%s", c->run.text) : 0;
 }
 
 /* Stops the run on all workers after an interrupt, and waits for the run's end. */

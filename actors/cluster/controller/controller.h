@@ -24,6 +24,7 @@ struct cluster_options {
     int world;        /* number of workers of the job */
     const char *bind; /* address to bind, "tcp://127.0.0.1:5555"; NULL: ipc sockets in a private folder of the user */
     const char *key_file; /* path of the key file; NULL: no key */
+    const char *job;      /* text that names the job; NULL: no name */
     const char *root;     /* folders in which workers write and read files, separated by ":"; NULL: none */
     const char *version;
     int threads; /* number from which kernels derive the size of thread teams; constant in a session */

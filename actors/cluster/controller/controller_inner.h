@@ -49,7 +49,8 @@ struct cluster {
     struct coordinator *c; /* functions of the coordinator are called with the lock held */
     struct link *link;     /* functions of the link are called with the lock held */
     struct reach *reach;
-    struct str machine;
+    struct str machine, kernels; /* kernels: identity of cpu kernels (identity.h) */
+    uint32_t isa;                /* instruction sets that products may use in this process */
     unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID]; /* secret: secret of each rank that was started */
     struct roots roots;
     pthread_mutex_t lock;

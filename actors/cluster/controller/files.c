@@ -79,7 +79,7 @@ control_filed(struct cluster *c, const struct notice *n)
     struct file_request *r = request_of_count(c, p->count, &f);
     if (!r || f->rank != n->rank) return;
     if (p->status && !f->status) {
-        f->status = (int)MIN(p->status, (uint32_t)NERR - 1);
+        f->status = (int)p->status;
         span_print(p->text, &f->why);
     } else if (!f->copy) {
         str_addn(&f->digests, p->digests.bytes, p->digests.n);

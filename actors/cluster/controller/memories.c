@@ -5,6 +5,7 @@
 #include "actors/cluster/wire/gpus.h"
 #include "actors/cluster/wire/position.h"
 #include "runtime/base/arena.h"
+#include "kernels/exec/identity.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
 
@@ -214,7 +215,7 @@ control_begin(struct cluster *c)
                      .slot = c->table.slot,
                      .bytes = c->table.bytes};
     coordinator_form(c->c, &f);
-    return 0;
+    return kernels_limit_isa(coordinator_isa(c->c));
 }
 
 int

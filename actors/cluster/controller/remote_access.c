@@ -37,6 +37,7 @@ struct wish {
     size_t n, asked, answered;
     uint64_t first;   /* number of the request's first packet */
     int64_t heard_ns; /* time, ns, of the last answer, or of the last repetition */
+    int64_t begun_ns; /* time, ns, from which an answer has been due */
     bool give;
     const uint64_t *place; /* (SUM, one packet) for each block: its position and its bytes */
     int nplace;
@@ -109,7 +110,7 @@ ask_memory(struct reach *r, struct wish *w)
 /* Handles an answer. The number of an answer says which packet it belongs to; answers to abandoned requests are
  * dropped. */
 static int
-receive_answer(struct wish *w, const struct packet *p)
+receive_answer(struct reach *r, struct wish *w, const struct packet *p)
 {
     size_t n = piece_bytes(w, w->answered);
     uint64_t want = w->first + w->answered / WIRE_PIECE;
@@ -117,17 +118,19 @@ receive_answer(struct wish *w, const struct packet *p)
     if (p->status) {
         struct str text = {0};
         span_print(p->bytes, &text);
-        int status = fail((enum err_code)MIN(p->status, (uint32_t)NERR - 1), "%s", str_text(&text));
+        int status = fail((enum err_code)p->status, "%s", str_text(&text));
         str_free(&text);
         return status;
     }
     size_t came = w->kind == PACKET_SUM ? sizeof *w->digest * (size_t)w->nplace : w->kind == PACKET_FETCH ? n : 0;
-    if (came && p->bytes.n != came)
-        return fail(E_BUS, "expected %zu bytes from worker %d, found %u", came, w->rank, p->bytes.n);
+    if (came && p->bytes.n != came) {
+        r->options.lose(r->options.of, w->rank, "sent a value of another length than requested");
+        return 0;
+    }
     if (w->kind == PACKET_SUM) memcpy(w->digest, p->bytes.bytes, came);
     if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
     w->answered += n;
-    w->heard_ns = now_ns();
+    w->heard_ns = w->begun_ns = now_ns();
     return 0;
 }
 
@@ -158,10 +161,12 @@ receive_answers(struct reach *r, struct wish *w)
     while (link_receive(r->options.link, LINK_BULK, &peer, &bytes, &n)) {
         if (packet_read(bytes, n, &p)) {
             err_clear();
+            if (w && peer == peer_of_rank(r, w->rank))
+                r->options.lose(r->options.of, w->rank, "sent a malformed packet");
             continue;
         }
         know_peer(r, peer, &p);
-        if (w && peer == peer_of_rank(r, w->rank)) TRY(receive_answer(w, &p));
+        if (w && peer == peer_of_rank(r, w->rank)) TRY(receive_answer(r, w, &p));
     }
     return 0;
 }
@@ -214,10 +219,20 @@ give_up_wish(struct reach *r, struct wish *w)
     return false;
 }
 
+/* Loses a worker that has not answered in time. The next search for a worker then finds another one, or fails. */
+static void
+check_deadline(struct reach *r, struct wish *w)
+{
+    if (!r->options.deadline_ns || now_ns() - w->begun_ns < r->options.deadline_ns) return;
+    r->options.lose(r->options.of, w->rank, "did not answer a request for values");
+    w->begun_ns = now_ns();
+}
+
 static int
 carry_out_wish(struct reach *r, struct wish *w)
 {
     w->rank = w->source_rank = -1;
+    w->begun_ns = now_ns();
     while (w->answered < w->n) {
         TRY(find_wish_keepers(r, w));
         bool met = peer_of_rank(r, w->rank) >= 0, known = met;
@@ -228,6 +243,7 @@ carry_out_wish(struct reach *r, struct wish *w)
         struct pollfd fd = {.fd = link_fd(r->options.link, LINK_BULK), .events = POLLIN};
         poll(&fd, 1, known ? LOOK_UP_MS : 1);
         TRY(receive_answers(r, w));
+        check_deadline(r, w);
     }
     return 0;
 }

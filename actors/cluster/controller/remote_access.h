@@ -22,6 +22,9 @@ struct remote_access_options {
     /* Returns 0, or E_LOST with a text that names the lost worker if the epoch is over: workers that are not
      * connected yet cannot connect before the next epoch. Any thread. */
     int (*broken)(void *of);
+    int64_t deadline_ns; /* time without an answer after which a worker is lost, ns; 0: no limit */
+    /* Loses a rank, because it did not answer, or its answer makes no sense. Any thread. */
+    void (*lose)(void *of, int rank, const char *how);
 };
 struct reach *remote_access_new(const struct remote_access_options *o);
 void remote_access_free(struct reach **r);

@@ -136,3 +136,23 @@ control_say_absent(struct cluster *c)
     if (coordinator_absent(c->c, &text) && c->options.say) c->options.say(c->options.arg, str_text(&text));
     str_free(&text);
 }
+
+void
+control_lose(void *of, int rank, const char *how)
+{
+    struct cluster *c = of;
+    pthread_mutex_lock(&c->lock);
+    int peer = coordinator_member(c->c, rank)->peer;
+    if (peer >= 0) coordinator_cut(c->c, peer, how);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void
+control_say_slow(struct cluster *c, const struct notice *n)
+{
+    const struct member_info *m = coordinator_member(c->c, n->rank);
+    struct str text = {0};
+    str_addf(&text, "worker %d (%s, pid %d) is slow: %s", n->rank, m->host, (int)m->pid, n->text);
+    if (c->options.say) c->options.say(c->options.arg, str_text(&text));
+    str_free(&text);
+}

@@ -1,5 +1,6 @@
 /* watch.h - reports of workers that hang (coordinator_hang.c), or that have not joined. Owner: the cluster
- * (controller.h). Called with its lock held, on the session's thread or on the cluster's. */
+ * (controller.h). Called with its lock held, on the session's thread or on the cluster's,
+ * except for control_lose(). */
 #ifndef RILLE_CLUSTER_WATCH_H
 #define RILLE_CLUSTER_WATCH_H
 
@@ -13,5 +14,9 @@ void control_report(struct cluster *c, const struct notice *n);
 void control_hang(struct cluster *c, const struct notice *n);
 /* Reports the workers that the controller waits for: after REMIND_MS, then each time twice as late. */
 void control_say_absent(struct cluster *c);
+/* Loses a worker whose answer about values did not arrive, or makes no sense. Takes the lock itself; any thread. */
+void control_lose(void *of, int rank, const char *how);
+/* Reports a slow worker to the user, with its host and pid. */
+void control_say_slow(struct cluster *c, const struct notice *n);
 
 #endif

@@ -93,7 +93,7 @@ struct member_info {
     int peer;                    /* number of the worker's link; -1: none */
     int memory;                  /* number of the memory of the worker's host; -1 until every rank was present once */
     char *host, *devices, *gpus; /* gpus: description of the worker's GPUs (gpus.h) */
-    uint32_t pid, cores, abilities;
+    uint32_t pid, cores, abilities, isa; /* isa: instruction sets that the worker's products may use */
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */
     uint64_t bytes, beats;
     int missed;             /* ticks since the worker's last packet or heartbeat */
@@ -147,6 +147,11 @@ struct coordinator_options {
     const char *machine; /* identity of the coordinator's host (machine.h) */
     const char *beat;    /* address of the link for heartbeats */
     const char *bulk;    /* address of the link for values */
+    const char *name;    /* text that names the job; workers of a job with another name are rejected */
+    /* kernels: identity of cpu kernels (kernels/exec/identity.h); workers with other kernels are rejected. isa:
+     * instruction sets that products may use at most */
+    const char *kernels;
+    uint32_t isa;
     unsigned char job[CLUSTER_ID];
     /* By rank: the secret that the worker started for the rank sends in HELLO. NULL, or all zero: any worker may
      * have the rank. */
@@ -189,6 +194,8 @@ struct form {
     const uint64_t *bytes; /* size of each memory in bytes */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
+/* Returns the instruction sets that all processes of the job have in common. The first epoch sets them. */
+uint32_t coordinator_isa(const struct coordinator *c);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };

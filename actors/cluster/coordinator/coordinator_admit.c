@@ -3,6 +3,7 @@
 
 #include "actors/cluster/wire/devices.h"
 #include "actors/cluster/wire/gpus.h"
+#include "kernels/exec/identity.h"
 #include "runtime/base/arena.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { SHOWN = 100 }; /* characters of a worker's texts in messages */
 
 bool
 coordinate_zero(const unsigned char p[CLUSTER_ID])
@@ -107,6 +110,51 @@ object_to_devices(const struct coordinator *c, int rank, const struct packet *p,
     free(gpus);
 }
 
+/* Returns true if the worker belongs to this job: the coordinator started it, so that it knows a secret, or both have
+ * the same name of their job. */
+static bool
+is_of_job(const struct coordinator *c, const struct packet *p)
+{
+    for (int r = 0; c->options.secret && r < c->options.world; r++)
+        if (!coordinate_zero(c->options.secret[r]) && coordinate_same(p->secret, c->options.secret[r])) return true;
+    return span_is(p->name, span_text(c->options.name));
+}
+
+static void
+print_job(struct span name, struct str *out)
+{
+    str_add(out, name.n ? "job '" : "a job without a name");
+    span_print((struct span){name.bytes, MIN(name.n, (uint32_t)SHOWN)}, out);
+    if (name.n) str_add(out, "'");
+}
+
+static void
+object_to_job(const struct coordinator *c, const struct packet *p, struct str *why)
+{
+    str_add(why, "expected a worker of ");
+    print_job(span_text(c->options.name), why);
+    str_add(why, ", found one of ");
+    print_job(p->name, why);
+    str_add(why, "; each job needs an address of its own, and all its processes the same RILLE_JOB");
+}
+
+/* Writes to `why` what is wrong with the worker's cpu kernels, whose results must have the same bits as those of other
+ * workers. */
+static void
+object_to_kernels(const struct coordinator *c, const struct packet *p, struct str *why)
+{
+    if (!span_is(p->kernels, span_text(c->options.kernels))) {
+        str_addf(why, "its results can differ in their last bits: expected %s, found ", c->options.kernels);
+        span_print((struct span){p->kernels.bytes, MIN(p->kernels.n, (uint32_t)SHOWN)}, why);
+        str_add(why, "; install the same version of Rille and of its libraries on all hosts");
+    } else if (c->isa_is_set && (p->isa & c->isa) != c->isa) {
+        str_addf(why,
+                 "its processor has the instruction set %s, but the job computes with %s; start the job with "
+                 "DNNL_MAX_CPU_ISA=%s",
+                 kernels_isa_name(p->isa), kernels_isa_name(c->isa), kernels_isa_name(p->isa & c->isa));
+    }
+}
+
 /* Writes to `why` the reason for rejecting a worker. Returns false if there is no reason. */
 static bool
 objection(const struct coordinator *c, int key, const struct packet *p, int rank, struct str *why)
@@ -115,6 +163,8 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     if (p->protocol != WIRE_VERSION || !span_is(p->version, span_text(c->options.version))) {
         str_addf(why, "the coordinator is rille %s, the worker is rille ", c->options.version);
         span_print(p->version, why);
+    } else if (!is_of_job(c, p)) {
+        object_to_job(c, p, why);
     } else if (key >= 0 && want != key) {
         str_addf(why, "the worker has the key of rank %d, but asks for rank %d", key, want);
     } else if (rank < 0 && want >= c->options.world) {
@@ -133,7 +183,8 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
         str_addf(why, "the job already has its %d worker%s; a coordinator with a larger --world accepts more",
                  c->options.world, c->options.world == 1 ? "" : "s");
     } else {
-        object_to_devices(c, rank, p, why);
+        object_to_kernels(c, p, why);
+        if (!why->len) object_to_devices(c, rank, p, why);
     }
     return why->len > 0;
 }
@@ -222,6 +273,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                   .pid = p->pid,
                                   .cores = p->cores,
                                   .abilities = p->abilities,
+                                  .isa = p->isa,
                                   .bytes = p->memory},
                          .machine = coordinate_text(p->machine),
                          .seen = p->seq};

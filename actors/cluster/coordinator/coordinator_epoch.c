@@ -219,6 +219,7 @@ send_form(struct coordinator *c)
             c, r,
             (struct packet){.kind = PACKET_FORM,
                             .threads = f->threads,
+                            .isa = c->isa,
                             .abilities = f->abilities,
                             .ranges = {(const void *)f->range, (uint32_t)(sizeof *f->range * (size_t)f->nrange)},
                             .slots = {(const void *)c->slot, (uint32_t)(sizeof *c->slot * (size_t)c->nslot)},
@@ -250,12 +251,31 @@ make_what(struct coordinator *c, int rank)
     return what | MAKE_MEMORY | MAKE_FRESH;
 }
 
+/* Sets the instruction sets that all processes have in common, for the whole job: a process cannot change them after
+ * its first product. */
+static void
+settle_isa(struct coordinator *c)
+{
+    if (c->isa_is_set) return;
+    c->isa_is_set = true;
+    c->isa = c->options.isa;
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r])) c->isa &= c->member[r].info.isa;
+}
+
+uint32_t
+coordinator_isa(const struct coordinator *c)
+{
+    return c->isa;
+}
+
 /* Sends MAKE to members that must make something. These members are BUSY until they answer. */
 void
 coordinator_form(struct coordinator *c, const struct form *f)
 {
     assert(c->phase == CLUSTER_GATHER && coordinate_all_in(c) && f->nslot <= CLUSTER_SLOTS);
     c->form = *f;
+    settle_isa(c);
     c->phase = CLUSTER_MAKE;
     c->nslot = f->nslot;
     for (int m = 0; m < c->nmemory; m++) c->memory[m].ngpu = 0;

@@ -83,7 +83,9 @@ struct coordinator {
     int nmemory;
     /* argument of coordinator_form() for the last epoch; its pointers are valid until NOTICE_FORMED */
     struct form form;
-    bool speaks; /* true if speakers relay heartbeats in this epoch */
+    bool isa_is_set; /* true once an epoch was formed with `isa` */
+    uint32_t isa;    /* instruction sets that products may use in all workers */
+    bool speaks;     /* true if speakers relay heartbeats in this epoch */
     uint32_t every, ticks;
     int asked;         /* ticks since members without progress were asked for reports; 0: they were not */
     struct str others; /* buffer for heartbeats that a speaker is to relay */

@@ -281,7 +281,7 @@ coordinate_have(struct coordinator *c, int rank, const struct packet *p)
     m->info.state = MEMBER_READY;
     const char *no = p->status ? NULL : objection_to(c, rank, p);
     if (p->status) {
-        blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), -1, p->text);
+        blame(c, rank, (int)p->status, -1, p->text);
     } else if (no) {
         blame(c, rank, E_PLAN, -1, span_text(no));
     } else {
@@ -301,7 +301,7 @@ coordinate_end(struct coordinator *c, int rank, const struct packet *p)
     if (!coordinate_accepts(c, rank, expected)) return;
     m->ended = true;
     m->info.state = MEMBER_READY;
-    if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) coordinate_stop(c, STOP_FAILED);
+    if (blame(c, rank, (int)p->status, p->node, p->text)) coordinate_stop(c, STOP_FAILED);
     coordinate_worked(c, rank, p);
     coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
     if (!coordinate_last(c)) return;

@@ -32,17 +32,24 @@ span_print(struct span s, struct str *out)
 
 /* ---- the table ---- */
 
-enum field_kind { F_U32, F_I32, F_U64, F_TEXT, F_B16, F_BYTES, F_U32S, F_I32S, F_U64S, NFIELD_KIND };
+enum field_kind { F_U32, F_I32, F_U64, F_STATUS, F_TEXT, F_B16, F_BYTES, F_U32S, F_I32S, F_U64S, NFIELD_KIND };
 
 /* Encoding by field kind. size: bytes of a number, or of an element of a span. A span is preceded by its length in
- * bytes; most: largest length. */
+ * bytes; most: largest length of a span, or largest number; 0: any number. */
 static const struct {
     uint8_t size, unit;
     uint32_t most;
 } kinds[NFIELD_KIND] = {
-    [F_U32] = {4, 0, 0},           [F_I32] = {4, 0, 0},           [F_U64] = {8, 0, 0},
-    [F_TEXT] = {0, 1, WIRE_TEXT},  [F_B16] = {0, 16, 16},         [F_BYTES] = {0, 1, WIRE_PIECE},
-    [F_U32S] = {0, 4, WIRE_PIECE}, [F_I32S] = {0, 4, WIRE_PIECE}, [F_U64S] = {0, 8, WIRE_PIECE},
+    [F_U32] = {4, 0, 0},
+    [F_I32] = {4, 0, 0},
+    [F_U64] = {8, 0, 0},
+    [F_STATUS] = {4, 0, NERR - 1},
+    [F_TEXT] = {0, 1, WIRE_TEXT},
+    [F_B16] = {0, 16, 16},
+    [F_BYTES] = {0, 1, WIRE_PIECE},
+    [F_U32S] = {0, 4, WIRE_PIECE},
+    [F_I32S] = {0, 4, WIRE_PIECE},
+    [F_U64S] = {0, 8, WIRE_PIECE},
 };
 
 struct field {
@@ -162,6 +169,9 @@ read_field(const struct field *f, struct reader *r, struct packet *p)
     if (r->left < size) return fail(E_BUS, "packet %s: ends within its field %s", names[f->packet], f->name);
     uint64_t v = get_word(r->at, (int)size);
     uint32_t low = (uint32_t)v;
+    if (kinds[f->kind].most && v > kinds[f->kind].most)
+        return fail(E_BUS, "packet %s: field %s must be at most %u, found %u", names[f->packet], f->name,
+                    kinds[f->kind].most, low);
     memcpy(at, size == 8 ? (void *)&v : (void *)&low, size);
     r->at += size;
     r->left -= size;

@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52, /* first bytes of a header: "RL" */
-    WIRE_VERSION = 16,   /* version of the protocol; the coordinator rejects workers of another version */
+    WIRE_VERSION = 17,   /* version of the protocol; the coordinator rejects workers of another version */
     WIRE_HEAD = 24,      /* bytes of a packet's header */
     WIRE_TEXT = 2048,    /* maximum bytes of a text field */
     /* maximum bytes of one part of a long content; programs and act times are sent in several parts */
@@ -51,11 +51,11 @@ enum packet_kind {
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
-    uint32_t protocol, pid, cores, threads, abilities, world, run, status, flags, nslot, home, made, every, anew;
+    uint32_t protocol, pid, cores, threads, abilities, isa, world, run, status, flags, nslot, home, made, every, anew;
     int32_t rank, node, speaker, lacks;
     uint64_t memory, program, offset, total, count, source, progress;
-    struct span version, host, machine, devices, gpus, text, job, digest, outline, segment, beat, bulk, bus, port,
-        secret;
+    struct span version, host, machine, devices, gpus, name, kernels, text, job, digest, outline, segment, beat, bulk,
+        bus, port, secret;
     struct span bytes;  /* content of a program, schedule rows, act times, a value or a communicator id */
     struct span ranges; /* devices of each memory, as struct range (coordinator.h), in uint32_t */
     struct span slots;  /* worker of each slot, as uint32_t */

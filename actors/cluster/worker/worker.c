@@ -28,6 +28,7 @@
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/wire/position.h"
 #include "actors/cluster/controller/remote_access.h"
+#include "kernels/exec/identity.h"
 #include "kernels/exec/kernel.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -628,6 +629,8 @@ open_worker(struct worker_process *w)
 {
     struct key key = {0};
     const char *file = w->options.key_file;
+    uint32_t isa = kernels_isa();
+    kernels_print(&w->kernels);
     TRY(roots_read(w->options.root, &w->roots));
     if (file) TRY(key_read(file, w->options.rank, &key));
     if (file && key.nrank) w->options.rank = key.rank;
@@ -655,6 +658,9 @@ open_worker(struct worker_process *w)
                                          .pid = (uint32_t)getpid(),
                                          .cores = (uint32_t)limits.cores,
                                          .memory = MIN(limits.memory, limits_address_space(2)),
+                                         .name = span_text(w->options.job),
+                                         .kernels = span_text(str_text(&w->kernels)),
+                                         .isa = isa,
                                          .rank = w->options.rank,
                                          .secret = {w->options.secret, CLUSTER_ID}},
                                .silence =
@@ -685,6 +691,7 @@ close_worker(struct worker_process *w)
     atlas_free(&w->main.atlas);
     str_free(&w->shared.packet);
     str_free(&w->machine);
+    str_free(&w->kernels);
     str_free(&w->devices);
     str_free(&w->gpus);
     roots_free(&w->roots);

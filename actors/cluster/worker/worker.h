@@ -10,6 +10,7 @@
 struct cluster_worker_options {
     const char *join;     /* address of the coordinator */
     const char *key_file; /* path of the key file; NULL: no key */
+    const char *job;      /* text that names the job; NULL: no name */
     const char *root;     /* folders in which files may be written and read, separated by ":"; NULL: none */
     const char *version;
     struct device_counts devices;

@@ -5,6 +5,7 @@
 #include "actors/cluster/worker/worker_unite.h"
 #include "actors/act/run/engine.h"
 #include "actors/cluster/wire/machine.h"
+#include "kernels/exec/identity.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
 
@@ -363,6 +364,7 @@ worker_epoch_form(struct worker_process *w, const struct order *o)
     pthread_mutex_lock(&w->lock);
     if (!status) status = read_map(w, &o->packet);
     pthread_mutex_unlock(&w->lock);
+    if (!status) status = kernels_limit_isa(o->packet.isa);
     if (!status) status = join_gpus(w, o->packet.abilities);
     if (!status) status = worker_open_engine(w, member_rank(w->member), &bus, &engine);
     if (!status && w->shared.carrier) status = join_others(w, o, bus);

@@ -129,7 +129,7 @@ struct worker_process {
     struct cluster_worker_options options;
     struct link *link;            /* functions of the link are called with the lock held */
     struct worker_member *member; /* functions of the member are called with the lock held */
-    struct str machine, devices, gpus;
+    struct str machine, kernels, devices, gpus;
     char host[64];
     struct roots roots; /* folders that files may be in */
     int wake_fd;        /* eventfd that wakes the main thread */

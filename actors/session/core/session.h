@@ -31,6 +31,8 @@ struct session_snapshots {
     struct snapshot *before; /* the complete snapshot before `last`, if the user keeps two; NULL: none */
     struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it did */
     int64_t n;               /* number of snapshots taken */
+    struct doubt *doubt;     /* replicas that differed at the last comparison (durable/snapshot.h); NULL: none */
+    struct str wrong;        /* workers whose replicas were wrong, as the last comparison found */
 };
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */

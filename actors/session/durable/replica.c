@@ -295,6 +295,58 @@ copies_check(struct rille_session *s, int32_t n, struct copy *const *c)
     return status;
 }
 
+/* ---- comparing replicas ---- */
+
+static bool
+sums_differ(const struct copy *a, int32_t pos_a, const struct copy *b, int32_t pos_b)
+{
+    const struct buffer *x = copy_side(a, pos_a, PART), *y = copy_side(b, pos_b, PART);
+    if (!a->sums || !b->sums || !x || !y || x->bytes != y->bytes) return false;
+    const uint64_t *m = a->sums->of[pos_a].digest, *n = b->sums->of[pos_b].digest;
+    return m && n && memcmp(m, n, sizeof *m * (size_t)source_blocks((int64_t)x->bytes));
+}
+
+/* Returns the number of shards that must equal shard `pos`; differing: only those that differ from it. */
+static int
+count_replicas(const struct copy *c, int32_t pos, bool differing)
+{
+    int count = 0, origin = layout_origin(c->layout, pos);
+    for (int32_t i = 0; i < c->layout->place->nrank; i++)
+        count += layout_origin(c->layout, i) == origin && (!differing || sums_differ(c, pos, c, i));
+    return count;
+}
+
+bool
+copy_agrees(const struct copy *c)
+{
+    for (int32_t pos = 0; c->sums && pos < c->sums->n; pos++)
+        if (count_replicas(c, pos, true)) return false;
+    return true;
+}
+
+/* Returns true if a shard differs from at least half of the shards that must equal it. So the minority is odd or, if
+ * there is none, every shard that differs. */
+static bool
+is_odd(const struct copy *c, int32_t pos)
+{
+    int differing = count_replicas(c, pos, true);
+    return differing && 2 * differing >= count_replicas(c, pos, false);
+}
+
+void
+copy_print_odd(const struct rille_session *s, const struct copy *c, const struct copy *right, struct str *out)
+{
+    const struct place *p = c->layout->place;
+    for (int32_t pos = 0, n = 0; c->sums && pos < c->sums->n; pos++) {
+        if (!(right ? sums_differ(c, pos, right, pos) : is_odd(c, pos))) continue;
+        str_addf(out, "%s%s:%d", n++ ? ", " : "", device_kind_text(p->kind), (int)p->rank[pos]);
+        if (!s->cluster) continue;
+        char host[64];
+        cluster_host(s->cluster, cluster_memory_of(s->cluster, p->kind, p->rank[pos]), host);
+        str_addf(out, " (worker %d, %s)", cluster_owner(s->cluster, p->kind, p->rank[pos]), host);
+    }
+}
+
 /* ---- spares ---- */
 
 static int

@@ -28,6 +28,11 @@ void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, st
 /* Compares shards and spares with their digests. A shard or spare that differs counts as lost from now on. Skips
  * copies without digests. E_LOST: a host with shards or spares was lost. */
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
+/* Returns true if all shards that must be equal have equal digests. */
+bool copy_agrees(const struct copy *c);
+/* Prints the devices and workers of shards that differ: from the other shards that must be equal or, if `right` is not
+ * NULL, from the shards of that copy of the same variable. Prints nothing if none differs. */
+void copy_print_odd(const struct rille_session *s, const struct copy *c, const struct copy *right, struct str *out);
 bool copying_ended(const struct copying *c);
 /* Ends the work that copies_replicate() or copies_digest() began. whole: waits until all is done and reports an
  * error. Not whole: stops after the transfer in progress, and leaves the error text unchanged. Returns the status;

@@ -220,6 +220,81 @@ rille_has_snapshot(struct rille_session *s)
     return !face_session(s, __func__) && (s->snapshots.last || s->snapshots.taken);
 }
 
+/* ---- comparing replicas ---- */
+
+struct doubt {
+    struct rille_tensor *t; /* weak reference */
+    int which;              /* VALUE or GRADIENT */
+    struct copy copy;
+};
+
+void
+doubt_free(struct doubt **dp)
+{
+    struct doubt *d = *dp;
+    *dp = NULL;
+    if (!d) return;
+    copy_drop(&d->copy);
+    tensor_orphan(d->t);
+    free(d);
+}
+
+/* Takes the copy whose replicas differ out of the snapshot, and fails. */
+static int
+doubt_replicas(struct rille_session *s, struct kept *k, int which)
+{
+    struct doubt *d = must_alloc(sizeof *d);
+    struct str text = {0};
+    *d = (struct doubt){tensor_refer(k->t), which, k->copy[which]};
+    k->copy[which] = (struct copy){0};
+    str_add(&text, which == GRADIENT ? "the replicas of a gradient " : "the replicas of a variable ");
+    type_print(&d->copy.type, &text);
+    str_add(&text, " differ: ");
+    copy_print_odd(s, &d->copy, NULL, &text);
+    doubt_free(&s->snapshots.doubt);
+    s->snapshots.doubt = d;
+    int status = fail(E_VALUE, "%s; a processor or memory computes wrong bits, or hosts compute with unequal kernels",
+                      str_text(&text));
+    str_free(&text);
+    return status;
+}
+
+/* Finds the replicas that were wrong at the comparison before, if the same work was repeated since and agrees now. */
+static void
+find_wrong(struct rille_session *s, const struct snapshot *p)
+{
+    const struct doubt *d = s->snapshots.doubt;
+    for (int32_t i = 0; d && i < p->n; i++)
+        if (p->kept[i].t == d->t) copy_print_odd(s, &d->copy, &p->kept[i].copy[d->which], &s->snapshots.wrong);
+    doubt_free(&s->snapshots.doubt);
+}
+
+int
+rille_compare_replicas(struct rille_session *s, const char **wrong)
+{
+    struct session_snapshots *h = &s->snapshots;
+    TRY(face_session(s, __func__));
+    TRY(face_given(wrong, "wrong", __func__));
+    if (!rille_has_snapshot(s))
+        return fail(E_STATE, "compare_replicas: expected a snapshot; rille.snapshot() makes one");
+    if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
+    str_clear(&h->wrong);
+    struct snapshot *p = h->last;
+    TRY(copying_end(&p->summing, true));
+    for (int32_t i = 0; i < NCOPY * p->n; i++) {
+        if (copy_agrees(&p->kept[i / NCOPY].copy[i % NCOPY])) continue;
+        int status = doubt_replicas(s, &p->kept[i / NCOPY], i % NCOPY);
+        snapshot_free(&h->last);
+        h->last = h->before;
+        h->before = NULL;
+        return status;
+    }
+    find_wrong(s, p);
+    snapshot_free(&h->before);
+    *wrong = h->wrong.len ? str_text(&h->wrong) : NULL;
+    return 0;
+}
+
 /* ---- recovery ---- */
 
 /* Restores lost or damaged shards from other hosts, and copies shards to other hosts again. */

@@ -7,5 +7,8 @@
 
 struct snapshot;
 void snapshot_free(struct snapshot **p);
+/* A variable whose replicas differed, until a comparison after the same work shows which of them were wrong. */
+struct doubt;
+void doubt_free(struct doubt **d);
 
 #endif

@@ -124,6 +124,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *workers, bool 
     struct cluster_options co = {.world = o->workers,
                                  .bind = o->bind,
                                  .key_file = o->key_file,
+                                 .job = o->job,
                                  .root = o->root,
                                  .version = RILLE_VERSION,
                                  .threads = s->devices.threads,
@@ -266,6 +267,8 @@ rille_close(struct rille_session **sp)
     snapshot_free(&s->snapshots.last);
     snapshot_free(&s->snapshots.before);
     str_free(&s->snapshots.passed_over);
+    str_free(&s->snapshots.wrong);
+    doubt_free(&s->snapshots.doubt);
     int status = forget_handles(s);
     build_settle(s, 0);
     updates_forget(s);

@@ -29,6 +29,7 @@ rille_worker(const struct rille_worker_options *options)
     TRY(face_given(o->join, "the address to join", __func__));
     struct cluster_worker_options so = {.join = o->join,
                                         .key_file = o->key_file,
+                                        .job = o->job,
                                         .root = o->root,
                                         .version = RILLE_VERSION,
                                         .rank = o->rank,

@@ -69,6 +69,16 @@ snapshot(lua_State *L)
 }
 
 static int
+compare_replicas(lua_State *L)
+{
+    const char *wrong;
+    at_line(L);
+    check_as(L, "train.replicas", rille_compare_replicas(shell_of(L)->session, &wrong));
+    lua_pushstring(L, wrong);
+    return 1;
+}
+
+static int
 workers_recover(lua_State *L)
 {
     int count = (int)luaL_optinteger(L, 1, 0);
@@ -84,10 +94,8 @@ workers_recover(lua_State *L)
 void
 workers_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"workers", workers},
-                                         {"is_lost", worker_is_lost},
-                                         {"_snapshot", snapshot},
-                                         {"_recover", workers_recover},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"workers", workers},          {"is_lost", worker_is_lost},
+                                         {"_snapshot", snapshot},       {"_compare_replicas", compare_replicas},
+                                         {"_recover", workers_recover}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

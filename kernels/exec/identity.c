@@ -1,0 +1,89 @@
+/* identity.c - asks oneDNN for its version and instruction set. */
+#include "kernels/exec/identity.h"
+
+#include "runtime/base/base.h"
+#include "runtime/base/error.h"
+
+#include <dnnl.h>
+#include <gnu/libc-version.h>
+#include <signal.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const char kernels_source_digest[]; /* made by source_digest.cmake */
+
+/* the sets that oneDNN 2.6 to 3.7 have in common, largest first */
+static const struct {
+    dnnl_cpu_isa_t isa;
+    const char *name;
+} sets[] = {{dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
+            {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+            {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+            {dnnl_cpu_isa_avx512_core, "avx512_core"},
+            {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
+            {dnnl_cpu_isa_avx2, "avx2"},
+            {dnnl_cpu_isa_avx, "avx"},
+            {dnnl_cpu_isa_sse41, "sse41"}};
+
+static unsigned limited; /* the set of the last kernels_limit_isa(); 0: none */
+
+void
+kernels_print(struct str *out)
+{
+    struct utsname u;
+    const dnnl_version_t *v = dnnl_version();
+    str_addf(out, "kernels %s, oneDNN %d.%d.%d, glibc %s, %s", kernels_source_digest, v->major, v->minor, v->patch,
+             gnu_get_libc_version(), uname(&u) ? "unknown processor" : u.machine);
+}
+
+/* Asks oneDNN in a child process, because oneDNN accepts no limit after the question. The child kills itself, so that
+ * it runs no code that the program has for its end. */
+unsigned
+kernels_isa(void)
+{
+    int end[2];
+    unsigned isa = 0;
+    if (limited || pipe(end)) return limited;
+    pid_t child = fork();
+    if (child == 0) {
+        isa = (unsigned)dnnl_get_effective_cpu_isa();
+        ssize_t sent = write(end[1], &isa, sizeof isa);
+        UNUSED(sent);
+        for (;;) kill(getpid(), SIGKILL);
+    }
+    close(end[1]);
+    if (child < 0 || read(end[0], &isa, sizeof isa) != sizeof isa) isa = 0;
+    close(end[0]);
+    if (child > 0) waitpid(child, NULL, 0);
+    return isa;
+}
+
+static size_t
+largest_set(unsigned isa)
+{
+    size_t i = 0;
+    while (i < countof(sets) && (isa & (unsigned)sets[i].isa) != (unsigned)sets[i].isa) i++;
+    return i;
+}
+
+const char *
+kernels_isa_name(unsigned isa)
+{
+    size_t i = largest_set(isa);
+    return i < countof(sets) ? sets[i].name : "no known set";
+}
+
+int
+kernels_limit_isa(unsigned isa)
+{
+    size_t i = largest_set(isa);
+    if (isa == kernels_isa()) return 0;
+    if (i == countof(sets) || dnnl_set_max_cpu_isa(sets[i].isa))
+        return fail(E_STATE,
+                    "the instruction set of products must be %s, as on the other hosts, but products were already made "
+                    "with %s; start the job with DNNL_MAX_CPU_ISA=%s",
+                    kernels_isa_name(isa), kernels_isa_name(kernels_isa()), kernels_isa_name(isa));
+    limited = isa;
+    return 0;
+}

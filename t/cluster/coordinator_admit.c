@@ -1,0 +1,120 @@
+/* Tests of actors/cluster/coordinator/coordinator_admit.c: workers are admitted only if they belong to the job and
+ * their kernels compute the same bits, and all compute with the instruction sets that all have. */
+#include "actors/cluster/coordinator/coordinator.h"
+#include "t/lib/tap.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct heard {
+    char refusal[512]; /* text of the last REFUSE packet; "": none */
+    int full;          /* number of notices that every rank is present */
+};
+
+static void
+keep_send(void *arg, int peer, const struct packet *p)
+{
+    struct heard *t = arg;
+    UNUSED(peer);
+    if (p->kind == PACKET_REFUSE)
+        snprintf(t->refusal, sizeof t->refusal, "%.*s", (int)p->text.n, (const char *)p->text.bytes);
+}
+
+static void
+keep_cut(void *arg, int peer)
+{
+    UNUSED(arg), UNUSED(peer);
+}
+
+static void
+keep_tell(void *arg, const struct notice *n)
+{
+    ((struct heard *)arg)->full += n->kind == NOTICE_FULL;
+}
+
+static struct packet
+hello_of(int rank)
+{
+    return (struct packet){.kind = PACKET_HELLO,
+                           .seq = 1,
+                           .protocol = WIRE_VERSION,
+                           .version = span_text("1"),
+                           .host = span_text("h"),
+                           .machine = span_text("m"),
+                           .devices = span_text("cpu:1"),
+                           .rank = rank};
+}
+
+static void
+form_epoch(struct coordinator *c)
+{
+    static const uint64_t bytes[] = {4096};
+    static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}};
+    coordinator_form(c,
+                     &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = 3, .slot = slot, .bytes = bytes});
+}
+
+/* The job's name, its kernels and its instruction sets: the table lists what a worker sends, and why it is refused. */
+int
+main(void)
+{
+    static const unsigned char secret[3][CLUSTER_ID] = {{0}, "only the started"}, none[CLUSTER_ID];
+    static const struct {
+        const char *name, *kernels;
+        uint32_t isa;
+        const unsigned char *secret;
+        const char *why; /* NULL: the worker is admitted */
+    } row[] = {
+        {"job 1", "kernels 1", 7, none, NULL},
+        {"job 2", "kernels 1", 7, none, "expected a worker of job 'job 1', found one of job 'job 2'"},
+        {"", "kernels 1", 7, none, "expected a worker of job 'job 1', found one of a job without a name"},
+        {"job 1 ", "kernels 1", 7, none, "found one of job 'job 1 '"},
+        {"\x1b[2J", "kernels 1", 7, none, "found one of job '\\x1b[2J'"},
+        {"job 1", "kernels 2", 7, none, "expected kernels 1, found kernels 2"},
+        {"job 1", "", 7, none, "expected kernels 1, found ;"},
+        {"", "kernels 1", 0x27, secret[1], NULL},
+        {"job 1", "kernels 1", 0x27, none, NULL},
+    };
+    struct heard t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 3,
+                                    .silence = 3,
+                                    .version = "1",
+                                    .machine = "m",
+                                    .name = "job 1",
+                                    .kernels = "kernels 1",
+                                    .isa = 0x67,
+                                    .secret = secret};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int i = 0; i < (int)countof(row); i++) {
+        struct packet p = hello_of(-1);
+        p.name = span_text(row[i].name);
+        p.kernels = span_text(row[i].kernels);
+        p.isa = row[i].isa;
+        p.secret = (struct span){row[i].secret, CLUSTER_ID};
+        if (row[i].secret != none) p.rank = 1;
+        *t.refusal = '\0';
+        coordinator_receive(c, i, &p);
+        ok(row[i].why ? strstr(t.refusal, row[i].why) != NULL : !*t.refusal, "worker %d is %s: %s", i,
+           row[i].why ? "refused" : "admitted", t.refusal);
+    }
+    form_epoch(c);
+    ok(coordinator_isa(c) == 7, "the job computes with the instruction sets that all processes have");
+    coordinator_gone(c, 2, "ended");
+    ok(!coordinator_recover(c, 3), "a lost worker is replaced");
+    struct packet p = hello_of(2);
+    p.name = span_text("job 1");
+    p.kernels = span_text("kernels 1");
+    p.isa = 3;
+    coordinator_receive(c, 20, &p);
+    ok(strstr(t.refusal, "the instruction set avx, but the job computes with avx2; start the job with "
+                         "DNNL_MAX_CPU_ISA=avx"),
+       "a newcomer with fewer instruction sets is refused: %s", t.refusal);
+    p.isa = 0x3e7;
+    coordinator_receive(c, 21, &p);
+    ok(t.full == 2, "a newcomer with more instruction sets is admitted");
+    form_epoch(c);
+    ok(coordinator_isa(c) == 7, "the job's instruction sets stay");
+    coordinator_free(&c);
+    return done();
+}

@@ -1,0 +1,123 @@
+/* Tests of actors/cluster/controller/remote_access.c: a worker is lost that does not answer a request for values in
+ * time, or answers nonsense. A thread plays the worker. */
+#include "actors/cluster/controller/remote_access.h"
+#include "runtime/base/error.h"
+#include "t/lib/tap.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BYTES = 64, DEADLINE_MS = 300 };
+
+static const unsigned char job[CLUSTER_ID] = "a job";
+static char lost[64]; /* why the worker was lost; "": it was not */
+
+static int
+keeper(void *of, int memory)
+{
+    UNUSED(of), UNUSED(memory);
+    return *lost ? (fail(E_LOST, "worker 0 %s", lost), -1) : 0;
+}
+
+static int
+broken(void *of)
+{
+    UNUSED(of);
+    return 0;
+}
+
+static void
+lose(void *of, int rank, const char *how)
+{
+    UNUSED(of), UNUSED(rank);
+    snprintf(lost, sizeof lost, "%s", how);
+}
+
+struct worker {
+    struct link *link;
+    const struct row *row;
+    atomic_bool quit;
+};
+
+/* What the worker answers: a VALUE with this status and this number of bytes. */
+static const struct row {
+    const char *what, *how; /* how: why the worker is lost; NULL: it is not */
+    bool silent;
+    uint32_t status, bytes;
+    int want;
+} rows[] = {
+    {"the value", NULL, false, 0, BYTES, 0},
+    {"an error", NULL, false, E_MEMORY, 0, E_MEMORY},
+    {"nothing", "did not answer a request for values", true, 0, 0, E_LOST},
+    {"an unknown status", "sent a malformed packet", false, NERR, 0, E_LOST},
+    {"too few bytes", "sent a value of another length than requested", false, 0, BYTES - 1, E_LOST},
+    {"too many bytes", "sent a value of another length than requested", false, 0, BYTES + 1, E_LOST},
+};
+
+static void
+say(struct link *l, const struct packet *p)
+{
+    struct str s = {0};
+    packet_write(p, &s);
+    if (link_send(l, LINK_BULK, 0, s.text, s.len)) diag("%s", err_text());
+    str_free(&s);
+}
+
+static void *
+play_worker(void *arg)
+{
+    static const unsigned char value[2 * BYTES];
+    struct worker *w = arg;
+    const void *bytes;
+    size_t n;
+    int peer;
+    struct packet p;
+    say(w->link, &(struct packet){.kind = PACKET_BEAT, .epoch = 1, .job = {job, CLUSTER_ID}});
+    while (!atomic_load(&w->quit)) {
+        poll(NULL, 0, 1);
+        if (!link_receive(w->link, LINK_BULK, &peer, &bytes, &n) || w->row->silent) continue;
+        if (packet_read(bytes, n, &p)) diag("%s", err_text());
+        say(w->link,
+            &(struct packet){
+                .kind = PACKET_VALUE, .count = p.count, .status = w->row->status, .bytes = {value, w->row->bytes}});
+    }
+    return NULL;
+}
+
+int
+main(void)
+{
+    struct link *c;
+    if (link_serve("tcp://127.0.0.1:*", NULL, &c)) return diag("%s", err_text()), 1;
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct worker w = {.row = &rows[i]};
+        const struct remote_access_options o = {.link = c,
+                                                .job = job,
+                                                .world = 1,
+                                                .keeper = keeper,
+                                                .broken = broken,
+                                                .deadline_ns = rows[i].silent ? DEADLINE_MS * 1000000ll : 0,
+                                                .lose = lose};
+        struct reach *r = remote_access_new(&o);
+        char to[BYTES];
+        pthread_t thread;
+        *lost = '\0';
+        if (link_join(link_endpoint(c, LINK_CONTROL), NULL, &w.link) ||
+            link_join_more(w.link, LINK_BULK, link_endpoint(c, LINK_BULK)))
+            return diag("%s", err_text()), 1;
+        pthread_create(&thread, NULL, play_worker, &w);
+        int status = remote_access_fetch(r, 0, 0, to, sizeof to);
+        ok(status == rows[i].want && !strcmp(lost, rows[i].how ? rows[i].how : ""),
+           "a worker that answers %s is %s: %d, %s", rows[i].what, rows[i].how ? "lost" : "kept", status, lost);
+        atomic_store(&w.quit, true);
+        pthread_join(thread, NULL);
+        err_clear();
+        remote_access_free(&r);
+        link_free(&w.link);
+    }
+    link_free(&c);
+    return done();
+}
