@@ -42,7 +42,7 @@ end
 local function row(name, dtype, how)
   if o.what ~= "all" and not name:find(o.what, 1, true) then return end
   local model = rille.models.gpt2.new{vocab = VOCAB, length = 1024, layers = o.layers, heads = HEADS, width = WIDTH, dtype = dtype}
-  if how.quantize then require "rille.models.quantize"(model) end
+  if how.quantize then require("rille.models.quantize").round(model, "int8") end
   model:eval()
   local first = write(model, how)
   local second, least = write(model, how)

@@ -37,8 +37,8 @@ end
 
 -- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s." at the start of
 -- a key stands for the architecture; such a value must have the kind of its key, by default a count.
-local function open(who, path)
-  local contents, says = rille._contents(path, "gguf", who)
+local function open(who, path, format)
+  local contents, says = rille._contents(path, format or "gguf", who)
   local arch = says["general.architecture"]
   check.that(arch, "%s: %s: general.architecture is missing", who, path)
   local function get(key)
@@ -286,9 +286,20 @@ function gguf.without_layers(contents, pattern, layers, extra)
   return list
 end
 
--- Returns the model_type of a file, and a table for gguf.rows and for files.lua.
-function gguf.open(who, path)
-  local contents, get, arch = open(who, path)
+-- Moves the entries of blocks (runtime/file/quantised.h) out of a file's contents, into a table by the names of their tensors.
+local function take_blocks(contents)
+  local blocks = {}
+  for i = #contents, 1, -1 do
+    local of = contents[i].name:match("^(.*)%.blocks$")
+    if of then blocks[of] = table.remove(contents, i) end
+  end
+  return blocks
+end
+
+-- Returns the model_type of a file, and a table for gguf.rows and for files.lua. format: as in rille._contents; nil: "gguf".
+function gguf.open(who, path, format)
+  local contents, get, arch = open(who, path, format)
+  local blocks = take_blocks(contents)
   local spec, has_file = archs[arch], {}
   contents = gguf.without_layers(contents, "^blk%.(%d+)%.", get"%s.block_count", get"%s.nextn_predict_layers")
   check.that(spec, "%s: %s: unknown general.architecture \"%s\"; expected one of: %s", who, path, arch,
@@ -300,7 +311,7 @@ function gguf.open(who, path)
   check.that(good, "%s: %s: %s", who, path, tostring(model_type):gsub("^[^:]*:%d+: ", ""))
   model_type = model_type or spec[1]
   words.model_type = model_type
-  return model_type, {contents = contents, spec = spec, names = names_of(spec, words, has), words = words,
+  return model_type, {contents = contents, blocks = blocks, spec = spec, names = names_of(spec, words, has), words = words,
     splits_latent = has"attn_k_b.weight"}
 end
 
