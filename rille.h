@@ -1070,6 +1070,8 @@ int rille_verify(const char *path);
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                          const int64_t *ids, struct rille_tokenizer **out);
+/* Makes a tokenizer from the content of a tokenizer.json, n bytes. path: a name for errors. */
+int rille_tokenizer_of_text(const char *path, const char *text, size_t n, struct rille_tokenizer **out);
 void rille_tokenizer_free(struct rille_tokenizer **t);
 int64_t rille_tokenizer_size(const struct rille_tokenizer *t); /* number of ids, including special tokens */
 /* Encodes n bytes of text. The caller must free() *ids. */

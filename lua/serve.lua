@@ -97,8 +97,9 @@ local function stops_of(model, folder)
   return list
 end
 
--- Returns the tokenizer of a folder.
+-- Returns the tokenizer of a folder or of a .gguf file.
 local function tokenizer_of(folder)
+  if folder:find("%.gguf$") then return rille.tokenizer(folder) end
   for _, name in ipairs{"tokenizer.json", "tekken.json", "tokenizer.model"} do
     local file = io.open(folder .. "/" .. name)
     if file then

@@ -93,7 +93,8 @@ function quantize.restore(model, config, contents)
   if config.bits == 8 then return quantize.round(model, "int8") end
   local tensors, shapes, new = named(model), {}, {}
   for _, entry in ipairs(contents) do shapes[entry.name] = entry.shape end
-  for name, kind in pairs(config.blocks) do
+  for _, name in ipairs(check.sorted_keys(config.blocks)) do
+    local kind = config.blocks[name]
     local t, shape = tensors[name], shapes[name]
     check.that(t and t.ndim == 2 and shape and #shape == 3,
       "quantization_config: blocks: '%s' must name a weight that the folder stores in blocks", check.named(name))
