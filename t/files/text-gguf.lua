@@ -79,7 +79,7 @@ tap.group("gpt2", function()
       if same_text and #a ~= #b then wrong = wrong + 1 end
       count = count + (same_text and 1 or 0)
     end
-    tap.ok(wrong == 0 and count > 150 and (count > 300 or pair[1] == "qwen2"), pair[1] .. ": texts are divided as by the pattern " .. pair[2], wrong .. " of " .. count)
+    tap.ok(wrong == 0 and count > 90 and (count > 300 or pair[1] == "qwen2"), pair[1] .. ": texts are divided as by the pattern " .. pair[2], wrong .. " of " .. count)
   end
   -- Each known name makes a tokenizer that decodes to the text.
   local wrong = {}
@@ -157,7 +157,20 @@ tap.group("bert", function()
   end
   local tok = rille.tokenizer(write{model = {"s", "bert"}, tokens = {"s", tokens}, token_type = {"i", types}, unknown_token_id = {"u", 1},
     bos_token_id = {"u", 2}, seperator_token_id = {"u", 3}})
-  if tap.share() then same(tok, case, "bert") end
+  -- kinds.lua's vocabulary bounds words by 30 characters, and GGUF has no such bound: transformers' default, 100, is used.
+  local file, wrong = path .. ".json", 0
+  local f = assert(io.open(file, "w"))
+  f:write(('{"added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"decoder":%s,"model":%s}'):format(case.added_tokens, case.normalizer,
+    case.pre_tokenizer, case.decoder, (golden.models.word:gsub('"max_input_chars_per_word":30', '"max_input_chars_per_word":100'))))
+  f:close()
+  local other = rille.tokenizer(file)
+  os.remove(file)
+  for seed = 0, tap.share() and golden.count - 1 or 99 do
+    local text = lib.generated(golden, seed, true)
+    local a, b = tok:encode(text), other:encode(text)
+    if table.concat(a, " ") ~= table.concat(b, " ") or tok:decode(a) ~= other:decode(b) then wrong = wrong + 1 end
+  end
+  tap.is(wrong, 0, "the same ids and texts for every string")
   tap.is(tok:encode("the", {add_special_tokens = true}), {2, tok:encode("the")[1], 3}, "a text is put between [CLS] and [SEP]")
 end)
 

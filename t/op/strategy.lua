@@ -45,6 +45,8 @@ local more = {
   gather = {function(s) return x:gather(0, whole(1, 4, 8), {strategy = s}) end, {{1, 4}, {1, 4}}, "S(1)"},
   index_select = {function(s) return x:index_select(0, whole(1, 4), {strategy = s}) end, {{1, 4}, {1}}, "S(1)"},
   layer_norm = {function(s) return x:layer_norm(nil, nil, {strategy = s}) end, rows, "S(0)"},
+  linear_blocks = {function(s) return real(4, 256):linear_blocks(rille.full({6, 8, 34}, 32, {dtype = "u8", placement = P}), {strategy = s}):ge(0) end,
+    {{4, 1}, {1, 1, 1}}, "S(0)"},
   linear_int8 = {function(s) return x:linear_int8(rille.full({6, 8}, 130, {dtype = "u8", placement = P}), rille.ones({6}, at), {strategy = s}) end,
     {{4, 1}, {1, 1}, {1}}, "S(0)"},
   logical_not = {function(s) return truth:logical_not({strategy = s}) end, rows, "S(0)"},

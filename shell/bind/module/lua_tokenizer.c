@@ -82,8 +82,9 @@ tokenizer(lua_State *L)
     const char *text = lua_tolstring(L, 5, &ntext), *const *special = tokenizer_texts_read(L, 3, who, &n);
     const int64_t *ids = special_ids(L, 4, who, n);
     struct rille_tokenizer **t = kind_new(L, KIND_TOKENIZER, sizeof *t);
-    check_as(L, who, text ? rille_tokenizer_of_text(path, text, ntext, t)
-                          : rille_tokenizer_open(path, pattern, n, special, ids, t));
+    check_as(L, who,
+             text ? rille_tokenizer_of_text(path, text, ntext, t)
+                  : rille_tokenizer_open(path, pattern, n, special, ids, t));
     warn_of_batches(L, path, *t);
     return 1;
 }
