@@ -79,7 +79,7 @@ const struct op op_from_blocks = {
     .result = "a tensor (..., k) of dtype f32; k: blocks times a block's elements",
     .errors = "w must be (..., blocks, bytes of a block) of dtype u8",
     .source = "GGUF",
-    .in = {{"w"}},
+    .in = {{"w", IN_INDEX}},
     .attr = {[KIND] = {"kind", ATTR_TEXT, .text = BLOCK_KINDS, .doc = "quantised type of w"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

@@ -89,10 +89,10 @@ const struct op op_linear_blocks = {
     .name = "linear_blocks",
     .doc = "y[.., n] = sum over k of x[.., k] value of w[n, k]; w: u8, the blocks of a quantised type",
     .result = "a tensor (..., n)",
-    .errors =
-        "x must be (..., k), w (n, blocks, bytes of a block) of dtype u8; k must be blocks times a block's elements",
+    .errors = "x must be (..., k), w (n, blocks, bytes of a block) of dtype u8\n"
+              "k must be the number of blocks times the elements of a block",
     .source = "GGUF",
-    .in = {{"x", IN_FLOAT}, {"w"}},
+    .in = {{"x", IN_FLOAT}, {"w", IN_INDEX}},
     .attr = {[KIND] = {"kind", ATTR_TEXT, .text = BLOCK_KINDS, .doc = "quantised type of w"}},
     .shape.make_rule = rule,
     .shape.infer = infer,

@@ -119,6 +119,7 @@ const struct op op_to_blocks = {
     .attr = {[KIND] = {"kind", ATTR_TEXT, .text = "Q8_0|Q4_0", .doc = "quantised type of the result"}},
     .shape.make_rule = rule,
     .shape.infer = infer,
+    .grad.build = b_zero_grad,
     .host.ref = ref,
     .host.kernel = variants,
     .flags = OP_UNPLACED,

@@ -23,8 +23,6 @@ function BlockEmbedding:forward(ids)
   return rille.from_blocks(rows:reshape(shape), {kind = self.kind})
 end
 
-function BlockEmbedding:settings() return {kind = self.kind} end
-
 function BlockEmbedding:describe()
   local shape = self.weight.shape
   return ("%d, %d blocks, %s"):format(shape[1], shape[2], self.kind)

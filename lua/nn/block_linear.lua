@@ -24,8 +24,6 @@ function BlockLinear:forward(x)
   return biased(rille.linear_blocks(x, self.weight, {kind = self.kind}), self.bias)
 end
 
-function BlockLinear:settings() return {kind = self.kind} end
-
 function BlockLinear:describe()
   local shape = self.weight.shape
   return ("%d blocks, %d, %s"):format(shape[2], shape[1], self.kind)

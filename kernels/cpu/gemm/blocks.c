@@ -1,10 +1,10 @@
 /* blocks.c - products of f32 rows with weights that stay in blocks of a quantised type.
  *
- * Few rows: a block of x is rounded to 16-bit numbers with one scale, and multiplied by the integers of the weights'
- * blocks (Q8_0, Q4_0, Q4_K, Q6_K). Sums of a block are exact; the rounding changes an element of x by at most 2^-16 of
- * the block's largest. 8-bit numbers, as llama.cpp has, would change it by 2^-8, and greedy texts with it. Weights of
- * other types, and rows with infinities or NaN, are decoded to f32 block by block. More than FEW rows: panels of
- * decoded weights are multiplied by oneDNN.
+ * Few rows: a block of x is rounded to 31-bit integers with one scale, which are split into a high and a low number of
+ * 16 bits. Both are multiplied by the integers of the weights' blocks (Q8_0, Q4_0, Q4_K, Q6_K). So results are as exact
+ * as those of decoded weights. 8-bit numbers, as llama.cpp has, would change an element of x by 2^-8 of the block's
+ * largest, and greedy texts with it. Weights of other types, and rows with infinities or NaN, are decoded to f32 block
+ * by block. More than FEW rows: panels of decoded weights are multiplied by oneDNN.
  *
  * bench/results/2026-11/generate.md compares speeds. */
 #pragma GCC optimize("O3", "no-trapping-math")
@@ -36,31 +36,35 @@ blocks_coding(const struct call *c)
 
 /* ---- rows of x ---- */
 
-/* A row of x, and its rounding to 16-bit numbers. */
+/* A row of x, and its rounding: element = scale * (2^15 high + low). */
 struct rounded {
     const struct coding *coding;
     int64_t nblock;
     const float *x;
-    bool exact;      /* the row cannot be rounded: it has an infinity, a NaN or a block of very small numbers */
-    int16_t *number; /* element / scale */
-    float *scale;    /* by block */
-    int32_t *sum;    /* sums of 32 neighbouring numbers */
+    bool exact; /* the row cannot be rounded: it has an infinity, a NaN or a block of very small numbers */
+    int16_t *high, *low;
+    float *scale; /* by block */
+    float *sum;   /* sums of 32 neighbouring elements */
 };
 
-/* Rounds n elements to integers of at most 32767 in size. Returns the scale; -1: impossible. */
+/* Rounds n elements to integers of at most 32767 * 2^15 in size. Returns the scale; -1: impossible. */
 VECTOR static float
-round_block(int64_t n, const float *x, int16_t *out)
+round_block(int64_t n, const float *x, int16_t *high, int16_t *low)
 {
+    const float range = 32767 * 32768.0f;
     uint32_t most = 0;
     for (int64_t i = 0; i < n; i++) {
         uint32_t size = bits_of(x[i]) & 0x7fffffff;
         most = MAX(most, size);
     }
-    float largest = float_of(most), by = largest > 0 ? 32767 / largest : 0;
-    if (most >= 0x7f800000 || (largest > 0 && largest < 1e-30f)) return -1;
-    for (int64_t i = 0; i < n; i++) /* adding 1.5 2^23 leaves the nearest integer in the low bits */
-        out[i] = (int16_t)(bits_of(x[i] * by + 12582912.0f) - 0x4b400000u);
-    return largest / 32767;
+    float largest = float_of(most), by = largest > 0 ? range / largest : 0;
+    if (most >= 0x7f800000 || (largest > 0 && largest < 1e-25f)) return -1;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t number = (int32_t)(x[i] * by);
+        high[i] = (int16_t)((number + 16384) >> 15);
+        low[i] = (int16_t)(number - high[i] * 32768);
+    }
+    return largest / range;
 }
 
 static void
@@ -68,12 +72,13 @@ round_row(struct rounded *r)
 {
     int64_t n = r->coding->elements;
     for (int64_t b = 0; b < r->nblock && !r->exact; b++) {
-        r->scale[b] = round_block(n, r->x + b * n, r->number + b * n);
+        r->scale[b] = round_block(n, r->x + b * n, r->high + b * n, r->low + b * n);
         r->exact = r->scale[b] < 0;
     }
     for (int64_t i = 0; i < r->nblock * n / 32 && !r->exact; i++) {
-        r->sum[i] = 0;
-        for (int l = 0; l < 32; l++) r->sum[i] += r->number[32 * i + l];
+        double sum = 0;
+        for (int l = 0; l < 32; l++) sum += (double)r->x[32 * i + l];
+        r->sum[i] = (float)sum;
     }
 }
 
@@ -222,7 +227,7 @@ blocks_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     *state = s;
     if (s->m <= FEW) {
         size_t rows = (size_t)s->m, row = (size_t)s->k;
-        *scratch_bytes = rows * (align_64(2 * row) + 2 * align_64(row / 8 + 4) + align_64(sizeof(struct rounded)));
+        *scratch_bytes = rows * (2 * align_64(2 * row) + 2 * align_64(row / 8 + 4) + align_64(sizeof(struct rounded)));
         return 0;
     }
     s->panel = MIN(PANEL, s->n);
@@ -286,9 +291,10 @@ round_rows(struct blocks_run *r)
                               .nblock = s->k / s->coding->elements,
                               .x = (const float *)r->k->in[X].data + i * s->k,
                               .exact = s->product == rows_decoded,
-                              .number = (int16_t *)at};
+                              .high = (int16_t *)at};
+        x->low = (int16_t *)(at += align_64(2 * row));
         x->scale = (float *)(at += align_64(2 * row));
-        x->sum = (int32_t *)(at += align_64(row / 8 + 4));
+        x->sum = (float *)(at += align_64(row / 8 + 4));
         at += align_64(row / 8 + 4);
         round_row(x);
     }
