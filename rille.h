@@ -1014,8 +1014,8 @@ int rille_file_list(struct rille_file *f, const char *key,
 /* Replaces the tensors of each quantised weight by the weight, in f32. method: "scaled" (weight, weight_scale or
  * weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros, scales, g_idx) or "awq" (qweight, qzeros,
  * scales). Method "blocks" only adds, for a tensor X that a .gguf file stores in blocks, a u8 tensor X.blocks
- * (..., blocks, bytes of a block). bits: of a number; group: inputs that share a scale, -1: all; rows, columns: block that shares a scale, 0:
- * none; minus_one: zero points are stored minus one. */
+ * (..., blocks, bytes of a block). bits: of a number; group: inputs that share a scale, -1: all; rows, columns: block
+ * that shares a scale, 0: none; minus_one: zero points are stored minus one. */
 struct rille_quantisation {
     const char *method;
     int bits;

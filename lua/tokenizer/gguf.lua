@@ -90,7 +90,7 @@ end
 local function template(refuse, v, bos, eos)
   local list, special = json.array{}, {}
   local function add(name, id)
-    if math.type(id) ~= "integer" or not v.tokens[id + 1] then refuse("%s is %s, which is no id of a token", name, check.shown(id)) end
+    if math.type(id) ~= "integer" or not v.tokens[id + 1] then refuse("%s must be the id of a token, found %s", name, check.shown(id)) end
     list[#list + 1] = {SpecialToken = {id = name, type_id = 0}}
     special[name] = {id = name, ids = {id}, tokens = {name}}
   end

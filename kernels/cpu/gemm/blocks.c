@@ -121,17 +121,18 @@ rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
 #include <immintrin.h>
 #define X86_V4_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
 
-/* Unpacks the eight scales and the eight minima of a block of Q4_K: 6 bits each, in 12 bytes. */
+/* Unpacks the eight scales and the eight minima of a block of Q4_K: 6 bits each, in 12 bytes. Byte k of a result is
+ * number k. */
 INLINE void
-scales_and_minima(const uint8_t *p, uint8_t *scale, uint8_t *least)
+scales_and_minima(const uint8_t *p, uint64_t *scale, uint64_t *least)
 {
     uint32_t word[3], six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x30303030;
     memcpy(word, p, sizeof word);
-    uint32_t all[4] = {word[0] & six, (word[2] & four) | (word[0] >> 2 & two), word[1] & six,
-                       (word[2] >> 4 & four) | (word[1] >> 2 & two)};
-    memcpy(scale, all, 8);
-    memcpy(least, all + 2, 8);
+    *scale = (word[0] & six) | (uint64_t)((word[2] & four) | (word[0] >> 2 & two)) << 32;
+    *least = (word[1] & six) | (uint64_t)((word[2] >> 4 & four) | (word[1] >> 2 & two)) << 32;
 }
+
+enum manner { UNSCALED, SCALED, SCALED_APART }; /* no scale; one scale for 32 numbers; two */
 
 #define LEVEL(name) name##_v4
 #define AT_LEVEL    X86_V4_VNNI
