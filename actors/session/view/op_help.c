@@ -90,7 +90,7 @@ print_attributes(const struct op *op, struct str *s)
         for (const char *w = d->kind == ATTR_TEXT ? d->text : ""; *w;) {
             size_t n = strcspn(w, "|");
             str_add(s, w == d->text ? "" : ",");
-            if (++words % 16 == 0) str_addf(s, "\n  %-14s", "");
+            if (++words % 9 == 0) str_addf(s, "\n  %-14s", "");
             str_addf(s, " %.*s", (int)n, w);
             w += n + (w[n] == '|');
         }
