@@ -25,7 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *const by_host[] = {"recurrence", "recurrence_grad", NULL}; /* the host computes these even on GPUs */
+static const char *const by_host[] = {"from_blocks", "linear_blocks", "recurrence", "recurrence_grad", "to_blocks",
+                                      NULL}; /* the host computes these even on GPUs */
 
 typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };
