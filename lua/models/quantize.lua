@@ -25,14 +25,19 @@ function methods.int4(m)
   return rille.no_grad(nn.BlockLinear, m, {kind = "Q4_0"})
 end
 
--- Replaces each layer for which replace(layer) returns another one.
-local function replace_layers(model, method, replace)
+-- Calls visit(part) for each part of the model's modules, except those of a mixture of experts itself. A result replaces the part.
+local function each_layer(model, visit)
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do
-      local other = type(part) == "table" and not rawget(m, "router") and replace(part)
+      local other = type(part) == "table" and not rawget(m, "router") and visit(part)
       if other then m[name] = other end
     end
   end
+end
+
+-- Replaces each layer for which replace(layer) returns another layer.
+local function replace_layers(model, method, replace)
+  each_layer(model, replace)
   for _, p in ipairs(model:parameters()) do p.requires_grad = false end
   model.quantized = method
   return model:eval()
@@ -62,9 +67,9 @@ local function blocks_like(t, shape) return rille.zeros(shape, {dtype = "u8", pl
 -- blocks: the file's entries NAME.blocks, by NAME.
 function quantize.keep(model, list, blocks)
   local tensors, new, kept, holders = named(model), {}, {}, {}
-  for _, m in ipairs(model:modules()) do
-    if blocked[getmetatable(m)] then holders[m.weight] = true end
-  end
+  each_layer(model, function(part)
+    if blocked[getmetatable(part)] then holders[part.weight] = true end
+  end)
   for _, piece in ipairs(list) do
     local b, t = blocks[piece.theirs], tensors[piece.ours]
     if b and piece.by_rows and holders[t] then
