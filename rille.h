@@ -1047,8 +1047,9 @@ int rille_file_list(struct rille_file *f, const char *key,
                     void (*visit)(void *arg, const char *text, size_t n, bool number), void *arg);
 /* Replaces the tensors of each quantised weight by the weight, in f32. method: "scaled" (weight, weight_scale or
  * weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros, scales, g_idx) or "awq" (qweight, qzeros,
- * scales). bits: of a number; group: inputs that share a scale, -1: all; rows, columns: block that shares a scale, 0:
- * none; minus_one: zero points are stored minus one. */
+ * scales). Method "blocks" only adds, for a tensor X that a .gguf file stores in blocks, a u8 tensor X.blocks
+ * (..., blocks, bytes of a block). bits: of a number; group: inputs that share a scale, -1: all; rows, columns: block
+ * that shares a scale, 0: none; minus_one: zero points are stored minus one. */
 struct rille_quantisation {
     const char *method;
     int bits;
@@ -1103,6 +1104,8 @@ int rille_verify(const char *path);
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                          const int64_t *ids, struct rille_tokenizer **out);
+/* Makes a tokenizer from the content of a tokenizer.json, n bytes. path: a name for errors. */
+int rille_tokenizer_of_text(const char *path, const char *text, size_t n, struct rille_tokenizer **out);
 void rille_tokenizer_free(struct rille_tokenizer **t);
 int64_t rille_tokenizer_size(const struct rille_tokenizer *t); /* number of ids, including special tokens */
 /* Encodes n bytes of text. The caller must free() *ids. */

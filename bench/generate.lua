@@ -1,13 +1,13 @@
 -- generate.lua - speed of text generation with GPT-2 124M: Rille's part of bench/generate.sh.
 --
---   rille -d cpu:1 bench/generate.lua [--what all] [--layers 12] [--ids 64] [--wall]
+--   rille -d cpu:1 bench/generate.lua [--what all] [--layers 12] [--ids 64] [--wall] [--files FOLDER]
 --
--- Prints lines "row, seconds per id, bytes of weights per id", where the time is the least of --ids. Prints lines
+-- --files: a folder with q8_0.gguf and q4_k.gguf, whose blocks are kept. Prints lines "row, seconds per id, bytes of weights per id", where the time is the least of --ids. Prints lines
 -- "first, second": seconds until the first id of a text, with compilation and without. Seconds are processor time of one
 -- thread, or wall-clock time with --wall.
 
 local rille = require "rille"
-local o = rille.args(arg, {what = "all", layers = 12, ids = 64, wall = false})
+local o = rille.args(arg, {what = "all", layers = 12, ids = 64, wall = false, files = ""})
 local clock = o.wall and rille.clock or os.clock
 local VOCAB, WIDTH, HEADS = 50257, 768, 12
 rille.manual_seed(1)
@@ -34,16 +34,15 @@ local function bytes_of(model)
   local bytes, sizes = 0, {f32 = 4, bf16 = 2, u8 = 1}
   for _, found in ipairs(model:named_tensors()) do
     local t = found.tensor
-    if not found.name:find("^w[tp]e") then bytes = bytes + t:numel() * sizes[t.dtype] end
+    if not found.name:find("^w[tp]e") and not found.name:find("^embed") and not found.name:find("^positions") then bytes = bytes + t:numel() * sizes[t.dtype] end
   end
   return bytes
 end
 
-local function row(name, dtype, how)
+-- make: returns the model.
+local function row(name, make, how)
   if o.what ~= "all" and not name:find(o.what, 1, true) then return end
-  local model = rille.models.gpt2.new{vocab = VOCAB, length = 1024, layers = o.layers, heads = HEADS, width = WIDTH, dtype = dtype}
-  if how.quantize then require "rille.models.quantize"(model) end
-  model:eval()
+  local model = make():eval()
   local first = write(model, how)
   local second, least = write(model, how)
   for _ = 1, 2 do least = math.min(least, (select(2, write(model, how)))) end
@@ -52,8 +51,26 @@ local function row(name, dtype, how)
   io.stdout:flush()
 end
 
-row("Rille, f32", "f32", {temperature = 0})
-row("Rille, f32, top_k 40", "f32", {temperature = 0.8, top_k = 40})
-row("Rille, f32, top_p 0.9", "f32", {temperature = 0.8, top_p = 0.9})
-row("Rille, bf16", "bf16", {temperature = 0})
-row("Rille, int8", "f32", {temperature = 0, quantize = true})
+-- Returns a function that makes a model with random weights. quantize: a method of lua/models/quantize.lua; nil: none.
+local function new(dtype, quantize)
+  return function()
+    local model = rille.models.gpt2.new{vocab = VOCAB, length = 1024, layers = o.layers, heads = HEADS, width = WIDTH, dtype = dtype}
+    return quantize and require("rille.models.quantize").round(model, quantize) or model
+  end
+end
+
+-- Returns a function that loads a file with its blocks.
+local function kept(name)
+  return function() return rille.models.load(o.files .. "/" .. name, {quantize = "keep"}) end
+end
+
+row("Rille, f32", new"f32", {temperature = 0})
+row("Rille, f32, top_k 40", new"f32", {temperature = 0.8, top_k = 40})
+row("Rille, f32, top_p 0.9", new"f32", {temperature = 0.8, top_p = 0.9})
+row("Rille, bf16", new"bf16", {temperature = 0})
+row("Rille, int8", new("f32", "int8"), {temperature = 0})
+row("Rille, int4", new("f32", "int4"), {temperature = 0})
+if o.files ~= "" then
+  row("Rille, q8_0", kept"q8_0.gguf", {temperature = 0})
+  row("Rille, q4_k", kept"q4_k.gguf", {temperature = 0})
+end

@@ -38,7 +38,7 @@ local function ids_of(option, text)
 end
 
 -- The tokenizer's template may add ids around the text. Models are trained on texts with these ids.
-local tokens = o.ids == "" and rille.tokenizer(dir .. "/tokenizer.json")
+local tokens = o.ids == "" and rille.tokenizer(dir:find("%.gguf$") and dir or dir .. "/tokenizer.json")
 local prompt = tokens and tokens:encode(o.prompt, {add_special_tokens = true}) or ids_of("--ids", o.ids)
 wanted(#prompt > 0, "expected a prompt: --prompt or --ids")
 local function say(ids)

@@ -58,7 +58,7 @@ local function choose(found, folder, o, who)
   if found.named[name] then return found.named[name], found.sources[name] end
   if o.template then return o.template, "template" end
   check.fail("%s: %s has no chat template: expected chat_template.jinja, or chat_template in tokenizer_config.json; pass {template = text}",
-    who, folder and folder .. " " or "the tokenizer")
+    who, type(folder) == "string" and folder or found.path or "the tokenizer")
 end
 
 -- Converts an argument, which is a Lua value or JSON text.
@@ -103,14 +103,15 @@ local function names_of(who, found, messages, o)
   return names
 end
 
--- Turns messages into a text. folder: the tokenizer's folder, with a slash at its end; nil: none.
+-- Turns messages into a text. folder: the tokenizer's folder, with a slash at its end, or a result of read_folder; nil: none.
 function chat.apply(folder, messages, given)
   local who = "chat"
   local o = check.options(who, given, options)
   check.that(type(messages) == "table" or type(messages) == "string",
     "%s: messages must be a list such as {{role = \"user\", content = \"Hello\"}}, or JSON text; found %s", who, check.shown(messages))
   check.flag(who, "add_generation_prompt", o.add_generation_prompt)
-  local found = folder and read_folder(folder, who) or {named = {}, tokens = {}}
+  local found = folder or {named = {}, tokens = {}}
+  if type(folder) == "string" then found = read_folder(folder, who) end
   local text, source = choose(found, folder, o, who)
   local tree = parsed[text] or guarded(who, source, parser.parse, text)
   parsed[text] = tree

@@ -40,7 +40,7 @@ local WORDS = {
   schedule = "gpipe|1f1b|zb-h1|zb-h2|interleaved|zb-v|v-half|v-min|auto",
   auto_parallel = "optimal|propagate|recursive|greedy",
   method = "1d|2d|2.5d|3d",
-  quantize = "int8",
+  quantize = "int8|int4|keep",
 }
 
 local pages, rows = {}, {}

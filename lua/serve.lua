@@ -6,7 +6,7 @@ local json = require "rille.json"
 
 local help = [[
 usage: rille serve FOLDER [options]
-Serves the language model of a Hugging Face folder over HTTP, with the API of OpenAI: completions, chat
+Serves the language model of a Hugging Face folder or of a .gguf file over HTTP, with the API of OpenAI: completions, chat
 completions, models. /health and /metrics are for monitors. SIGTERM finishes the running requests, then exits.
 
       --host ADDRESS     numeric address to listen on (default 127.0.0.1: this host only)
@@ -17,7 +17,7 @@ completions, models. /health and /metrics are for monitors. SIGTERM finishes the
                          devices with a recipe)
       --recipe R         layout of the model, a recipe of rille.parallel: "tensor = 0", "data = 0, tensor = 1"
       --dtype D          dtype of the weights: f32, bf16, f16 (default: as in the files)
-      --quantize int8    8-bit weights
+      --quantize Q       int8, int4: weights of 8 or 4 bits; keep: the blocks of a .gguf file
       --slots N          sequences that are generated at the same time (default 8)
       --length N         most tokens of a prompt and its completion (default: the model's length, at most 4096)
       --chunk N          most tokens of a prompt that one step reads (default 64)
@@ -97,8 +97,9 @@ local function stops_of(model, folder)
   return list
 end
 
--- Returns the tokenizer of a folder.
+-- Returns the tokenizer of a folder or of a .gguf file.
 local function tokenizer_of(folder)
+  if folder:find("%.gguf$") then return rille.tokenizer(folder) end
   for _, name in ipairs{"tokenizer.json", "tekken.json", "tokenizer.model"} do
     local file = io.open(folder .. "/" .. name)
     if file then

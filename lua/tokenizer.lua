@@ -1,6 +1,6 @@
 -- tokenizer.lua - converts text to ids and back.
 --
---   local tok = rille.tokenizer("tokenizer.json")                 also tekken.json, *.model (SentencePiece)
+--   local tok = rille.tokenizer("tokenizer.json")                 also tekken.json, *.model (SentencePiece), *.gguf
 --   rille.tokenizer("x.tiktoken", {pattern = "cl100k", special = {texts}})     or with given ids,
 --                                                                 special = {["<|endoftext|>"] = 100257}
 --   tok:encode("any bytes")  tok:decode{1, 2}  tok.size  tok:save("tokenizer.json")
@@ -72,7 +72,7 @@ function tokenizer.train(texts, given)
   return trainer:finish(o.size)
 end
 
--- Tokenizer -> the folder of its file, which also contains the chat template.
+-- Tokenizer -> the folder of its file, which also contains the chat template; or the templates of a GGUF file.
 local folders = setmetatable({}, {__mode = "k"})
 
 -- Turns messages into a text by the chat template of the tokenizer's folder (chat.lua).
@@ -87,7 +87,13 @@ rille._tokenizer_methods.chat = check.limited("chat", chat)
 return setmetatable(check.strict("tokenizer", tokenizer), {
   __call = check.limited_call("tokenizer", function(_, path, given)
     local o = check.options("tokenizer", given, {pattern = check.none, special = check.none})
-    check.path("tokenizer", "the name of a file", path)
+    path = check.path("tokenizer", "the name of a file", path)
+    if path:find("%.gguf$") then
+      check.that(o.pattern == nil and o.special == nil, "tokenizer: %s: the options pattern and special are only for .tiktoken and .model files", path)
+      local tok, templates = require "rille.tokenizer.gguf"(path)
+      folders[tok] = templates
+      return tok
+    end
     local tok = rille._tokenizer(path, o.pattern, specials("tokenizer", o.special))
     folders[tok] = path:match("^(.*/)") or "./"
     return tok

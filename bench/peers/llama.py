@@ -1,6 +1,6 @@
 """llama.py - how fast llama.cpp writes with a GPT-2 of random weights: the peer's part of bench/generate.sh.
 
-    python bench/peers/llama.py make FOLDER              GPT-2 124M as GGUF: f32.gguf, bf16.gguf, q8_0.gguf
+    python bench/peers/llama.py make FOLDER              GPT-2 124M as GGUF: f32, bf16, q8_0 and q4_k.gguf
     python bench/peers/llama.py run FOLDER [threads] [ids]
 
 Prints lines "row, seconds an id, bytes of weights an id reads": the least of all ids. With one thread seconds are the
@@ -19,6 +19,8 @@ def make(path, kind):
     import gguf
     import numpy as np
 
+    if kind == "q4_k":
+        return quantize(path)
     quant = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16, "q8_0": gguf.GGMLQuantizationType.Q8_0}[kind]
     rng = np.random.default_rng(1)
     w = gguf.GGUFWriter(path, "gpt2")
@@ -64,6 +66,17 @@ def make(path, kind):
     w.close()
 
 
+def quantize(path):
+    """Makes q4_k.gguf from f32.gguf, by llama.cpp: all matrices in blocks of Q4_K."""
+    import llama_cpp
+
+    params = llama_cpp.llama_model_quantize_default_params()
+    params.ftype, params.pure = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_S, True
+    source = os.path.join(os.path.dirname(path), "f32.gguf")
+    if llama_cpp.llama_model_quantize(source.encode(), path.encode(), params):
+        sys.exit(f"llama.cpp cannot make {path}")
+
+
 def run(path, row, threads, ids, laid_anew):
     from llama_cpp import Llama, llama_cpp
 
@@ -87,7 +100,7 @@ def run(path, row, threads, ids, laid_anew):
             start = clock()
             model.eval([model.sample(temp=0)])
             least = min(least, clock() - start)
-    per = {"f32": 4, "bf16": 2, "q8_0": 34 / 32}[row.split(",")[0]]
+    per = {"f32": 4, "bf16": 2, "q8_0": 34 / 32, "q4_k": 144 / 256}[row.split(",")[0]]
     read = int((LAYERS * 12 * WIDTH * WIDTH + VOCAB * WIDTH) * per)
     print(f"llama.cpp, {row}\t{least:.6f}\t{read}", flush=True)
 
@@ -102,7 +115,7 @@ def lives(*arguments):
 
 if __name__ == "__main__":
     folder = sys.argv[2]
-    for kind in ("f32", "bf16", "q8_0"):
+    for kind in ("f32", "bf16", "q8_0", "q4_k"):
         path = os.path.join(folder, kind + ".gguf")
         if sys.argv[1] == "make":
             make(path, kind)

@@ -183,14 +183,15 @@ end
 -- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json as a table}; of
 -- a folder with int8 weights of Rille (own =), the entries of its tensors instead of pieces. The reader of llm.c's files returns
 -- the same three values.
-local function read_folder(kind, path, complete, report)
+local function read_folder(kind, path, complete, report, keep)
   local who = ("models.%s.load"):format(kind.name)
+  check.that(not keep, "%s: %s: quantize = \"keep\" needs a .gguf file; expected \"int8\" or \"int4\"", who, path)
   files.check_there(who, path, kind.read_bin and " or a .bin of llm.c")
   local theirs, config_path, tensors = read_config(who, path)
   check.that(theirs.model_type == kind.name, "%s: %s: model_type must be \"%s\", found %s", who, config_path, kind.name,
     check.quoted(theirs.model_type))
   check_words(kind, theirs, config_path)
-  local own = low_bits.is_own(theirs.quantization_config)
+  local own = low_bits.is_own(theirs.quantization_config) and theirs.quantization_config
   local format = not own and low_bits.format(who, config_path, theirs.quantization_config) or nil
   local contents = low_bits.mark(format, (rille._contents(tensors, format, who)))
   theirs.quantization_config = nil
@@ -203,26 +204,30 @@ local function read_folder(kind, path, complete, report)
   return config, pieces_of(kind, config, contents, tensors, report), {path = tensors, format = format, theirs = theirs}
 end
 
--- Reads the config of a .gguf file, like read_folder.
-local function read_gguf(kind, path, complete, report)
-  local who = ("models.%s.load"):format(kind.name)
-  local model_type, file = gguf.open(who, path)
+-- Reads the config of a .gguf file, like read_folder. keep: the source has blocks =, the file's weights in blocks.
+local function read_gguf(kind, path, complete, report, keep)
+  local who, format = ("models.%s.load"):format(kind.name), keep and {method = "blocks"} or "gguf"
+  local model_type, file = gguf.open(who, path, format)
   check.that(model_type == kind.name, "%s: %s: the model in the file must be of the kind \"%s\", found \"%s\"; rille.models.load reads all kinds", who, path, kind.name, model_type)
   local config = of_file(kind, path, function() return complete(kind.from_config(file.words, file.contents)) end)
   config.eos_token_id = file.words.eos_token_id
-  return config, pieces_of(kind, config, file.contents, path, report, gguf.rows(file, config)), {path = path, format = "gguf", theirs = file.words}
+  return config, pieces_of(kind, config, file.contents, path, report, gguf.rows(file, config)), {path = path, format = format, blocks = file.blocks,
+    theirs = file.words}
 end
 
 -- Loads a model. Returns the model and, if options.strict is false, the names of missing and unexpected tensors of the file.
 function files.load(kind, path, options, complete)
   local who = "models." .. kind.name .. ".load"
   path = rille._path(check.path(who, "the name of a folder or a file", path))
-  check.that(options.quantize == nil or options.quantize == "int8", "%s: quantize must be \"int8\", found %s", who,
-    check.shown(options.quantize))
+  local how = options.quantize
+  check.that(how == nil or how == "int8" or how == "int4" or how == "keep",
+    "%s: quantize must be \"int8\", \"int4\" or \"keep\", found %s", who, check.shown(how))
+  check.that(how ~= "keep" or options.dtype == nil or options.dtype == "f32", "%s: with quantize = \"keep\", dtype must be f32, found %s",
+    who, check.shown(options.dtype))
   local read = path:find("%.gguf$") and read_gguf or path:find("%.bin$") and not files.is_torch(path) and kind.read_bin or read_folder
   local report = not options.strict and {missing = {}, unexpected = {}} or nil
-  local config, list, from = read(kind, path, complete, report)
-  local dtype = options.dtype or pieces.dtype(list)
+  local config, list, from = read(kind, path, complete, report, how == "keep")
+  local dtype = options.dtype or how == "keep" and "f32" or pieces.dtype(list)
   local model = of_file(kind, path, function()
     return kind.empty(config, {placement = options.placement, sbp = options.sbp, dtype = dtype})
   end)
@@ -230,13 +235,16 @@ function files.load(kind, path, options, complete)
   local function lay_out()
     if options.parallel ~= nil then rille.parallel(model, options.parallel) end
   end
+  if how == "keep" then quantize.keep(model, list, from.blocks) end
   lay_out()
   if not from.own then of_file(kind, path, function() pieces.read(model, who, from.path, from.format, list, report) end) end
   model.theirs = from.theirs
-  if options.quantize or from.own then
-    quantize(model)
-    lay_out() -- applies the recipe to the replaced layers
+  if from.own then
+    of_file(kind, path, function() quantize.restore(model, from.own, list) end)
+  elseif how == "int8" or how == "int4" then
+    quantize.round(model, how)
   end
+  if model.quantized then lay_out() end -- applies the recipe to the replaced layers
   if from.own then of_file(kind, path, function() model:load(from.path) end) end
   if report then return model, report end
   return model
@@ -258,7 +266,7 @@ local function tensors_of(kind, model)
   return tensors
 end
 
--- Saves a model. max_shard_size: as in rille.save. The folder is created if needed. A model with int8 weights is saved under
+-- Saves a model. max_shard_size: as in rille.save. The folder is created if needed. A model with quantized weights is saved under
 -- Rille's names, because no other program has this format.
 function files.save(kind, model, dir, given)
   dir = rille._path(check.path(("models.%s:save"):format(kind.name), "the name of a folder", dir), true)
@@ -266,7 +274,7 @@ function files.save(kind, model, dir, given)
   local options = check.options("models." .. kind.name .. ":save", given, {max_shard_size = "5GB"})
   for path, m in model:named_modules() do
     check.that(not model.quantized or getmetatable(m) ~= rille.nn.LoRA,
-      "models.%s:save: the int8 weight of '%s' cannot hold its adapter; rille.models.lora.save(m, dir) saves the adapters", kind.name, path)
+      "models.%s:save: the quantized weight of '%s' cannot hold its adapter; rille.models.lora.save(m, dir) saves the adapters", kind.name, path)
   end
   if not model.quantized then described(("models.%s:save"):format(kind.name), kind, model) end
   local words, config = {}, model.config
@@ -275,7 +283,7 @@ function files.save(kind, model, dir, given)
   words.eos_token_id = config.eos_token_id
   words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
   words.dtype = words.dtype and words.torch_dtype -- newer files use this key
-  words.quantization_config = model.quantized and low_bits.own or nil
+  words.quantization_config = model.quantized and quantize.config(model) or nil
   rille.save(dir, model.quantized and model or tensors_of(kind, model), options)
   rille._write("models." .. kind.name, dir .. "/config.json", json.encode(words) .. "\n")
   if kind.after_save then kind.after_save(kind.name, dir, config) end

@@ -37,8 +37,8 @@ end
 
 -- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s." at the start of
 -- a key stands for the architecture; such a value must have the kind of its key, by default a count.
-local function open(who, path)
-  local contents, says = rille._contents(path, "gguf", who)
+local function open(who, path, format)
+  local contents, says = rille._contents(path, format or "gguf", who)
   local arch = says["general.architecture"]
   check.that(arch, "%s: %s: general.architecture is missing", who, path)
   local function get(key)
@@ -55,7 +55,7 @@ end
 
 -- Returns the vocabulary of a GGUF file, for a tokenizer: model ("gpt2": byte-level BPE, "llama": SentencePiece, "bert": WordPiece,
 -- "t5": Unigram), pre (name of the pattern that splits texts), lists by id from 1: tokens, scores, types (1: normal, 2: unknown, 3:
--- control, 4: user-defined, 5: unused, 6: byte); merges; bos, eos and the other special ids; template of chats. nil: absent.
+-- control, 4: user-defined, 5: unused, 6: byte); merges; charsmap (of normalization, bytes); bos, eos and the other special ids; template of chats. nil: absent.
 function gguf.vocabulary(path)
   local who = "io.vocabulary"
   path = rille._path(check.path(who, "the name of a .gguf file", path))
@@ -67,7 +67,8 @@ function gguf.vocabulary(path)
   local v = {model = get"tokenizer.ggml.model", pre = get"tokenizer.ggml.pre", template = get"tokenizer.chat_template",
     tokens = rille._file_list(who, path, "tokenizer.ggml.tokens"), scores = list"scores", types = list"token_type",
     merges = list"merges", add_bos = get"tokenizer.ggml.add_bos_token", add_eos = get"tokenizer.ggml.add_eos_token",
-    add_space_prefix = get"tokenizer.ggml.add_space_prefix"}
+    add_space_prefix = get"tokenizer.ggml.add_space_prefix", charsmap = list"precompiled_charsmap",
+    remove_extra_whitespaces = get"tokenizer.ggml.remove_extra_whitespaces"}
   for name, key in pairs{bos = "bos", eos = "eos", unknown = "unknown", padding = "padding", eot = "eot", separator = "seperator"} do
     v[name] = get("tokenizer.ggml." .. key .. "_token_id")
   end
@@ -192,6 +193,12 @@ local function scaling_of(who, path, c, get, has_file)
     beta_slow = get"%s.rope.scaling.yarn_beta_slow", truncate = get"general.architecture" ~= "gpt-oss" and nil}
 end
 
+-- Returns the id that ends a text, or a list of the ids that end a text and a turn of a chat.
+local function ends_of(get)
+  local eos, eot = get"tokenizer.ggml.eos_token_id", get"tokenizer.ggml.eot_token_id"
+  return eos and eot and eos ~= eot and {eos, eot} or eos or eot
+end
+
 -- Returns the words of a config.json, by the metadata that all architectures share.
 local function words_of(who, path, get, has, has_file)
   local heads, width = get"%s.attention.head_count", get"%s.embedding_length"
@@ -208,7 +215,7 @@ local function words_of(who, path, get, has, has_file)
     attention_multiplier = get"%s.attention.scale", embedding_multiplier = get"%s.embedding_scale",
     residual_multiplier = get"%s.residual_scale", logits_scaling = get"%s.logit_scale", logit_scale = get"%s.logit_scale",
     use_parallel_residual = get"%s.use_parallel_residual", tie_word_embeddings = not has_file["output.weight"],
-    eos_token_id = get"tokenizer.ggml.eos_token_id", bos_token_id = get"tokenizer.ggml.bos_token_id",
+    eos_token_id = ends_of(get), bos_token_id = get"tokenizer.ggml.bos_token_id",
   }
   local bias = has"attn_q.bias" or has"attn_qkv.bias"
   c.attention_bias, c.use_qkv_bias, c.qkv_bias, c.attention_out_bias = bias, bias, bias, has"attn_output.bias"
@@ -286,9 +293,20 @@ function gguf.without_layers(contents, pattern, layers, extra)
   return list
 end
 
--- Returns the model_type of a file, and a table for gguf.rows and for files.lua.
-function gguf.open(who, path)
-  local contents, get, arch = open(who, path)
+-- Moves the entries of blocks (runtime/file/quantised.h) out of a file's contents, into a table by the names of their tensors.
+local function take_blocks(contents)
+  local blocks = {}
+  for i = #contents, 1, -1 do
+    local of = contents[i].name:match("^(.*)%.blocks$")
+    if of then blocks[of] = table.remove(contents, i) end
+  end
+  return blocks
+end
+
+-- Returns the model_type of a file, and a table for gguf.rows and for files.lua. format: as in rille._contents; nil: "gguf".
+function gguf.open(who, path, format)
+  local contents, get, arch = open(who, path, format)
+  local blocks = take_blocks(contents)
   local spec, has_file = archs[arch], {}
   contents = gguf.without_layers(contents, "^blk%.(%d+)%.", get"%s.block_count", get"%s.nextn_predict_layers")
   check.that(spec, "%s: %s: unknown general.architecture \"%s\"; expected one of: %s", who, path, arch,
@@ -300,7 +318,7 @@ function gguf.open(who, path)
   check.that(good, "%s: %s: %s", who, path, tostring(model_type):gsub("^[^:]*:%d+: ", ""))
   model_type = model_type or spec[1]
   words.model_type = model_type
-  return model_type, {contents = contents, spec = spec, names = names_of(spec, words, has), words = words,
+  return model_type, {contents = contents, blocks = blocks, spec = spec, names = names_of(spec, words, has), words = words,
     splits_latent = has"attn_k_b.weight"}
 end
 

@@ -35,11 +35,9 @@ function methods.awq(q, refuse)
   return {method = "awq", bits = q.bits or q.w_bit, group = q.group_size or q.q_group_size}
 end
 
-low_bits.own = {quant_method = "rille", bits = 8} -- quantization_config of folders with int8 weights of Rille (quantize.lua)
-
--- Returns true if a folder has int8 weights of Rille. q: quantization_config.
+-- Returns true if a folder has weights that Rille quantized (quantize.lua). q: quantization_config.
 function low_bits.is_own(q)
-  return type(q) == "table" and q.quant_method == low_bits.own.quant_method and q.bits == low_bits.own.bits
+  return type(q) == "table" and q.quant_method == "rille" and (q.bits == 8 or type(q.blocks) == "table")
 end
 
 -- Returns the format of a folder's tensors for rille._contents; nil: they are not low-bit. q: quantization_config.

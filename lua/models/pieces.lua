@@ -1,7 +1,7 @@
 -- pieces.lua - reads the parameters of a language model from a file; each rank reads only its shards.
 --
 -- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the tensor `theirs`:
--- positions from[axis] to to[axis] of each axis. The first `skip` axes are dropped, and the window is transposed if turn is true.
+-- positions from[axis] to to[axis] of each axis. by_rows: the parameter's rows are complete rows of the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true.
 -- Windows are read in the parameters' layouts, so a rank reads only the bytes of its shards, also from joined tensors.
 --
 -- A row {theirs, ours, ours..., key = value, ...} names a tensor of the file and its parameters. Keys:
@@ -32,7 +32,7 @@ end
 -- Returns the k-th of several pieces of the file's tensor `entry`, divided along an axis (from 1). shares: number of equal pieces,
 -- or a list of shares.
 function pieces.part(ours, entry, axis, k, shares, turn)
-  local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, low_bits = entry.low_bits, from = {}, to = {}, skip = 0, turn = turn}
+  local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, stored = entry.stored, low_bits = entry.low_bits, from = {}, to = {}, skip = 0, turn = turn}
   local before, own, sum = k - 1, 1, shares
   if type(shares) == "table" then
     before, own, sum = 0, shares[k], 0
@@ -77,11 +77,12 @@ function pieces.of_row(row, entry, k)
   local ours, axis, shares = row[k + 1], pieces.axis(row, entry), row.shares or #row - 1
   if not (row.groups or row.stack or row.view or row.pairs or row.plus or row.turn and #entry.shape > 2) then
     local piece = pieces.part(ours, entry, axis, k, shares, row.turn and #entry.shape == 2)
-    piece.f32 = row.f32
+    piece.f32, piece.by_rows = row.f32, axis == 1 and not piece.turn
     return piece
   end
   local whole = pieces.part(ours, entry, 1, 1, 1)
   whole.stack, whole.join, whole.f32 = row.stack, row.join, row.f32
+  whole.by_rows = axis == 1 and not (row.stack or row.view or row.plus or row.turn)
   function whole.make(value)
     if row.view then return value:reshape{-1} end
     if row.plus then return value - row.plus end

@@ -411,7 +411,7 @@ n: integer]],
     text = [[
 Loads a tokenizer, which turns text into token ids and back.
 Files: tokenizer.json (Hugging Face: BPE, Unigram, WordPiece, WordLevel), tekken.json,
-*.model (SentencePiece), *.tiktoken. Truncation and padding are not applied.]],
+*.model (SentencePiece), *.tiktoken, *.gguf. Truncation and padding are not applied.]],
     args = [[
 path: string; the file
 pattern: string; required for *.tiktoken, otherwise absent: "gpt2", "cl100k", "o200k",

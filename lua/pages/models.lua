@@ -30,7 +30,7 @@ placement: devices, for new and load
 sbp: layout of parameters, or a function of the name
 dtype: dtype of parameters
 parallel: a recipe of rille.parallel, for load
-quantize: "int8": 8-bit weights for inference, for load]],
+quantize: "int8", "int4": weights of 8 or 4 bits for inference, for load]],
     returns = "a model; m(ids) returns logits (batch, length, vocab) of integer ids (batch, length)",
     errors = "a sequence must have at most length positions",
     code = [[
@@ -64,7 +64,7 @@ placement: devices, for new and load
 sbp: layout of parameters, or a function of the name
 dtype: dtype of parameters
 parallel: a recipe of rille.parallel, for load
-quantize: "int8": 8-bit weights for inference, for load]],
+quantize: "int8", "int4": weights of 8 or 4 bits for inference, for load]],
     returns = "a model; m(ids) returns logits (batch, length, vocab) of integer ids (batch, length)",
     errors = [[
 sizes must be positive integers; heads must divide width;
@@ -92,7 +92,8 @@ placement: devices
 sbp: layout of parameters, or a function of the name
 parallel: a recipe of rille.parallel
 dtype: dtype of parameters, default that of the file
-quantize: "int8": 8-bit weights, for inference
+quantize: "int8", "int4": weights of 8 or 4 bits, for inference; "keep": products are computed on
+the blocks of a GGUF file, in the file's memory
 strict: boolean, default true; false: tensors may be missing or unexpected
 dropout: number, for GPT-2]],
     returns = [[

@@ -34,6 +34,38 @@ x must have 4 dimensions and that many channels]],
     see = "nn.LayerNorm nn.Module.eval",
     words = "batch norm normalization",
   },
+  ["nn.BlockEmbedding"] = {
+    sign = 'rille.nn.BlockEmbedding(embedding, {kind = "Q8_0"})',
+    text = [[
+Converts a table of vectors to weights in blocks of a quantised type of GGUF files, for inference.
+Models that keep the blocks of a GGUF file have such layers.]],
+    args = [[
+embedding: an nn.Embedding whose vectors have a multiple of 32 elements
+kind: "Q8_0" (8 bits), default, or "Q4_0" (4 bits)]],
+    returns = "a module with about a quarter or an eighth of the bytes; its result is f32",
+    errors = "embedding must be an nn.Embedding",
+    code = "small = rille.nn.BlockEmbedding(rille.nn.Embedding(10, 32), {kind = 'Q4_0'})",
+    shows = "small.weight.shape[3]",
+    gives = "18",
+    see = "nn.BlockLinear nn.Embedding models.load",
+    words = "quantize quantization gguf",
+  },
+  ["nn.BlockLinear"] = {
+    sign = 'rille.nn.BlockLinear(linear, {kind = "Q8_0"})',
+    text = [[
+Converts a linear layer to weights in blocks of a quantised type of GGUF files, for inference.
+Models that keep the blocks of a GGUF file have such layers.]],
+    args = [[
+linear: an nn.Linear with a multiple of 32 inputs
+kind: "Q8_0" (8 bits), default, or "Q4_0" (4 bits)]],
+    returns = "a module with about a quarter or an eighth of the bytes and nearly the same results",
+    errors = "linear must be an nn.Linear",
+    code = "small = rille.nn.BlockLinear(rille.nn.Linear(32, 2), {kind = 'Q4_0'})",
+    shows = "small.weight.shape[3]",
+    gives = "18",
+    see = "linear_blocks nn.Linear nn.Int8Linear models.load",
+    words = "quantize quantization gguf int4",
+  },
   ["nn.Conv2d"] = {
     sign = "rille.nn.Conv2d(in, out, kernel_size, {stride = 1, padding = 0, dilation = 1, groups = 1, bias = true})",
     text = "Convolves an image batch with learned kernels, and adds a learned bias.",

@@ -10,7 +10,7 @@
 #include "runtime/file/gguf.h"
 
 #include "runtime/base/error.h"
-#include "runtime/file/coding.h"
+#include "runtime/tensor/coding.h"
 #include "runtime/file/tensors.h"
 
 #include <stdio.h>

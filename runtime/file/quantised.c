@@ -2,7 +2,7 @@
 #include "runtime/file/quantised.h"
 
 #include "runtime/base/error.h"
-#include "runtime/file/coding.h"
+#include "runtime/tensor/coding.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -360,9 +360,34 @@ replace_parts(struct weights *w)
     return tensors_seal(f);
 }
 
+/* ---- blocks ---- */
+
+/* Adds, for each value that is stored in blocks of a quantised type, an entry X.blocks of their bytes. */
+static int
+add_blocks(struct tensors *f)
+{
+    for (int32_t i = 0, n = f->nentry; i < n; i++) {
+        struct entry e = f->entry[i];
+        int last = e.type.ndim - 1;
+        struct str name = {0};
+        if (!e.coding || !e.coding->block || last < 0 || last + 2 > MAX_DIM) continue;
+        str_addf(&name, "%s.blocks", e.name);
+        struct entry *blocks = tensors_add(f, str_text(&name), e.source);
+        str_free(&name);
+        blocks->offset = e.offset;
+        blocks->type = e.type;
+        blocks->type.dtype = DT_U8;
+        blocks->type.ndim++;
+        blocks->type.dim[last] /= e.coding->elements;
+        blocks->type.dim[last + 1] = e.coding->bytes;
+    }
+    return tensors_seal(f);
+}
+
 int
 tensors_dequantise(struct tensors *f, const struct quantisation *how)
 {
+    if (!strcmp(how->method, "blocks")) return add_blocks(f);
     struct weights w = {.f = f, .how = how, .used = must_alloc(sizeof(bool) * (size_t)(f->nentry + 1))};
     int status = 0;
     bool known = false, words = !strcmp(how->method, "gptq") || !strcmp(how->method, "awq");

@@ -25,7 +25,8 @@ struct quantised {
  *   "scaled"  X.weight, X.weight_scale or X.weight_scale_inv: blocks share a scale, or rows, or the whole weight
  *   "mxfp4"   X_blocks, X_scales: 32 numbers of 4 bits share a power of two; the weight is transposed
  *   "gptq"    X.qweight, X.qzeros, X.scales, X.g_idx (optional)
- *   "awq"     X.qweight, X.qzeros, X.scales */
+ *   "awq"     X.qweight, X.qzeros, X.scales
+ *   "blocks"  keeps X, and adds X.blocks, u8 (..., blocks, bytes of a block), if X is stored in blocks (GGUF) */
 struct quantisation {
     const char *method;
     int32_t bits;

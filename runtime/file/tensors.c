@@ -2,7 +2,7 @@
 #include "runtime/file/tensors.h"
 
 #include "runtime/base/error.h"
-#include "runtime/file/coding.h"
+#include "runtime/tensor/coding.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/pieces.h"
 #include "runtime/file/quantised.h"

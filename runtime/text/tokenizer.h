@@ -77,6 +77,8 @@ void tokenizer_free(struct tokenizer **t);
  * control pieces that texts may contain), without ids. */
 int tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special, const int64_t *ids,
                    struct tokenizer **out);
+/* Makes a tokenizer from the content of a tokenizer.json, n bytes. path: a name for errors. */
+int tokenizer_of_text(const char *path, const char *text, size_t n, struct tokenizer **out);
 /* Saves the tokenizer: byte-level BPE as tokenizer.json, in the form that all readers accept; another kind as the file
  * that was read. */
 int tokenizer_save(struct tokenizer *t, const char *path);
@@ -118,6 +120,7 @@ void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t
 struct unigram *tokenizer_unigram(struct tokenizer *t); /* makes the model a Unigram model without pieces */
 int tokenizer_read_sentencepiece(struct tokenizer *t, const char *path, int nspecial, const char *const *special);
 int tokenizer_read_json(struct tokenizer *t, const char *path);
+int tokenizer_read_text(struct tokenizer *t, const char *path, const char *text, size_t n);
 int tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,
                             const char *const *special, const int64_t *ids);
 

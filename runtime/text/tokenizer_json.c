@@ -92,10 +92,18 @@ keep_file(struct tokenizer *t, const char *text, size_t n)
 int
 tokenizer_read_json(struct tokenizer *t, const char *path)
 {
-    json_t *root = NULL;
     char *text;
     size_t n;
     TRY(source_whole(path, MAX_FILE, &text, &n));
+    int status = tokenizer_read_text(t, path, text, n);
+    free(text);
+    return status;
+}
+
+int
+tokenizer_read_text(struct tokenizer *t, const char *path, const char *text, size_t n)
+{
+    json_t *root = NULL;
     int status = json_text(path, text, n, &root);
     if (!status && json_object_get(root, "config") && !json_object_get(root, "model"))
         status = tokenizer_read_tekken(t, path, root);
@@ -103,6 +111,5 @@ tokenizer_read_json(struct tokenizer *t, const char *path)
         status = read_root(t, path, root);
     if (!status) keep_file(t, text, n);
     json_decref(root);
-    free(text);
     return status;
 }

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *const by_host[] = {"recurrence", "recurrence_grad", NULL}; /* the host computes these even on GPUs */
+static const char *const by_host[] = {"from_blocks", "linear_blocks", "recurrence", "recurrence_grad", "to_blocks"};
 
 typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };
@@ -63,7 +63,7 @@ append(struct work *w)
 static bool
 is_by_host(const struct op *op)
 {
-    for (int i = 0; by_host[i]; i++)
+    for (size_t i = 0; i < countof(by_host); i++) /* the host computes these even on GPUs */
         if (!strcmp(by_host[i], op->name)) return true;
     return false;
 }

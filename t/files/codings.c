@@ -1,6 +1,6 @@
-/* codings.c - tests the decoding of blocks and small numbers (runtime/file/coding.h): digests of the values of the
+/* codings.c - tests the decoding of blocks and small numbers (runtime/tensor/coding.h): digests of the values of the
  * packages gguf and torch, and the range of integers. */
-#include "runtime/file/coding.h"
+#include "runtime/tensor/coding.h"
 #include "runtime/tensor/half.h"
 #include "t/lib/tap.h"
 

@@ -247,7 +247,7 @@ tap.group("modes and checkpoints", function()
   tap.near(step(x):totable(), want, "a compiled step follows a merge", 1e-5, 1e-5)
   m:save(base)
   local small = lora(rille.models.load(base, {quantize = "int8"}), {r = 2})
-  tap.fails(function() small:save(out) end, {"the int8 weight of 'layers.0.attention.q_proj' cannot hold its adapter"}, "int8 weights with adapters")
+  tap.fails(function() small:save(out) end, {"the quantized weight of 'layers.0.attention.q_proj' cannot hold its adapter"}, "int8 weights with adapters")
   tap.fails(function() lora.merge(small) end, {"an int8 weight cannot hold an adapter"}, "a merge into int8 weights")
 end)
 

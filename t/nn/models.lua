@@ -98,7 +98,7 @@ tap.group("a second text compiles nothing", function()
   local greedy, drawn = {max_new_tokens = 6, temperature = 0}, {max_new_tokens = 6, temperature = 0.7, top_p = 0.9, seed = 3}
   for _, kind in ipairs{"gpt2", "llama", "moe", "gpt2 int8"} do
     local m = new(kind:match("%w+"))
-    if kind:find("int8") then quantize(m) end
+    if kind:find("int8") then quantize.round(m, "int8") end
     local first, want = compiled(m, text, greedy)
     tap.ok(first >= 2, kind .. ": the first text compiles its steps", first)
     local second, out = compiled(m, {text[2], text[1]}, greedy)
@@ -348,7 +348,7 @@ tap.group("int8", function()
     local m = new(kind)
     local want = m(ids(text)):totable()
     local bytes = 0
-    for _, found in ipairs(quantize(m):named_tensors()) do
+    for _, found in ipairs(quantize.round(m, "int8"):named_tensors()) do
       if found.tensor.dtype == "u8" then bytes = bytes + found.tensor:numel() end
     end
     tap.ok(bytes > 2 * 8 * 16 * 16, kind .. ": weights of linear layers are u8", bytes)
@@ -359,7 +359,7 @@ tap.group("int8", function()
       kind .. ": a split model generates the same text")
   end
   -- Tests int8 experts, for any number of ids and any layout.
-  local function experts() return quantize(new("moe")) end
+  local function experts() return quantize.round(new("moe"), "int8") end
   local m = experts()
   local kinds = {up = {"u8", "buffer"}, down = {"u8", "buffer"}, up_scale = {"f32", "buffer"}, down_scale = {"f32", "buffer"},
     ["router.weight"] = {"f32", "parameter"}}

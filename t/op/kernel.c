@@ -227,6 +227,12 @@ others(uint64_t seed)
         {"matmul", "f16{5,3} f16{3,7}"},
         {"linear_int8", "f64{3,70} u8{5,70} f64{5}"},
         {"linear_int8", "f16{2,3,6} u8{4,6} f16{4}"},
+        /* levels, few and many rows, with a remainder of the panels */
+        {"linear_blocks", "f32{5,512} u8{9,2,144}<60 kind=Q4_K"},
+        {"linear_blocks", "f32{33,256} u8{70,1,210}<60 kind=Q6_K"},
+        {"linear_blocks", "f32{40,64} u8{130,2,34}<60"},
+        {"linear_blocks", "f64{3,64} u8{5,2,18}<60 kind=Q4_0"},
+        {"linear_blocks", "f32{2,256} u8{5,1,176}<60 kind=Q5_K"},
         {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
         {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
         {"attention_softmax", "f64{3,7} f64{7}"},

@@ -87,6 +87,8 @@ local broken = {
   gather = {{x, 0, ids}, {rille.ones(3), 0, ids}, {x, 0, rille.zeros({1, 4}, {dtype = "i64"})}}, index_select = {{rille.ones(3), 0, ids}},
   scatter_add = {{rille.zeros(3), 0, ids, rille.ones(2)}, {rille.zeros(3), 0, rille.arange(2), rille.ones(1)}},
   layer_norm = {{x, rille.ones(4)}, {x, {normalized_shape = {4}}}}, rms_norm = {{x, rille.ones(4)}}, linear_int8 = {{x, x, rille.ones(2)}},
+  linear_blocks = {{x, x}, {x, rille.zeros({2, 1, 34}, {dtype = "u8"})}, {rille.ones(2, 32), rille.zeros({2, 1, 33}, {dtype = "u8"})}},
+  from_blocks = {{x}, {rille.zeros({2, 33}, {dtype = "u8"})}}, to_blocks = {{x}},
   matmul = {{x, x}, {x, rille.tensor(1.0)}}, mse_loss = {{x, rille.ones(2)}}, one_hot = {{ids, 3}, {ids, -1}, {rille.zeros({1, 1, 1, 1, 1, 1, 1, 1}, {dtype = "i64"}), 3}},
   pad = {{x, {1}}, {x, {1, 1, 1, 1, 1, 1}}, {x, {-4, 0}}}, permute = {{x, {0}}, {x, {0, 0}}}, reshape = {{x, {4}}}, rotary = {{x, x, x}},
   scaled_dot_product_attention = {{x, x, rille.ones(2, 2, 3)}, {x, rille.ones(2, 4), x}, {x, x, x, rille.ones(3, 3)}},

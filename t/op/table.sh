@@ -48,7 +48,7 @@ END {
   for (i in list) why[list[i]] = "source"
   why["adamw"] = why["sgd"] = why["put"] = "update"
   why["recurrence_grad"] = "once"
-  why["divisor"] = why["label_count"] = why["one_hot"] = why["moments_told"] = why["moments_joined"] = "integer"
+  why["divisor"] = why["label_count"] = why["one_hot"] = why["moments_told"] = why["moments_joined"] = why["from_blocks"] = "integer"
   split("2 3 4 2x2 2x3", mesh, " ")
   n = split(names, line, " ")
   printf "# %-29s%6s%9s%9s%9s |%9s%6s%6s%6s%6s  %-9s|%8s\n", "", "shape", "gradient", "second", "kernels", mesh[1], mesh[2],

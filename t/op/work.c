@@ -18,6 +18,7 @@ static const struct {
     {"matmul", "f32{2,1,3,4} f32{3,4,2}", 2 * 2 * 3 * 3 * 4 * 2},
     {"contract", "f64{2,40,9} f64{2,40,20}", 2 * 2 * 40 * 9 * 20},
     {"linear_int8", "f32{3,70} u8{5,70} f32{5}", 2 * 3 * 70 * 5},
+    {"linear_blocks", "f32{3,96} u8{5,3,34}", 2 * 3 * 96 * 5},
     /* rows are multiplied only by their own experts */
     {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6},
     {"expert_matmul_grad", "f32{1,5,1,4} f32{1,5,2,6} i64{5,2}<3 experts=3", 2 * 5 * 2 * 4 * 6},

@@ -63,7 +63,8 @@ tap.group("layers", function()
   for name, args in pairs{AvgPool2d = {2}, BatchNorm1d = {2}, BatchNorm2d = {2}, Conv1d = {2, 2, 1}, Conv2d = {2, 2, 1}, Embedding = {4, 2}, GRU = {2, 2},
     GRUCell = {2, 2}, GroupNorm = {1, 2}, LSTM = {2, 2}, LSTMCell = {2, 2}, LayerNorm = {2}, Linear = {2, 2}, MaxPool2d = {2},
     MixtureOfExperts = {2, 2, 2}, MultiheadAttention = {2, 1}, Positions = {4, 2}, RMSNorm = {2}, RNN = {2, 2}, RNNCell = {2, 2}, SwiGLU = {2, 2},
-    TransformerBlock = {2, 1}, Upsample = {2}, Int8Linear = {nn.Linear(2, 2)}, LoRA = {nn.Linear(2, 2)}, Int8Experts = {nn.MixtureOfExperts(2, 2, 2)}} do
+    TransformerBlock = {2, 1}, Upsample = {2}, Int8Linear = {nn.Linear(2, 2)}, BlockLinear = {nn.Linear(32, 2)},
+    BlockEmbedding = {nn.Embedding(2, 32)}, LoRA = {nn.Linear(2, 2)}, Int8Experts = {nn.MixtureOfExperts(2, 2, 2)}} do
     made[name] = args
   end
   for name, class in pairs(nn) do

@@ -39,15 +39,40 @@ server=$!
 tell() { cat "$dir/said"; }
 await eval 'grep -q "^serving tiny at http://127.0.0.1:" "$dir/said" || ! kill -0 $server'
 port=$(sed -n 's|^serving .*:\([0-9]*\)/v1$|\1|p' "$dir/said")
-body='{"prompt": "hello", "max_tokens": 3, "temperature": 0}'
+path=/v1/completions body='{"prompt": "hello", "max_tokens": 3, "temperature": 0}'
 ask() { # ask: sends the request and prints the answer
   exec 3<>"/dev/tcp/127.0.0.1/$port"
-  printf 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' ${#body} "$body" >&3
+  printf 'POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' "$path" ${#body} "$body" >&3
   timeout $hang cat <&3
   exec 3>&-
 }
 ok "a request is answered" eval 'ask | grep -q "\"completion_tokens\": 3"'
 ok "a second server cannot use the port" refused "cannot listen on 127.0.0.1, port $port: Address already in use" --port "$port"
+# A .gguf file has the model, the tokenizer and the chat template.
+cat >"$dir/gguf.lua" <<'E'
+local rille, dir = require "rille", arg[1]
+local gguf, json = dofile("t/lib/gguf.lua"), require "rille.json"
+local model, tokens, types, merges, list = json.load("t/golden/tokenizer.json").model, {}, {}, {}, {}
+for token, id in pairs(model.vocab) do tokens[id + 1], types[id + 1] = token, 1 end
+for i, m in ipairs(model.merges) do merges[i] = type(m) == "table" and table.concat(m, " ") or m end
+for i, t in ipairs(gguf.tensors(dofile("t/golden/gguf_files.lua")[1], rille.load(dir .. "/small"))) do list[i] = gguf.f32(t[1], t[2]) end
+local template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+gguf.write(dir .. "/tiny.gguf", {{"general.architecture", "s", "llama"}, {"llama.context_length", "u", 64}, {"llama.embedding_length", "u", 16},
+  {"llama.block_count", "u", 1}, {"llama.feed_forward_length", "u", 24}, {"llama.attention.head_count", "u", 2},
+  {"llama.attention.layer_norm_rms_epsilon", "f", 1e-5}, {"tokenizer.ggml.model", "s", "gpt2"}, {"tokenizer.ggml.pre", "s", "gpt-2"},
+  {"tokenizer.ggml.tokens", "s", tokens}, {"tokenizer.ggml.token_type", "i", types}, {"tokenizer.ggml.merges", "s", merges},
+  {"tokenizer.chat_template", "s", template}}, list)
+E
+"$rille" "$dir/gguf.lua" "$dir"
+"$rille" serve "$dir/tiny.gguf" --port 0 >"$dir/said2" 2>&1 &
+other=$!
+await eval 'grep -q "^serving tiny.gguf at http://127.0.0.1:" "$dir/said2" || ! kill -0 $other'
+port=$(sed -n 's|^serving .*:\([0-9]*\)/v1$|\1|p' "$dir/said2")
+path=/v1/chat/completions body='{"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}'
+ok "a .gguf file is served without other files" eval 'ask | grep -q "\"completion_tokens\": 3"'
+kill -TERM $other
+wait $other
+
 kill -TERM $server
 wait $server
 is "SIGTERM ends the server in order" $? 0

@@ -20,6 +20,15 @@ rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const 
     return tokenizer_open(path, pattern, nspecial, special, ids, (struct tokenizer **)out);
 }
 
+int
+rille_tokenizer_of_text(const char *path, const char *text, size_t n, struct rille_tokenizer **out)
+{
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(text, "the text", __func__));
+    TRY(face_given(out, "out", __func__));
+    return tokenizer_of_text(path, text, n, (struct tokenizer **)out);
+}
+
 void
 rille_tokenizer_free(struct rille_tokenizer **t)
 {

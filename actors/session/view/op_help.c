@@ -85,10 +85,13 @@ print_attributes(const struct op *op, struct str *s)
     for (int i = 0; i < op_nattr(op); i++) {
         const struct attr_def *d = &op->attr[i];
         if (d->flags & ATTR_HIDDEN) continue;
+        int words = 0;
         str_addf(s, "  %-14s %s", d->name, kind_text[d->kind]);
         for (const char *w = d->kind == ATTR_TEXT ? d->text : ""; *w;) {
             size_t n = strcspn(w, "|");
-            str_addf(s, "%s %.*s", w == d->text ? "" : ",", (int)n, w);
+            str_add(s, w == d->text ? "" : ",");
+            if (++words % 9 == 0) str_addf(s, "\n  %-14s", "");
+            str_addf(s, " %.*s", (int)n, w);
             w += n + (w[n] == '|');
         }
         bool list = d->kind == ATTR_INTS && d->text, value = d->kind >= ATTR_INT && d->kind <= ATTR_TEXT;

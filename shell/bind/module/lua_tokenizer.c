@@ -69,18 +69,22 @@ warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
     lua_pop(L, 1);
 }
 
-/* rille._tokenizer(path, pattern, special, ids of special): returns a tokenizer. */
+/* rille._tokenizer(path, pattern, special, ids of special[, text]): returns a tokenizer. text: the content of a
+ * tokenizer.json, which replaces the file. */
 static int
 tokenizer(lua_State *L)
 {
     const char *who = "tokenizer", *path = text_at(L, 1, who);
     const char *pattern = lua_isnoneornil(L, 2) ? NULL : text_at(L, 2, who);
     int n;
-    lua_settop(L, 4);
-    const char *const *special = tokenizer_texts_read(L, 3, who, &n);
+    lua_settop(L, 5);
+    size_t ntext;
+    const char *text = lua_tolstring(L, 5, &ntext), *const *special = tokenizer_texts_read(L, 3, who, &n);
     const int64_t *ids = special_ids(L, 4, who, n);
     struct rille_tokenizer **t = kind_new(L, KIND_TOKENIZER, sizeof *t);
-    check_as(L, who, rille_tokenizer_open(path, pattern, n, special, ids, t));
+    check_as(L, who,
+             text ? rille_tokenizer_of_text(path, text, ntext, t)
+                  : rille_tokenizer_open(path, pattern, n, special, ids, t));
     warn_of_batches(L, path, *t);
     return 1;
 }

@@ -2,7 +2,7 @@
  *
  * Floats become bf16, which holds each value of every such type: at most 3 fraction bits and 8 exponent bits. Unsigned
  * integers become the narrowest signed dtype that holds their range; a U64 above 2^63 - 1 has no such dtype. */
-#include "runtime/file/coding.h"
+#include "runtime/tensor/coding.h"
 
 #include "runtime/tensor/half.h"
 

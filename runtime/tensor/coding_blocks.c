@@ -2,7 +2,7 @@
  *
  * Each function decodes one block. The layout of a block and the order of operations are those of ggml's definitions,
  * so the values equal those of the package gguf bit for bit. */
-#include "runtime/file/coding.h"
+#include "runtime/tensor/coding.h"
 
 #include "runtime/tensor/half.h"
 

@@ -2,8 +2,8 @@
  *
  * Each function decodes one block of 256. The layout of a block and the order of operations are those of ggml's
  * definitions, so the values equal those of the package gguf bit for bit. */
-#include "runtime/file/coding_grids.h"
-#include "runtime/file/coding.h"
+#include "runtime/tensor/coding_grids.h"
+#include "runtime/tensor/coding.h"
 
 #include <string.h>
 

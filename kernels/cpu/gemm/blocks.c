@@ -1,0 +1,346 @@
+/* blocks.c - products of f32 rows with weights that stay in blocks of a quantised type.
+ *
+ * Few rows: a block of x is rounded to 31-bit integers with one scale, which are split into a high and a low number of
+ * 16 bits. Both are multiplied by the integers of the weights' blocks (Q8_0, Q4_0, Q4_K, Q6_K). So results are as exact
+ * as those of decoded weights. 8-bit numbers, as llama.cpp has, would change an element of x by 2^-8 of the block's
+ * largest, and greedy texts with it. Weights of other types, and rows with infinities or NaN, are decoded to f32 block
+ * by block. More than FEW rows: panels of decoded weights are multiplied by oneDNN.
+ *
+ * bench/results/2026-11/generate.md compares speeds. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/gemm/blocks.h"
+
+#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/base/team.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/base/simd.h"
+#include "runtime/base/stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { X, W };
+enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 }; /* MOST: maximum elements of a block */
+
+const struct coding *
+blocks_coding(const struct call *c)
+{
+    const char *word = c->op->attr[0].text;
+    char name[16] = "";
+    for (int64_t i = 0; i < c->attr[0].i; i++) word += strcspn(word, "|") + 1;
+    memcpy(name, word, MIN(strcspn(word, "|"), sizeof name - 1));
+    return coding_find(name);
+}
+
+/* ---- rows of x ---- */
+
+/* A row of x, and its rounding: element = scale * (2^15 high + low). */
+struct rounded {
+    const struct coding *coding;
+    int64_t nblock;
+    const float *x;
+    bool exact; /* the row cannot be rounded: it has an infinity, a NaN or a block of very small numbers */
+    int16_t *high, *low;
+    float *scale; /* by block */
+    float *sum;   /* sums of 32 neighbouring elements */
+};
+
+/* Rounds n elements to integers of at most 32767 * 2^15 in size. Returns the scale; -1: impossible. */
+VECTOR static float
+round_block(int64_t n, const float *x, int16_t *high, int16_t *low)
+{
+    const float range = 32767 * 32768.0f;
+    uint32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t size = bits_of(x[i]) & 0x7fffffff;
+        most = MAX(most, size);
+    }
+    float largest = float_of(most), by = largest > 0 ? range / largest : 0;
+    if (most >= 0x7f800000 || (largest > 0 && largest < 1e-25f)) return -1;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t number = (int32_t)(x[i] * by);
+        high[i] = (int16_t)((number + 16384) >> 15);
+        low[i] = (int16_t)(number - high[i] * 32768);
+    }
+    return largest / range;
+}
+
+static void
+round_row(struct rounded *r)
+{
+    int64_t n = r->coding->elements;
+    for (int64_t b = 0; b < r->nblock && !r->exact; b++) {
+        r->scale[b] = round_block(n, r->x + b * n, r->high + b * n, r->low + b * n);
+        r->exact = r->scale[b] < 0;
+    }
+    for (int64_t i = 0; i < r->nblock * n / 32 && !r->exact; i++) {
+        double sum = 0;
+        for (int l = 0; l < 32; l++) sum += (double)r->x[32 * i + l];
+        r->sum[i] = (float)sum;
+    }
+}
+
+/* ---- products of one row of x with STREAMS rows of weights ---- */
+
+typedef void rows_product(const struct rounded *x, const uint8_t *const *w, float *out);
+
+static void
+decode_row(const struct coding *c, int64_t nblock, const uint8_t *w, float *out)
+{
+    for (int64_t b = 0; b < nblock; b++) c->block(w + b * c->bytes, out + b * c->elements);
+}
+
+VECTOR static float
+dot_of(int64_t n, const float *x, const float *w)
+{
+    float sum[16] = {0}, total = 0;
+    for (int64_t l = 0; l < n; l += 16)
+        for (int i = 0; i < 16; i++) sum[i] += x[l + i] * w[l + i];
+    for (int i = 0; i < 16; i++) total += sum[i];
+    return total;
+}
+
+/* Multiplies by weights of any type, which are decoded. */
+static void
+rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
+{
+    const struct coding *c = x->coding;
+    for (int s = 0; s < STREAMS; s++) {
+        float block[MOST];
+        out[s] = 0;
+        for (int64_t b = 0; b < x->nblock; b++) {
+            c->block(w[s] + b * c->bytes, block);
+            out[s] += dot_of(c->elements, x->x + b * c->elements, block);
+        }
+    }
+}
+
+#ifdef X86_LEVELS
+#include <immintrin.h>
+#define X86_V4_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
+
+/* Unpacks the eight scales and the eight minima of a block of Q4_K: 6 bits each, in 12 bytes. Byte k of a result is
+ * number k. */
+INLINE void
+scales_and_minima(const uint8_t *p, uint64_t *scale, uint64_t *least)
+{
+    uint32_t word[3], six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x30303030;
+    memcpy(word, p, sizeof word);
+    *scale = (word[0] & six) | (uint64_t)((word[2] & four) | (word[0] >> 2 & two)) << 32;
+    *least = (word[1] & six) | (uint64_t)((word[2] >> 4 & four) | (word[1] >> 2 & two)) << 32;
+}
+
+enum manner { UNSCALED, SCALED, SCALED_APART }; /* no scale; one scale for 32 numbers; two */
+
+#define LEVEL(name) name##_v4
+#define AT_LEVEL    X86_V4_VNNI
+#define WORDS       32
+#include "kernels/cpu/gemm/blocks_level.inc"
+#undef LEVEL
+#undef AT_LEVEL
+#undef WORDS
+
+#define LEVEL(name) name##_v3
+#define AT_LEVEL    X86_V3
+#define WORDS       16
+#include "kernels/cpu/gemm/blocks_level.inc"
+
+static const struct {
+    const char *name;
+    rows_product *v4, *v3;
+} products[] = {
+    {"Q8_0", rows_q8_0_v4, rows_q8_0_v3},
+    {"Q4_0", rows_q4_0_v4, rows_q4_0_v3},
+    {"Q4_K", rows_q4_k_v4, rows_q4_k_v3},
+    {"Q6_K", rows_q6_k_v4, rows_q6_k_v3},
+};
+
+/* Returns the fastest product of this machine with weights of a type. */
+static rows_product *
+find_product(const char *name)
+{
+    for (size_t i = 0; i < countof(products); i++) {
+        if (strcmp(products[i].name, name)) continue;
+        if (machine_level() == LEVEL_V4 && __builtin_cpu_supports("avx512vnni")) return products[i].v4;
+        if (machine_level() >= LEVEL_V3) return products[i].v3;
+    }
+    return rows_decoded;
+}
+#else
+static rows_product *
+find_product(const char *name)
+{
+    UNUSED(name);
+    return rows_decoded;
+}
+#endif
+
+/* ---- a call ---- */
+
+struct blocks {
+    const struct coding *coding;
+    rows_product *product;
+    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: few rows of x */
+    int threads;
+    size_t each, at;     /* bytes of scratch per thread; position of the decoded panel in it */
+    struct prim *prim[]; /* by thread: x times a panel */
+};
+
+bool
+blocks_accepts(const struct kcall *k)
+{
+    const struct view *x = &k->in[X];
+    return x->dtype == DT_F32 && k->out[0].dtype == DT_F32 && view_numel(x) > 0 && view_numel(&k->in[W]) > 0;
+}
+
+static int
+make_panels(struct blocks *s, size_t *bytes)
+{
+    struct gemm g = {.dtype = {DT_F32, DT_F32, DT_F32}};
+    size_t scratch = 0;
+    g.x[A] = (struct matrix){s->m, s->k, s->k, 1};
+    g.x[B] = (struct matrix){s->k, s->panel, 1, s->k};
+    g.x[C] = (struct matrix){s->m, s->panel, s->n, 1};
+    gemm_settle(&g);
+    for (int t = 0; t < s->threads; t++) {
+        void *made;
+        TRY(gemm_one(&g, false, &made, &scratch));
+        s->prim[t] = made;
+    }
+    s->at = align_64(scratch);
+    s->each = s->at + align_64(sizeof(float) * (size_t)(s->panel * s->k));
+    *bytes = s->each * (size_t)s->threads;
+    return 0;
+}
+
+int
+blocks_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    int threads = MAX(k->threads, 1);
+    struct blocks *s = must_alloc(sizeof *s + sizeof *s->prim * (size_t)threads);
+    const struct view *x = &k->in[X];
+    *s = (struct blocks){.coding = blocks_coding(k->call), .n = k->in[W].dim[0], .k = x->dim[x->ndim - 1]};
+    s->threads = threads;
+    s->m = view_numel(x) / s->k;
+    s->product = find_product(s->coding->name);
+    *state = s;
+    if (s->m <= FEW) {
+        size_t rows = (size_t)s->m, row = (size_t)s->k;
+        *scratch_bytes = rows * (2 * align_64(2 * row) + 2 * align_64(row / 8 + 4) + align_64(sizeof(struct rounded)));
+        return 0;
+    }
+    s->panel = MIN(PANEL, s->n);
+    int status = make_panels(s, scratch_bytes);
+    if (status) blocks_drop(s);
+    return status;
+}
+
+void
+blocks_drop(void *state)
+{
+    struct blocks *s = state;
+    for (int t = 0; s && s->panel && t < s->threads; t++) prim_drop(s->prim[t]);
+    free(s);
+}
+
+struct blocks_run {
+    const struct kcall *k;
+    const struct blocks *s;
+    struct rounded *row; /* by row of x, if they are few */
+};
+
+/* Returns row j of the weights. */
+static const uint8_t *
+weights_of(const struct blocks_run *r, int64_t j)
+{
+    const struct coding *c = r->s->coding;
+    return (const uint8_t *)r->k->in[W].data + j * (r->s->k / c->elements * c->bytes);
+}
+
+/* Multiplies all rows of x by rows lo to hi of the weights, which are read as STREAMS sequential streams. */
+static void
+few_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct blocks_run *r = arg;
+    float *y = r->k->out[0].data, dot[STREAMS];
+    const uint8_t *w[STREAMS];
+    int64_t each = (hi - lo + STREAMS - 1) / STREAMS;
+    UNUSED(share);
+    for (int64_t j = lo; j < lo + each; j++) {
+        for (int s = 0; s < STREAMS; s++) w[s] = weights_of(r, MIN(j + s * each, hi - 1));
+        for (int64_t i = 0; i < r->s->m; i++) {
+            (r->row[i].exact ? rows_decoded : r->s->product)(&r->row[i], w, dot);
+            for (int s = 0; s < STREAMS && j + s * each < hi; s++) y[i * r->s->n + j + s * each] = dot[s];
+        }
+    }
+}
+
+/* Sets and rounds the rows of x, in scratch. */
+static void
+round_rows(struct blocks_run *r)
+{
+    const struct blocks *s = r->s;
+    char *at = r->k->scratch;
+    size_t row = (size_t)s->k;
+    r->row = (struct rounded *)at;
+    at += align_64(sizeof *r->row * (size_t)s->m);
+    for (int64_t i = 0; i < s->m; i++) {
+        struct rounded *x = &r->row[i];
+        *x = (struct rounded){.coding = s->coding,
+                              .nblock = s->k / s->coding->elements,
+                              .x = (const float *)r->k->in[X].data + i * s->k,
+                              .exact = s->product == rows_decoded,
+                              .high = (int16_t *)at};
+        x->low = (int16_t *)(at += align_64(2 * row));
+        x->scale = (float *)(at += align_64(2 * row));
+        x->sum = (float *)(at += align_64(row / 8 + 4));
+        at += align_64(row / 8 + 4);
+        round_row(x);
+    }
+}
+
+/* Multiplies x by the rows of panels lo to hi of the weights. */
+static void
+many_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct blocks_run *r = arg;
+    const struct blocks *s = r->s;
+    char *scratch = (char *)r->k->scratch + (size_t)share * s->each;
+    float *panel = (float *)(scratch + s->at);
+    for (int64_t p = lo; p < hi && !stop_now(); p++) {
+        void *at[] = {r->k->in[X].data, panel, (float *)r->k->out[0].data + p * s->panel};
+        for (int64_t j = 0; j < s->panel; j++)
+            decode_row(s->coding, s->k / s->coding->elements, weights_of(r, p * s->panel + j), panel + j * s->k);
+        prim_at(s->prim[share], at, scratch, "linear_blocks");
+    }
+}
+
+/* Multiplies x by the last rows of the weights, which fill no panel. */
+static void
+last_rows(const struct blocks_run *r)
+{
+    const struct blocks *s = r->s;
+    float *row = (float *)((char *)r->k->scratch + s->at);
+    for (int64_t j = s->n - s->n % s->panel; j < s->n; j++) {
+        decode_row(s->coding, s->k / s->coding->elements, weights_of(r, j), row);
+        for (int64_t i = 0; i < s->m && !stop_now(); i++)
+            ((float *)r->k->out[0].data)[i * s->n + j] = dot_of(s->k, (const float *)r->k->in[X].data + i * s->k, row);
+    }
+}
+
+int
+blocks_run(const struct kcall *k, const void *state)
+{
+    enum { WORTH = 1 << 16 }; /* minimum number of products per thread */
+    struct blocks_run r = {.k = k, .s = state};
+    if (!r.s->panel) {
+        round_rows(&r);
+        team_shares(r.s->threads, r.s->n, MAX(STREAMS, WORTH / (r.s->k * r.s->m)), few_rows, &r);
+        return 0;
+    }
+    team_shares(r.s->threads, r.s->n / r.s->panel, 1, many_rows, &r);
+    last_rows(&r);
+    return 0;
+}

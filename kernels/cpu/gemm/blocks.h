@@ -1,0 +1,24 @@
+/* blocks.h - products of f32 rows with weights that stay in blocks of a quantised type (runtime/tensor/coding.h).
+ *
+ * Operand 0 is x (..., k), operand 1 is w (n, blocks, bytes of a block), result 0 is y (..., n). Any thread; the state
+ * that prepare makes is for one run at a time. */
+#ifndef RILLE_KERNELS_CPU_GEMM_BLOCKS_H
+#define RILLE_KERNELS_CPU_GEMM_BLOCKS_H
+
+#include "runtime/tensor/coding.h"
+#include "runtime/graph/op.h"
+
+/* Names of the quantised types, the words of attribute 0. */
+#define BLOCK_KINDS                                                                                                    \
+    "Q8_0|Q4_0|Q4_1|Q5_0|Q5_1|Q8_1|Q2_K|Q3_K|Q4_K|Q5_K|Q6_K|Q8_K|IQ1_S|IQ1_M|IQ2_XXS|IQ2_XS|IQ2_S|IQ3_XXS|IQ3_S|"      \
+    "IQ4_NL|IQ4_XS|TQ1_0|TQ2_0|MXFP4|NVFP4"
+
+/* Returns the type that attribute 0 of a call names. */
+const struct coding *blocks_coding(const struct call *c);
+
+bool blocks_accepts(const struct kcall *k);
+int blocks_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int blocks_run(const struct kcall *k, const void *state);
+void blocks_drop(void *state);
+
+#endif
