@@ -4,14 +4,8 @@
  * Tries all combinations of small and odd sizes, transposed operands, rows cut out of wider ones, batches of either
  * or both operands, interleaved heads, dtypes and threads. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/base/arena.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
 #include "runtime/base/stop.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 #include <inttypes.h>
 
@@ -77,14 +71,7 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
     struct kcall k = {.call = c, .in = in, .out = want, .threads = p->threads};
     if (ref_run(&k)) return false;
     k.out = got;
-    struct exec *e;
-    if (exec_new(&k, DEV_CPU, &e)) return false;
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    int status = exec_run(e, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, scratch, 0);
-    *variant = exec_variant(e);
-    free(scratch);
-    exec_free(&e);
-    return !status;
+    return !kcall_once(&k, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, variant);
 }
 
 /* Returns true if the variant is a fast one. The f32 variant counts as fast for halves if oneDNN's products of
@@ -353,7 +340,6 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
     struct rule rule;
     struct matrix a, b;
     struct type out;
-    struct exec *e = NULL;
     int questions = 0;
     matrix_make(&a, d, NULL, 0, m, k, ROWS, false);
     matrix_make(&b, d, NULL, 0, k, n, ROWS, false);
@@ -365,14 +351,12 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
                 got = view_dense(&out, must_alloc((size_t)type_bytes(&out))), not_yet = got;
     not_yet.data = NULL;
     pass = pass && !ref_run(&(struct kcall){.call = &c, .in = v, .out = &want, .threads = 1});
-    pass = pass && !exec_new(&(struct kcall){.call = &c, .in = v, .out = &not_yet, .threads = 1}, DEV_CPU, &e);
-    char *scratch = pass ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
     stop_ask(counted, &questions);
-    pass = pass && !exec_run(e, (void *[]){a.memory, b.memory}, (void *[]){got.data}, scratch, 0);
+    pass = pass && !kcall_once(&(struct kcall){.call = &c, .in = v, .out = &not_yet, .threads = 1},
+                               (void *[]){a.memory, b.memory}, (void *[]){got.data}, NULL);
     stop_ask(NULL, NULL);
     pass = pass && same(&want, &got);
-    free(scratch), free(want.data), free(got.data), free(a.memory), free(b.memory);
-    exec_free(&e);
+    free(want.data), free(got.data), free(a.memory), free(b.memory);
     arena_fini(&arena);
     return pass ? questions + 1 : 0;
 }
