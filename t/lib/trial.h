@@ -128,8 +128,9 @@ choose_values(struct trial *t, int k, uint64_t *random)
     }
 }
 
-/* Replaces "f32" by `dtype` in a sample. Returns false if the sample has no f32 or the operator does not accept the
- * dtype. */
+static const struct type source_shape = {.ndim = 2, .dim = {5, 7}};
+
+/* Replaces "f32" by `dtype` in a sample. Returns false if the operator does not accept the dtype. */
 static inline bool
 trial_retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
 {
@@ -137,18 +138,18 @@ trial_retype(const struct op *op, const char *text, const char *dtype, char *to,
     struct arena a = {0};
     struct rule rule;
     size_t n = 0;
-    if (!strstr(text, "f32")) return false;
     while (*text && n + 8 < capacity) {
         bool here = !strncmp(text, "f32", 3);
         n += (size_t)snprintf(to + n, capacity - n, "%.*s", here ? 8 : 1, here ? dtype : text);
         text += here ? 3 : 1;
     }
-    bool good = sample_read(op, to, &s) && (op->shape.rule || op->shape.make_rule) && !call_infer(&a, &s.call, &rule);
+    if (!sample_read(op, to, &s)) return false;
+    if (op->flags & OP_SOURCE) s.call.out[0] = source_shape;
+    bool good = op->shape.rule || op->shape.make_rule || op->flags & OP_SOURCE;
+    good = good && !call_infer(&a, &s.call, &rule);
     arena_fini(&a);
     return good;
 }
-
-static const struct type source_shape = {.ndim = 2, .dim = {5, 7}};
 
 /* Makes a trial of a sample. Returns false if the call has no types (a composite), or if reading the sample or
  * inferring its types fails. */

@@ -229,17 +229,23 @@ every_stage(struct rille_session *s)
 /* ---- programs ---- */
 
 static void
+try_seed(struct rille_session *s, uint64_t seed, bool pieces, struct count *n)
+{
+    uint64_t rng = seed;
+    collecting_end();
+    struct plan *p = random_plan(s, &rng, pieces);
+    if (p) try_program(s, p, -1, seed, n);
+    plan_free(&p);
+}
+
+static void
 random_programs(struct rille_session *s, uint64_t seed, int most)
 {
     struct count n = {0};
     most = share_of(most, &seed);
     for (int i = 0; i < most; i++) {
-        uint64_t rng = seed + (uint64_t)i;
         wire_ns_per_byte = i % 4 == 1;
-        collecting_end();
-        struct plan *p = random_plan(s, &rng, i % 3 == 2);
-        if (p) try_program(s, p, -1, seed + (uint64_t)i, &n);
-        plan_free(&p);
+        try_seed(s, seed + (uint64_t)i, i % 3 == 2, &n);
     }
     wire_ns_per_byte = 0;
     say(&n, "random programs");
@@ -253,14 +259,7 @@ found_once(struct rille_session *s)
 {
     static const uint64_t seed[] = {2687, 16475};
     struct count n = {0};
-    for (int i = 0; i < (int)countof(seed); i++) {
-        uint64_t rng = seed[i];
-        collecting_end();
-        struct plan *p = random_plan(s, &rng, true);
-        assert(p);
-        try_program(s, p, -1, seed[i], &n);
-        plan_free(&p);
-    }
+    for (size_t i = 0; i < countof(seed); i++) try_seed(s, seed[i], true, &n);
     is_int(n.same, (int)countof(seed), "values known before the last micro-batch do not wait for it");
 }
 

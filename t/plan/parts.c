@@ -199,6 +199,15 @@ try_program(struct rille_session *s, struct plan *p, uint64_t seed, struct count
     str_free(&bytes);
 }
 
+static void
+try_seed(struct rille_session *s, uint64_t seed, bool pieces, struct count *n)
+{
+    uint64_t rng = seed;
+    struct plan *p = random_plan(s, &rng, pieces);
+    if (p) try_program(s, p, seed, n);
+    plan_free(&p);
+}
+
 /* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has such devices, so that partitions have
  * channels, transfers, and channels after transfers. */
 static void
@@ -208,11 +217,8 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
     most = share_of(most, &seed);
     other_kind = kind;
     for (int i = 0; i < most; i++) {
-        uint64_t rng = seed + (uint64_t)i;
         wire_ns_per_byte = i % 4 == 1;
-        struct plan *p = random_plan(s, &rng, i % 3 == 2);
-        if (p) try_program(s, p, seed + (uint64_t)i, &n);
-        plan_free(&p);
+        try_seed(s, seed + (uint64_t)i, i % 3 == 2, &n);
     }
     other_kind = DEV_CPU;
     wire_ns_per_byte = 0;
@@ -234,13 +240,7 @@ found_once(struct rille_session *s)
 {
     static const uint64_t seed[] = {2902, 6584, 12059, 26440};
     struct count n = {0};
-    for (int i = 0; i < (int)countof(seed); i++) {
-        uint64_t rng = seed[i];
-        struct plan *p = random_plan(s, &rng, true);
-        assert(p);
-        try_program(s, p, seed[i], &n);
-        plan_free(&p);
-    }
+    for (size_t i = 0; i < countof(seed); i++) try_seed(s, seed[i], true, &n);
     is_int(n.same, (int)countof(seed),
            "no micro-batch, and no early send, waits for memory that is free only after the last micro-batch");
 }
@@ -250,12 +250,8 @@ static void
 waits_for_all(struct rille_session *s)
 {
     struct count n = {0};
-    uint64_t rng = 79;
-    struct plan *p = random_plan(s, &rng, true);
-    assert(p);
-    try_program(s, p, 79, &n);
+    try_seed(s, 79, true, &n);
     is_int(n.refused, 1, "partitions of a program are refused if its micro-batches read a sum over all of them");
-    plan_free(&p);
 }
 
 /* ---- every move ---- */
