@@ -54,17 +54,22 @@ try_golden(const struct op *op, const char *sample, const char *sigs)
     sound_end(&s);
 }
 
-/* Also tries a declaration that no record has: a difference increases with one operand and decreases with the other. */
+/* Also tries declarations that no record has: a difference increases with one operand and decreases with the other; a
+ * sum is linear also in a number. */
 static void
 test_golden(void)
 {
-    struct op sub = *op_find("sub");
+    struct op sub = *op_find("sub"), add = *op_find("add");
+    add.partial.linear_of = NULL;
+    add.partial.linear = "01";
     sub.partial.increasing = "0";
     sub.partial.decreasing = "1";
     for (size_t i = 0; i < countof(right); i++) try_golden(op_find(right[i].op), right[i].sample, right[i].sigs);
     try_golden(&sub, "f32{3} f32{3}",
                "S(0), S(0) -> S(0) | B, B -> B | P, P -> P | P(max), B -> P(max) | P(min), B -> P(min) | "
                "B, P(max) -> P(min) | B, P(min) -> P(max)");
+    try_golden(&add, "f32{4} f32{4}", "S(0), S(0) -> S(0) | B, B -> B | P, P -> P");
+    try_golden(&add, "f32{4} #2.5", "S(0), - -> S(0) | B, - -> B");
 }
 
 static const struct {
