@@ -72,6 +72,9 @@ test_round(void)
         str_addn(&first, "", 1);
         longer = packet_read(first.text, first.len, &q) == E_BUS;
         ok(cut && longer, "%s truncated anywhere, or too long, is refused", packet_name(kind));
+        first.text[2]++;
+        ok(packet_read(first.text, first.len - 1, &q) == E_BUS && strstr(err_text(), "needs protocol"),
+           "%s of another protocol is refused, and the message says so", packet_name(kind));
         str_free(&first);
         str_free(&again);
         str_free(&a);

@@ -62,6 +62,8 @@ test_golden(void)
     struct op sub = *op_find("sub"), add = *op_find("add");
     add.partial.linear_of = NULL;
     add.partial.linear = "01";
+    sub.partial.linear_of = NULL;
+    sub.partial.linear = "*";
     sub.partial.increasing = "0";
     sub.partial.decreasing = "1";
     for (size_t i = 0; i < countof(right); i++) try_golden(op_find(right[i].op), right[i].sample, right[i].sigs);
