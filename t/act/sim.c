@@ -191,42 +191,48 @@ goes_well(const struct trial *t)
     return !run_trial(t, NULL, &got) && same(&got, t->want);
 }
 
+/* Mistakes, and the steps into which they are injected. */
+static const struct mistake {
+    enum fault fault;
+    const char *name, *kind;
+    int threads;
+    bool once; /* steps without micro-batches, where each register is filled once */
+} mistakes[] = {
+    {NO_FAULT, "without a mistake all seeds pass", "cpu", 4, false},
+    {NO_CREDIT, "an actor that does not wait for a free register", "cpu", 4, false},
+    {EARLY_FREE, "a register that its first reader frees", "cpu", 4, false},
+    {READER_COUNT, "a wrong count of readers", "cpu", 4, false},
+    {EARLY_BACK, "a register released before it is read", "cpu", 4, false},
+    {NO_FAULT, "without a mistake all seeds pass where registers are filled once", "cpu", 4, true},
+    {EARLY_BACK, "a register that is filled once, released before it is read,", "cpu", 4, true},
+    {EARLY_BACK, "a register released when work is enqueued, not done,", "async", 4, false},
+    {EARLY_READ, "a reader that is notified before the work is done", "async", 4, false},
+    {NO_EVENT, "a stream that does not wait for another of its device", "async", 4, false},
+    {NO_EVENT, "a stream that does not wait for another of its thread", "async", 2, false},
+    {NEXT_ADDRESS, "work that uses the addresses of the next act", "async", 4, false},
+};
+
 static void
-is_caught_of(const struct variant *of, int nvariant, enum fault mistake, const char *name, const char *kind,
-             int threads)
+is_caught(const struct mistake *m)
 {
     enum { SEEDS = 60 };
     int caught = 0, first = -1, asserted = 0;
     for (int seed = 0; seed < SEEDS; seed++) {
-        const struct variant *v = &of[seed % nvariant];
-        if (strcmp(v->kind, kind)) continue;
-        struct trial t = trial_of(mistake, options_of(v, NULL), (uint64_t)seed);
+        const struct variant *v = m->once ? &variant[8 + seed % 4] : &variant[seed % 8];
+        if (strcmp(v->kind, m->kind)) continue;
+        struct trial t = trial_of(m->fault, options_of(v, NULL), (uint64_t)seed);
         t.want = &v->want;
-        t.o.threads = threads;
+        t.o.threads = m->threads;
         int status = in_child(goes_well, &t);
         if (status == 0) continue;
         if (caught++ == 0) first = seed;
         asserted += WIFSIGNALED(status);
     }
-    if (mistake == NO_FAULT)
-        ok(caught == 0, "%s", name);
+    if (m->fault == NO_FAULT)
+        ok(caught == 0, "%s", m->name);
     else
-        ok(covered(caught > 0), "%s is caught", name);
+        ok(covered(caught > 0), "%s is caught", m->name);
     if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
-}
-
-/* Injects mistakes into steps with micro-batches. */
-static void
-is_caught(enum fault mistake, const char *name, const char *kind, int threads)
-{
-    is_caught_of(variant, 8, mistake, name, kind, threads);
-}
-
-/* Injects mistakes into steps without micro-batches, where each register is filled once. */
-static void
-is_caught_at_once(enum fault mistake, const char *name, const char *kind, int threads)
-{
-    is_caught_of(variant + 8, 4, mistake, name, kind, threads);
 }
 
 /* Returns true if an invalid label ends the step with E_VALUE. With the mistake, the check's result is read before
@@ -286,18 +292,7 @@ main(void)
     for (int i = 0; i < 18; i++) on_threads(&variant[i]);
     exact_ones_agree();
     many_seeds();
-    is_caught(NO_FAULT, "without a mistake all seeds pass", "cpu", 4);
-    is_caught(NO_CREDIT, "an actor that does not wait for a free register", "cpu", 4);
-    is_caught(EARLY_FREE, "a register that its first reader frees", "cpu", 4);
-    is_caught(READER_COUNT, "a wrong count of readers", "cpu", 4);
-    is_caught(EARLY_BACK, "a register released before it is read", "cpu", 4);
-    is_caught_at_once(NO_FAULT, "without a mistake all seeds pass where registers are filled once", "cpu", 4);
-    is_caught_at_once(EARLY_BACK, "a register that is filled once, released before it is read,", "cpu", 4);
-    is_caught(EARLY_BACK, "a register released when work is enqueued, not done,", "async", 4);
-    is_caught(EARLY_READ, "a reader that is notified before the work is done", "async", 4);
-    is_caught(NO_EVENT, "a stream that does not wait for another of its device", "async", 4);
-    is_caught(NO_EVENT, "a stream that does not wait for another of its thread", "async", 2);
-    is_caught(NEXT_ADDRESS, "work that uses the addresses of the next act", "async", 4);
+    for (size_t i = 0; i < countof(mistakes); i++) is_caught(&mistakes[i]);
     is_said(NO_FAULT, "an invalid label is refused on streams in every order of events");
     is_said(EARLY_SAY, "a data check read before the work is done is caught");
     is_deadlock(KEPT, 0, "a register that is never released", "a free register of result");

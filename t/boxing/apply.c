@@ -375,8 +375,6 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
 
 /* ---- enumerated and random cases ---- */
 
-static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
-
 static void
 finish(const char *what, int failed_before)
 {
@@ -402,16 +400,27 @@ static void
 draw_pairs(const struct place *p, const struct place *q, long n, const char *what)
 {
     int before = nfailed_pairs;
-    for (int ndim = 0; ndim <= 3; ndim++) {
-        int a = layouts_of(p, ndim, 3, from_list), b = layouts_of(q, ndim, 3, to_list);
-        for (long k = 0; k < n * (ndim + 1) / 10; k++) {
-            struct type t = draw_type(ndim, 150);
-            const struct layout *from = from_list[next_random(&seed) % (uint64_t)a];
-            const struct layout *to = to_list[next_random(&seed) % (uint64_t)b];
-            check_pair(&t, from, to);
-        }
-    }
+    draw_moves(p, q, 3, n, check_pair);
     finish(what, before);
+}
+
+/* Draws pairs on 2 x 2 x 2 x 2, with up to MAX_ADDEND addends. */
+static void
+draw_on_four_axes(long n)
+{
+    int32_t rank[MAX_RANK];
+    int before = nfailed_pairs;
+    for (int i = 0; i < MAX_RANK; i++) rank[i] = i;
+    const struct place *p = place(4, (int32_t[]){2, 2, 2, 2}, rank);
+    while (n > 0) {
+        struct type t = draw_type(1 + (int)(n % 3), 150);
+        enum reduce r = (enum reduce)(RED_SUM + next_random(&seed) % 3);
+        const struct layout *from = draw_layout(p, t.ndim, r), *to = draw_layout(p, t.ndim, r);
+        if (addends_of(from) > MAX_ADDEND || addends_of(to) > MAX_ADDEND) continue;
+        check_pair(&t, from, to);
+        n--;
+    }
+    finish("pairs on 2 x 2 x 2 x 2", before);
 }
 
 /* ---- the bound: a search over all that ranks could send ---- */
@@ -586,6 +595,7 @@ main(void)
     if (share_next()) draw_pairs(mesh(2, 2, 0), mesh(2, 2, 0), 4000 * more, "pairs on 2 x 2");
     if (share_next()) draw_pairs(mesh(2, 3, 0), mesh(2, 3, 0), 4000 * more, "pairs on 2 x 3");
     if (share_next()) draw_pairs(mesh(2, 2, 2), mesh(2, 2, 2), 10000 * more, "pairs on 2 x 2 x 2");
+    if (share_next()) draw_on_four_axes(200 * more);
     for (size_t i = 0; i < countof(twos); i++)
         if (share_next())
             draw_pairs(place(twos[i].na, twos[i].axis[0], twos[i].rank[0]),

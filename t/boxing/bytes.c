@@ -12,14 +12,9 @@ static struct arena arena;
 static void
 differs(const struct type *t, const struct layout *from, const struct layout *to, int64_t right)
 {
-    struct str s = {0};
-    type_print(t, &s);
-    str_add(&s, ": ");
-    layout_print(from, &s);
-    str_add(&s, " -> ");
-    layout_print(to, &s);
-    diag("%s: %lld bytes, priced %lld", str_text(&s), (long long)right, (long long)box_bytes(t, from, to));
-    str_free(&s);
+    char what[80];
+    snprintf(what, sizeof what, "%lld bytes, priced %lld", (long long)right, (long long)box_bytes(t, from, to));
+    diag_move(what, t, from, to);
 }
 
 /* Checks box_renames(): it reports, without a loop over the ranks, if a move only changes the layout's name. */
@@ -84,23 +79,6 @@ lacking(const struct type *t, const struct layout *from, const struct layout *to
     return numel * (int64_t)dtype_bytes((enum dtype)t->dtype);
 }
 
-/* Draws a layout without P; the order of its splits is random. */
-static const struct layout *
-draw_layout(const struct place *p, int ndim)
-{
-    struct sbp sbp[MAX_AXIS];
-    uint8_t order[MAX_AXIS];
-    const struct layout *l;
-    for (int a = 0; a < p->naxis; a++) {
-        int other = (int)(next_random(&seed) % (uint64_t)(a + 1));
-        sbp[a] = entry((int)(next_random(&seed) % (uint64_t)(ndim + 1)), ndim, RED_NONE);
-        order[a] = order[other];
-        order[other] = (uint8_t)a;
-    }
-    if (layout_new(atlas, p, sbp, next_random(&seed) % 2 ? order : NULL, &l)) diag("%s", err_text());
-    return l;
-}
-
 /* Uses a single cache for all meshes and types. Axes of equal size may share entries, axes of different size must
  * not. */
 static void
@@ -119,7 +97,7 @@ many_axes(void)
         for (int k = 0; k < n; k++) {
             const int64_t *shape = shapes[next_random(&seed) % countof(shapes)];
             struct type t = type_of(DT_F32, 2 + (shape[2] > 0), shape);
-            const struct layout *from = draw_layout(p, t.ndim), *to = draw_layout(p, t.ndim);
+            const struct layout *from = draw_layout(p, t.ndim, RED_NONE), *to = draw_layout(p, t.ndim, RED_NONE);
             int64_t right = lacking(&t, from, to);
             bool same = right == box_bytes(&t, from, to) && right == box_bytes_known(&t, from, to, &known) &&
                         tells_names(&t, from, to);

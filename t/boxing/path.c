@@ -1,107 +1,19 @@
-/* path.c - tests that every candidate path of box_path makes the move correctly, and sends no rank more than the
- * direct exchange.
+/* path.c - tests that every candidate path of box_path is a sequence of moves between the layouts (t/boxing/apply.c
+ * tests the values of each move), and sends no rank more than the direct exchange.
  *
- * On small meshes the test runs the hops of each candidate, compares the result with the combined addends, and adds
- * up the received bytes per rank. On up to three axes, also with uneven shards, a full search over all such paths
- * checks that the best candidate is the cheapest. On four axes box_path prunes layouts that cannot be on a cheapest
- * path; there the best candidate is compared with all paths over layouts in mesh order. Finally all hops on small
- * meshes show that axes of equal size may be exchanged. RILLE_LONG=1 draws twenty times as many pairs. */
+ * On small meshes the test adds up the received bytes per rank. Also with uneven shards, a full
+ * search over all such paths checks that the best candidate is the cheapest. (On three and four axes the search takes
+ * paths over layouts in mesh order. On four axes box_path prunes layouts that cannot be on a cheapest path.) Finally
+ * all hops on small meshes show that axes of equal size may be exchanged. RILLE_LONG=1 draws twenty times as many
+ * pairs. */
 #include "boxing/path.h"
 #include "t/lib/moves.h"
-#include "t/oracles/box_apply.h"
 
 #include <math.h>
 #include <time.h>
 
 static struct arena arena;
 static const struct box_cost cost = {.alpha_ns = 500, .beta_ns_per_byte = 10, .gamma_ns_per_byte = 3};
-
-/* ---- values ---- */
-
-/* Returns element e of the i-th addend. */
-static int64_t
-addend_value(int i, int64_t e)
-{
-    return (e * 31 + i * 17) % 100 - 40;
-}
-
-static int
-addend_at(const struct layout *l, int pos, int *n)
-{
-    int32_t coord[MAX_AXIS];
-    int i = 0;
-    *n = 1;
-    place_coord(l->place, pos, coord);
-    for (int a = 0; a < l->place->naxis; a++) {
-        if (l->sbp[a].kind != SBP_P) continue;
-        i = i * l->place->axis[a] + coord[a];
-        *n *= l->place->axis[a];
-    }
-    return i;
-}
-
-/* Makes the shards of all positions; each shard is a slice of its position's addend. */
-static void **
-sources_new(const struct layout *l, const struct type *t)
-{
-    void **part = parts_new(l, t, 0);
-    int64_t *whole = calloc((size_t)type_numel(t) + 1, sizeof *whole);
-    for (int pos = 0; pos < l->place->nrank; pos++) {
-        struct box box, all = {{0}, {0}};
-        struct type local = layout_shard(l, t, pos);
-        int n, i = addend_at(l, pos, &n);
-        for (int64_t e = 0; e < type_numel(t); e++) whole[e] = addend_value(i, e);
-        memcpy(all.hi, t->dim, sizeof all.hi);
-        layout_box(l, t, pos, &box);
-        struct view from = box_slice(t, l, &all, whole, &box), to = view_dense(&local, part[pos]);
-        view_copy(&to, &from);
-    }
-    free(whole);
-    return part;
-}
-
-static int64_t
-want(const struct layout *from, int64_t e)
-{
-    int n;
-    addend_at(from, 0, &n);
-    enum reduce r = n > 1 ? layout_partial(from) : RED_NONE;
-    int64_t v = addend_value(0, e);
-    for (int i = 1; i < n; i++) {
-        int64_t x = addend_value(i, e);
-        v = r == RED_MAX ? MAX(v, x) : r == RED_MIN ? MIN(v, x) : v + x;
-    }
-    return v;
-}
-
-/* Makes one more move. Returns the new shards and frees the old ones. */
-static void **
-moved(const struct type *t, const struct layout *from, void **part, const struct layout *to)
-{
-    struct box_plan *p;
-    void **next = parts_new(to, t, 0);
-    if (box_plan(&arena, t, from, to, &p)) diag("%s", err_text());
-    box_apply(p, part, next);
-    parts_free(part, from);
-    return next;
-}
-
-static bool
-values_are_right(const struct type *t, const struct layout *from, const struct box_candidate *c)
-{
-    const struct layout *one = layout(place(1, (int32_t[]){1}, (int32_t[]){0}), "B"), *at = from;
-    void **part = sources_new(from, t);
-    bool right = true;
-    for (int k = 0; k < c->nhop; k++) {
-        right &= c->hop[k].from == at;
-        part = moved(t, at, part, c->hop[k].to);
-        at = c->hop[k].to;
-    }
-    part = moved(t, at, part, one);
-    for (int64_t e = 0; e < type_numel(t); e++) right &= ((int64_t *)part[0])[e] == want(from, e);
-    parts_free(part, one);
-    return right;
-}
 
 /* ---- bytes ---- */
 
@@ -165,10 +77,16 @@ complain(const char *what, const struct type *t, const struct layout *from, cons
     str_free(&s);
 }
 
+/* Returns true if the hops lead from layout to layout, and each hop is a move. */
 static bool
-ends_meet(const struct box_candidate *c, const struct layout *from, const struct layout *to)
+is_joined(const struct type *t, const struct box_candidate *c, const struct layout *from, const struct layout *to)
 {
-    return c->hop[0].from == from && c->hop[c->nhop - 1].to == to;
+    const struct layout *at = from;
+    struct box_plan *p;
+    bool right = c->nhop > 0;
+    for (int k = 0; k < c->nhop; at = c->hop[k++].to)
+        right = right && c->hop[k].from == at && !box_plan(&arena, t, at, c->hop[k].to, &p);
+    return right && at == to;
 }
 
 static void
@@ -186,21 +104,11 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
         const struct box_candidate *c = &p->candidate[i];
         ncandidate++;
         direct |= c->nhop == 1;
-        if (!ends_meet(c, from, to) || !values_are_right(t, from, c)) complain("values", t, from, to, p);
+        if (!is_joined(t, c, from, to)) complain("hops", t, from, to, p);
         if (!sends_nobody_more(t, from, to, c)) complain("bytes", t, from, to, p);
         if (i > 0 && c->ns < c[-1].ns) complain("order", t, from, to, p);
     }
     if (!direct) complain("no direct exchange", t, from, to, p);
-}
-
-static const struct layout *
-draw_layout(const struct place *p, int ndim, enum reduce r)
-{
-    struct sbp sbp[MAX_AXIS];
-    const struct layout *l;
-    for (int a = 0; a < p->naxis; a++) sbp[a] = entry((int)(next_random(&seed) % (uint64_t)(ndim + 2)), ndim, r);
-    if (layout_new(atlas, p, sbp, NULL, &l)) diag("%s", err_text());
-    return l;
 }
 
 static void
@@ -280,12 +188,12 @@ no_sequence_is_kinder(const struct place *p, const char *what)
     diag("%d layouts, %d sequences", n, nway);
 }
 
-/* ---- cheapest path on few axes, by full search ---- */
+/* ---- cheapest path, by full search ---- */
 
-enum { MANY = 64, EIGHT = 8 };
+enum { MANY = 81, WIDEST = 16 };
 static struct hop {
     double ns; /* price of the hop, ns; INFINITY: the hop makes something partial */
-    int64_t bytes, received[EIGHT];
+    int64_t bytes, received[WIDEST];
 } hops[MANY][MANY];
 
 /* State of the search, shared by all paths. */
@@ -309,7 +217,7 @@ go_through(struct ends *e, int at, int nhop, double ns, int64_t bytes, const int
 {
     for (int j = 0; j < e->n; j++) {
         const struct hop *hop = &hops[at][j];
-        int64_t rest[EIGHT];
+        int64_t rest[WIDEST];
         bool fair = true;
         if (ns + hop->ns >= e->best || hop->bytes + hops[j][e->to].bytes > bytes) continue;
         if (j != e->to && (nhop == 1 || !changes_one(e->l[at], e->l[j]))) continue;
@@ -340,23 +248,27 @@ fill_hops(const struct type *t, const struct layout *const *l, int n, const stru
 }
 
 /* Checks, for shapes with uneven shards, that the best candidate costs no more than the best path over the layouts
- * of a list. Tries every step-th pair. */
+ * of a list. Tries every step-th pair. On four axes tensors have one dimension. */
 static void
 none_is_passed_over(const struct place *p, const struct layout *const *l, int n, int step, const char *what)
 {
-    static const int64_t shape[][2] = {{4, 4}, {3, 5}, {10, 3}, {1, 7}, {1, 1}, {2, 6}, {5, 12}, {16, 3}};
+    static const int64_t shape[][2] = {{4, 4}, {3, 5}, {10, 3}, {1, 7}, {1, 1}, {2, 6}, {5, 12}, {16, 3}, {64}, {50}};
     static const struct box_cost costs[] = {{.alpha_ns = 150, .beta_ns_per_byte = 0.06, .hop_ns = 600},
-                                            {.alpha_ns = 50, .beta_ns_per_byte = 1, .gamma_ns_per_byte = 1}};
+                                            {.alpha_ns = 50, .beta_ns_per_byte = 1, .gamma_ns_per_byte = 1},
+                                            {.alpha_ns = 1e6, .beta_ns_per_byte = 0.1},
+                                            {.beta_ns_per_byte = 1, .copy_ns_per_byte = 1, .hop_ns = 1}};
     int before = nwrong, compared = 0;
     for (size_t k = 0; k < countof(shape) * countof(costs); k++) {
-        struct type t = type_of(DT_F32, 2, shape[k / countof(costs)]);
+        const int64_t *dim = shape[k / countof(costs)];
+        struct type t = type_of(DT_F32, dim[1] ? 2 : 1, dim);
         const struct box_cost *c = &costs[k % countof(costs)];
+        if ((t.ndim == 1) != (p->naxis == 4)) continue;
         fill_hops(&t, l, n, c);
         for (int pair = (int)k % step; pair < n * n; pair += step) {
             int i = pair / n, j = pair % n;
             struct ends e = {l, n, p->nrank, j, INFINITY};
             struct box_path *found;
-            if (hops[i][j].ns == INFINITY || (p->naxis > 2 && layout_has_partial(l[j]))) continue;
+            if (hops[i][j].ns == INFINITY || (p->naxis == 3 && layout_has_partial(l[j]))) continue;
             arena_reset(&arena);
             go_through(&e, i, 2 * p->naxis, 0, hops[i][j].bytes, hops[i][j].received);
             if (box_path(&arena, atlas, &t, l[i], l[j], c, &found)) diag("%s", err_text());
@@ -367,127 +279,32 @@ none_is_passed_over(const struct place *p, const struct layout *const *l, int n,
     ok(nwrong == before && covered(compared > 0), "%s (%d pairs)", what, compared);
 }
 
+/* Lists the layouts in mesh order of a tensor of ndim dimensions. Returns their number. */
+static int
+in_mesh_order(const struct place *p, int ndim, const struct layout **out)
+{
+    int n = 1, entries = ndim + 2;
+    for (int a = 0; a < p->naxis; a++) n *= entries;
+    for (int k = 0; k < n; k++) {
+        struct sbp sbp[MAX_AXIS];
+        for (int a = 0, rest = k; a < p->naxis; a++, rest /= entries) sbp[a] = entry(rest % entries, ndim, RED_SUM);
+        if (layout_new(atlas, p, sbp, NULL, &out[k])) diag("%s", err_text());
+    }
+    return n;
+}
+
 static void
-no_way_is_passed_over(const struct place *square, const struct place *six, const struct place *cube)
+no_way_is_passed_over(const struct place *square, const struct place *six, const struct place *cube,
+                      const struct place *four)
 {
     const struct layout *l[MANY];
+    bool all = getenv("RILLE_LONG");
     none_is_passed_over(square, l, every_layout(square, l), 1, "2 x 2: no path that sends no rank more is cheaper");
     none_is_passed_over(six, l, every_layout(six, l), 1, "2 x 3: no path that sends no rank more is cheaper");
-    for (int k = 0; k < MANY; k++) {
-        struct sbp sbp[MAX_AXIS] = {entry(k % 4, 2, RED_SUM), entry(k / 4 % 4, 2, RED_SUM), entry(k / 16, 2, RED_SUM)};
-        if (layout_new(atlas, cube, sbp, NULL, &l[k])) diag("%s", err_text());
-    }
-    none_is_passed_over(cube, l, MANY, getenv("RILLE_LONG") ? 1 : 7,
+    none_is_passed_over(cube, l, in_mesh_order(cube, 2, l), all ? 1 : 13,
                         "2 x 2 x 2: no path over layouts in mesh order, to a layout without P, is cheaper");
-}
-
-/* ---- cheapest path on many axes ---- */
-
-/* Layouts of a one-dimensional tensor on a mesh 2 x 2 x 2 x 2. The digits of k in base ENTRIES are the SBP entries
- * of layout k. */
-enum { AXES = 4, ENTRIES = 3, ALL = 81, HOPS = 8 };
-static const struct layout *all[ALL];
-static double direct[ALL][ALL]; /* price of the direct exchange, ns; 0: not computed yet */
-
-struct route {
-    double ns;
-    int before; /* layout before the last hop */
-};
-
-/* Returns the layout with one entry changed to S(0) or B; -1 if the entry already has this value. */
-static int
-changed(int k, int axis, int to)
-{
-    static const int power[AXES] = {1, 3, 9, 27};
-    int was = k / power[axis] % ENTRIES;
-    return was == to ? -1 : k + (to - was) * power[axis];
-}
-
-/* Returns the price of the direct exchange. Excludes other paths by a staging limit of one byte. */
-static double
-direct_ns(const struct type *t, const struct box_cost *c, int i, int j)
-{
-    struct box_cost alone = *c;
-    struct box_path *p;
-    if (direct[i][j] > 0) return direct[i][j];
-    alone.staging_bytes = 1;
-    if (box_path(&arena, atlas, t, all[i], all[j], &alone, &p)) diag("%s", err_text());
-    return direct[i][j] = p->candidate[0].ns;
-}
-
-/* Adds a hop from i to j, if j lies on a path with the minimum of bytes. */
-static void
-relax(const struct type *t, const struct box_cost *c, int from, int to, int i, int j, const struct route *at,
-      struct route *next)
-{
-    int64_t bytes = box_bytes(t, all[from], all[i]) + box_bytes(t, all[i], all[j]) + box_bytes(t, all[j], all[to]);
-    if (i == j || bytes > box_bytes(t, all[from], all[to])) return;
-    double ns = at[i].ns + direct_ns(t, c, i, j);
-    if (ns < next[j].ns) next[j] = (struct route){ns, i};
-}
-
-/* Returns the cheapest path of at most HOPS hops, in which every hop except the last changes one entry of the layout.
- */
-static struct box_candidate
-cheapest(const struct type *t, const struct box_cost *c, int from, int to)
-{
-    static struct route at[HOPS + 1][ALL];
-    int last = 1;
-    for (int k = 0; k <= HOPS; k++)
-        for (int i = 0; i < ALL; i++) at[k][i] = (struct route){INFINITY, -1};
-    at[0][from].ns = 0;
-    for (int k = 0; k < HOPS; k++)
-        for (int i = 0; i < ALL; i++) {
-            if (at[k][i].ns == INFINITY || i == to) continue;
-            for (int axis = 0; axis < AXES; axis++)
-                for (int e = 0; e < 2; e++)
-                    if (changed(i, axis, e) >= 0) relax(t, c, from, to, i, changed(i, axis, e), at[k], at[k + 1]);
-            relax(t, c, from, to, i, to, at[k], at[k + 1]);
-        }
-    for (int k = 1; k <= HOPS; k++)
-        if (at[k][to].ns < at[last][to].ns) last = k;
-    struct box_candidate route = {.nhop = last, .ns = at[last][to].ns, .bytes = box_bytes(t, all[from], all[to])};
-    route.hop = ARENA_ARRAY(&arena, struct box_hop, last);
-    for (int k = last, i = to; k > 0; i = at[k--][i].before)
-        route.hop[k - 1] = (struct box_hop){.from = all[at[k][i].before], .to = all[i]};
-    return route;
-}
-
-static void
-nothing_is_cheaper(int n)
-{
-    static const struct box_cost costs[] = {{.alpha_ns = 500, .beta_ns_per_byte = 10, .gamma_ns_per_byte = 3},
-                                            {.alpha_ns = 1e6, .beta_ns_per_byte = 0.1},
-                                            {.alpha_ns = 100, .beta_ns_per_byte = 1, .hop_ns = 300},
-                                            {.beta_ns_per_byte = 1, .copy_ns_per_byte = 1, .hop_ns = 1}};
-    int32_t rank[16];
-    for (int i = 0; i < 16; i++) rank[i] = i;
-    const struct place *p = place(AXES, (int32_t[]){2, 2, 2, 2}, rank);
-    for (int k = 0; k < ALL; k++) {
-        struct sbp sbp[MAX_AXIS];
-        for (int a = 0, rest = k; a < AXES; a++, rest /= ENTRIES) sbp[a] = entry(rest % ENTRIES, 1, RED_SUM);
-        if (layout_new(atlas, p, sbp, NULL, &all[k])) diag("%s", err_text());
-    }
-    for (size_t k = 0; k < countof(costs); k++) {
-        struct type t = type_of(DT_F32, 1, (int64_t[]){k % 2 ? 50 : 64});
-        int before = nwrong, compared = 0, longest = 0;
-        memset(direct, 0, sizeof direct);
-        for (int i = 0; i < n; i++) {
-            int from = (int)(next_random(&seed) % ALL), to = (int)(next_random(&seed) % ALL);
-            struct box_path *found;
-            arena_reset(&arena);
-            if (from == to) continue;
-            struct box_candidate route = cheapest(&t, &costs[k], from, to);
-            if (!sends_nobody_more(&t, all[from], all[to], &route)) continue;
-            if (box_path(&arena, atlas, &t, all[from], all[to], &costs[k], &found)) diag("%s", err_text());
-            compared++;
-            longest = MAX(longest, route.nhop);
-            if (found->candidate[0].ns > route.ns * (1 + 1e-9))
-                complain("a cheaper path", &t, all[from], all[to], found);
-        }
-        ok(nwrong == before && compared > n / 4,
-           "2 x 2 x 2 x 2: no path is cheaper (costs %d: %d pairs, up to %d hops)", (int)k, compared, longest);
-    }
+    none_is_passed_over(four, l, in_mesh_order(four, 1, l), all ? 11 : 79,
+                        "2 x 2 x 2 x 2: no path over layouts in mesh order is cheaper");
 }
 
 /* ---- axes of one size ---- */
@@ -541,16 +358,11 @@ equal_axes(int naxis, const int32_t *axis, const int64_t *shape)
     static const struct box_cost costs[] = {
         {.alpha_ns = 1}, {.beta_ns_per_byte = 1}, {.gamma_ns_per_byte = 1}, {.copy_ns_per_byte = 1}};
     int32_t rank[64];
-    int n = 0, ncompared = 0, differ = 0;
+    int ncompared = 0, differ = 0;
     for (int i = 0; i < 64; i++) rank[i] = i;
     const struct place *p = place(naxis, axis, rank);
     struct type t = type_of(DT_F32, 2, shape);
-    int nlayout = 1 << 2 * naxis, step = getenv("RILLE_LONG") ? 1 : naxis == 4 ? 97 : 3;
-    for (int k = 0; k < nlayout; k++) {
-        struct sbp sbp[MAX_AXIS];
-        for (int a = 0; a < naxis; a++) sbp[a] = entry(k >> 2 * a & 3, 2, RED_SUM);
-        if (layout_new(atlas, p, sbp, NULL, &list[n++])) diag("%s", err_text());
-    }
+    int n = in_mesh_order(p, 2, list), step = getenv("RILLE_LONG") ? 1 : naxis == 4 ? 97 : 3;
     for (int k = 0; k < n * n; k += step)
         for (int a = 0; a < naxis; a++)
             for (int b = 0; b < a; b++) {
@@ -628,13 +440,12 @@ main(void)
     atlas = atlas_new();
     const struct place *line = place(1, (int32_t[]){4}, up), *square = place(2, (int32_t[]){2, 2}, up);
     const struct place *six = place(2, (int32_t[]){2, 3}, up), *cube = place(3, (int32_t[]){2, 2, 2}, up);
+    const struct place *four = place(4, (int32_t[]){2, 2, 2, 2}, up);
     if (share_next()) draw_pairs(line, line, 300 * n, "on 4 ranks");
     if (share_next()) draw_pairs(square, square, 500 * n, "on 2 x 2");
     if (share_next()) draw_pairs(six, six, 500 * n, "on 2 x 3");
     if (share_next()) draw_pairs(cube, cube, 500 * n, "on 2 x 2 x 2");
-    if (share_next())
-        draw_pairs(place(4, (int32_t[]){2, 2, 2, 2}, up), place(4, (int32_t[]){2, 2, 2, 2}, up), 50 * n,
-                   "on 2 x 2 x 2 x 2");
+    if (share_next()) draw_pairs(four, four, 50 * n, "on 2 x 2 x 2 x 2");
     if (share_next()) draw_pairs(line, place(1, (int32_t[]){4}, up + 4), 300 * n, "from 4 ranks to 4 other ranks");
     if (share_next())
         draw_pairs(square, place(2, (int32_t[]){2, 2}, up + 2), 300 * n, "from 2 x 2 to 2 x 2 that overlap");
@@ -645,8 +456,7 @@ main(void)
     if (share_next())
         no_sequence_is_kinder(square, "2 x 2: no sequence with as few bytes sends less to its busiest rank");
     if (share_next()) no_sequence_is_kinder(six, "2 x 3: no sequence with as few bytes sends less to its busiest rank");
-    no_way_is_passed_over(square, six, cube);
-    nothing_is_cheaper(60 * n);
+    no_way_is_passed_over(square, six, cube, four);
     if (share_next()) equal_axes(2, (int32_t[]){3, 3}, (int64_t[]){9, 18});
     if (share_next()) equal_axes(3, (int32_t[]){2, 2, 2}, (int64_t[]){16, 8});
     if (share_next()) equal_axes(3, (int32_t[]){2, 3, 2}, (int64_t[]){12, 24});

@@ -203,8 +203,6 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
 
 /* ---- pairs of layouts ---- */
 
-static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
-
 static void
 finish(const char *what)
 {
@@ -226,14 +224,7 @@ every_pair(const struct place *p, const struct place *q, int ndim, int nkind, co
 static void
 draw_pairs(const struct place *p, const struct place *q, long n, const char *what)
 {
-    for (int ndim = 0; ndim <= 3; ndim++) {
-        int a = layouts_of(p, ndim, 1, from_list), b = layouts_of(q, ndim, 1, to_list);
-        for (long k = 0; k < n * (ndim + 1) / 10; k++) {
-            struct type t = draw_type(ndim, 150);
-            const struct layout *from = from_list[next_random(&seed) % (uint64_t)a];
-            check_pair(&t, from, to_list[next_random(&seed) % (uint64_t)b]);
-        }
-    }
+    draw_moves(p, q, 1, n, check_pair);
     finish(what);
 }
 

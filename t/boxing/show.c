@@ -3,28 +3,15 @@
  * Every layout of small meshes is drawn. The text must name each rank that holds something, and the SVG must be
  * balanced XML with finite numbers. */
 #include "boxing/show.h"
-#include "runtime/base/error.h"
-#include "t/lib/tap.h"
+#include "t/lib/moves.h"
 
-static struct atlas *atlas;
-
+/* Returns a mesh on the devices first, first + 1, ... */
 static const struct place *
-mesh(int naxis, const int32_t *axis, int first)
+mesh_at(int naxis, const int32_t *axis, int first)
 {
-    const struct place *p;
-    int32_t rank[1024], n = 1;
-    for (int a = 0; a < naxis; a++) n *= axis[a];
-    for (int i = 0; i < n; i++) rank[i] = first + i;
-    if (place_new(atlas, 0, naxis, axis, rank, &p)) diag("%s", err_text());
-    return p;
-}
-
-static const struct layout *
-layout(const struct place *p, const char *text)
-{
-    const struct layout *l;
-    if (layout_parse(atlas, p, text, -1, &l)) diag("%s", err_text());
-    return l;
+    int32_t rank[MAX_MESH];
+    for (int i = 0; i < MAX_MESH; i++) rank[i] = first + i;
+    return place(naxis, axis, rank);
 }
 
 /* ---- exact pictures ---- */
@@ -34,7 +21,7 @@ a_stack_of_tiles(void)
 {
     struct type t = type_of(DT_F32, 2, (int64_t[]){4, 4});
     struct str s = {0};
-    box_show_text(&t, layout(mesh(2, (int32_t[]){2, 2}, 0), "(B, S(0))"), 110, false, &s);
+    box_show_text(&t, layout(mesh_at(2, (int32_t[]){2, 2}, 0), "(B, S(0))"), 110, false, &s);
     is_str(str_text(&s),
            "(B, S(0)) on cpu[[0, 1], [2, 3]]\n"
            "f32{4, 4}, axis 0 down, axis 1 across\n"
@@ -55,7 +42,7 @@ static void
 a_move_of_a_partial(void)
 {
     struct type t = type_of(DT_F32, 1, (int64_t[]){7});
-    const struct place *p = mesh(1, (int32_t[]){2}, 0);
+    const struct place *p = mesh_at(1, (int32_t[]){2}, 0);
     struct str s = {0};
     box_show_move_text(&t, layout(p, "P(max)"), layout(p, "S(0)"), 110, false, &s);
     is_str(
@@ -94,7 +81,7 @@ static void
 pictures_fit(void)
 {
     struct type t = type_of(DT_F32, 2, (int64_t[]){8, 8});
-    const struct place *p = mesh(1, (int32_t[]){4}, 0);
+    const struct place *p = mesh_at(1, (int32_t[]){4}, 0);
     static const int columns[] = {40, 60, 80, 120};
     static const char *const layouts[] = {"P", "S(0)", "S(1)", "B"};
     struct str s = {0};
@@ -141,14 +128,6 @@ names(const char *text, int rank)
     return false;
 }
 
-static struct sbp
-entry(int k, int ndim)
-{
-    if (k < ndim) return (struct sbp){.kind = SBP_S, .axis = (uint8_t)k};
-    if (k == ndim) return (struct sbp){.kind = SBP_B};
-    return (struct sbp){.kind = SBP_P, .reduce = RED_SUM};
-}
-
 /* Numbers the ranks from 20, so that they cannot be confused with tick marks. */
 static void
 every_layout(const struct place *p, const struct type *t, const char *what)
@@ -161,7 +140,7 @@ every_layout(const struct place *p, const struct type *t, const char *what)
         struct sbp sbp[MAX_AXIS];
         const struct layout *l;
         int rest = c;
-        for (int a = 0; a < p->naxis; a++, rest /= t->ndim + 2) sbp[a] = entry(rest % (t->ndim + 2), t->ndim);
+        for (int a = 0; a < p->naxis; a++, rest /= t->ndim + 2) sbp[a] = entry(rest % (t->ndim + 2), t->ndim, RED_SUM);
         if (layout_new(atlas, p, sbp, NULL, &l)) diag("%s", err_text());
         str_clear(&s);
         box_show_text(t, l, 110, false, &s);
@@ -198,17 +177,17 @@ main(void)
     struct type none = type_of(DT_F32, 2, (int64_t[]){0, 3}), one = type_of(DT_F32, 0, NULL);
     struct type line = type_of(DT_F32, 1, (int64_t[]){7}), square = type_of(DT_F32, 2, (int64_t[]){5, 3});
     struct type block = type_of(DT_F32, 4, (int64_t[]){2, 3, 4, 5});
-    const struct place *four = mesh(1, (int32_t[]){4}, 20), *six = mesh(2, (int32_t[]){2, 3}, 20);
-    const struct place *eight = mesh(3, (int32_t[]){2, 2, 2}, 20);
+    const struct place *four = mesh_at(1, (int32_t[]){4}, 20), *six = mesh_at(2, (int32_t[]){2, 3}, 20);
+    const struct place *eight = mesh_at(3, (int32_t[]){2, 2, 2}, 20);
     every_layout(four, &one, "ranks are named: one element on 4");
     every_layout(four, &line, "ranks are named: a vector on 4");
     every_layout(six, &square, "ranks are named: a matrix on 2 x 3");
     every_layout(six, &none, "an empty matrix names no rank");
-    every_layout(mesh(2, (int32_t[]){2, 2}, 20), &block, "ranks are named: four dimensions on 2 x 2");
+    every_layout(mesh_at(2, (int32_t[]){2, 2}, 20), &block, "ranks are named: four dimensions on 2 x 2");
     every_layout(eight, &line, "ranks are named: a vector on 2 x 2 x 2");
     struct str s = {0};
     struct type large = type_of(DT_BF16, 3, (int64_t[]){64, 8192, 50257});
-    const struct place *many = mesh(3, (int32_t[]){8, 16, 8}, 0);
+    const struct place *many = mesh_at(3, (int32_t[]){8, 16, 8}, 0);
     box_show_move_svg(&large, layout(many, "(S(0), S(1), P)"), layout(many, "(S(2), B, S(1))"), &s);
     ok(is_sound_xml(str_text(&s)) && s.len < 100000, "the SVG of a mesh of 1,024 ranks leaves out the middle");
     str_clear(&s);

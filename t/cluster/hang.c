@@ -1,6 +1,6 @@
 /* Tests of actors/cluster/coordinator/coordinator_hang.c on simulated clusters (t/lib/simulated.h): one worker hangs at
  * every moment of a training. The coordinator must lose exactly this worker, and the training must end with the numbers
- * of a training without faults. Further tests: slow workers, and answers that make no sense. */
+ * of a training without faults. Slow workers must not be lost. */
 #include "t/lib/simulated.h"
 
 static int in[CLUSTER_BROKEN]; /* by phase: number of hung workers that were lost */
@@ -50,88 +50,6 @@ test_slow(void)
     sim_end(s);
 }
 
-/* ---- answers that make no sense ---- */
-
-static void
-ignore_send(void *arg, int peer, const struct packet *p)
-{
-    UNUSED(arg);
-    UNUSED(peer);
-    UNUSED(p);
-}
-
-static void
-ignore_cut(void *arg, int peer)
-{
-    UNUSED(arg);
-    UNUSED(peer);
-}
-
-static void
-count_losses(void *arg, const struct notice *n)
-{
-    if (n->kind == NOTICE_LOST && strstr(n->text, "unexpected")) ++*(int *)arg;
-}
-
-/* Brings a coordinator with one worker to a phase. Returns the number of the worker's last packet. */
-static uint32_t
-reach_phase(struct coordinator *c, enum coordinator_phase phase)
-{
-    static const struct slot slot[] = {{0, 0}};
-    static const uint64_t bytes[] = {4096};
-    static const struct places places[1];
-    static const struct packet answer[] = {{.kind = PACKET_READY}, {.kind = PACKET_HAVE, .program = 7}};
-    struct packet hello = {.kind = PACKET_HELLO,
-                           .seq = 1,
-                           .protocol = WIRE_VERSION,
-                           .version = span_text("1"),
-                           .machine = span_text("m"),
-                           .devices = span_text("cpu:1")};
-    coordinator_receive(c, 0, &hello);
-    if (phase == CLUSTER_GATHER) return 1;
-    coordinator_form(c,
-                     &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = 1, .slot = slot, .bytes = bytes});
-    uint32_t seq = 1;
-    while (coordinator_phase(c) != phase) {
-        struct packet p = answer[seq - 1];
-        p.seq = ++seq;
-        p.epoch = 1;
-        p.digest = p.outline = (struct span){(const unsigned char *)"plan of the work", CLUSTER_ID};
-        coordinator_receive(c, 0, &p);
-        if (coordinator_phase(c) != CLUSTER_IDLE || phase == CLUSTER_IDLE) continue;
-        struct start start = {.program = 7, .bytes = "", .memory = -1, .places = places, .run = 1};
-        memcpy(start.outline, "plan of the work", CLUSTER_ID);
-        coordinator_start(c, &start);
-    }
-    return seq;
-}
-
-/* In each phase, sends each kind of answer. Only the expected one keeps the worker. */
-static void
-test_nonsense(void)
-{
-    static const enum packet_kind kind[] = {PACKET_MADE, PACKET_READY, PACKET_HAVE, PACKET_END, PACKET_FILED};
-    static const enum packet_kind expected[CLUSTER_BROKEN] = {
-        [CLUSTER_FORM] = PACKET_READY, [CLUSTER_SHIP] = PACKET_HAVE, [CLUSTER_RUN] = PACKET_END};
-    for (int phase = CLUSTER_GATHER; phase < CLUSTER_BROKEN; phase++)
-        for (int k = 0; k < (int)countof(kind) && phase != CLUSTER_MAKE; k++)
-            for (uint32_t other = 0; other < 2; other++) { /* other: the answer is about another program or run */
-                int lost = 0;
-                struct coordinator_env env = {&lost, ignore_send, ignore_cut, count_losses};
-                struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
-                struct coordinator *c = coordinator_new(&o, &env);
-                uint32_t seq = reach_phase(c, (enum coordinator_phase)phase);
-                struct packet p = {
-                    .kind = (uint8_t)kind[k], .epoch = 1, .seq = seq + 1, .program = 7 + other, .run = 1 + other};
-                coordinator_receive(c, 0, &p);
-                bool fits = kind[k] == expected[phase] && (!other || phase == CLUSTER_FORM);
-                ok(lost == !fits, "%s: %s of %s program and run %s the worker",
-                   coordinator_phase_text((enum coordinator_phase)phase), packet_name(kind[k]),
-                   other ? "another" : "the", fits ? "keeps" : "ends");
-                coordinator_free(&c);
-            }
-}
-
 int
 main(void)
 {
@@ -144,6 +62,5 @@ main(void)
        "workers were lost while they made (%d) and mapped (%d) memory, compiled (%d), ran (%d), handled files (%d)",
        in[CLUSTER_MAKE], in[CLUSTER_FORM], in[CLUSTER_SHIP], in[CLUSTER_RUN], in[CLUSTER_IDLE]);
     test_slow();
-    test_nonsense();
     return done();
 }

@@ -73,6 +73,9 @@ test_round(void)
         str_addn(&first, "", 1);
         longer = packet_read(first.text, first.len, &q) == E_BUS;
         ok(cut && longer, "%s truncated anywhere, or too long, is refused", packet_name(kind));
+        first.text[2]++;
+        ok(packet_read(first.text, first.len - 1, &q) == E_BUS && strstr(err_text(), "needs protocol"),
+           "%s of another protocol is refused, and the message says so", packet_name(kind));
         str_free(&first);
         str_free(&again);
         str_free(&a);
@@ -99,32 +102,6 @@ test_status(void)
     }
 }
 
-/* Checks that each packet has one encoding: bytes that can be read are written back unchanged. */
-static void
-test_mutations(void)
-{
-    int n = getenv("RILLE_LONG") ? 20000000 : 300000, read = 0, bad = 0;
-    unsigned char bytes[11][64];
-    struct str s = {0}, again = {0};
-    for (int i = 0; i < n; i++) {
-        struct packet p = sample(1 + (int)(next_random(&state) % (NPACKET - 1)), bytes), q;
-        str_clear(&s);
-        packet_write(&p, &s);
-        for (int k = (int)(next_random(&state) % 4); k >= 0; k--)
-            s.text[next_random(&state) % s.len] ^= (char)(1u << next_random(&state) % 8);
-        size_t len = next_random(&state) % 4 ? s.len : next_random(&state) % (s.len + 1);
-        if (packet_read(s.text, len, &q)) continue;
-        str_clear(&again);
-        packet_write(&q, &again);
-        read++;
-        if (again.len != len || memcmp(again.text, s.text, len)) bad++;
-    }
-    str_free(&s);
-    str_free(&again);
-    ok(read > n / 10 && !bad,
-       "%d damaged packets: each accepted packet is written back as the same bytes (%d accepted)", n, read);
-}
-
 int
 main(void)
 {
@@ -136,6 +113,5 @@ main(void)
     str_free(&s);
     test_round();
     test_status();
-    test_mutations();
     return done();
 }

@@ -105,7 +105,7 @@ add_operator(const struct op *op, uint64_t seed)
     if (op->flags & OP_MOVE) return; /* skips operators that only move data */
     for (size_t d = 0; d < countof(dtype); d++)
         for (int i = 0; i < (d ? 2 : OP_SAMPLE) && op->sample[i]; i++) {
-            if (!retype(op, op->sample[i], dtype[d], text, sizeof text)) continue;
+            if (!trial_retype(op, op->sample[i], dtype[d], text, sizeof text)) continue;
             if (d > 0 && !strcmp(text, op->sample[i])) continue;
             tried = true;
             for (int m = 0; m < NMEMORY; m++)
@@ -119,7 +119,7 @@ add_operator(const struct op *op, uint64_t seed)
     for (int i = 0; lines && i < OP_SAMPLE && op->sample[i]; i++) {
         char squared[128];
         square(op->sample[i], squared, sizeof squared);
-        if (retype(op, squared, "f32", text, sizeof text)) add_work(op, text, DENSE, seed + (uint64_t)i);
+        if (trial_retype(op, squared, "f32", text, sizeof text)) add_work(op, text, DENSE, seed + (uint64_t)i);
     }
     if (tried)
         ok(has != is_by_host(op), "%s %s", op->name, has ? "has a kernel" : "is computed by the host, and is listed");
@@ -288,7 +288,7 @@ add_all_led(uint64_t seed)
     for (int i = 0; i < op_count; i++)
         for (size_t d = 0; d < countof(dtype); d++)
             for (int s = 0; s < OP_SAMPLE && op_table[i]->sample[s] && is_tried(op_table[i]->name); s++)
-                if (retype(op_table[i], op_table[i]->sample[s], dtype[d], text, sizeof text) && (d == 0 || s < 2))
+                if (trial_retype(op_table[i], op_table[i]->sample[s], dtype[d], text, sizeof text) && (d == 0 || s < 2))
                     add_leds(op_table[i], text, s + d ? 1 : countof(led_chains), seed++);
     for (size_t i = 0; i < countof(warp_samples); i++)
         if (is_tried(warp_samples[i].op)) add_leds(op_find(warp_samples[i].op), warp_samples[i].text, 2, seed++);

@@ -4,9 +4,6 @@
  * test computes each found product by the specification in runtime/device/device_cuda.h, and compares the result
  * with the reference. The test also states which calls and chains must be found. */
 #include "kernels/cuda/product.h"
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/device/device.h"
 #include "t/lib/trial.h"
 
 #include <math.h>
@@ -103,8 +100,7 @@ try_call(const struct op *op, const char *text, enum memory m, uint64_t seed)
     if (found) {
         struct cuda_factors f = {.x = data[at.x], .w = data[at.w], .y = data[at.y]};
         compute(&p, &f);
-        kcall_of(&t, c, t.want, view, data, &k);
-        bool good = is_product(op) && is_sound(&p) && !p.bias && !p.aux && !ref_run(&k);
+        bool good = is_product(op) && is_sound(&p) && !p.bias && !p.aux && !trial_reference(&t);
         double far = distance(&t.got[0].view, &t.want[0].view);
         if (!ok(good && far <= 1, "%s %s, %s: the library product equals the reference", op->name, text,
                 memory_text[m]))
@@ -126,7 +122,7 @@ try_calls(uint64_t seed)
         for (int s = 0; s < OP_SAMPLE && op_table[i]->sample[s]; s++)
             for (int m = 0; m < NMEMORY; m++) {
                 try_call(op_table[i], op_table[i]->sample[s], (enum memory)m, seed++);
-                for (size_t d = 1; d < countof(dtype); d++)
+                for (size_t d = 1; d < countof(dtype) && strstr(op_table[i]->sample[s], "f32"); d++)
                     if (trial_retype(op_table[i], op_table[i]->sample[s], dtype[d], text, sizeof text))
                         try_call(op_table[i], text, (enum memory)m, seed++);
             }
@@ -251,10 +247,7 @@ run_on_cpu(struct chain *c)
 {
     struct exec *e;
     if (!ok(!make_exec(c, &e), "the cpu can compute the chain")) return;
-    void *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    if (exec_run(e, c->data, c->want, scratch, 0)) ok(false, "%s", err_text());
-    free(scratch);
-    exec_free(&e);
+    if (exec_once(&e, c->data, c->want, 0)) ok(false, "%s", err_text());
 }
 
 static void *

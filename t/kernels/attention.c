@@ -5,15 +5,9 @@
  * queries at an offset in the complete sequence, queries that see no key, and negative scales. bf16 is tried with
  * and without the machine's instruction for products of bf16 pairs. Results must have the same bits with one thread
  * and with three threads. */
-#include "kernels/exec/kernel.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/gemm/gemm_few.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/base/arena.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 4 };
 
@@ -195,13 +189,8 @@ run(const struct trial *t, const struct call *c, int threads, struct view *out)
     struct exec *e;
     TRY(exec_new(&k, DEV_CPU, &e));
     const char *variant = t->dtype == DT_F64 ? "rows" : c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
-    int status = strcmp(exec_variant(e), variant) ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    memset(scratch, 0xff, exec_scratch(e)); /* NaN, so that a read of unwritten scratch memory is noticed */
-    if (!status) status = exec_run(e, in_data, out_data, scratch, 0);
-    free(scratch);
-    exec_free(&e);
-    return status;
+    if (strcmp(exec_variant(e), variant)) return fail(E_KERNEL, "taken: %s", exec_variant(e));
+    return exec_once(&e, in_data, out_data, 0);
 }
 
 static double

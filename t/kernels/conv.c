@@ -2,8 +2,6 @@
  * integers, so sums are exact and results must be bit-identical. Tries several numbers of rows and threads, and
  * every combination of stride, padding, dilation, groups and window. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/device/device.h"
 #include "runtime/base/stop.h"
 #include "t/lib/trial.h"
 
@@ -74,21 +72,10 @@ look(void *arg)
 static int
 compute(struct trial *t, const struct split *split)
 {
-    struct view view[SAMPLE_IN + OP_OUT];
-    void *data[SAMPLE_IN + OP_OUT];
-    struct kcall k;
-    struct exec *e;
-    kcall_of(t, &t->sample.call, t->got, view, data, &k);
-    k.threads = split->threads;
     conv_part = split->part;
     memset(t->got[0].memory, 0xff, (size_t)view_bytes(&t->got[0].view));
-    TRY(exec_new(&k, DEV_CPU, &e));
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     looks = 0;
-    int status = exec_run(e, data, data + t->sample.call.nin, scratch, 0);
-    free(scratch);
-    exec_free(&e);
-    return status;
+    return trial_run(t, &t->sample.call, split->threads, t->got, NULL);
 }
 
 /* Returns the number of parts into which a call is divided: groups or batches of images, times bands of rows. Bands
@@ -119,17 +106,13 @@ good(struct trial *t, const char *text, const struct split *split, int64_t parts
 static bool
 all_ways_good(const struct op *op, const struct image *image, const struct window *w)
 {
-    struct view view[SAMPLE_IN + OP_OUT];
-    void *data[SAMPLE_IN + OP_OUT];
-    struct kcall k;
     struct trial t;
     char text[450];
     bool all = true;
     describe(text, sizeof text, op->name, image, w);
     if (!trial_open(&t, op, text, DENSE, 1)) return false;
     for (int i = 0; i < 2; i++) make_whole(&t.in[i].view);
-    kcall_of(&t, &t.sample.call, t.want, view, data, &k);
-    all &= !ref_run(&k);
+    all &= !trial_reference(&t);
     for (size_t i = 0; i < countof(splits); i++) all &= good(&t, text, &splits[i], parts_of(image, w, &splits[i]));
     trial_close(&t);
     return all;

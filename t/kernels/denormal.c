@@ -1,8 +1,6 @@
 /* denormal.c - tests that functions which inspect bits treat denormals as zeros, as arithmetic does on compute
  * threads. Tests every kernel and the reference. */
-#include "kernels/op/lib/table.h"
 #include "runtime/base/denormal.h"
-#include "runtime/device/device.h"
 #include "t/lib/trial.h"
 
 static const double least[] = {[DT_F32] = 0x1p-126, [DT_F64] = 0x1p-1022};
@@ -37,10 +35,6 @@ static void
 try_case(size_t i, enum dtype d, int n)
 {
     struct trial t;
-    struct view view[SAMPLE_IN + OP_OUT];
-    void *data[SAMPLE_IN + OP_OUT];
-    struct kcall k;
-    struct exec *e;
     char text[60];
     const struct op *op = op_find(cases[i].op);
     bool two = op->in[1].name != NULL;
@@ -49,16 +43,8 @@ try_case(size_t i, enum dtype d, int n)
     fill(&t.in[0], cases[i].x * (least[d] / 2));
     if (two) fill(&t.in[1], cases[i].y == 1 ? least[d] / 2 : cases[i].y);
     uint64_t mode = denormals_flush();
-    kcall_of(&t, &t.sample.call, t.want, view, data, &k);
-    bool ref = !ref_run(&k) && all_are(&t.want[0], cases[i].want);
-    kcall_of(&t, &t.sample.call, t.got, view, data, &k);
-    bool good = !exec_new(&k, DEV_CPU, &e);
-    if (good) {
-        char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-        good = !exec_run(e, data, data + k.call->nin, scratch, 0) && all_are(&t.got[0], cases[i].want);
-        free(scratch);
-        exec_free(&e);
-    }
+    bool ref = !trial_reference(&t) && all_are(&t.want[0], cases[i].want);
+    bool good = !trial_run(&t, &t.sample.call, 1, t.got, NULL) && all_are(&t.got[0], cases[i].want);
     denormals_restore(mode);
     ok(ref && good, "%s of %g d and %g, %d of %s, is %g%s%s", op->name, cases[i].x, cases[i].y, n, dtype_text(d),
        cases[i].want, ref ? "" : ": wrong by the reference", good ? "" : ": wrong by the kernel");

@@ -1,11 +1,6 @@
 /* exec.c - tests how the kernel variant of a call is chosen: the first variant that accepts the call, if necessary
  * after operands are made dense; otherwise the reference. Also tests RILLE_CHECK. */
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 enum { N = 6 };
 
@@ -102,12 +97,8 @@ run(struct run *r, const struct op *op, int64_t stride, int device)
     TRY(exec_new(&k, device, &r->e));
     r->variant = exec_variant(r->e);
     r->scratch = exec_scratch(r->e);
-    char *scratch = aligned_alloc(64, (r->scratch + 127) / 64 * 64);
     void *in = r->x, *out = r->y;
-    int status = exec_run(r->e, &in, &out, scratch, 0);
-    free(scratch);
-    exec_free(&r->e);
-    return status;
+    return exec_once(&r->e, &in, &out, 0);
 }
 
 static bool
@@ -188,8 +179,7 @@ check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
     struct attr attr[OP_ATTR];
     struct type in[2] = {type_of(d, 2, (int64_t[]){EDGES, 1}), type_of(d, 1, (int64_t[]){EDGES})}, out = in[0];
     struct call c = {.op = op, .nin = nin, .nout = 1, .in = in, .out = &out, .attr = attr};
-    struct exec *e = NULL;
-    _Alignas(64) char x[EDGES * 8], y[EDGES * EDGES * 8], scratch[1 << 14];
+    _Alignas(64) char x[EDGES * 8], y[EDGES * EDGES * 8];
     op_attr_defaults(op, attr);
     for (int i = 0; i < OP_ATTR && op->attr[i].name; i++)
         if (op->attr[i].kind == ATTR_DTYPE) attr[i].i = to;
@@ -204,9 +194,7 @@ check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
     }
     struct view view[3] = {view_dense(&in[0], NULL), view_dense(&in[1], NULL), view_dense(&out, NULL)};
     struct kcall k = {.call = &c, .in = view, .out = view + 2, .threads = 1};
-    bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch &&
-                !exec_run(e, (void *[]){x, x}, (void *[]){y}, scratch, 0);
-    if (e) exec_free(&e);
+    bool good = !kcall_once(&k, (void *[]){x, x}, (void *[]){y}, NULL);
     arena_fini(&a);
     return good ? NULL : err_text();
 }
@@ -246,12 +234,7 @@ searched(const char *name, const float x[2], bool find)
     struct kcall k = {.call = &call, .in = view, .out = view + 1, .threads = 1, .find_nan = find};
     float y[2];
     void *in = (void *)x, *result = y;
-    _Alignas(64) char scratch[1024];
-    struct exec *e;
-    if (exec_new(&k, DEV_CPU, &e) || exec_scratch(e) > sizeof scratch) return "not prepared";
-    const char *text = exec_run(e, &in, &result, scratch, 0) == E_KERNEL ? err_text() : "";
-    exec_free(&e);
-    return text;
+    return kcall_once(&k, &in, &result, NULL) == E_KERNEL ? err_text() : "";
 }
 
 static void
@@ -283,7 +266,6 @@ test_unread(void)
 {
     enum { MOST = (1 << 18) + 40 };
     _Alignas(64) static float x[MOST], y[MOST + 32];
-    _Alignas(64) char scratch[1 << 14];
     for (int i = 0; i < MOST; i++) x[i] = (float)(i % 8191);
     for (int64_t n = (1 << 18) - 1; n <= MOST; n += 13)
         for (int skip = 0; skip <= 16; skip += 5) {
@@ -291,14 +273,11 @@ test_unread(void)
             struct call call = {.op = op_find("add"), .nin = 2, .nout = 1, .in = t, .out = &out};
             struct view view[3] = {view_dense(&t[0], NULL), view_dense(&t[1], NULL), view_dense(&out, NULL)};
             struct kcall k = {.call = &call, .in = view, .out = view + 2, .threads = 1, .unread = true};
-            struct exec *e;
             memset(y, 0xff, sizeof y);
-            bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch &&
-                        !exec_run(e, (void *[]){x, x}, (void *[]){y + skip}, scratch, 0);
+            bool good = !kcall_once(&k, (void *[]){x, x}, (void *[]){y + skip}, NULL);
             for (int64_t i = 0; good && i < n; i++) good = y[skip + i] == 2 * x[i];
             for (int64_t i = 0; good && i < MOST + 32; i++) good = (i >= skip && i < skip + n) || isnan(y[i]);
             if (!good) ok(false, "%lld elements from %d on", (long long)n, skip);
-            if (e) exec_free(&e);
         }
     ok(true, "results that bypass the caches are complete");
 }
@@ -315,16 +294,14 @@ test_window(void)
     struct kcall k = {.call = &call, .in = view, .out = view + 1, .threads = 1};
     int32_t x[6] = {0, 3, 1, 4, 2, 5}, y[6];
     void *from = x, *to = y;
-    _Alignas(64) char scratch[256];
-    struct exec *e;
+    const char *variant = "";
     int64_t skip;
     struct view shown = view[1];
     ok(call.op->host.view(&call, &view[0], &shown, &skip) == E_STATE, "a reshape of a transpose has no view");
-    bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch && !exec_run(e, &from, &to, scratch, 0);
+    bool good = !kcall_once(&k, &from, &to, &variant);
     for (int i = 0; i < 6; i++) good &= y[i] == i;
     ok(good, "a reshape of a transpose is copied");
-    is_str(exec_variant(e), "copy", "the variant's name is as expected");
-    exec_free(&e);
+    is_str(variant, "copy", "the variant's name is as expected");
 }
 
 int

@@ -3,12 +3,7 @@
  * Chains are random in operators, dtypes, operands (broadcast, scalar, strided, or the result of an earlier step),
  * intermediate results that leave the chain, and a matrix product, which is then the first step. Also checks,
  * element by element, sums over short and long rows, and over many and few rows. */
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 enum { STEPS = 8, OPERANDS = 8, FACTORS = 2, CHAINS = 1200 };
 
@@ -152,13 +147,7 @@ run_alone(struct chain *c, int index)
     view[nin] = full_view(c, (enum dtype)c->result[index].dtype, NULL);
     data[nin] = c->alone[index] = arena_alloc(&c->arena, (size_t)view_numel(&view[nin]) * sizeof(double) + 1);
     struct kcall k = {.call = s->call, .in = view, .out = view + nin, .threads = index == c->lead ? c->threads : 1};
-    struct exec *e;
-    TRY(exec_new(&k, DEV_CPU, &e));
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    int status = exec_run(e, data, data + nin, scratch, 0);
-    free(scratch);
-    exec_free(&e);
-    return status;
+    return kcall_once(&k, data, data + nin, NULL);
 }
 
 static int
@@ -174,11 +163,7 @@ run_fused(struct chain *c)
     }
     struct exec *e;
     TRY(exec_fused(c->nstep, c->step, nin, in, c->nout, c->out, DEV_CPU, c->threads, &e));
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    int status = exec_run(e, data, c->data, scratch, 0);
-    free(scratch);
-    exec_free(&e);
-    return status;
+    return exec_once(&e, data, c->data, 0);
 }
 
 /* Makes the last step's result, and random others, results of the chain, sometimes in strided memory. Results of
@@ -282,13 +267,10 @@ try_long(int threads)
         c.step[i] = (struct fuse_step){.call = call, .arg = {{i == 1, 0}, {false, 1}}, .out = i ? 0 : -1};
     }
     struct exec *e;
-    bool good = !exec_fused(c.nstep, c.step, 2, in, 1, &out, DEV_CPU, threads, &e);
-    void *scratch = good ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
-    good = good && !exec_run(e, (void *[]){x, &half}, (void *[]){y}, scratch, 0);
+    bool good = !exec_fused(c.nstep, c.step, 2, in, 1, &out, DEV_CPU, threads, &e) &&
+                !exec_once(&e, (void *[]){x, &half}, (void *[]){y}, 0);
     for (int i = 0; i < LONG; i++) good = good && y[i] == x[i] * 0.5f + 0.5f;
     ok(good && y[LONG] == -1, "%d elements on %d threads", LONG, threads);
-    free(scratch);
-    exec_free(&e);
     arena_fini(&c.arena);
 }
 
@@ -316,11 +298,9 @@ try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool transposed
         elem_set_f(d, data[1], i, (double)(i * 5 % 13));
     }
     struct kcall k = {.call = c, .in = in, .out = in + 2, .threads = 1};
-    struct exec *e = NULL;
-    bool good = !call_infer(&a, c, &rule) && !exec_new(&k, DEV_CPU, &e);
-    void *scratch = good ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
     if (over) memcpy(data[2], data[0], (size_t)n * dtype_bytes(d));
-    good = good && !exec_run(e, (void *[]){data[over ? 2 : 0], data[1]}, (void *[]){data[2]}, scratch, 0);
+    bool good = !call_infer(&a, c, &rule) &&
+                !kcall_once(&k, (void *[]){data[over ? 2 : 0], data[1]}, (void *[]){data[2]}, NULL);
     for (int64_t i = 0; good && i < n; i++) {
         int64_t at[3] = {i / full[2] / full[1], i / full[2] % full[1], i % full[2]}, x = 0, y = 0;
         for (int j = 0; j < 3; j++) x += at[j] * in[0].stride[j];
@@ -330,8 +310,6 @@ try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool transposed
     ok(good, "%s{%lld,%lld,%lld}%s %s {%lld,%lld,%lld}", dtype_text(d), (long long)full[0], (long long)full[1],
        (long long)full[2], transposed ? " turned" : "", over ? "+=" : "+", (long long)dim[0], (long long)dim[1],
        (long long)dim[2]);
-    free(scratch);
-    exec_free(&e);
     arena_fini(&a);
 }
 

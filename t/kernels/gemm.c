@@ -4,14 +4,8 @@
  * Tries all combinations of small and odd sizes, transposed operands, rows cut out of wider ones, batches of either
  * or both operands, interleaved heads, dtypes and threads. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/base/arena.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
 #include "runtime/base/stop.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 #include <inttypes.h>
 
@@ -77,14 +71,7 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
     struct kcall k = {.call = c, .in = in, .out = want, .threads = p->threads};
     if (ref_run(&k)) return false;
     k.out = got;
-    struct exec *e;
-    if (exec_new(&k, DEV_CPU, &e)) return false;
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    int status = exec_run(e, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, scratch, 0);
-    *variant = exec_variant(e);
-    free(scratch);
-    exec_free(&e);
-    return !status;
+    return !kcall_once(&k, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, variant);
 }
 
 /* Returns true if the variant is a fast one. The f32 variant counts as fast for halves if oneDNN's products of
@@ -155,31 +142,42 @@ product_try(const struct product *p)
     return product_by(p, NULL);
 }
 
-/* Tries all sizes and layouts for one kind of batch, alternately on one and two threads. */
+/* Tries all sizes with all layouts of a up to `forms_a` and of b up to `forms_b`, alternately on one and two threads.
+ * group: the kind of batch; MIXED: every fifth product has a batch of both operands. */
+enum { MIXED = NGROUP };
+static void
+try_sizes(const int64_t (*size)[3], size_t n, int forms_a, int forms_b, int group, enum dtype d)
+{
+    int tried = 0, right = 0;
+    for (size_t s = 0; s < n; s++)
+        for (int a = ROWS; a < forms_a; a++)
+            for (int b = ROWS; b < forms_b; b++, tried++) {
+                enum group g = group < MIXED ? (enum group)group : tried % 5 ? NONE : BOTH;
+                right += product_try(&(struct product){size[s][0], size[s][1], size[s][2], (enum form)a, (enum form)b,
+                                                       g, d, 1 + tried % 2});
+            }
+    ok(right == tried, "%d products of %lld to %lld rows with %s in %s are right", tried, (long long)size[0][0],
+       (long long)size[n - 1][0], group < MIXED ? group_text[group] : "some batches", dtype_text(d));
+}
+
 static void
 try_group(enum group group, enum dtype d)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},   {1, 5, 3},  {5, 1, 3}, {5, 3, 1}, {4, 17, 9}, {2, 9, 35},
                                        {3, 85, 20}, {7, 3, 33}, {0, 3, 2}, {3, 0, 2}, {3, 2, 0}};
-    int tried = 0, right = 0;
-    for (size_t s = 0; s < countof(sizes); s++)
-        for (enum form a = ROWS; a < NFORM; a++)
-            for (enum form b = ROWS; b < NFORM; b++, tried++)
-                right += product_try(
-                    &(struct product){sizes[s][0], sizes[s][1], sizes[s][2], a, b, group, d, 1 + tried % 2});
-    ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
+    try_sizes(sizes, countof(sizes), NFORM, NFORM, (int)group, d);
 }
 
-/* Tries a large operand b and a single row, because the variant then selects another oneDNN implementation. */
-static void
-try_large(enum dtype d)
-{
-    int tried = 0, right = 0;
-    for (int64_t m = 1; m <= 5; m += 2)
-        for (enum form b = ROWS; b < NFORM; b++, tried++)
-            right += product_try(&(struct product){m, 1100, 700, tried % NFORM, b, NONE, d, 1 + tried % 2});
-    ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
-}
+/* A large operand b and few rows: the variant selects another oneDNN implementation. */
+static const int64_t large[][3] = {{1, 1100, 700}, {3, 1100, 700}, {5, 1100, 700}};
+
+/* Large products of halves, which are converted to f32 if oneDNN's products of halves are missing or slow (is_fast). */
+static const int64_t halves[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
+                                    {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
+
+/* Integer products: rows, columns and k have one or several blocks, with shorter last blocks; few rows and columns. */
+static const int64_t whole[][3] = {{64, 64, 64},  {17, 300, 70}, {257, 520, 300}, {31, 45, 769},  {1, 1200, 40},
+                                   {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
 
 /* Tries an operand a of few rows with a large, column-major b. The kernel multiplies the transposed matrices if 16
  * lanes are busy and transposing costs less than reading b. */
@@ -207,43 +205,6 @@ try_turned(void)
                 }
     ok(right == tried && transposed > 20, "%d products by a column-major matrix are right, %d by transposes", tried,
        transposed);
-}
-
-/* Tries large products of halves, which are converted to f32 if oneDNN's products of halves are missing or slow. Rows
- * in memory are contiguous, transposed, or parts of wider rows; also tries batches. */
-static void
-try_halves(enum dtype d)
-{
-    static const int64_t sizes[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
-                                       {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
-    int tried = 0, right = 0, wanted = 0;
-    for (size_t i = 0; i < countof(sizes); i++)
-        for (enum form a = ROWS; a <= WIDE_TRANSPOSED; a++)
-            for (enum form b = ROWS; b <= WIDE_TRANSPOSED; b++, tried++) {
-                const char *method = NULL;
-                enum group group = tried % 5 ? NONE : BOTH;
-                struct product p = {sizes[i][0], sizes[i][1], sizes[i][2], a, b, group, d, 1 + tried % 2};
-                right += product_by(&p, &method);
-                wanted += !strcmp(method, "f32");
-            }
-    ok(right == tried && wanted == (prim_multiplies(d) ? 0 : tried),
-       "%d products of %s are right, %d of them as products of f32", tried, dtype_text(d), wanted);
-}
-
-/* Tries integer products. Rows, columns and k have one or several blocks, with shorter last blocks. Also tries few
- * rows and few columns. */
-static void
-try_ints(enum dtype d)
-{
-    static const int64_t sizes[][3] = {{64, 64, 64},  {17, 300, 70}, {257, 520, 300}, {31, 45, 769},  {1, 1200, 40},
-                                       {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
-    int tried = 0, right = 0;
-    for (size_t i = 0; i < countof(sizes); i++)
-        for (enum form a = ROWS; a < NFORM; a++)
-            for (enum form b = ROWS; b < NFORM; b++, tried++)
-                right += product_try(&(struct product){sizes[i][0], sizes[i][1], sizes[i][2], a, b,
-                                                       tried % 5 ? NONE : BOTH, d, 1 + tried % 2});
-    ok(right == tried, "%d products of %s equal the reference bit for bit", tried, dtype_text(d));
 }
 
 /* Runs an accumulating product for micro-batches 0, 1 and 2 with the same operands. The accumulated result must be
@@ -353,7 +314,6 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
     struct rule rule;
     struct matrix a, b;
     struct type out;
-    struct exec *e = NULL;
     int questions = 0;
     matrix_make(&a, d, NULL, 0, m, k, ROWS, false);
     matrix_make(&b, d, NULL, 0, k, n, ROWS, false);
@@ -365,14 +325,12 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
                 got = view_dense(&out, must_alloc((size_t)type_bytes(&out))), not_yet = got;
     not_yet.data = NULL;
     pass = pass && !ref_run(&(struct kcall){.call = &c, .in = v, .out = &want, .threads = 1});
-    pass = pass && !exec_new(&(struct kcall){.call = &c, .in = v, .out = &not_yet, .threads = 1}, DEV_CPU, &e);
-    char *scratch = pass ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
     stop_ask(counted, &questions);
-    pass = pass && !exec_run(e, (void *[]){a.memory, b.memory}, (void *[]){got.data}, scratch, 0);
+    pass = pass && !kcall_once(&(struct kcall){.call = &c, .in = v, .out = &not_yet, .threads = 1},
+                               (void *[]){a.memory, b.memory}, (void *[]){got.data}, NULL);
     stop_ask(NULL, NULL);
     pass = pass && same(&want, &got);
-    free(scratch), free(want.data), free(got.data), free(a.memory), free(b.memory);
-    exec_free(&e);
+    free(want.data), free(got.data), free(a.memory), free(b.memory);
     arena_fini(&arena);
     return pass ? questions + 1 : 0;
 }
@@ -422,18 +380,18 @@ main(void)
     static const enum dtype dtypes[] = {DT_F32, DT_BF16}, ints[] = {DT_I64, DT_I32, DT_U8};
     try_isa();
     test_copies();
-    for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
+    for (size_t d = 0; d < countof(dtypes); d++) try_sizes(large, countof(large), NFORM, NFORM, NONE, dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++)
             if (share_next()) try_group(g, dtypes[d]);
     for (size_t d = 0; d < countof(ints); d++) {
         for (enum group g = NONE; g < NGROUP; g++)
             if (share_next()) try_group(g, ints[d]);
-        try_ints(ints[d]);
+        try_sizes(whole, countof(whole), NFORM, NFORM, MIXED, ints[d]);
     }
     try_turned();
-    try_halves(DT_F16);
-    try_halves(DT_BF16);
+    try_sizes(halves, countof(halves), WIDE_TRANSPOSED + 1, WIDE_TRANSPOSED + 1, MIXED, DT_F16);
+    try_sizes(halves, countof(halves), WIDE_TRANSPOSED + 1, WIDE_TRANSPOSED + 1, MIXED, DT_BF16);
     try_sums();
     try_parts();
     for (double flops = 1; flops < 1e6; flops *= 8) {

@@ -1,15 +1,8 @@
 /* long.c - tests that long sums of floats are exact, with twenty million ones (an f32 sum would stop at 16,777,216).
  * Also tests long matrix products, which accumulate in f32: errors must be small, and bits must not depend on the
  * number of threads. */
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
 #include "runtime/base/rng.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 #include <math.h>
 
@@ -64,14 +57,7 @@ try_sum(const char *op, const char *text, double want, int result)
         data[i] = ones(t);
     }
     struct kcall k = {.call = &s.call, .in = view, .out = view + s.call.nin, .threads = 2};
-    struct exec *e;
-    int status = exec_new(&k, DEV_CPU, &e);
-    if (!status) {
-        char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-        status = exec_run(e, data, data + s.call.nin, scratch, 0);
-        free(scratch);
-        exec_free(&e);
-    }
+    int status = kcall_once(&k, data, data + s.call.nin, NULL);
     const struct type *last = &s.out[result];
     double got = elem_get_f(last->dtype, data[s.call.nin + result], type_numel(last) - 1);
     if (!ok(!status && got == want, "%s %s of ones: result %d is the number of ones", op, text, result))
@@ -145,13 +131,7 @@ static bool
 multiply(struct sample *s, struct view *view, void **data, int threads)
 {
     struct kcall k = {.call = &s->call, .in = view, .out = view + s->call.nin, .threads = threads};
-    struct exec *e;
-    if (exec_new(&k, DEV_CPU, &e)) return false;
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    int status = exec_run(e, data, data + s->call.nin, scratch, 0);
-    free(scratch);
-    exec_free(&e);
-    return !status;
+    return !kcall_once(&k, data, data + s->call.nin, NULL);
 }
 
 static void

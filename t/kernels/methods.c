@@ -1,15 +1,8 @@
 /* methods.c - checks that every operator has a kernel: all samples of all operators, in every dtype and along every
  * axis, must be computed by a variant other than the reference. Exceptions are listed here with the reason.
  * RILLE_LONG=1 prints the whole table. */
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
+#include "t/lib/exec.h"
 #include "t/lib/pattern.h"
-#include "t/lib/tap.h"
 
 /* Calls for which only the reference is required, with the reason. */
 static const struct {

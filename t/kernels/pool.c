@@ -4,15 +4,8 @@
  * Shapes are around the sizes of plane groups and vectors. Values are ordinary, equal, NaN, infinite, or all the
  * least value. Max pooling must give the reference's bits; averages must be equal within rounding. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/exec/kernel.h"
 #include "kernels/op/lib/pool.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 static const char *const ops[] = {"max_pool2d", "max_pool2d_grad", "max_pool2d_pick", "avg_pool2d", "avg_pool2d_grad"};
 static const bool by_sum[] = {false, true, false, true, true};
@@ -128,10 +121,8 @@ run(const struct trial *t, const struct kernel_variant *variant, int threads, vo
     c.op = &op;
     if (exec_new(&k, DEV_CPU, &e)) return ok(false, "%s is prepared: %s", op.name, err_text());
     bool taken = !strcmp(exec_variant(e), variant->name);
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    if (taken && exec_run(e, t->data, &to, scratch, 0)) ok(false, "%s runs: %s", op.name, err_text());
-    free(scratch);
-    exec_free(&e);
+    if (taken && exec_once(&e, t->data, &to, 0)) ok(false, "%s runs: %s", op.name, err_text());
+    if (e) exec_free(&e);
     return taken;
 }
 

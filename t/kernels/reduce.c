@@ -3,14 +3,8 @@
  * repeated, reversed, strided and unaligned. Values are ordinary, NaN, infinities, zeros of both signs, and
  * subnormals, which count as zeros. */
 #include "kernels/cpu/rows/fold.h"
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
 #include "runtime/base/denormal.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -107,7 +101,6 @@ try_one(struct tried *t, int op, enum dtype d, int form, int64_t m, int64_t n, i
     struct arena arena = {0};
     struct sample s;
     struct rule rule;
-    struct exec *e;
     int64_t room = 2 + (form == FAR ? m * (n * 3 + 1) + 2 * n : m * n);
     char *from = calloc((size_t)room, 8);
     TRY(sample_read(op_find(op_text[op]), text, &s) ? 0 : fail(E_ARG, "%s", text));
@@ -124,17 +117,13 @@ try_one(struct tried *t, int op, enum dtype d, int form, int64_t m, int64_t n, i
                 elem_set_i(d, x.data, at, (int64_t)(r * n + c) * 7919 % 251 - (d == DT_U8 ? 0 : 125));
         }
     struct kcall k = {.call = &s.call, .in = &x, .out = &y, .threads = 1 + (int)((m + n) % 3)};
-    TRY(exec_new(&k, DEV_CPU, &e));
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    TRY(exec_run(e, &x.data, (void *[]){to}, scratch, 0));
+    TRY(kcall_once(&k, &x.data, (void *[]){to}, NULL));
     y.data = to;
     for (int64_t i = 0; i < view_numel(&y); i++)
         if (axis < 0 || op == SQUARES)
             look(t, &x, &y, op, i, 0, m, 0, n);
         else
             look(t, &x, &y, op, i, axis ? i : 0, axis ? i + 1 : m, axis ? 0 : i, axis ? n : i + 1);
-    exec_free(&e);
-    free(scratch);
     free(from);
     free(to);
     arena_fini(&arena);

@@ -5,14 +5,8 @@
  * Each operator with its own kernel has a row in the table. Element-wise operators are called with one long row
  * each. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
 #include "runtime/base/stop.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 #include <limits.h>
 

@@ -1,17 +1,11 @@
 /* threads.c - tests that the number of threads does not change a kernel's result: one, two, three and seven threads
  * must give the same bits, and the reference's values within rounding. Shapes are large enough to be split, and
- * split unevenly. */
+ * split unevenly. Rows along an axis have every length around the sizes of blocks and lanes. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/trial.h"
 
-static const struct {
-    const char *op, *sample;
+static const struct row {
+    const char *op, *sample; /* %N: each of `lengths` */
     /* allowed difference between numbers of threads, relative to the largest value; 0: the same bits */
     double rounding;
 } table[] = {
@@ -87,146 +81,151 @@ static const struct {
     {"expert_matmul_grad", "f32{1,700,1,96} f32{1,700,2,1024} i64{700,2}<3 experts=3", 0},
     {"expert_matmul_grad", "bf16{1,300,2,96} bf16{1,300,2,600} i64{300,2}<7 experts=7", 0},
     {"conv2d", "f32{4,8,30,30} f32{16,8,3,3} - padding=1", 1e-5},
+    {"conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2},
+    {"softmax", "f32{2000,40}", 0},
+    {"softmax", "f64{2,50,1500} axis=1", 0},
+    {"softmax_grad", "f32{2000,40} f32{2000,40}", 0},
+    {"attention_softmax", "f32{4,100,100} - is_causal=true", 0},
+    {"cross_entropy_parts", "f32{5000,10} i64{5000}<10 f32{5000}>9", 0},
+    {"cross_entropy_parts_grad", "f32{5000,10} i64{5000}<10 f32{5000}>9 f32{5000} f32{5000}", 0},
+    {"cross_entropy_rows", "f32{5000,10} i64{5000}<10", 0},
+    {"cross_entropy_grad", "f32{5000,10} i64{5000}<10 f32{5000}>9 f32{5000} f32{5000}", 0},
+    {"layer_norm", "f32{1000,64} f32{64} f32{64}", 0},
+    {"norm_grad", "f32{1000,64} f32{1000,64} f32{64}", 0},
+    {"norm_grad", "f32{300,900} f32{300,900} -", 0},
+    {"index_add", "f32{3000,8} i64{500}<3000 f32{500,8} axis=0", 0},
+    {"index_add_to", "f32{3000,8} i64{500}<3000 f32{500,8} axis=0", 0},
+    {"adamw", "f32{100000} f32{100000} f32{100000}>0.1 f32{100000} #0.1 #3", 0},
+    {"sgd", "f32{100000} f32{100000} f32{100000} #0.1 momentum=0.9", 0},
+    {"softmax", "f32{3,%N}", 0},
+    {"softmax", "bf16{3,%N}", 0},
+    {"softmax", "f32{2,%N,3} axis=1", 0},
+    {"softmax", "f32{%N,530} axis=0", 0},
+    {"log_softmax", "bf16{%N,515} axis=0", 0},
+    {"log_softmax", "f32{3,%N}", 0},
+    {"log_softmax", "f16{%N,2} axis=0", 0},
+    {"softmax_grad", "f32{3,%N} f32{3,%N}", 0},
+    {"softmax_grad", "bf16{3,%N} bf16{3,%N}", 0},
+    {"attention_softmax", "f32{2,3,%N} - scale=0.5", 0},
+    {"attention_softmax", "f32{2,37,%N} - is_causal=true", 0},
+    {"attention_softmax", "bf16{2,3,%N} f32{%N} is_causal=true", 0},
+    {"cross_entropy_parts", "f32{3,%N} i64{3}<%N f32{3}>9 label_smoothing=0.1", 0},
+    {"cross_entropy_parts", "bf16{2,%N,3} i32{2,3}<%N bf16{2,3}>9", 0},
+    {"cross_entropy_parts_grad", "f32{3,%N} i64{3}<%N f32{3}>9 f32{3} f32{3} label_smoothing=0.1", 0},
+    {"cross_entropy_parts_grad", "f16{2,%N,3} i32{2,3}<%N f32{2,3}>9 f32{2,3} f32{2,3}", 0},
+    {"cross_entropy_rows", "f32{3,%N} i64{3}<%N label_smoothing=0.1", 0},
+    {"cross_entropy_rows", "bf16{2,%N,3} i32{2,3}<%N", 0},
+    {"cross_entropy_grad", "f32{3,%N} i64{3}<%N f32{3}>9 f32{3} f32{3} label_smoothing=0.1", 0},
+    {"cross_entropy_grad", "f16{2,%N,3} i32{2,3}<%N f32{2,3}>9 f32{2,3} f32{2,3}", 0},
+    {"layer_norm", "f32{3,%N} f32{%N} f32{%N}", 0},
+    {"layer_norm", "bf16{3,%N} - bf16{%N}", 0},
+    {"rms_norm", "f32{3,%N}", 0},
+    {"norm_grad", "f32{3,%N} f32{3,%N} f32{%N}", 0},
+    {"norm_grad", "f32{7,%N} f32{7,%N} -", 0},
+    {"norm_grad", "bf16{3,%N} bf16{3,%N} - center=0", 0},
+    {"index_add", "f32{3,%N} i64{5}<3 f32{5,%N} axis=0", 0},
+    {"index_add", "bf16{3,%N} i64{2}<3 bf16{2,%N} axis=0", 0},
+    {"index_add_to", "f32{3,%N} i64{5}<3 f32{5,%N} axis=0", 0},
+    {"index_add_to", "bf16{3,%N} i64{2}<3 bf16{2,%N} axis=0", 0},
+    {"adamw", "f32{%N} f32{%N} f32{%N}>0.1 f32{%N} #0.1 #3 weight_decay=0.1", 0},
+    {"adamw", "bf16{%N} f32{%N} f32{%N}>0.1 bf16{%N} #0.1 #1 weight_decay=0.1 decoupled=0", 0},
+    {"sgd", "f32{%N} f32{%N} f32{%N} #0.1 momentum=0.9", 0},
+    {"sgd", "f32{%N} - f32{%N} #0.1 weight_decay=0.1", 0},
 };
-
-struct tensors {
-    int nin, nout;
-    struct view view[SAMPLE_IN + OP_OUT];
-    void *data[SAMPLE_IN + OP_OUT];
+/* convolutions and means in parts of some images */
+static const struct row in_parts[] = {
+    {"conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5},
+    {"conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5},
+    {"conv2d", "f32{2,5,9,8} f32{40,5,3,2} - padding=1 stride=2", 1e-5},
+    {"conv2d", "bf16{1,20,7,7} bf16{33,20,3,3} - dilation=2", 2e-2},
+    {"conv2d_grad_x", "f32{2,10,9,9} f32{10,40,3,3} padding=1 size=9,9", 1e-5},
+    {"conv2d_grad_x", "f32{1,10,5,5} f32{10,17,3,3} stride=2 size=11,11", 1e-5},
+    {"conv2d_grad_w", "f32{3,5,9,9} f32{3,40,9,9} padding=1 size=3,3", 1e-5},
+    {"conv2d_grad_w", "bf16{1,5,9,9} bf16{1,33,9,9} padding=1 size=3,3", 2e-2},
+    {"conv2d_grad_x", "f32{11,4,3,5} f32{4,3,3,2} size=5,6", 1e-5},
+    {"conv2d_grad_w", "f32{11,3,5,6} f32{11,4,3,5} size=3,2", 1e-5},
+    {"conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2},
+    {"avg_pool2d", "f32{11,16,30,31} kernel_size=3 stride=2 padding=1", 0},
+    {"avg_pool2d_grad", "f32{11,16,15,16} kernel_size=3 stride=2 padding=1 size=30,31", 0},
 };
+static const int lengths[] = {1, 2, 15, 16, 17, 63, 64, 65, 100, 1023, 1024, 1025, 2100};
 
-static size_t
-bytes_of(const struct view *v)
-{
-    return (size_t)view_numel(v) * dtype_bytes(v->dtype);
-}
-
-static void
-fill(const struct sample *s, struct tensors *t, int i)
-{
-    enum dtype d = t->view[i].dtype;
-    for (int64_t k = 0; k < view_numel(&t->view[i]); k++) {
-        int64_t draw = (k * 7919 + i * 13 + k / 31) % 1013;
-        if (s->below[i])
-            elem_set_i(d, t->data[i], k, draw % s->below[i]);
-        else if (s->above[i] || d == DT_BOOL)
-            elem_set_f(d, t->data[i], k, d == DT_BOOL ? (double)(draw % 2) : s->above[i] + (double)draw / 1000);
-        else
-            elem_set_f(d, t->data[i], k, dtype_is_float(d) ? (double)(draw - 506) / 500 : (double)(draw % 9));
-    }
-    if (s->in[i].weak) elem_set_f(d, t->data[i], 0, s->number[i]);
-}
-
-static void
-tensors_open(struct tensors *t, const struct sample *s)
-{
-    t->nin = s->call.nin;
-    t->nout = s->call.nout;
-    for (int i = 0; i < t->nin + t->nout; i++) {
-        const struct type *type = i < t->nin ? &s->in[i] : &s->out[i - t->nin];
-        t->view[i] = view_dense(type, NULL);
-        t->data[i] = type->dtype ? calloc(1, bytes_of(&t->view[i]) + 64) : NULL;
-        if (i < t->nin && type->dtype) fill(s, t, i);
-    }
-}
-
-static void
-tensors_close(struct tensors *t)
-{
-    for (int i = 0; i < t->nin + t->nout; i++) free(t->data[i]);
-}
-
-/* Runs the kernel; threads = 0 runs the reference. */
-static int
-run(const struct sample *s, struct tensors *t, int threads)
-{
-    tensors_open(t, s);
-    struct kcall k = {.call = &s->call, .in = t->view, .out = t->view + t->nin, .threads = threads};
-    if (threads == 0) {
-        for (int i = 0; i < t->nin + t->nout; i++) t->view[i].data = t->data[i];
-        return ref_run(&k);
-    }
-    struct exec *e;
-    TRY(exec_new(&k, DEV_CPU, &e));
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    int status = exec_run(e, t->data, t->data + t->nin, scratch, 0);
-    free(scratch);
-    exec_free(&e);
-    return status;
-}
-
-/* Returns the largest difference between two results, relative to the largest value. */
+/* Returns the largest difference between two results, relative to the largest value, but at least `least`. */
 static double
-difference(const struct tensors *a, const struct tensors *b)
+difference(const struct view *a, const struct view *b, double least)
 {
-    double largest = 1e-30, worst = 0;
-    for (int i = a->nin; i < a->nin + a->nout; i++) {
-        enum dtype d = a->view[i].dtype;
-        for (int64_t k = 0; k < view_numel(&a->view[i]); k++) {
-            double x = elem_get_f(d, a->data[i], k), y = elem_get_f(d, b->data[i], k);
-            largest = fmax(largest, fabs(y));
-            worst = fmax(worst, isnan(x - y) ? INFINITY : fabs(x - y));
-        }
+    double largest = least, worst = 0;
+    for (int64_t i = 0; i < view_numel(a); i++) {
+        double x = elem_get_f(a->dtype, a->data, i), y = elem_get_f(b->dtype, b->data, i);
+        largest = fmax(largest, fabs(y));
+        worst = fmax(worst, x == y ? 0 : isnan(x - y) ? INFINITY : fabs(x - y));
     }
     return worst / largest;
 }
 
-static bool
-same_bits(const struct tensors *a, const struct tensors *b)
+/* Returns the tolerance relative to the reference. `rows`: the sample has rows of one of `lengths`. */
+static double
+near(enum dtype d, bool rows)
 {
-    bool same = true;
-    for (int i = a->nin; i < a->nin + a->nout; i++) same &= !memcmp(a->data[i], b->data[i], bytes_of(&a->view[i]));
-    return same;
+    return d == DT_BF16 ? 1e-2 : d == DT_F16 ? 2e-3 : rows ? 4e-6 : 2e-5;
+}
+
+/* Compares the results of one thread with the reference, and those of more threads with those of one. */
+static void
+compare(struct trial *t, const char *text, double rounding, bool rows)
+{
+    const struct call *c = &t->sample.call;
+    const char *name = c->op->name;
+    /* norms of two elements and losses close to 0 are small differences of numbers near 1 */
+    const char *variant = "ref";
+    double worst = 0, least = strcmp(name, "norm_grad") && strcmp(name, "cross_entropy_rows") ? 1e-3 : 1;
+    int status = trial_reference(t) | trial_run(t, c, 1, t->got, &variant);
+    for (int k = 0; k < c->nout && !status; k++)
+        worst = fmax(worst, difference(&t->got[k].view, &t->want[k].view, least) / near(c->out[k].dtype, rows));
+    ok(strcmp(variant, "ref"), "%s %s is computed by a variant", name, text);
+    if (!ok(!status && worst <= 1, "%s %s equals the reference", name, text))
+        diag("%g times the tolerance; %s", worst, status ? err_text() : "");
+    for (int threads = 2; threads <= 7; threads += threads == 3 ? 4 : 1) {
+        bool good = !trial_run(t, c, threads, t->again, NULL);
+        for (int k = 0; k < c->nout && good; k++)
+            good = rounding > 0 ? difference(&t->again[k].view, &t->got[k].view, 1e-30) <= rounding
+                                : !memcmp(t->again[k].memory, t->got[k].memory, (size_t)type_bytes(&c->out[k]));
+        ok(good, "%s %s: %d threads give the result of one", name, text, threads);
+    }
 }
 
 static void
-try_row(const char *name, const char *text, double between)
+try_call(const char *op, const char *text, double rounding, bool rows)
 {
-    struct arena arena = {0};
-    struct sample s;
-    struct rule rule;
-    if (!ok(op_find(name) && sample_read(op_find(name), text, &s) && !call_infer(&arena, &s.call, &rule),
-            "%s %s can be called", name, text)) {
-        diag("%s", err_text());
-        return;
+    struct trial t;
+    if (trial_open(&t, op_find(op), text, DENSE, 1)) compare(&t, text, rounding, rows);
+    trial_close(&t);
+}
+
+static void
+try_row(const struct row *r)
+{
+    const char *at = strstr(r->sample, "%N");
+    for (size_t n = 0; at && n < countof(lengths); n++) {
+        struct str text = {0};
+        for (const char *from = r->sample, *next; *from; from = next) {
+            next = strstr(from, "%N");
+            str_addf(&text, "%.*s", next ? (int)(next - from) : (int)strlen(from), from);
+            if (next) str_addf(&text, "%d", lengths[n]);
+            next = next ? next + 2 : from + strlen(from);
+        }
+        try_call(r->op, str_text(&text), r->rounding, true);
+        str_free(&text);
     }
-    struct tensors want, one, many;
-    bool low = s.out[0].dtype == DT_BF16;
-    int status = run(&s, &want, 0) | run(&s, &one, 1);
-    double apart = status ? INFINITY : difference(&one, &want);
-    if (!ok(apart <= (low ? 1e-2 : 2e-5), "%s %s: equals the reference", name, text))
-        diag("%g apart; %s", apart, status ? err_text() : "");
-    for (int threads = 2; threads <= 7; threads += threads == 3 ? 4 : 1) {
-        status = run(&s, &many, threads);
-        bool good = !status && (between > 0 ? difference(&many, &one) <= between : same_bits(&many, &one));
-        ok(good, "%s %s: %d threads give the result of one", name, text, threads);
-        tensors_close(&many);
-    }
-    tensors_close(&want);
-    tensors_close(&one);
-    arena_fini(&arena);
+    if (!at) try_call(r->op, r->sample, r->rounding, false);
 }
 
 int
 main(void)
 {
-    for (size_t i = 0; i < countof(table); i++) try_row(table[i].op, table[i].sample, table[i].rounding);
-    diag("convolutions in parts of some images");
-    try_row("conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2);
+    for (size_t i = 0; i < countof(table); i++) try_row(&table[i]);
     conv_part = (struct conv_part){1, 1, 16};
-    try_row("conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5);
-    try_row("conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5);
-    try_row("conv2d", "f32{2,5,9,8} f32{40,5,3,2} - padding=1 stride=2", 1e-5);
-    try_row("conv2d", "bf16{1,20,7,7} bf16{33,20,3,3} - dilation=2", 2e-2);
-    try_row("conv2d_grad_x", "f32{2,10,9,9} f32{10,40,3,3} padding=1 size=9,9", 1e-5);
-    try_row("conv2d_grad_x", "f32{1,10,5,5} f32{10,17,3,3} stride=2 size=11,11", 1e-5);
-    try_row("conv2d_grad_w", "f32{3,5,9,9} f32{3,40,9,9} padding=1 size=3,3", 1e-5);
-    try_row("conv2d_grad_w", "bf16{1,5,9,9} bf16{1,33,9,9} padding=1 size=3,3", 2e-2);
-    try_row("conv2d_grad_x", "f32{11,4,3,5} f32{4,3,3,2} size=5,6", 1e-5);
-    try_row("conv2d_grad_w", "f32{11,3,5,6} f32{11,4,3,5} size=3,2", 1e-5);
-    try_row("conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2);
     mean_part_bytes = 1 << 17;
-    try_row("avg_pool2d", "f32{11,16,30,31} kernel_size=3 stride=2 padding=1", 0);
-    try_row("avg_pool2d_grad", "f32{11,16,15,16} kernel_size=3 stride=2 padding=1 size=30,31", 0);
+    for (size_t i = 0; i < countof(in_parts); i++) try_row(&in_parts[i]);
     return done();
 }

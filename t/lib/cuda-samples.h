@@ -119,27 +119,6 @@ static const struct cuda_sample warp_samples[] = {
     {"conv2d_grad_w", "f32{9,4,13,12} f32{9,66,13,12} padding=1 size=3,3"},
 };
 
-/* Replaces "f32" by `dtype` in a sample. Returns false if the operator does not accept that dtype. */
-static inline bool
-retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
-{
-    struct arena a = {0};
-    struct sample s;
-    struct rule rule;
-    size_t n = 0;
-    while (*text && n + 8 < capacity) {
-        bool here = !strncmp(text, "f32", 3);
-        n += (size_t)snprintf(to + n, capacity - n, "%.*s", here ? 8 : 1, here ? dtype : text);
-        text += here ? 3 : 1;
-    }
-    if (!sample_read(op, to, &s)) return false;
-    if (op->flags & OP_SOURCE) s.call.out[0] = source_shape;
-    bool has_type = op->shape.rule || op->shape.make_rule || op->flags & OP_SOURCE;
-    has_type = has_type && !call_infer(&a, &s.call, &rule);
-    arena_fini(&a);
-    return has_type;
-}
-
 /* Replaces all sizes and index bounds of a sample by 4. With equal sizes a kernel cannot tell dimensions apart by
  * size. */
 static inline void

@@ -6,13 +6,8 @@
 #ifndef RILLE_T_EAGER_H
 #define RILLE_T_EAGER_H
 
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/base/error.h"
 #include "runtime/graph/graph.h"
-#include "sbp/rule.h"
-#include "kernels/exec/sample.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 enum { EAGER_NODES = 4000 };
 

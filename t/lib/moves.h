@@ -116,6 +116,23 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
     return n;
 }
 
+/* Draws a layout; the order of its splits is random. r: kind of P; RED_NONE: no P. */
+static inline const struct layout *
+draw_layout(const struct place *p, int ndim, enum reduce r)
+{
+    struct sbp sbp[MAX_AXIS];
+    uint8_t order[MAX_AXIS];
+    const struct layout *l;
+    for (int a = 0; a < p->naxis; a++) {
+        int other = (int)(next_random(&seed) % (uint64_t)(a + 1));
+        sbp[a] = entry((int)(next_random(&seed) % (uint64_t)(ndim + 1 + (r != RED_NONE))), ndim, r);
+        order[a] = order[other];
+        order[other] = (uint8_t)a;
+    }
+    if (layout_new(atlas, p, sbp, next_random(&seed) % 2 ? order : NULL, &l)) diag("%s", err_text());
+    return l;
+}
+
 static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 12, 0};
 enum { NSIZE = 8 }; /* number of sizes in the table; dimensions of size 0 are not enumerated */
 static const enum dtype dtypes[] = {DT_I64, DT_F32, DT_I32, DT_BF16, DT_F64};
@@ -152,6 +169,23 @@ draw_type(int ndim, int64_t most)
         for (int d = 0; d < ndim; d++) dim[d] = sizes[next_random(&seed) % countof(sizes)];
     } while ((ndim > 0 ? dim[0] : 1) * (ndim > 1 ? dim[1] : 1) * (ndim > 2 ? dim[2] : 1) > most);
     return type_of(dtypes[next_random(&seed) % countof(dtypes)], ndim, dim);
+}
+
+static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
+
+/* Calls `check` with n / 10 to 4 n / 10 random moves of tensors of 0 to 3 dimensions, with nkind kinds of P. */
+static inline void
+draw_moves(const struct place *p, const struct place *q, int nkind, long n,
+           void (*check)(const struct type *t, const struct layout *from, const struct layout *to))
+{
+    for (int ndim = 0; ndim <= 3; ndim++) {
+        int a = layouts_of(p, ndim, nkind, from_list), b = layouts_of(q, ndim, nkind, to_list);
+        for (long k = 0; k < n * (ndim + 1) / 10; k++) {
+            struct type t = draw_type(ndim, 150);
+            const struct layout *from = from_list[next_random(&seed) % (uint64_t)a];
+            check(&t, from, to_list[next_random(&seed) % (uint64_t)b]);
+        }
+    }
 }
 
 struct two {

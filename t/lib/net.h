@@ -98,13 +98,12 @@ net_train(struct net *b, struct rille_tensor *loss)
 /* Traces a training step of nstage layers of `width`, each a stage: stage q runs on device on[q]. The input is b->x,
  * with two rows per micro-batch. */
 static inline struct rille_graph *
-net_stages(struct net *b, const char *schedule, int nstage, const int *on, int pieces, int width)
+net_stages_of(struct net *b, const struct rille_graph_options *g, int nstage, const int *on, int width)
 {
-    struct rille_graph_options g = {.micro_batches = pieces, .schedule = schedule};
     struct rille_graph *graph;
     struct rille_tensor *t;
-    b->x = net_floats(b, 2 * pieces, width, net_layout(b, on[0], 1, "B"));
-    must(rille_trace_begin(b->s, &g, 1, &b->x, &t), "trace");
+    b->x = net_floats(b, 2 * g->micro_batches, width, net_layout(b, on[0], 1, "B"));
+    must(rille_trace_begin(b->s, g, 1, &b->x, &t), "trace");
     t = rille_tensor_hold(t);
     for (int q = 0; q < nstage; q++) {
         const struct rille_layout *l = net_layout(b, on[q], 1, "B");
@@ -114,8 +113,15 @@ net_stages(struct net *b, const char *schedule, int nstage, const int *on, int p
     }
     net_call(b, "sum", &t, NULL);
     net_train(b, t);
-    must(rille_trace_end(b->s, 1, &t, &graph), schedule);
+    must(rille_trace_end(b->s, 1, &t, &graph), "the end of a trace");
     return graph;
+}
+
+static inline struct rille_graph *
+net_stages(struct net *b, const char *schedule, int nstage, const int *on, int pieces, int width)
+{
+    const struct rille_graph_options g = {.micro_batches = pieces, .schedule = schedule};
+    return net_stages_of(b, &g, nstage, on, width);
 }
 
 /* Runs a step on b->x and returns its loss. */

@@ -4,6 +4,7 @@
 #define RILLE_T_NETS_H
 
 #include "sbp/net/net.h"
+#include "t/lib/tap.h"
 
 enum { NODES = 7, CANDS = 4, FORMS = 4, READERS = 4 };
 
@@ -144,6 +145,22 @@ draw_limit(int64_t peak)
 {
     int64_t limit = peak + draw(12) - 1;
     return MAX(1, limit);
+}
+
+/* Runs a test on n random nets. Returns the number of failures, and prints their seeds; stops after three. */
+static inline int
+net_failures(int n, uint64_t seed, bool (*test)(struct arena *a, struct net *n))
+{
+    int failed = 0;
+    for (int k = 0; k < n && failed < 3; k++) {
+        struct arena a = {0};
+        struct net net = draw_net(&a, seed + (uint64_t)k);
+        bool good = test(&a, &net);
+        failed += !good;
+        if (!good) diag("SEED=%llu", (unsigned long long)(seed + (uint64_t)k));
+        arena_fini(&a);
+    }
+    return failed;
 }
 
 #endif

@@ -47,7 +47,8 @@ struct parts {
     struct bus *bus;
     struct sim_wire *wire;
     _Atomic uint64_t gate;
-    int stop; /* number of the step before which partition 0 is interrupted; 0: never */
+    int status[MOST_PARTS]; /* status of each partition's last run */
+    int stop;               /* number of the step before which partition 0 is interrupted; 0: never */
     /* true: a coordinator aborts the other partitions after a failure; false: they notice the failure by their channels
      */
     bool aborts;
@@ -246,11 +247,12 @@ part_end(struct parts *x, int m, int *status)
         if (other != m) engine_abort(x->engine[other]);
 }
 
-/* Runs all partitions; status[m] is the status of partition m. */
-static void
-parts_run(struct parts *x, int *status)
+/* Runs all partitions; x->status[m] is the status of partition m. Returns the number of partitions that failed. */
+static int
+parts_run(struct parts *x)
 {
     bool more = true, ended[MOST_PARTS] = {false};
+    int failed = 0;
     guarding = x;
     x->bus->kind = &x->guarded;
     for (int m = 0; m < x->n; m++) engine_begin(x->engine[m], &x->bench[m].run);
@@ -263,21 +265,26 @@ parts_run(struct parts *x, int *status)
             /* unlocks the space's region here, because the bus does not schedule a single thread */
             open_ground(x, m);
             ended[m] = !engine_step(x->engine[m]);
-            if (ended[m]) part_end(x, m, &status[m]);
+            if (ended[m]) part_end(x, m, &x->status[m]);
             more |= !ended[m];
         }
     }
     open_ground(x, ALL_OPEN);
+    for (int m = 0; m < x->n; m++) failed += x->status[m] != 0;
+    return failed;
 }
 
-/* Runs all partitions once more, whatever the result of the last run. */
-static inline void
-parts_again(struct parts *x, int *status)
+/* Runs all partitions once more, whatever the result of the last run, with no act made to fail. */
+static inline int
+parts_again(struct parts *x)
 {
     sim_wire_reset(x->wire);
     x->stop = 0;
-    for (int m = 0; m < x->n; m++) x->bench[m].run.id++;
-    parts_run(x, status);
+    for (int m = 0; m < x->n; m++) {
+        engine_fail_act(x->engine[m], 0);
+        x->bench[m].run.id++;
+    }
+    return parts_run(x);
 }
 
 static void
@@ -302,6 +309,23 @@ same_root(const struct bench *a, int32_t i, const struct bench *b, int32_t k)
     free(x);
     free(y);
     return same;
+}
+
+/* Compiles the random program of *rng in partitions. Returns false if the program cannot be planned. */
+static inline bool
+parts_random(struct parts *x, struct rille_session *s, uint64_t *rng, bool pieces, const struct cut *cut)
+{
+    struct plan *p = random_plan(s, rng, pieces);
+    struct str bytes = {0};
+    *x = (struct parts){0};
+    if (!p) return false;
+    program_write(p->program, &bytes);
+    parts_map(x, cut);
+    bool good = !parts_compile(x, &bytes, s->atlas);
+    if (!good) parts_close(x);
+    str_free(&bytes);
+    plan_free(&p);
+    return good;
 }
 
 /* Returns true if the roots of all partitions hold the same bytes as the roots of the complete plan. */

@@ -124,7 +124,7 @@ reshaped(struct maker *m, struct val *a)
 static struct val *
 transposed(struct maker *m, struct val *a)
 {
-    if (m->n % 3 == 0) a = call(m, "attention", 4, (struct val *[]){a, a, a, NULL});
+    if (m->n % 3 == 0) a = call(m, "attention", 6, (struct val *[]){a, a, a, NULL, NULL, NULL});
     return a ? call_with(m, "transpose", 1, &a, "axis1", (struct attr){.i = 1}) : NULL;
 }
 

@@ -3,12 +3,7 @@
 #ifndef RILLE_T_TRIAL_H
 #define RILLE_T_TRIAL_H
 
-#include "kernels/exec/kernel.h"
-#include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 #include <math.h>
 
@@ -99,6 +94,13 @@ address_of(const struct view *v, int64_t i)
 
 static bool strange; /* true: every fifth value is NaN, infinite, +-0 or subnormal */
 
+/* true: integers without bounds have values at the limits of dtypes; all pairs of values of two operands occur */
+static bool limits;
+static const int64_t at_limits[] = {0,         1,         -1,        2,         -3,
+                                    127,       128,       255,       256,       46341,
+                                    -46341,    65536,     INT32_MAX, INT32_MIN, INT32_MAX - 1,
+                                    1LL << 31, 1LL << 32, INT64_MIN, INT64_MAX, 0x123456789abcdef};
+
 static inline double
 strange_value(uint64_t r)
 {
@@ -117,6 +119,7 @@ choose_values(struct trial *t, int k, uint64_t *random)
         double f = s->above[k] != 0 ? s->above[k] + u : u * 4 - 2;
         int64_t n = (int64_t)s->above[k] + (int64_t)(next_random(random) % (uint64_t)(s->below[k] ? s->below[k] : 5));
         if (strange && next_random(random) % 5 == 0) f = strange_value(next_random(random));
+        if (limits) n = at_limits[(i / (k == 1 ? (int)countof(at_limits) - 1 : 1) + k) % (int)countof(at_limits)];
         if (s->in[k].weak) f = s->number[k], n = (int64_t)f;
         if (real)
             elem_set_f(v->dtype, v->data, address_of(v, i), f);
@@ -125,8 +128,9 @@ choose_values(struct trial *t, int k, uint64_t *random)
     }
 }
 
-/* Replaces "f32" by `dtype` in a sample. Returns false if the sample has no f32 or the operator does not accept the
- * dtype. */
+static const struct type source_shape = {.ndim = 2, .dim = {5, 7}};
+
+/* Replaces "f32" by `dtype` in a sample. Returns false if the operator does not accept the dtype. */
 static inline bool
 trial_retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
 {
@@ -134,18 +138,18 @@ trial_retype(const struct op *op, const char *text, const char *dtype, char *to,
     struct arena a = {0};
     struct rule rule;
     size_t n = 0;
-    if (!strstr(text, "f32")) return false;
     while (*text && n + 8 < capacity) {
         bool here = !strncmp(text, "f32", 3);
         n += (size_t)snprintf(to + n, capacity - n, "%.*s", here ? 8 : 1, here ? dtype : text);
         text += here ? 3 : 1;
     }
-    bool good = sample_read(op, to, &s) && (op->shape.rule || op->shape.make_rule) && !call_infer(&a, &s.call, &rule);
+    if (!sample_read(op, to, &s)) return false;
+    if (op->flags & OP_SOURCE) s.call.out[0] = source_shape;
+    bool good = op->shape.rule || op->shape.make_rule || op->flags & OP_SOURCE;
+    good = good && !call_infer(&a, &s.call, &rule);
     arena_fini(&a);
     return good;
 }
-
-static const struct type source_shape = {.ndim = 2, .dim = {5, 7}};
 
 /* Makes a trial of a sample. Returns false if the call has no types (a composite), or if reading the sample or
  * inferring its types fails. */
@@ -197,6 +201,30 @@ kcall_of(struct trial *t, const struct call *c, struct tensor *out, struct view 
     *k = (struct kcall){.call = c, .in = view, .out = view + c->nin, .threads = 1, .piece = 3};
 }
 
+/* Computes the results by the reference; writes to t->want. */
+static inline int
+trial_reference(struct trial *t)
+{
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT];
+    struct kcall k;
+    kcall_of(t, &t->sample.call, t->want, view, data, &k);
+    return ref_run(&k);
+}
+
+/* Computes a call with the operands of t; writes to `out`. variant: receives the variant's name; may be NULL. */
+static inline int
+trial_run(struct trial *t, const struct call *c, int threads, struct tensor *out, const char **variant)
+{
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT];
+    struct kcall k;
+    kcall_of(t, c, out, view, data, &k);
+    k.threads = threads;
+    for (int i = 0; i < c->nin + c->nout; i++) view[i].data = NULL; /* exec_new() must not read data */
+    return kcall_once(&k, data, data + c->nin, variant);
+}
+
 static inline double
 tolerance(enum dtype d)
 {
@@ -221,12 +249,13 @@ trial_same(const struct view *got, const struct view *want)
 }
 
 /* Returns the largest difference of two tensors, relative to the largest value, in units of the tolerance. A result
- * up to 1 passes. */
+ * up to 1 passes. Integers must be equal. */
 static inline double
 distance(const struct view *got, const struct view *want)
 {
     double largest = 1, worst = 0;
     int64_t n = view_numel(want);
+    if (!dtype_is_float((enum dtype)want->dtype)) return trial_same(got, want) ? 0 : INFINITY;
     for (int64_t i = 0; i < n; i++) {
         double w = elem_get_f(want->dtype, want->data, i);
         if (isfinite(w)) largest = fmax(largest, fabs(w));

@@ -4,14 +4,8 @@
  * invalid value. Operators with a say() function must find exactly that element, and report it in the same words by
  * every variant. Operators without say() must ignore the element. No operator may write outside its results: on a
  * stream, later operators may run before the error is reported. */
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
 #include "runtime/base/rng.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 enum { EDGE = 256, CANARY = 0x5a, MOST = 4096 };
 

@@ -3,7 +3,6 @@
  * For a sample with operands x: f(x) = sum of the results, each with a random weight; g(x) = sum of f's gradients,
  * each with a random weight. Gradients of f and g along the tape must equal the numerical slopes. */
 #include "t/lib/eager.h"
-#include "kernels/op/lib/table.h"
 
 enum { PROBES = 24, READ = sizeof((struct eager *)0)->read };
 #define STEP      1e-5

@@ -5,35 +5,12 @@
  * dimensions of size 0 and 1, NaN, infinities, signed zeros and subnormal numbers. Each variant is tried alone, in a
  * copy of the operator's record without the other variants. Every variant must accept at least one sample; otherwise
  * the reference would be compared with itself. */
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/base/arena.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "t/lib/tap.h"
+#include "kernels/cpu/eltwise/tile.h"
 #include "t/lib/trial.h"
 
 /* ---- running and comparing ---- */
 
 static const char *taken; /* name of the variant of the last call */
-
-static int
-run(struct trial *t, const struct call *c, struct tensor *out)
-{
-    struct view view[SAMPLE_IN + OP_OUT];
-    void *data[SAMPLE_IN + OP_OUT];
-    struct kcall k;
-    struct exec *e;
-    kcall_of(t, c, out, view, data, &k);
-    for (int i = 0; i < c->nin + c->nout; i++) view[i].data = NULL;
-    TRY(exec_new(&k, DEV_CPU, &e));
-    taken = exec_variant(e);
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    int status = exec_run(e, data, data + c->nin, scratch, 3);
-    free(scratch);
-    exec_free(&e);
-    return status;
-}
 
 /* Changes the position of the operands' shards to another one in a larger tensor. */
 static void
@@ -53,9 +30,9 @@ try_form(struct trial *t, const struct op *op, const char *form, const char *tex
 {
     struct call c = t->sample.call;
     c.op = op;
-    int status = run(t, &c, t->got);
+    int status = trial_run(t, &c, 1, t->got, &taken);
     if (!op_is_placed(op)) place_elsewhere(t, &c);
-    if (!status) status = run(t, &c, t->again);
+    if (!status) status = trial_run(t, &c, 1, t->again, &taken);
     if (status) {
         ok(false, "%s %s, %s: %s runs", op->name, text, memory_text[m], form);
         diag("%s", err_text());
@@ -123,12 +100,8 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
 {
     struct trial t;
     if (trial_open(&t, op, text, m, seed)) {
-        struct view view[SAMPLE_IN + OP_OUT];
-        void *data[SAMPLE_IN + OP_OUT];
-        struct kcall k;
         if (strange) agree(&t);
-        kcall_of(&t, &t.sample.call, t.want, view, data, &k);
-        if (ref_run(&k)) {
+        if (trial_reference(&t)) {
             ok(false, "%s %s: the reference runs", op->name, text);
             diag("%s", err_text());
         }
@@ -312,6 +285,38 @@ edges(uint64_t seed)
     ok(tried > 500, "dimensions of size 0 and 1 were tried in %d calls", tried);
 }
 
+/* Tries element-wise operators of integers with every pair of integer dtypes, and with numbers that the dtype cannot
+ * hold, at the limits of the dtypes' ranges. */
+static void
+integers(const struct op *op, uint64_t seed)
+{
+    static const char *const form[] = {
+        "bool{333}",    "u8{333}",     "i32{333}",    "i64{333}",       "#0", "#1", "#-1", "#7", "#300",
+        "#-2147483648", "#2147483648", "#4294967301", "#-1099511627776"};
+    enum { DTYPES = 4 };
+    int nin = op_noperand(op), tried = 0;
+    for (int a = 0; a < DTYPES; a++)
+        for (int b = 0; b < (nin == 1 ? 1 : (int)countof(form)); b++)
+            for (int swapped = 0; swapped < MIN(nin, 2); swapped++) {
+                char text[64];
+                const char *first = form[swapped ? b : a], *second = form[swapped ? a : b];
+                snprintf(text, sizeof text, "%s%s %s", nin == 3 ? "bool{333} " : "", first, nin == 1 ? "" : second);
+                if (!is_call(op, text)) continue;
+                try_sample(op, text, DENSE, seed);
+                tried++;
+            }
+    ok(tried > 0, "%s of integers was tried in %d calls", op->name, tried);
+}
+
+static void
+limits_of_integers(uint64_t seed)
+{
+    limits = true;
+    for (int i = 0; i < op_count; i++)
+        if (op_table[i]->eltwise.tile != TILE_NONE && op_table[i]->eltwise.i) integers(op_table[i], seed);
+    limits = false;
+}
+
 /* Returns true for variants that may accept no sample in this test: 16-bit variants depend on the processor, pooling
  * on the library, and long sums are tested in t/kernels/long.c. */
 static bool
@@ -353,6 +358,7 @@ main(int argc, char **argv)
     strange_values(seed);
     others(seed);
     edges(seed);
+    limits_of_integers(seed);
     all_reached();
     return done();
 }

@@ -1,13 +1,7 @@
 /* position.c - tests operators whose values depend on positions: they must use positions in the global tensor.
  *
  * A shard must have the bits of the global tensor at the shard's place, for every variant and every split. */
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/device/device.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 enum { ROWS = 7, COLUMNS = 300, PIECE = 2 };
 
@@ -76,13 +70,7 @@ compute(const struct sample *s, const struct cut *b, bool by_ref, struct part *p
         for (int i = 0; i <= c->nin; i++) p->view[i].data = p->data[i];
         return ref_run(&k);
     }
-    struct exec *e;
-    TRY(exec_new(&k, DEV_CPU, &e));
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    int status = exec_run(e, p->data, p->data + c->nin, scratch, PIECE);
-    free(scratch);
-    exec_free(&e);
-    return status;
+    return kcall_once(&k, p->data, p->data + c->nin, NULL);
 }
 
 static bool

@@ -2,13 +2,7 @@
  *
  * infer() must return the types that the reference needs. infer() must reject a wrong size or dtype with a message
  * that names the operator. */
-#include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 static bool
 is_source(const struct op *op)

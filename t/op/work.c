@@ -3,12 +3,7 @@
  * Every sample of every operator must have at most two operations per element read or written. Operators with more work
  * are in a table, with the operations counted by hand. */
 #include "actors/plan/model/rates.h"
-#include "kernels/op/lib/table.h"
-#include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
-#include "sbp/rule.h"
-#include "t/lib/tap.h"
+#include "t/lib/exec.h"
 
 static const struct {
     const char *op, *sample;

@@ -101,7 +101,6 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
         const struct cut *c, uint64_t seed, struct count *n)
 {
     struct parts x = {0};
-    int got[MOST_PARTS];
     parts_map(&x, c);
     collecting_begin(true);
     host_comm_buffers = seed % 2;
@@ -124,10 +123,10 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     }
     if (good) n->agreed += good = !parts_connect(&x) && !match(&x, 0, NULL);
     if (good) good = !parts_open(&x, seed);
-    if (good) parts_run(&x, got);
+    if (good) parts_run(&x);
     for (int m = 0; good && m < x.n; m++) {
-        if (!got[m] != !status) diag("partition %d: %d, %s", m, got[m], err_text());
-        good = !got[m] == !status;
+        if (!x.status[m] != !status) diag("partition %d: %d, %s", m, x.status[m], err_text());
+        good = !x.status[m] == !status;
     }
     good = good && (status || parts_agree(&x, whole));
     n->passes += npassed - passed;
@@ -230,17 +229,23 @@ every_stage(struct rille_session *s)
 /* ---- programs ---- */
 
 static void
+try_seed(struct rille_session *s, uint64_t seed, bool pieces, struct count *n)
+{
+    uint64_t rng = seed;
+    collecting_end();
+    struct plan *p = random_plan(s, &rng, pieces);
+    if (p) try_program(s, p, -1, seed, n);
+    plan_free(&p);
+}
+
+static void
 random_programs(struct rille_session *s, uint64_t seed, int most)
 {
     struct count n = {0};
     most = share_of(most, &seed);
     for (int i = 0; i < most; i++) {
-        uint64_t rng = seed + (uint64_t)i;
         wire_ns_per_byte = i % 4 == 1;
-        collecting_end();
-        struct plan *p = random_plan(s, &rng, i % 3 == 2);
-        if (p) try_program(s, p, -1, seed + (uint64_t)i, &n);
-        plan_free(&p);
+        try_seed(s, seed + (uint64_t)i, i % 3 == 2, &n);
     }
     wire_ns_per_byte = 0;
     say(&n, "random programs");
@@ -254,14 +259,7 @@ found_once(struct rille_session *s)
 {
     static const uint64_t seed[] = {2687, 16475};
     struct count n = {0};
-    for (int i = 0; i < (int)countof(seed); i++) {
-        uint64_t rng = seed[i];
-        collecting_end();
-        struct plan *p = random_plan(s, &rng, true);
-        assert(p);
-        try_program(s, p, -1, seed[i], &n);
-        plan_free(&p);
-    }
+    for (size_t i = 0; i < countof(seed); i++) try_seed(s, seed[i], true, &n);
     is_int(n.same, (int)countof(seed), "values known before the last micro-batch do not wait for it");
 }
 
@@ -273,18 +271,10 @@ static bool
 draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
 {
     uint64_t rng = seed;
-    struct str bytes = {0};
-    *x = (struct parts){0};
-    collecting_end();
-    struct plan *p = random_plan(s, &rng, seed % 3 == 2);
     collecting_begin(true);
-    if (!p) return false;
-    program_write(p->program, &bytes);
-    parts_map(x, &cut[seed % countof(cut)]);
-    bool good = !parts_compile(x, &bytes, s->atlas) && counted(x) > 0 && !parts_connect(x) && !match(x, 0, NULL);
+    if (!parts_random(x, s, &rng, seed % 3 == 2, &cut[seed % countof(cut)])) return false;
+    bool good = counted(x) > 0 && !parts_connect(x) && !match(x, 0, NULL);
     if (!good) parts_close(x);
-    str_free(&bytes);
-    plan_free(&p);
     return good;
 }
 
@@ -294,7 +284,7 @@ static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
     enum { PER_RUN = 50 }; /* maximum number of seeds drawn per program with communication */
-    int n = 0, ended = 0, again = 0, got[MOST_PARTS];
+    int n = 0, ended = 0, again = 0;
     uint64_t turn = 0;
     int most = share_some(getenv("RILLE_LONG") ? 3000 : 300, 40, &turn);
     first += turn * PER_RUN;
@@ -305,13 +295,9 @@ failures(struct rille_session *s, uint64_t first, int (*counted)(const struct pa
         if (!parts_open(&x, seed)) {
             bool stop = seed % 4 == 0;
             x.aborts = true;
-            int failed = 0, late = 0;
             if (stop) x.stop = (int)(1 + seed % 40);
             if (!stop) engine_fail_act(x.engine[seed / 7 % (uint64_t)x.n], 1 + (int64_t)(seed % 9));
-            parts_run(&x, got);
-            for (int m = 0; m < x.n; m++) failed += got[m] != 0, engine_fail_act(x.engine[m], 0);
-            parts_again(&x, got);
-            for (int m = 0; m < x.n; m++) late += got[m] != 0;
+            int failed = parts_run(&x), late = parts_again(&x);
             if (late) diag("seed %llu: %s", (unsigned long long)seed, err_text());
             n++;
             ended += failed > 0;
@@ -639,7 +625,7 @@ static void
 other_orders(struct rille_session *s, uint64_t first)
 {
     static struct bus_kind swapping;
-    int n = 0, aborts = 0, said = 0, got[MOST_PARTS];
+    int n = 0, aborts = 0, said = 0;
     swapping = bus_sim;
     swapping.send = send_swapped;
     swapping.choose = choose_swapped;
@@ -650,13 +636,12 @@ other_orders(struct rille_session *s, uint64_t first)
             held = (struct device_heap){.parts = &x};
             x.playing = &swapping;
             x.aborts = true;
-            parts_run(&x, got);
+            int failed = parts_run(&x), turn = 0;
             if (held.swapped) {
-                int turn = 0, whole = 1;
-                for (int m = 0; m < x.n; m++) turn |= got[m] == E_BUS, whole &= !got[m];
+                for (int m = 0; m < x.n; m++) turn |= x.status[m] == E_BUS;
                 n++;
                 said += turn;
-                aborts += turn || whole;
+                aborts += turn || !failed;
             }
         }
         parts_close(&x);

@@ -148,7 +148,6 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
         uint64_t seed, struct count *n)
 {
     struct parts x = {0};
-    int got[MOST_PARTS];
     n->parts++;
     parts_map(&x, c);
     bool good = !parts_compile(&x, bytes, s->atlas);
@@ -166,11 +165,11 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     if (good) n->connected += good = !parts_connect(&x);
     if (!good) diag("seed %llu: %s", (unsigned long long)seed, err_text());
     if (good && !parts_open(&x, seed)) {
-        parts_run(&x, got);
+        parts_run(&x);
         for (int m = 0; m < x.n; m++) {
-            if (!got[m] != !status)
-                diag("seed %llu: partition %d: %d, %s", (unsigned long long)seed, m, got[m], err_text());
-            good = good && !got[m] == !status;
+            if (!x.status[m] != !status)
+                diag("seed %llu: partition %d: %d, %s", (unsigned long long)seed, m, x.status[m], err_text());
+            good = good && !x.status[m] == !status;
             n->channels += x.plan[m]->nchannel;
             n->tasks += x.plan[m]->ntask;
             n->handed += count_handed(x.plan[m]);
@@ -200,6 +199,15 @@ try_program(struct rille_session *s, struct plan *p, uint64_t seed, struct count
     str_free(&bytes);
 }
 
+static void
+try_seed(struct rille_session *s, uint64_t seed, bool pieces, struct count *n)
+{
+    uint64_t rng = seed;
+    struct plan *p = random_plan(s, &rng, pieces);
+    if (p) try_program(s, p, seed, n);
+    plan_free(&p);
+}
+
 /* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has such devices, so that partitions have
  * channels, transfers, and channels after transfers. */
 static void
@@ -209,11 +217,8 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
     most = share_of(most, &seed);
     other_kind = kind;
     for (int i = 0; i < most; i++) {
-        uint64_t rng = seed + (uint64_t)i;
         wire_ns_per_byte = i % 4 == 1;
-        struct plan *p = random_plan(s, &rng, i % 3 == 2);
-        if (p) try_program(s, p, seed + (uint64_t)i, &n);
-        plan_free(&p);
+        try_seed(s, seed + (uint64_t)i, i % 3 == 2, &n);
     }
     other_kind = DEV_CPU;
     wire_ns_per_byte = 0;
@@ -235,13 +240,7 @@ found_once(struct rille_session *s)
 {
     static const uint64_t seed[] = {2902, 6584, 12059, 26440};
     struct count n = {0};
-    for (int i = 0; i < (int)countof(seed); i++) {
-        uint64_t rng = seed[i];
-        struct plan *p = random_plan(s, &rng, true);
-        assert(p);
-        try_program(s, p, seed[i], &n);
-        plan_free(&p);
-    }
+    for (size_t i = 0; i < countof(seed); i++) try_seed(s, seed[i], true, &n);
     is_int(n.same, (int)countof(seed),
            "no micro-batch, and no early send, waits for memory that is free only after the last micro-batch");
 }
@@ -251,12 +250,8 @@ static void
 waits_for_all(struct rille_session *s)
 {
     struct count n = {0};
-    uint64_t rng = 79;
-    struct plan *p = random_plan(s, &rng, true);
-    assert(p);
-    try_program(s, p, 79, &n);
+    try_seed(s, 79, true, &n);
     is_int(n.refused, 1, "partitions of a program are refused if its micro-batches read a sum over all of them");
-    plan_free(&p);
 }
 
 /* ---- every move ---- */
@@ -297,24 +292,16 @@ static bool
 guarded_parts(struct rille_session *s, uint64_t seed, struct parts *x)
 {
     uint64_t rng = seed;
-    struct plan *p = random_plan(s, &rng, seed % 3 == 2);
-    struct str bytes = {0};
     struct arena a = {0};
     bool good = false;
-    *x = (struct parts){0};
     wire_ns_per_byte = seed % 4 == 1;
-    if (!p) return false;
-    const bool *gate = gates_find(p->program, &a);
-    for (int32_t i = 0; i < p->program->nnode; i++) good = good || gate[i];
-    if (good) {
-        program_write(p->program, &bytes);
-        parts_map(x, &cut[seed % countof(cut)]);
-        good = !parts_compile(x, &bytes, s->atlas) && !parts_connect(x) && !parts_open(x, seed);
-        if (!good) parts_close(x);
-    }
-    str_free(&bytes);
+    if (!parts_random(x, s, &rng, seed % 3 == 2, &cut[seed % countof(cut)])) return false;
+    const struct program *g = x->plan[0]->program;
+    const bool *gate = gates_find(g, &a);
+    for (int32_t i = 0; i < g->nnode; i++) good = good || gate[i];
+    good = good && !parts_connect(x) && !parts_open(x, seed);
+    if (!good) parts_close(x);
     arena_fini(&a);
-    plan_free(&p);
     return good;
 }
 
@@ -353,14 +340,6 @@ nothing_updated(struct plan *p, const struct bench *b)
     return same;
 }
 
-static int
-count_failed(const struct parts *x, const int *status)
-{
-    int n = 0;
-    for (int m = 0; m < x->n; m++) n += status[m] != 0;
-    return n;
-}
-
 enum failure { BAD_DATA, BAD_ACT, STOP, NFAILURE };
 struct tally {
     int tried[NFAILURE], refused, kept, again;
@@ -369,21 +348,16 @@ struct tally {
 static void
 try_failure(struct parts *x, enum failure failure, uint64_t seed, struct tally *n)
 {
-    int got[MOST_PARTS];
     bool kept = true;
     if (failure == BAD_DATA && spoil_ids(x) == 0) failure = STOP;
     if (failure == BAD_ACT) engine_fail_act(x->engine[seed / 7 % (uint64_t)x->n], 1 + (int64_t)(seed % 5));
     x->stop = failure == STOP ? (int)(1 + seed % 40) : 0;
-    parts_run(x, got);
-    int failed = count_failed(x, got);
+    int failed = parts_run(x);
     for (int m = 0; m < x->n; m++) kept = kept && nothing_updated(x->plan[m], &x->bench[m]);
     n->tried[failure]++;
     n->refused += failure == BAD_DATA && failed > 0;
     n->kept += failure == BAD_DATA && kept;
-    for (int m = 0; m < x->n; m++) engine_fail_act(x->engine[m], 0);
-    if (failure == BAD_DATA) return;
-    parts_again(x, got);
-    n->again += count_failed(x, got) == 0;
+    if (failure != BAD_DATA) n->again += parts_again(x) == 0;
 }
 
 /* Checks failures: bad data on one host must prevent updates on all hosts; a failed act or a stop on one host must
@@ -480,27 +454,20 @@ mistakes(struct rille_session *s, uint64_t first)
     int planted[KINDS] = {0}, found[KINDS] = {0};
     const char *name[KINDS] = {0};
     for (uint64_t seed = first; seed < first + 300; seed++) {
-        struct parts x = {0};
+        struct parts x;
         uint64_t rng = seed;
         int kind = (int)(seed % KINDS);
-        struct plan *p = random_plan(s, &rng, seed % 3 == 2);
-        struct str bytes = {0};
         const char *text = NULL;
-        if (!p) continue;
-        program_write(p->program, &bytes);
-        parts_map(&x, &cut[seed / KINDS % countof(cut)]);
+        if (!parts_random(&x, s, &rng, seed % 3 == 2, &cut[seed / KINDS % countof(cut)])) continue;
         int m = (int)(seed / 3 % (uint64_t)x.n);
-        bool made = !parts_compile(&x, &bytes, s->atlas);
-        if (made) spoil_list(&x, m, &rng, &tried, &accepted);
-        if (made && x.plan[m]->nchannel) text = plant(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000));
+        spoil_list(&x, m, &rng, &tried, &accepted);
+        if (x.plan[m]->nchannel) text = plant(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000));
         if (text) {
             name[kind] = text;
             planted[kind]++;
             found[kind] += is_found(&x, m);
         }
         parts_close(&x);
-        plan_free(&p);
-        str_free(&bytes);
     }
     ok(accepted < tried / 4, "a damaged list of channels is rejected (all but %d of %d)", accepted, tried);
     for (int k = 0; k < KINDS; k++)
@@ -580,16 +547,11 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
     const char *name[HALVES] = {0};
     other_kind = DEV_ASYNC;
     for (uint64_t seed = first; seed < first + 400; seed++) {
-        struct parts x = {0};
+        struct parts x;
         uint64_t rng = seed;
         int kind = (int)(seed % HALVES);
-        struct plan *p = random_plan(s, &rng, seed % 3 == 2);
-        struct str bytes = {0};
-        if (!p) continue;
-        program_write(p->program, &bytes);
-        parts_map(&x, &cut[seed / HALVES % countof(cut)]);
-        bool made = !parts_compile(&x, &bytes, s->atlas);
-        for (int m = 0; made && m < x.n; m++) {
+        if (!parts_random(&x, s, &rng, seed % 3 == 2, &cut[seed / HALVES % countof(cut)])) continue;
+        for (int m = 0; m < x.n; m++) {
             const char *text =
                 x.plan[m]->nchannel ? plant_halfway(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000)) : NULL;
             if (!text) continue;
@@ -600,8 +562,6 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
             found[kind] += refused;
         }
         parts_close(&x);
-        plan_free(&p);
-        str_free(&bytes);
     }
     other_kind = DEV_CPU;
     for (int k = 0; k < HALVES; k++)
@@ -638,20 +598,15 @@ locks(struct rille_session *s)
     int tried = 0, died = 0;
     for (uint64_t seed = 1; tried < 10; seed++) {
         uint64_t rng = seed;
-        struct parts x = {0};
-        struct str bytes = {0};
-        struct plan *p = random_plan(s, &rng, false);
-        if (!p) continue;
-        program_write(p->program, &bytes);
-        parts_map(&x, &cut[0]);
-        if (!parts_compile(&x, &bytes, s->atlas) && !parts_connect(&x) && !parts_open(&x, seed) &&
-            x.plan[0]->nleaf_part && x.plan[1]->nleaf_part && x.bench[1].run.leaf[0]) {
+        struct parts x;
+        if (!parts_random(&x, s, &rng, false, &cut[0])) continue;
+        if (!parts_connect(&x) && !parts_open(&x, seed) && x.plan[0]->nleaf_part && x.plan[1]->nleaf_part &&
+            x.bench[1].run.leaf[0]) {
             pid_t child = fork();
             if (!child) {
-                int status[MOST_PARTS];
                 if (!freopen("/dev/null", "w", stderr)) _exit(0);
                 for (int32_t i = 0; i < x.plan[0]->nleaf_part; i++) x.bench[0].run.leaf[i] = x.bench[1].run.leaf[0];
-                parts_run(&x, status);
+                parts_run(&x);
                 _exit(0);
             }
             int how = 0;
@@ -660,8 +615,6 @@ locks(struct rille_session *s)
             died += how != 0;
         }
         parts_close(&x);
-        plan_free(&p);
-        str_free(&bytes);
     }
     ok(died >= tried - 2, "access to another host's memory faults (%d of %d; the rest read no leaf)", died, tried);
 }

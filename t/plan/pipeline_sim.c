@@ -14,23 +14,6 @@
 
 enum { WIDTH = 4, MOST_STAGES = 32 };
 
-/* Computes the loss: each stage computes tanh(x W), and the last result is summed. */
-static struct rille_tensor *
-chain(struct net *n, const int *dealt, int nstage, const struct rille_graph_options *g)
-{
-    struct rille_tensor *piece, *x;
-    must(rille_trace_begin(n->s, g, 1, &n->x, &piece), "trace");
-    x = rille_tensor_hold(piece);
-    for (int q = 0; q < nstage; q++) {
-        const struct rille_layout *on = net_layout(n, dealt[q], 1, "B");
-        if (q) net_move(&x, on);
-        net_call(n, "matmul", &x, net_param(n, WIDTH, WIDTH, on));
-        net_call(n, "tanh", &x, NULL);
-    }
-    net_call(n, "sum", &x, NULL);
-    return x;
-}
-
 static void
 deal(int *dealt, int p, int v, bool back)
 {
@@ -47,14 +30,11 @@ compare(struct net *n, int p, int v, bool back, const struct rille_graph_options
 {
     static const struct rille_chart_costs costs = {.forward = 1, .backward = 1, .weight = 1};
     static const struct schedule_search_costs in_ns = {.forward = 1e9, .backward = 1e9, .weight = 1e9};
-    struct rille_graph *graph = NULL;
     struct rille_chart *chart;
     struct schedule_search_result d;
     int dealt[MOST_STAGES];
     deal(dealt, p, v, back);
-    struct rille_tensor *loss = chain(n, dealt, p * v, g);
-    net_train(n, loss);
-    must(rille_trace_end(n->s, 1, &loss, &graph), g->schedule ? g->schedule : "memory");
+    struct rille_graph *graph = net_stages_of(n, g, p * v, dealt, WIDTH);
     must(rille_graph_chart(graph, &costs, &chart), "chart");
     bool known = schedule_search_read(graph->runner->plan->program, &in_ns, &d);
     bool same = known && fabs(chart->planned.time - 1e-9 * d.time) < 0.01;
@@ -91,7 +71,6 @@ compare_pieces(const char *schedule, double memory, int v, bool back, int p)
         struct rille_graph_options g = {.micro_batches = m, .schedule = schedule, .memory = memory};
         if (memory > 0) g.costs = &costs;
         must(rille_open(&o, &n.s), "open");
-        n.x = net_floats(&n, 2 * m, WIDTH, net_layout(&n, 0, 1, "B"));
         compare(&n, p, v, back, &g, &c);
         net_close(&n);
     }

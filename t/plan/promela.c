@@ -8,7 +8,7 @@
 
 #include "t/oracles/promela.h"
 #include "actors/session/step/compiled.h"
-#include "t/lib/must.h"
+#include "t/lib/net.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,92 +128,6 @@ plant(struct plan *p, struct count *c)
 
 /* ---- pipelines of named schedules ---- */
 
-static struct rille_tensor *
-called(struct rille_session *s, const char *op, struct rille_tensor *a, struct rille_tensor *b)
-{
-    struct rille_tensor *out;
-    struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = a}, {.kind = RILLE_ARG_TENSOR, .tensor = b}};
-    must(rille_call(s, rille_op_find(op), b ? 2 : 1, arg, 0, NULL, &out), op);
-    return out;
-}
-
-static const struct rille_layout *
-whole_on(struct rille_session *s, int32_t device)
-{
-    const struct rille_place *p;
-    const struct rille_layout *l;
-    int32_t one = 1;
-    must(rille_place(s, "cpu", 1, &one, &device, &p), "placement");
-    must(rille_layout(s, p, 1, (const char *[]){"B"}, NULL, -1, &l), "layout");
-    return l;
-}
-
-enum { MOST_STAGES = 4, WIDE = 2 };
-
-/* A training step of n stages with one weight per stage: forward, backward and updates. */
-struct staged {
-    int n;
-    struct rille_tensor *x, *w[MOST_STAGES];
-    struct rille_graph *graph;
-};
-
-static void
-trace_stages(struct rille_session *s, struct staged *p, struct rille_tensor *piece)
-{
-    struct rille_tensor *h = rille_tensor_hold(piece), *next;
-    for (int q = 0; q < p->n; q++) {
-        if (q > 0) {
-            must(rille_tensor_to_global(h, whole_on(s, q), &next), "to_global");
-            rille_tensor_free(&h);
-            h = next;
-        }
-        next = called(s, "mul", h, p->w[q]);
-        rille_tensor_free(&h);
-        h = next;
-    }
-    struct rille_tensor *y = called(s, "square", h, NULL), *loss = called(s, "sum", y, NULL);
-    must(rille_tensor_backward(loss), "backward");
-    for (int q = 0; q < p->n; q++) {
-        struct rille_tensor *g = rille_tensor_grad(p->w[q]);
-        struct rille_arg arg[4] = {{.kind = RILLE_ARG_TENSOR, .tensor = p->w[q]},
-                                   {.kind = RILLE_ARG_NONE},
-                                   {.kind = RILLE_ARG_TENSOR, .tensor = g},
-                                   {.kind = RILLE_ARG_FLOAT, .f = 1}};
-        must(rille_update(s, rille_op_find("sgd"), 4, arg, 0, NULL), "sgd");
-        must(rille_tensor_set_grad(p->w[q], NULL), "gradient");
-        rille_tensor_free(&g);
-    }
-    must(rille_step(s), "step");
-    rille_tensor_free(&h);
-    rille_tensor_free(&y);
-    rille_tensor_free(&loss);
-}
-
-static void
-staged_open(struct rille_session *s, const char *schedule, int pieces, struct staged *p)
-{
-    float ones[16] = {0};
-    struct rille_tensor *piece;
-    struct rille_graph_options o = {.micro_batches = pieces, .schedule = schedule};
-    must(rille_tensor_from_host(s, "f32", 2, (int64_t[]){pieces, WIDE}, ones, whole_on(s, 0), &p->x), "x");
-    for (int q = 0; q < p->n; q++) {
-        must(rille_tensor_from_host(s, "f32", 1, (int64_t[]){WIDE}, ones, whole_on(s, q), &p->w[q]), "weight");
-        must(rille_tensor_set_requires_grad(p->w[q], true), "weight");
-    }
-    must(rille_trace_begin(s, &o, 1, &p->x, &piece), "trace");
-    trace_stages(s, p, piece);
-    rille_tensor_free(&piece);
-    must(rille_trace_end(s, 0, NULL, &p->graph), "graph");
-}
-
-static void
-staged_close(struct staged *p)
-{
-    rille_graph_free(&p->graph);
-    rille_tensor_free(&p->x);
-    for (int q = 0; q < p->n; q++) rille_tensor_free(&p->w[q]);
-}
-
 /* Checks pipelines with one thread per stage. The user may interrupt at any moment. */
 static void
 pipelines(void)
@@ -223,23 +137,23 @@ pipelines(void)
         int stages, pieces;
     } list[] = {{"1f1b", 2, 2}, {"1f1b", 2, 4}, {"1f1b", 3, 2}, {"gpipe", 2, 3}, {"zb-h1", 2, 3}, {"zb-h2", 2, 3}};
     for (size_t k = 0; k < countof(list); k++) {
+        static const int on[] = {0, 1, 2, 3};
         struct rille_options o = {.devices = "cpu:4", .threads = list[k].stages, .bus = "zmq"};
-        struct rille_session *s;
-        struct staged p = {.n = list[k].stages};
+        struct net n = {0};
         struct str text = {0};
-        must(rille_open(&o, &s), "open");
-        staged_open(s, list[k].schedule, list[k].pieces, &p);
-        const struct plan *plan = p.graph->runner->plan;
+        must(rille_open(&o, &n.s), "open");
+        struct rille_graph *g = net_stages(&n, list[k].schedule, list[k].stages, on, list[k].pieces, 2);
+        const struct plan *plan = g->runner->plan;
         plan_promela(plan, &text);
-        ok(check(str_text(&text)) == 0 && plan->nthread == p.n,
+        ok(check(str_text(&text)) == 0 && plan->nthread == list[k].stages,
            "%s, %d stages, %d micro-batches: a step that is interrupted at any moment updates all or nothing, and ends",
-           list[k].schedule, p.n, list[k].pieces);
+           list[k].schedule, list[k].stages, list[k].pieces);
         char *open = replaced(str_text(&text), "gate = 1; ", "");
         if (k == 0) is_int(check(open), 1, "spin finds an update that does not close the gate to interrupts");
         free(open);
         str_free(&text);
-        staged_close(&p);
-        rille_close(&s);
+        rille_graph_free(&g);
+        net_close(&n);
     }
 }
 

@@ -151,11 +151,10 @@ static bool
 agrees(const struct stepped *t, uint64_t seed)
 {
     struct parts x = {0};
-    int got[MOST_PARTS];
     parts_map(&x, &cut[seed % countof(cut)]);
     bool good = !parts_compile(&x, &t->bytes, t->net.s->atlas) && !parts_connect(&x) && !parts_open(&x, seed);
-    if (good) parts_run(&x, got);
-    for (int m = 0; good && m < x.n; m++) good = !got[m] && is_whole(x.plan[m]);
+    good = good && parts_run(&x) == 0;
+    for (int m = 0; good && m < x.n; m++) good = is_whole(x.plan[m]);
     good = good && parts_agree(&x, &t->whole);
     if (!good && fault == NO_FAULT) diag("seed %llu: %s", (unsigned long long)seed, err_text());
     parts_close(&x);

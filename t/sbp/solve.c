@@ -4,10 +4,9 @@
 
 #include "runtime/base/error.h"
 #include "t/lib/nets.h"
-#include "t/lib/tap.h"
 
 static bool
-same_as_exhaustive(struct arena *a, const struct net *n)
+same_as_exhaustive(struct arena *a, struct net *n)
 {
     struct solved s;
     int64_t peak, want = exhaustive(n, -1, 0, &peak);
@@ -30,11 +29,15 @@ static struct {
  * must be at most the optimum. An error must name a peak, not below the floor, that some choice has; with `quick`, a
  * search with that peak as limit must succeed. */
 static bool
-keeps_limit(struct arena *a, const struct net *n)
+keeps_limit(struct arena *a, struct net *n)
 {
     struct solved s;
-    struct net again = *n;
     int64_t peak, want = exhaustive(n, -1, 0, &peak);
+    if (peak < INT64_MAX) {
+        n->memory_limit = draw_limit(peak);
+        want = exhaustive(n, -1, 0, &peak);
+    }
+    struct net again = *n;
     struct solve_options o = {.mode = SOLVE_OPTIMAL, .quick = draw(3) == 0};
     int status = net_solve(a, n, &o, &s);
     bool fine = true;
@@ -93,7 +96,7 @@ net_of_bytes(struct arena *a, const struct net *n)
 
 /* Checks that, of the cheapest choices, the solver takes one that sends the fewest bytes. */
 static bool
-ties_go_to_fewer_bytes(struct arena *a, const struct net *drawn)
+ties_go_to_fewer_bytes(struct arena *a, struct net *drawn)
 {
     struct net n = *drawn;
     n.node = arena_dup(a, n.node, sizeof *n.node * (size_t)n.nnode);
@@ -122,7 +125,7 @@ ties_go_to_fewer_bytes(struct arena *a, const struct net *drawn)
 }
 
 static bool
-modes_are_bounded(struct arena *a, const struct net *n)
+modes_are_bounded(struct arena *a, struct net *n)
 {
     int64_t peak, want = exhaustive(n, -1, 0, &peak);
     struct solved best;
@@ -139,7 +142,7 @@ modes_are_bounded(struct arena *a, const struct net *n)
 /* Checks every mode from a random, possibly invalid start: the mode finds a choice if one exists, and its cost and
  * bound are valid. */
 static bool
-any_start_will_do(struct arena *a, const struct net *n)
+any_start_will_do(struct arena *a, struct net *n)
 {
     int64_t peak, want = exhaustive(n, -1, 0, &peak);
     int32_t start[NODES];
@@ -157,7 +160,7 @@ any_start_will_do(struct arena *a, const struct net *n)
 }
 
 static bool
-regrets_are_exact(struct arena *a, const struct net *n)
+regrets_are_exact(struct arena *a, struct net *n)
 {
     struct solved s;
     int64_t *low[NODES], *high[NODES], peak;
@@ -179,41 +182,22 @@ regrets_are_exact(struct arena *a, const struct net *n)
     return true;
 }
 
-/* Runs the test on n random nets; prints the seeds of failures. */
-static void
-all(const char *name, int n, uint64_t seed, bool limited, bool (*test)(struct arena *a, const struct net *n))
-{
-    int failed = 0;
-    for (int k = 0; k < n && failed < 3; k++) {
-        struct arena a = {0};
-        struct net net = draw_net(&a, seed + (uint64_t)k);
-        int64_t peak;
-        exhaustive(&net, -1, 0, &peak);
-        if (limited && peak < INT64_MAX) net.memory_limit = draw_limit(peak);
-        if (!test(&a, &net)) {
-            failed++;
-            diag("SEED=%llu", (unsigned long long)(seed + (uint64_t)k));
-        }
-        arena_fini(&a);
-    }
-    ok(failed == 0, "%s", name);
-}
-
 int
 main(void)
 {
     uint64_t seed = seed_of(1);
     int n = getenv("RILLE_LONG") ? 20000 : 1500;
-    all("the optimum equals that of an exhaustive search", n, seed, false, same_as_exhaustive);
-    all("under a memory limit, choices, bounds and errors are right", n, seed + 100000, true, keeps_limit);
+    is_int(net_failures(n, seed, same_as_exhaustive), 0, "the optimum equals that of an exhaustive search");
+    is_int(net_failures(n, seed + 100000, keeps_limit), 0,
+           "under a memory limit, choices, bounds and errors are right");
     ok(within.found * 10 >= within.possible * 9, "of %d limits that some choice keeps, the solver keeps %d",
        within.possible, within.found);
     ok(within.best * 2 >= within.possible, "%d of these choices are optimal", within.best);
-    all("of the cheapest choices, the solver takes one that sends the fewest bytes", n, seed + 500000, false,
-        ties_go_to_fewer_bytes);
-    all("every mode finds a choice; its bound is at most the optimum, and its cost is at least the optimum", n / 3,
-        seed + 200000, false, modes_are_bounded);
-    all("every mode finds a choice from any start", n / 3, seed + 700000, false, any_start_will_do);
-    all("regrets equal those of forced solutions", n / 5, seed + 300000, false, regrets_are_exact);
+    is_int(net_failures(n, seed + 500000, ties_go_to_fewer_bytes), 0,
+           "of the cheapest choices, the solver takes one that sends the fewest bytes");
+    is_int(net_failures(n / 3, seed + 200000, modes_are_bounded), 0,
+           "every mode finds a choice; its bound is at most the optimum, and its cost is at least the optimum");
+    is_int(net_failures(n / 3, seed + 700000, any_start_will_do), 0, "every mode finds a choice from any start");
+    is_int(net_failures(n / 5, seed + 300000, regrets_are_exact), 0, "regrets equal those of forced solutions");
     return done();
 }

@@ -259,7 +259,7 @@ check_program_call(struct derivations *s, int32_t i)
 {
     const struct program *g = s->v->plan->program;
     const struct prog_node *n = &g->node[i];
-    struct type in[MOST_OPERANDS], out[OP_OUT] = {0};
+    struct type in[MOST_OPERANDS] = {0}, out[OP_OUT] = {0};
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
     for (int32_t k = 0; k < n->nin; k++) {
         in[k] = ref_type(g, n->in[k]);
