@@ -20,6 +20,9 @@ local function write(fields)
   return path
 end
 
+local tiktoken = path .. ".tiktoken"
+tap.write(tiktoken, lib.tiktoken())
+
 -- Compares ids and decoded texts of all strings with the digests.
 local function same(tok, want, name)
   local h, g, bad = lib.first_digest, lib.first_digest, nil
@@ -71,7 +74,7 @@ tap.group("gpt2", function()
   -- The other names have the patterns of .tiktoken files, or a pattern of these with a step before.
   local texts = dofile("t/golden/tokenizer.lua")
   for _, pair in ipairs{{"gpt-2", "gpt2"}, {"llama-bpe", "cl100k"}, {"qwen2", "qwen"}, {"gpt-4o", "o200k"}} do
-    local tok, other, wrong, count = byte_level(pair[1]), rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = pair[2]}), 0, 0
+    local tok, other, wrong, count = byte_level(pair[1]), rille.tokenizer(tiktoken, {pattern = pair[2]}), 0, 0
     for seed = 0, 300 do
       local text = lib.generated(texts, seed, true)
       local a, b = tok:encode(text), other:encode(text)
@@ -235,5 +238,6 @@ tap.group("errors", function()
   tap.fails(function() rille.tokenizer(path, {pattern = "gpt2"}) end, {path, "only for .tiktoken"}, "a pattern")
 end)
 os.remove(path)
+os.remove(tiktoken)
 
 tap.done()

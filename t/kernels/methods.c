@@ -12,6 +12,8 @@ static const struct {
     {"logsumexp|exp_sum", "*", "non-adjacent dimensions are made adjacent before"},
     {"recurrence|recurrence_grad", "bf16|f16|f64", "recurrent layers are trained in f32"},
     {"gather_grad", "bool", "truth values have no gradient"},
+    {"linear_blocks", "f64", "weights in blocks are decoded to f32"},
+    {"to_blocks", "bf16|f16|f64", "models are rounded to blocks from f32"},
 };
 
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_U8, DT_BOOL};

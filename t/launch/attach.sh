@@ -38,8 +38,8 @@ while not stop do
   if slow then -- a trace that takes 0.5 s
     slow = false
     rille.graph(function(a)
-      local t = os.clock()
-      while os.clock() - t < 0.5 do ticks[#ticks + 1] = true end
+      local t = rille.clock()
+      while rille.clock() - t < 0.5 do ticks[#ticks + 1] = true end
       return a * 2
     end)(x)
     traced = true

@@ -3,7 +3,7 @@
 local rille = require "rille"
 local json = require "rille.json"
 local files = require "rille.models.files"
-local kinds = require "rille.models.kinds"
+local kinds = rille.models and require "rille.models.kinds" -- rille.models first: llama adds to its kind
 local pieces = require "rille.models.pieces"
 
 local families = {}

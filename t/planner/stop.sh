@@ -16,7 +16,7 @@ net:to_global{placement = P, sbp = "auto"}
 local opt = rille.optim.AdamW(net:parameters(), {lr = 1e-3})
 local x = rille.rand({16, 32, 64}, {placement = P, sbp = {"S(0)", "B"}})
 local step = rille.graph(function()
-  if not begun then begun = io.open("begun", "w"):close() end
+  if not begun then begun = os.execute("touch begun") end
   local loss = net(x):square():mean()
   loss:backward(); opt:step(); opt:zero_grad()
   return loss

@@ -178,7 +178,7 @@ ok "finetune.lua: a diverged model is not saved" diverges finetune "$dir/new $di
 ok "gpt.lua: a diverged model does not replace checkpoints" diverges gpt "$small --steps 5 --warmup 0 --lr 1e38 --every 2 --checkpoint $dir/lost" "$dir/lost"
 ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr 1e30" "$dir/lost"
 mkdir -p "$dir/other"
-for config in '{"model_type": "t5"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
+for config in '{"model_type": "rwkv"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
   [[ $config == {* ]] && wrong="unknown model_type " || wrong="expected a JSON object"
   ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "models.load: $dir/other/config.json: $wrong"

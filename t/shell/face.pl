@@ -148,7 +148,7 @@ for my $text (@functions) {
     $add->("FOREIGN", @changed);
   }
   next unless grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values;
-  $add->("THREAD", @values) if $function !~ /^rille_(adopt|interrupt|doing|doing_thread|waiting_thread|status)$/;
+  $add->("THREAD", @values) if $function !~ /^rille_(adopt|interrupt|doing|doing_thread|waiting_thread|status|metrics|worker_info)$/;
   $add->("CHILD", @values);
 }
 
