@@ -88,6 +88,7 @@ doctor|cannot open doctor: No such file or directory; the nearest command is ril
 help|the nearest command is rille --help
 version|the nearest command is rille --version
 lanch -n 2|the nearest command is rille launch
+-d cpu:1 launch -n 2|the command must come before the options: rille launch
 train|expected a script or a command: launch, coordinator, worker, keys, attach, status, serve or verify
 --calibate|unknown option --calibate; the nearest is --calibrate
 --foo|unknown option --foo

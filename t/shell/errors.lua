@@ -242,6 +242,7 @@ tap.group("remedies", function()
   fails({"linear_cross_entropy: argument 3 must be a tensor, found nil"}, function() rille.linear_cross_entropy(a, b) end)
   fails({"dpo_loss: argument 4 must be a tensor of log probabilities, found nil"}, function() rille.dpo_loss(a, a, a) end)
   fails({"f: the body has 'y'; expected an operand"}, function() rille.operator{name = "f", body = "y"} end)
+  fails({"train.report: samples must be at least 0, because they are added up; found -1"}, function() rille.train.report{samples = -1} end)
   fails({"found 4 in tensor 1 and 6 in tensor 2"}, function() rille.data.loader{a, b, batch = 1} end)
 end)
 
