@@ -461,7 +461,7 @@ static const struct elsewhere {
     {"models.lora option", "target_modules", "write targets"},
     {"generate option", "max_length", "write max_new_tokens"},
     {"generate option", "max_tokens", "write max_new_tokens"},
-    {"generate option", "do_sample", "write temperature: 0 takes the likeliest token, 1 samples"},
+    {"generate option", "do_sample", "write temperature = 0 for the likeliest token, 1 to sample"},
     {"generate option", "num_beams", "write beams"},
     {"generate option", "num_return_sequences", "write n"},
     {"generate option", "eos_token_id", "write stop"},
