@@ -99,6 +99,7 @@ launch -n 2 --collor never|unknown option --collor; the nearest is --color
 launch -n 2 doctor|the nearest command is rille --doctor
 launch -n 2 --join tcp://a:1|launch: expected one of the options
 worker --join tcp://127.0.0.1:1 script.lua|worker: expected only options, found script.lua
+worker --join tcp://127.0.0.1:1 --metrics 9400|worker: expected only options of rille launch --help, found --metrics
 verify|verify: expected the name of one file
 ROWS
 go folder/no.lua
