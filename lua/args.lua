@@ -31,9 +31,9 @@ end
 
 return check.limited("args", function(words, defaults)
   local function stop(code, format, ...)
-    local file = code == 0 and io.stdout or io.stderr
-    if format then file:write(format:format(...), "\n") end
-    file:write(usage(words[0] or "script", defaults))
+    local file, script = code == 0 and io.stdout or io.stderr, words[0] or "script"
+    if format then file:write(script, ": ", format:format(...), "\n") end
+    file:write(usage(script, defaults))
     os.exit(code, true)
   end
 

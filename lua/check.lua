@@ -145,6 +145,18 @@ function check.divisors(n, good)
   return #told > 0 and table.concat(told, ", ") or "none"
 end
 
+-- Returns the only name that contains this one ("num_layers" for "layers"); nil if there are none or several.
+local function containing(known, name)
+  local found
+  for key in pairs(known) do
+    if #name > 2 and named(key):find(name, 1, true) then
+      if found then return nil end
+      found = key
+    end
+  end
+  return found
+end
+
 -- Returns the hint for an unknown option: Rille's name of another framework's option, or the nearest name.
 function check.option_hint(who, name, known)
   local elsewhere = type(name) == "string" and rille._elsewhere(who:find("^nn%.") and "layer option" or who .. " option", name)
@@ -152,7 +164,7 @@ function check.option_hint(who, name, known)
     elsewhere = rille._elsewhere("option", name)
     elsewhere = elsewhere and known[elsewhere:match("^write ([%w_]+)")] ~= nil and elsewhere
   end
-  local near = type(name) == "string" and not elsewhere and rille._nearest(known, name)
+  local near = type(name) == "string" and not elsewhere and (rille._nearest(known, name) or containing(known, name))
   return elsewhere and ": " .. elsewhere or near and ("; the nearest name is '%s'"):format(near) or ""
 end
 
@@ -178,11 +190,11 @@ end
 
 -- ---- arguments ----
 
--- Fails if a function that accepts at most `most` arguments was called with n > most.
-local function check_count(who, most, n)
+-- Fails if a function that accepts at most `most` arguments was called with n > most. usage: how to call it, or nil.
+local function check_count(who, most, n, usage)
   if n <= most then return end
-  check.fail("%s: expected %s, found %d", who, most == 0 and "no argument" or ("at most %d argument%s"):format(most,
-    most == 1 and "" or "s"), n)
+  check.fail("%s: expected %s, found %d%s", who, most == 0 and "no argument" or ("at most %d argument%s"):format(most,
+    most == 1 and "" or "s"), n, usage or "")
 end
 
 local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of parameters; false: unlimited
@@ -206,7 +218,7 @@ local function limited(who, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(...)
     local n = select("#", ...)
-    if n > most then check_count(who, most, n) end
+    if n > most then check_count(who, most, n, require("rille.pages").usage(who)) end
     return fn(...)
   end
 end
@@ -218,7 +230,7 @@ function check.limited_call(who, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)
     local n = select("#", ...)
-    if n >= most then check_count(who, most - 1, n) end
+    if n >= most then check_count(who, most - 1, n, require("rille.pages").usage(who)) end
     return fn(self, ...)
   end
 end

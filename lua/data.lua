@@ -105,7 +105,7 @@ function data.loader(given, more)
     local t = tensors[i]
     check.that(layout.is_tensor(t), "%s: entry %d must be a tensor, found %s", who, i, check.shown(t))
     check.that(t.ndim > 0, "%s: entry %d must have at least one dimension, the rows, found none", who, i)
-    check.that(#t == #tensors[1], "%s: tensor %d has %d rows, the first %d", who, i, #t, #tensors[1])
+    check.that(#t == #tensors[1], "%s: all tensors must have the same number of rows, found %d in tensor 1 and %d in tensor %d", who, #tensors[1], #t, i)
   end
   self.who, self.tensors, self.size = who, tensors, #tensors[1]
   self.same = {batch = self.batch, shuffle = self.shuffle, drop_last = self.drop_last}

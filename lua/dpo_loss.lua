@@ -15,8 +15,10 @@ return check.limited(WHO, function(chosen, rejected, ref_chosen, ref_rejected, g
   local o = check.options(WHO, given, {beta = 0.1, label_smoothing = 0})
   check.number(WHO, "beta", o.beta, 0)
   check.share(WHO, "label_smoothing", o.label_smoothing)
-  for i, t in ipairs{chosen, rejected, ref_chosen or false, ref_rejected or false} do
-    check.that(layout.is_tensor(t), "%s: argument %d must be a tensor of log probabilities, found %s", WHO, i, check.shown(t))
+  local tensors = {chosen, rejected, ref_chosen, ref_rejected}
+  for i = 1, 4 do
+    check.that(layout.is_tensor(tensors[i]), "%s: argument %d must be a tensor of log probabilities, found %s", WHO, i,
+      check.shown(tensors[i]))
   end
   local margin = ((chosen - rejected) - (ref_chosen - ref_rejected)) * o.beta
   local loss = softplus_of_minus(margin)

@@ -36,8 +36,9 @@ local function chunk_loss(x, weight, labels, bias, options)
 end
 
 local function check_shapes(x, weight, labels)
-  for i, t in ipairs{x, weight, labels} do
-    check.that(layout.is_tensor(t), "%s: argument %d must be a tensor, found %s", WHO, i, check.shown(t))
+  local tensors = {x, weight, labels}
+  for i = 1, 3 do
+    check.that(layout.is_tensor(tensors[i]), "%s: argument %d must be a tensor, found %s", WHO, i, check.shown(tensors[i]))
   end
   local want = x.shape
   local width = table.remove(want)

@@ -269,8 +269,8 @@ local function formula(who, names, body)
     check.fail("%s: the body has '%s'; expected an operand, an element-wise operator, pi or inf", who, tostring(name))
   end})
   local list = table.concat(names, ", ")
-  local f, why = load(("local %s = ... return %s"):format(list, body), "=" .. who, "t", strict)
-  check.that(f, "%s: body must be an expression of %s, found \"%s\": %s", who, list, body, why)
+  local f, why = load(("local %s = ... return %s"):format(list, body), "=rille.operator", "t", strict)
+  check.that(f, "%s: body must be an expression of %s, found \"%s\": %s", who, list, body, (tostring(why):gsub("^[^:]*:%d+: ", "")))
   return f
 end
 

@@ -99,6 +99,9 @@ function pages.signature(name)
   return signatures[name]
 end
 
+-- Returns the end of a message about a wrong call, "; write SIGNATURE"; "" if there is no page.
+function pages.usage(name) return rows[name] and "; write " .. pages.signature(name) or "" end
+
 -- Returns the first sentence of a page.
 function pages.summary(name) return (rows[name].text:match("[^\n]*")) end
 

@@ -57,8 +57,9 @@ local Mesh = {}
 local mesh_methods = {}
 
 function Mesh.__index(_, name)
-  return mesh_methods[name] or check.fail("per_rank: the mesh has no '%s'; it has: %s", check.named(name),
-    table.concat(check.sorted_keys(mesh_methods), ", "))
+  local elsewhere = not mesh_methods[name] and type(name) == "string" and rille._elsewhere("mesh", name)
+  return mesh_methods[name] or check.fail("per_rank: the mesh has no '%s'%s; it has: %s", check.named(name),
+    elsewhere and ": " .. elsewhere or "", table.concat(check.sorted_keys(mesh_methods), ", "))
 end
 
 -- Returns the 1-based index and the size of mesh axis `axis`, 0 by default.

@@ -32,6 +32,7 @@ function train.report(numbers)
     check.that(type(name) == "string" and name:find("^[%a_][%w_]*$") and #name < 48,
       "%s: a name must consist of up to 47 letters, digits and underscores, found %s", who, check.shown(name))
     check.that(type(value) == "number", "%s: %s must be a number, found %s", who, name, check.shown(value))
+    check.that(name ~= "samples" or value >= 0, "%s: samples must be at least 0, because they are added up; found %s", who, check.shown(value))
     names[#names + 1], values[#values + 1] = name, value
   end
   if rille._report then

@@ -190,8 +190,10 @@ check_script(const struct program *p)
     for (const struct option *o = long_options; o->name; o++) nearest_add(&option, name, o->name);
     if (option.name && (!best.name || option.changes < best.changes)) best = option, dashes = "--";
     snprintf(text, sizeof text, "cannot open %.100s: %s; %s%s%s", name, strerror(cause),
-             best.name ? "the nearest command is rille " : "expected a script or a command: ", dashes,
-             best.name ? best.name : "launch, coordinator, worker, keys, attach, status, serve or verify");
+             best.name && !best.changes && !*dashes ? "the command must come before the options: rille "
+             : best.name                            ? "the nearest command is rille "
+                                                    : "expected a script or a command: ",
+             dashes, best.name ? best.name : "launch, coordinator, worker, keys, attach, status, serve or verify");
     return main_usage("%s", text);
 }
 
@@ -517,8 +519,9 @@ open_log(struct program *p)
     if (!path || !*path) return 0;
     int cause = journal_open(path);
     const char *job = getenv("RILLE_JOB");
-    journal_job(job ? job : job_name(p));
-    if (!cause) return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job_name(p), 0) ? EXIT_USAGE : 0;
+    if (!job || !*job) job = job_name(p);
+    journal_job(job);
+    if (!cause) return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job, 1) ? EXIT_USAGE : 0;
     snprintf(text, sizeof text, "--log: cannot open %s: %s", path, strerror(cause));
     tell_line(text);
     return EXIT_USAGE;

@@ -28,6 +28,7 @@ return function(path, given)
   if path:find("%.gguf$") then return kinds.of((gguf.open("models.load", path))).load(path, given) end
   files.check_there("models.load", path, ", a .gguf or a .bin of llm.c")
   local model_type, config = files.model_type("models.load", path)
+  check.that(model_type ~= nil, "models.load: %s has no model_type; expected one of: %s", config, supported())
   check.that(type(model_type) == "string" and (own[model_type] or kinds.has(model_type)),
     "models.load: %s: unknown model_type %s; expected one of: %s",
     config, check.quoted(model_type), supported())

@@ -64,8 +64,9 @@ local function targeted(m, targets)
   local all = targets == "all-linear"
   check.that(all or type(targets) == "table" and #targets > 0,
     "%s: targets must be a list of names of linear layers, or \"all-linear\", found %s", who, check.shown(targets))
-  local list, last, used = {}, {}, {}
+  local list, last, used, adapted = {}, {}, {}, {}
   for path, part in m:named_modules() do
+    if getmetatable(part) == nn.LoRA then adapted[path:match("[^.]*$")] = true end
     if is_linear(part) then
       last[path:match("[^.]*$")] = true
       for _, name in ipairs(all and {not ends_with(path, "lm_head") and path or nil} or targets) do
@@ -75,6 +76,7 @@ local function targeted(m, targets)
     end
   end
   for _, name in ipairs(all and {} or targets) do
+    check.that(used[name] or not adapted[name], "%s: the target '%s' has an adapter already; a layer can have one", who, name)
     check.that(used[name], "%s: the target '%s' names no linear layer; the names are: %s", who, name,
       table.concat(check.sorted_keys(last), ", "))
   end

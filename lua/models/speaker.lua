@@ -61,10 +61,11 @@ local function release(self, final)
   return text:sub(1, #text - keep)
 end
 
--- Adds an id; nil: the text has ended. Returns the next piece of text.
+-- Adds an id; nil: the text has ended. Returns the next piece of text. Leaves out an id without a token, because many models
+-- have more ids than their tokenizers: the number is rounded up.
 function Speaker:push(id)
   if self.stopped then return "" end
-  self.ids[#self.ids + 1] = id
+  if id and pcall(self.tokenizer.decode, self.tokenizer, {id}) then self.ids[#self.ids + 1] = id end
   self.held = self.held .. fresh_text(self, id == nil)
   return release(self, id == nil)
 end

@@ -49,7 +49,7 @@ end
 -- Normalises x, (batch, channels, h, w).
 local function normalize(self, x)
   local channels = self.weight.shape[1]
-  check.that(x.shape[2] == channels, "nn.BatchNorm2d: input must have %d channels, its dimension 1, found %d", channels, x.shape[2])
+  check.that(x.shape[2] == channels, "%s: input must have %d channels, its dimension 1, found %d", self.__name, channels, x.shape[2])
   local function across(t) return t:reshape{1, channels, 1, 1} end
   local function normalized(near, var)
     local scale = (var + self.eps):rsqrt() * self.weight

@@ -116,7 +116,7 @@ axis must be a dimension, and order must name each mesh axis once]],
     errors = "none: every tensor may have the entry",
     shows = "rille.sbp.broadcast",
     gives = "B",
-    see = "sbp",
+    see = "sbp expand",
     words = "replicate replicated",
   },
   ["sbp.partial"] = {

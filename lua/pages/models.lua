@@ -278,6 +278,7 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
     sign = "m:scheduler{slots = 8, length =, chunk = 64, draft =, draft_tokens = 4}",
     text = [[
 Makes a scheduler for continuous batching: it generates many sequences at a time, and accepts more at any step.
+Schedules of the learning rate are at ?optim.cosine.
 If a prompt begins like an earlier sequence, as in a chat, only the rest of the prompt is read (prefix cache).]],
     args = [[
 slots: integer, default 8; sequences that are generated at a time; further ones wait

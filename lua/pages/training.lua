@@ -226,7 +226,7 @@ line:update() of a progress line reports step, loss and samples itself.]],
 numbers: table from names to numbers, {step =, loss =, samples =, lr =}; samples are added up, other
   numbers replace the last of that name]],
     returns = "nothing",
-    errors = "a name must consist of letters, digits and underscores, a value be a number; a program may have 64 names",
+    errors = "a name must consist of letters, digits and underscores, a value be a number, samples at least 0; a program may have 64 names",
     code = "rille.train.report{step = 1, loss = 0.5, samples = 64}",
     shows = "select('#', rille.train.report{lr = 1e-3})",
     gives = "0",

@@ -26,7 +26,11 @@ end
 
 -- ---- log probabilities ----
 
-local function token_text(call, id) return call.tokenizer:decode{id} end
+-- Returns the text of an id; "" if the tokenizer has no such token.
+local function token_text(call, id)
+  local good, text = pcall(call.tokenizer.decode, call.tokenizer, {id})
+  return good and text or ""
+end
 
 local function entry_of(call, id, logprob)
   local text = token_text(call, id)

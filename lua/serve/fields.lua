@@ -24,9 +24,10 @@ end
 local function is_list(v) return type(v) == "table" and getmetatable(v) ~= nil and v ~= json.null end
 local function is_object(v) return type(v) == "table" and getmetatable(v) == nil end
 
-local function integer(name, v, least, most)
+-- what: the name of v in the message, if v is a part of the field.
+local function integer(name, v, least, most, what)
   local whole = type(v) == "number" and math.tointeger(v)
-  that(whole and whole >= least and whole <= most, name, "%s must be an integer from %d to %d, found %s", name, least, most, shown(v))
+  that(whole and whole >= least and whole <= most, name, "%s must be an integer from %d to %d, found %s", what or name, least, most, shown(v))
   return whole
 end
 
@@ -73,7 +74,7 @@ local function read_bias(call, name, v)
   that(is_object(v) or is_list(v) and #v == 0, name, "logit_bias must be an object {\"id\": number}, found %s", shown(v))
   local bias = {}
   for key, value in pairs(v) do
-    bias[integer(name .. "'s id", tonumber(key), 0, call.vocab - 1)] = number(name, value, -100, 100)
+    bias[integer(name, math.tointeger(tonumber(key)) or key, 0, call.vocab - 1, "an id of logit_bias")] = number(name, value, -100, 100)
   end
   call.o.logit_bias = bias
 end
@@ -113,7 +114,7 @@ local function encoded(call, text) return call.tokenizer:encode(text, {add_speci
 
 local function id_list(call, list)
   local ids = {}
-  for i, id in ipairs(list) do ids[i] = integer("prompt", id, 0, call.vocab - 1) end
+  for i, id in ipairs(list) do ids[i] = integer("prompt", id, 0, call.vocab - 1, "an id of prompt") end
   return ids
 end
 

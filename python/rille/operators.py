@@ -77,6 +77,8 @@ def fill_argument(who, name, out, value):
 class Operator:
     """An operator of the library. A call accepts operands, then attributes, by position or by name."""
 
+    options = ()  # further named arguments
+
     def __init__(self, record):
         self.record, self.name = record, text(lib.rille_op_name(record))
         operands, attributes = ffi.new("struct rille_operand_info[]", _MOST), ffi.new("struct rille_attr_info[]", _MOST)
@@ -115,15 +117,19 @@ class Operator:
         n, spread = len(self.operands), len(self.attributes) == 1 and self.attributes[0].kind == lib.RILLE_INTS
         if spread and len(args) > n + 1:  # x.reshape(4, 5)
             args = (*args[:n], args[n:])
+        if args and not self.names:
+            raise TypeError(f"{self.name}: expected the shape as one argument, such as (4, 5), found {len(args) + 1} arguments")
         if len(args) > len(self.names):
             raise TypeError(
                 f"{self.name}: expected at most {len(self.names)} argument{'s' * (len(self.names) != 1)}, "
-                f"({', '.join(self.names) or 'after the shape, which is one argument: (4, 5)'}), found {len(args)}"
+                f"({', '.join(self.names)}), found {len(args)}"
             )
         values = list(args) + [None] * (len(self.names) - len(args))
         for name, value in named.items():
             if name not in self.names:
-                raise TypeError(f"{self.name}: unknown argument '{name}'; expected one of: {', '.join(self.names)}")
+                raise TypeError(
+                    f"{self.name}: unknown argument '{name}'; expected one of: {', '.join((*self.names, *self.options))}"
+                )
             if self.names.index(name) < len(args):
                 raise TypeError(f"{self.name}: {name} is given twice")
             values[self.names.index(name)] = value
@@ -193,6 +199,7 @@ class Method:
 
 class Source(Operator):
     # An operator that makes a tensor: zeros(shape, dtype="f32", placement=P, sbp="S(0)", requires_grad=False).
+    options = ("dtype", "placement", "sbp", "requires_grad")
 
     @property
     def __doc__(self):
@@ -202,7 +209,7 @@ class Source(Operator):
 
     def __call__(self, *args, **named):
         named = dict(named)
-        how = {k: named.pop(k, None) for k in ("dtype", "placement", "sbp", "requires_grad")}
+        how = {k: named.pop(k, None) for k in self.options}
         shape, values = SHAPES.get(self.name, BY_SHAPE)[0](self, args, named)
         session, dims = current(), ffi.new("int64_t[]", shape)
         pointer, operands = session.at(), self.operand_array(values)
@@ -221,7 +228,7 @@ class Source(Operator):
     @property
     def __signature__(self):
         kind = inspect.Parameter.KEYWORD_ONLY
-        how = [inspect.Parameter(n, kind, default=None) for n in ("dtype", "placement", "sbp", "requires_grad")]
+        how = [inspect.Parameter(n, kind, default=None) for n in self.options]
         names = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
         return inspect.Signature(names + how)
 

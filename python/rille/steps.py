@@ -166,4 +166,6 @@ def graph(fn=None, **given):
     """
     if fn is None:
         return lambda fn: Step(fn, given)
+    if not callable(fn):
+        raise TypeError(f"graph: expected a function, found {fn!r}")
     return Step(fn, given)

@@ -171,7 +171,9 @@ static int
 parse_preamble(const char *name, const uint8_t *b, size_t n, struct parser *c)
 {
     *c = (struct parser){.name = name};
-    if (n < 10 || memcmp(b, magic, sizeof magic)) return npy_malformed(c, "it does not begin with \\x93NUMPY");
+    if (n < sizeof magic || memcmp(b, magic, sizeof magic))
+        return npy_malformed(c, "it does not begin with \\x93NUMPY");
+    if (n < 10) return npy_malformed(c, "it ends within the header");
     if (b[6] < 1 || b[6] > 3) return fail(E_IO, "%s: .npy version %d, expected 1, 2 or 3", name, b[6]);
     size_t first = b[6] == 1 ? 10 : 12, length = (size_t)(b[8] | b[9] << 8);
     if (first == 12 && n < 12) return npy_malformed(c, "it ends within the header");

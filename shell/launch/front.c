@@ -64,7 +64,8 @@ struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
     const char *collectives, *silence, *hang, *link, *orphan;
     bool help, from_stdin;
-    const char *rest; /* first argument behind the options; NULL: none */
+    const char *rest;  /* first argument behind the options; NULL: none */
+    const char *other; /* first option of main.c; NULL: none */
 };
 
 static const struct cluster_option {
@@ -180,6 +181,7 @@ take_words(int *argc, char **argv, int first, const struct option *others, struc
         if (from_stdin) w->from_stdin = true;
         if (!o && !from_stdin && !match_other(argv[from], others, &valued)) return refuse_option(argv[from], others);
         if (o && !value && from + 1 == *argc) return front_usage("%s needs an argument", argv[from]);
+        if (!o && !from_stdin && !w->other) w->other = argv[from];
         int more = (o && !value) || (valued && from + 1 < *argc);
         if (o) *(const char **)(void *)((char *)w + o->at) = value ? value : argv[from + 1];
         for (int i = 0; i <= more; i++, from++)
@@ -593,6 +595,7 @@ worker(const struct words *w)
     if (code) return code;
     if (read_keep(w, &o.keep_seconds) || read_worker_times(w, &o)) return USAGE;
     if (w->rest) return front_usage("worker: expected only options, found %s; workers run no script", w->rest);
+    if (w->other) return front_usage("worker: expected only options of rille launch --help, found %s", w->other);
     if (!w->join) return front_usage("worker: --join ADDRESS is missing: the address of the coordinator%s", "");
     if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
     if (rille_devices(o.devices, true))

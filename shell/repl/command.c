@@ -290,7 +290,7 @@ static const struct command {
     {"devices", "          devices in use", command_devices},
     {"workers", "          worker processes", command_workers},
     {"mem", "              memory of devices, by owner", command_mem},
-    {"explain", "EXPR      signatures, candidates and boxing of a tensor or a step", command_explain},
+    {"explain", "EXPR      layouts, alternatives and moves (boxing) of a tensor or a step", command_explain},
     {"plan", "EXPR         tasks, registers and memory of the plan of EXPR", command_plan},
     {"trace", "STEP FILE   times of a graph's last run, as Chrome trace JSON", command_trace},
     {"doctor", "           hardware, libraries and settings", command_doctor},

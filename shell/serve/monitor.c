@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { REPORTS = 64, NAME = 64 };
@@ -321,14 +322,16 @@ fail_to_open(const char *address, const char *why)
     return -1;
 }
 
-/* Listens at a Unix socket that only this user can open. Replaces a socket that nobody serves. Returns -1: errno says
- * why. */
+/* Listens at a Unix socket that only this user can open. Replaces a socket that nobody serves, and no other file.
+ * Returns -1: errno says why. */
 static int
 listen_at_path(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof name.sun_path) return errno = ENAMETOOLONG, -1;
     strcpy(name.sun_path, path);
+    struct stat there;
+    if (!lstat(path, &there) && !S_ISSOCK(there.st_mode)) return errno = EEXIST, -1;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     if (connect(fd, (struct sockaddr *)&name, sizeof name) && errno == ECONNREFUSED) unlink(path);
@@ -362,7 +365,7 @@ listen_at_port(const char *address, char *shown, size_t size)
     char host[64];
     int port, fd;
     if (!split_address(address, host, &port))
-        return fail_to_open(address, "expected PORT, HOST:PORT or a path with a slash");
+        return fail_to_open(address, "expected PORT (0 to 65535), HOST:PORT or a path with a slash");
     fd = http_listen(host, &port);
     if (fd == HTTP_NO_ADDRESS) return fail_to_open(address, "the host must be a numeric address");
     if (fd < 0) return fail_to_open(address, strerror(errno));

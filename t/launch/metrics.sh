@@ -111,12 +111,14 @@ while read -r address why; do
   is "--metrics $address: exit code" $? 2
   ok "--metrics $address: the message says why" grep -qF -e "--metrics: cannot serve at $address: $why" out
 done <<'CASES'
-many expected PORT, HOST:PORT or a path with a slash
-65536 expected PORT, HOST:PORT or a path with a slash
+many expected PORT (0 to 65535), HOST:PORT or a path with a slash
+65536 expected PORT (0 to 65535), HOST:PORT or a path with a slash
+./seen File exists
 localhost:1 the host must be a numeric address
 203.0.113.1:9 Cannot assign requested address
 /nowhere/socket No such file or directory
 CASES
+ok "--metrics leaves a file that is no socket" test -f seen
 "$rille" -d cpu:1 --log /nowhere/log -e 'x = 1' >out 2>&1
 is "--log: a path that cannot be opened is an error of usage" "$? $(cat out)" "2 rille: --log: cannot open /nowhere/log: No such file or directory"
 ok "a full disk is reported once" eval '"$rille" -d cpu:1 --log /dev/full -e "x = 1" 2>&1 | grep -c "the log /dev/full could not be written: No space left on device" | grep -qx 1'

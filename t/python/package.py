@@ -286,6 +286,12 @@ def errors():
         (lambda: a.cast(3), 'cast: dtype must be a dtype such as "f32", found 3'),
         (lambda: a.sum(colour=1), "sum: unknown argument 'colour'; expected one of: x, axis, keepdim, dtype"),
         (lambda: a.relu(1), "relu: expected at most 1 argument, (x), found 2"),
+        (lambda: rille.ones(2, 3), "ones: expected the shape as one argument, such as (4, 5), found 2 arguments"),
+        (
+            lambda: rille.ones(2, device="cuda"),
+            "ones: unknown argument 'device'; expected one of: dtype, placement, sbp, requires_grad",
+        ),
+        (lambda: rille.graph(3), "graph: expected a function, found 3"),
         (lambda: rille.matmul(a), "matmul: expected the argument b, found none"),
         (lambda: rille.matmul(a, b=a, a=a), "matmul: a is given twice"),
         (lambda: rille.zeros(), "zeros: expected a shape such as (4, 5), found none"),

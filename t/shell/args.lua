@@ -17,7 +17,7 @@ local function run(words)
 end
 
 local usage = ("usage: %s FROM TO [--epochs 40] [--layout dp] [--lr 0.5] [--plain]\n"):format(child)
-local wrong = function(text) return text .. "\n" .. usage, 2 end
+local wrong = function(text) return ("%s: %s\n%s"):format(child, text, usage), 2 end
 local cases = {
   {"a b", "a b dp 40 0.5 false\n"},
   {"a b --layout tp --epochs=3 --lr 2 --plain", "a b tp 3 2 true\n"},

@@ -88,6 +88,7 @@ doctor|cannot open doctor: No such file or directory; the nearest command is ril
 help|the nearest command is rille --help
 version|the nearest command is rille --version
 lanch -n 2|the nearest command is rille launch
+-d cpu:1 launch -n 2|the command must come before the options: rille launch
 train|expected a script or a command: launch, coordinator, worker, keys, attach, status, serve or verify
 --calibate|unknown option --calibate; the nearest is --calibrate
 --foo|unknown option --foo
@@ -98,6 +99,7 @@ launch -n 2 --collor never|unknown option --collor; the nearest is --color
 launch -n 2 doctor|the nearest command is rille --doctor
 launch -n 2 --join tcp://a:1|launch: expected one of the options
 worker --join tcp://127.0.0.1:1 script.lua|worker: expected only options, found script.lua
+worker --join tcp://127.0.0.1:1 --metrics 9400|worker: expected only options of rille launch --help, found --metrics
 verify|verify: expected the name of one file
 ROWS
 go folder/no.lua

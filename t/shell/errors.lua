@@ -230,6 +230,22 @@ tap.group("graphs", function()
   fails({"inside"}, function() return rille.graph(function(x) return inner(x) end)(a) end)
 end)
 
+tap.group("remedies", function()
+  fails({"optim.cosine: expected at most 1 argument, found 3; write rille.optim.cosine{lr ="}, function() rille.optim.cosine(1, 2, 3) end)
+  fails({"parallel: expected at most 2 arguments, found 3; write rille.parallel(model"}, function() rille.parallel(1, 2, 3) end)
+  fails({"to_global: expected at most 1 argument, found 2; write x:to_global{placement =, sbp =}"}, function() a:to_global(P0, "B") end)
+  fails({"unknown option 'pad'; the nearest name is 'padding'"}, function() rille.nn.Conv2d(1, 1, 1, {pad = 1}) end)
+  fails({"unknown option 'fsdp': write data = 0, zero = 3"}, function() rille.parallel(rille.nn.ReLU(), {fsdp = true}) end)
+  fails({"the mesh has no 'ppermute': write mesh:shift(x, axis, n)"}, function() rille.per_rank(function(m) return m.ppermute end, {inputs = {"B"}, outputs = {"B"}})(a) end)
+  fails({"randint: expected integers low and high and a shape, as in rille.randint(0, 9, {4}); found a table"}, function() rille.randint(5, {2}) end)
+  fails({"nn.BatchNorm1d: input must have 4 channels, its dimension 1, found 5"}, function() rille.nn.BatchNorm1d(4)(a) end)
+  fails({"linear_cross_entropy: argument 3 must be a tensor, found nil"}, function() rille.linear_cross_entropy(a, b) end)
+  fails({"dpo_loss: argument 4 must be a tensor of log probabilities, found nil"}, function() rille.dpo_loss(a, a, a) end)
+  fails({"f: the body has 'y'; expected an operand"}, function() rille.operator{name = "f", body = "y"} end)
+  fails({"train.report: samples must be at least 0, because they are added up; found -1"}, function() rille.train.report{samples = -1} end)
+  fails({"found 4 in tensor 1 and 6 in tensor 2"}, function() rille.data.loader{a, b, batch = 1} end)
+end)
+
 -- Checks lines: an error inside Rille's Lua modules must have the user's line; an error of a deferred value must have
 -- the line of the operator's call.
 tap.group("lines", function()

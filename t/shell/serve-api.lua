@@ -31,8 +31,9 @@ end
 
 local function new(options)
   local http = setmetatable({requests = {}, gone = {}, answers = {}, dropped = {}}, Transport)
-  local given = {http = http, scheduler = model:scheduler{slots = options and options.slots or 4, chunk = 16}, tokenizer = tokenizer, model = "small",
-    vocab = tokenizer.size, stops = options and options.stops or {}, queue = options and options.queue or 100}
+  local served = options and options.model or model
+  local given = {http = http, scheduler = served:scheduler{slots = options and options.slots or 4, chunk = 16}, tokenizer = tokenizer, model = "small",
+    vocab = served.config.vocab, stops = options and options.stops or {}, queue = options and options.queue or 100}
   return new_server(given), http
 end
 
@@ -193,7 +194,9 @@ tap.group("errors", function()
     {400, "at most 96, found", COMPLETIONS, good{max_tokens = 1000}}, {400, "a prompt of 200 tokens", COMPLETIONS, good{prompt = ("a "):rep(100)}},
     {400, "n must be", COMPLETIONS, good{n = 0}}, {400, "at most 64 sequences", COMPLETIONS, good{prompt = {"a", "b"}, n = 40}},
     {400, "stop must be", COMPLETIONS, good{stop = 3}}, {400, "logit_bias", COMPLETIONS, good{logit_bias = {["100000"] = 1}}},
-    {400, "logit_bias", COMPLETIONS, good{logit_bias = {["1"] = 500}}}, {400, "echo is not supported", COMPLETIONS, good{echo = true}},
+    {400, "logit_bias", COMPLETIONS, good{logit_bias = {["1"] = 500}}},
+    {400, 'an id of logit_bias must be an integer from 0 to ', COMPLETIONS, good{logit_bias = {a = 1}}}, {400, 'found "a"', COMPLETIONS, good{logit_bias = {a = 1}}},
+    {400, "echo is not supported", COMPLETIONS, good{echo = true}},
     {400, "best_of must be equal to n", COMPLETIONS, good{best_of = 3}}, {400, "prompt must be an integer", COMPLETIONS, good{prompt = {1, -1}}},
     {400, "at least one id", COMPLETIONS, good{prompt = ""}}, {400, "logprobs must be an integer from 0 to 20", COMPLETIONS, good{logprobs = 21}},
     {400, "messages must be a list", CHAT, {messages = {}}}, {400, "messages[0]", CHAT, {messages = {{content = "x"}}}},
@@ -211,6 +214,16 @@ tap.group("errors", function()
   http.requests[1] = {1, "POST", COMPLETIONS, "text/plain", "{}"}
   run(server, http)
   tap.is(http.answers[1].status, 415, "only JSON is read, so that a form of another site cannot send a request")
+end)
+
+tap.group("ids without a token", function()
+  local wide = rille.models.llama.new{vocab = tokenizer.size + 32, length = 96, layers = 1, heads = 2, width = 16, hidden = 24}
+  local bias = {[tostring(tokenizer.size + 3)] = 100}
+  for _, logprobs in ipairs{0, 2} do
+    local a = ask({{COMPLETIONS, {prompt = "a", max_tokens = 4, logit_bias = bias, logprobs = logprobs}}}, {model = wide})[1]
+    tap.is({a.status, a.body.choices and a.body.choices[1].text, a.body.usage and a.body.usage.completion_tokens}, {200, "", 4},
+      "an id that the tokenizer lacks has no text, and does not fail the server")
+  end
 end)
 
 tap.group("other paths", function()

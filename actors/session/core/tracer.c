@@ -56,9 +56,10 @@ int
 trace_refuses(struct rille_session *s, const char *what)
 {
     if (!tracing(s)) return 0;
-    return fail(E_STATE,
-                "%s inside a graph: its values exist only when the compiled step runs; return the tensor instead",
-                what);
+    return fail(
+        E_STATE,
+        "%s inside a graph: a traced tensor has values only when the compiled step runs; return the tensor instead",
+        what);
 }
 
 bool

@@ -33,6 +33,18 @@ static const struct arity graph[] = {
 };
 static const struct arity tokenizer[] = {{"encode", 3}, {"decode", 3}, {"save", 2}, {NULL, 0}};
 
+/* Pushes and returns the end of the message, "; write SIGNATURE"; "" if the function has no page. */
+static const char *
+usage_of(lua_State *L, const char *name)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "rille.pages");
+    if (lua_pcall(L, 1, 1, 0)) return "";
+    lua_getfield(L, -1, "usage");
+    lua_pushstring(L, name);
+    return lua_pcall(L, 1, 1, 0) ? "" : lua_tostring(L, -1);
+}
+
 /* Calls the function after a check of the number of arguments. Upvalues: the function, its name, the most arguments,
  * and the number of arguments that are its object. */
 static int
@@ -43,8 +55,8 @@ call_limited(lua_State *L)
     if (n > most) {
         const char *name = lua_tostring(L, lua_upvalueindex(2));
         if (most == self) return complain(L, "%s: expected no argument, found %d", name, n - self);
-        return complain(L, "%s: expected at most %d argument%s, found %d", name, most - self,
-                        most - self == 1 ? "" : "s", n - self);
+        return complain(L, "%s: expected at most %d argument%s, found %d%s", name, most - self,
+                        most - self == 1 ? "" : "s", n - self, usage_of(L, name));
     }
     if (!lua_getupvalue(L, lua_upvalueindex(1), 1)) return lua_tocfunction(L, lua_upvalueindex(1))(L);
     lua_pop(L, 1);

@@ -217,7 +217,8 @@ create_randint(lua_State *L)
     int i = 3;
     for (int k = 1; k <= 2; k++)
         if (!lua_isinteger(L, k))
-            complain(L, "randint: expected integers low and high and a shape, found %s", what_is(L, k));
+            complain(L, "randint: expected integers low and high and a shape, as in rille.randint(0, 9, {4}); found %s",
+                     what_is(L, k));
     if (lua_tointeger(L, 1) >= lua_tointeger(L, 2))
         complain(L, "randint: low must be less than high, found %lld and %lld", (long long)lua_tointeger(L, 1),
                  (long long)lua_tointeger(L, 2));
