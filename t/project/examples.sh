@@ -180,9 +180,13 @@ ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr
 mkdir -p "$dir/other"
 for config in '{"model_type": "rwkv"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
-  [[ $config == {* ]] && wrong="unknown model_type " || wrong="expected a JSON object"
-  ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "models.load: $dir/other/config.json: $wrong"
-  ok "finetune.lua: an unknown model type is an error that names the file: $config" told finetune "$dir/other $dir/x --ids $dir/ids" "models.load: $dir/other/config.json: $wrong"
+  case $config in
+  *rwkv*) wrong=": unknown model_type " ;;
+  {*) wrong=" has no model_type" ;;
+  *) wrong=": expected a JSON object" ;;
+  esac
+  ok "generate.lua: an unknown model type is an error that names the file: $config" told generate "$dir/other --ids 3" "models.load: $dir/other/config.json$wrong"
+  ok "finetune.lua: an unknown model type is an error that names the file: $config" told finetune "$dir/other $dir/x --ids $dir/ids" "models.load: $dir/other/config.json$wrong"
 done
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 is "digits.lua: an unknown layout is an error" $? 1
