@@ -442,7 +442,7 @@ run_init(lua_State *L)
 
 /* Returns the name of the job: the script, or what runs instead. */
 static const char *
-job_name(const struct program *p)
+job_title(const struct program *p)
 {
     return p->script < p->argc ? p->argv[p->script] : p->naction ? "chunk" : "prompt";
 }
@@ -455,7 +455,7 @@ run_all(lua_State *L, const struct program *p)
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     push_arg(L, p);
     /* a notebook serves its kernel's messages, not visitors */
-    if (!p->jupyter && !p->no_attach) attached_open(L, job_name(p));
+    if (!p->jupyter && !p->no_attach) attached_open(L, job_title(p));
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
@@ -519,7 +519,7 @@ open_log(struct program *p)
     if (!path || !*path) return 0;
     int cause = journal_open(path);
     const char *job = getenv("RILLE_JOB");
-    if (!job || !*job) job = job_name(p);
+    if (!job || !*job) job = job_title(p);
     journal_job(job);
     if (!cause) return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job, 1) ? EXIT_USAGE : 0;
     snprintf(text, sizeof text, "--log: cannot open %s: %s", path, strerror(cause));
@@ -533,8 +533,8 @@ run_monitored(lua_State *L, const struct program *p)
 {
     const char *address = p->metrics ? p->metrics : getenv("RILLE_METRICS");
     bool script = p->script < p->argc || p->naction;
-    if (address && *address && monitor_open(shell_of(L)->session, address, job_name(p))) return EXIT_USAGE;
-    ending_open(L, job_name(p), p->front->on && script);
+    if (address && *address && monitor_open(shell_of(L)->session, address, job_title(p))) return EXIT_USAGE;
+    ending_open(L, job_title(p), p->front->on && script);
     return run_all(L, p);
 }
 

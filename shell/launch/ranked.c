@@ -114,7 +114,7 @@ hash_job(const struct row *row)
 
 /* Writes the name of the job, equal in all its processes: the launcher, and the variables that identify the job. */
 static void
-print_job(const struct row *row, char out[FRONT_TEXT])
+print_launched_job(const struct row *row, char out[FRONT_TEXT])
 {
     const char *first = row->job[0] ? getenv(row->job[0]) : NULL, *second = row->job[1] ? getenv(row->job[1]) : NULL;
     if (!first && !second) return;
@@ -239,7 +239,7 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
         if (r->spread && misses(row, why)) return -1;
         if (r->size == 1) return 0;
         r->launcher = row->launcher;
-        print_job(row, r->job);
+        print_launched_job(row, r->job);
         r->store = row == &rows[TORCHRUN] && !strcmp(store ? store : "", "True");
         r->mpi = row->mpi && getenv(row->mpi);
         return find_address(row, r, why);

@@ -82,7 +82,7 @@ tap.group("layers", function()
   }
   local untried = {}
   for name, class in pairs(nn) do
-    if type(class) == "table" and class ~= nn.Module and class ~= nn.init and not name:find("^Int8") and not made[name] then
+    if type(class) == "table" and class ~= nn.Module and class ~= nn.init and not name:find("^Int8") and not name:find("^Block") and not made[name] then
       untried[#untried + 1] = name
     end
   end

@@ -188,9 +188,10 @@ try_op(const struct op *op)
 
 /* Operators that do not check their index operands: label_count, and readers of results of cross_entropy_rows or
  * _parts, because these check the labels; recurrence_grad, because recurrence checks the lengths; put, which writes
- * into a cache; products with the experts that topk chose. */
+ * into a cache; products with the experts that topk chose; weights in blocks, whose bytes are all valid. */
 static const char *const silent[] = {"label_count",   "cross_entropy_grad", "cross_entropy_parts_grad", "put",
-                                     "expert_matmul", "expert_matmul_grad", "recurrence_grad"};
+                                     "expert_matmul", "expert_matmul_grad", "recurrence_grad",          "linear_blocks",
+                                     "from_blocks"};
 
 static void
 try_says(const struct op *op)

@@ -17,7 +17,7 @@ draws_apart(const struct rille_session *s, const struct node *n)
 
 /* Returns the number of consecutive elements of a micro-batch that are consecutive in the batch; 0: unknown. */
 static int64_t
-run_of(const struct rille_session *s, const struct val *v)
+draws_run_of(const struct rille_session *s, const struct val *v)
 {
     int64_t rows = v->type.dim[v->rows] * (v->blocks < 0 ? -v->blocks : 1);
     int64_t parts = (int64_t)s->trace.segments * (v->blocks > 0 ? v->blocks : 1), inner = 1;
@@ -32,7 +32,7 @@ draws_set(const struct rille_session *s, struct node *n)
     enum batch_share share = batch_share_of(y);
     if (!(n->op->flags & OP_RANDOM) || n->phase != PHASE_FORWARD || draws_apart(s, n)) return;
     bool alike = share == SHARE_WHOLE || share == SHARE_SUM || share == SHARE_MEAN;
-    n->attr[op_attr_find(n->op, "run")].i = alike ? -1 : share == SHARE_ROWS ? run_of(s, y) : 0;
+    n->attr[op_attr_find(n->op, "run")].i = alike ? -1 : share == SHARE_ROWS ? draws_run_of(s, y) : 0;
     n->attr[op_attr_find(n->op, "micro_batches")].i = trace_microbatches(s);
 }
 

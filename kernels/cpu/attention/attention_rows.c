@@ -87,7 +87,7 @@ dot_f64(int64_t n, const double *x, const double *y)
 
 /* Adds factor x to y. */
 static VECTOR void
-add_f64(int64_t n, double factor, const double *x, double *y)
+add_row_f64(int64_t n, double factor, const double *x, double *y)
 {
     for (int64_t i = 0; i < n; i++) y[i] += factor * x[i];
 }
@@ -146,7 +146,7 @@ row_forward(const struct row_job *job, struct row_query *q)
     const double *v = head_of(job, &job->k->in[ATT_V], q->head);
     double *out = (double *)job->k->out[0].data + q->r * job->width;
     memset(out, 0, (size_t)job->width * sizeof *out);
-    for (int64_t j = q->first; j < q->end; j++) add_f64(job->width, q->weight[j], v + j * job->width, out);
+    for (int64_t j = q->first; j < q->end; j++) add_row_f64(job->width, q->weight[j], v + j * job->width, out);
 }
 
 /* Sets the query's dq, and adds to dk and dv of its head. */
@@ -166,9 +166,9 @@ row_backward(const struct row_job *job, struct row_query *q)
     if (view_numel(&k->out[3]) > 0) ((double *)k->out[3].data)[q->r] = -q->sink_weight * mean;
     for (int64_t j = q->first; j < q->end; j++) {
         double p = q->weight[j], e = scale * p * q->slope[j] * (dot_f64(width, g, v + j * width) - mean);
-        add_f64(width, p, g, dv + j * width);
-        add_f64(size, e, key + j * size, dq);
-        add_f64(size, e, row, dk + j * size);
+        add_row_f64(width, p, g, dv + j * width);
+        add_row_f64(size, e, key + j * size, dq);
+        add_row_f64(size, e, row, dk + j * size);
     }
 }
 
