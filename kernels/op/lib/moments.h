@@ -49,7 +49,7 @@
         return code[0] == 255 ? sqrt(-1.0) : ldexp((double)n, code[0] - 126 + range + 1 - digits);                     \
     }
 
-/* Returns the scale in a code of `bytes` bytes; NaN if the number or the scale was not finite. */
+/* Returns the scale in a code; NaN if the number or the scale was not finite. */
 #define MOMENTS_SCALE                                                                                                  \
     {                                                                                                                  \
         const int s = code[1] | code[2] << 8 | (code[3] & 127) << 16;                                                  \
