@@ -164,7 +164,8 @@ power_of_2(float x)
 
 /* ---- tiles in shared memory ---- */
 
-/* Starts to copy eight elements to shared memory, or zeros. They have arrived after tiles_wait(). */
+/* Starts to copy eight elements to shared memory, or eight zeros unless `there`. They have arrived after
+ * tiles_wait(). */
 enum { UNIT = 8 };
 template <class T>
 DEVICE void

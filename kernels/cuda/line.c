@@ -297,8 +297,8 @@ add_place_type(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* Writes declarations of the functions keep, kept and kept_part. A pass stores numbers with keep() for the next pass,
- * which reads them with kept() or kept_part(). The numbers of a line or part are stored together. */
+/* Writes declarations of the functions keep, kept and kept_part. With keep() a pass stores values for the next pass,
+ * which reads them with kept() or kept_part(). The values of a line or part are stored together. */
 static void
 add_kept(struct making *m, const struct passing *p)
 {
@@ -381,8 +381,8 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
-/* Returns the number of parts into which each line is divided, one team per part. The number of parts depends only on
- * the length and the number of lines. */
+/* Returns the number of parts into which each line is divided, one team per part. The number of parts does not
+ * depend on the GPU, so sums have the same bits on every GPU. */
 static int
 line_parts(const struct lines_on *l, bool across, int lanes)
 {
@@ -724,9 +724,8 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     return can ? status : fail(E_KERNEL, "%s: the strides of its operands do not suit a GPU kernel", k->call->op->name);
 }
 
-/* Writes all passes. Each pass stores its numbers in scratch behind those of the previous pass, and reads the
- * numbers of the previous pass. If a pass has divided lines into parts, there is one set of numbers per part
- * (kept_part). */
+/* Writes all passes. Each pass stores its values in scratch behind those of the previous pass, and reads the values
+ * of the previous pass. If a pass has divided lines into parts, it stores one set of values per part (kept_part). */
 static int
 make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass, const struct after *after,
             struct cuda_source *s)

@@ -42,7 +42,7 @@ struct listing {
     int nfound[WARPS]; /* more than EACH: entries beyond EACH were left out */
     int n;             /* number of all entries; -1: some were left out */
     int turn[ALL], alike[ALL]; /* by entry: index of its line in struct every; number of entries with that line */
-    int64_t value[ALL];        /* by entry: the value of the key's position */
+    int64_t value[ALL];        /* by entry: what value() has returned for the key's position */
     bool flag[WARPS * WARP];
 };
 
@@ -339,7 +339,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             end();
         }
     }
-    /* Processes a single line, whose elements the first team has, with as many keys per listing as fit. */
+    /* Processes a single line on the first team, with as many keys per listing as the listing can hold. */
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void one_named(int64_t count, int64_t turn, Key key, Value value, Begin begin, Add add, End end)
     {

@@ -70,8 +70,8 @@ stage_clear(struct exec *e)
 
 /* ---- running ---- */
 
-/* Sets v to the dimensions of `like` and to `data`. Copies only the dimensions in use, because every act copies the
- * views of all its calls. */
+/* Makes v a view of `data` with the dimensions of `like`. Copies only the dimensions in use, because every act
+ * copies the views of all its calls. */
 static void
 aim(struct view *v, const struct view *like, void *data)
 {

@@ -58,8 +58,8 @@ int pool_infer(const struct call *c, int64_t *size);
 double pool_flops(const struct call *c);
 double pool_back_flops(const struct call *c);
 
-/* Return the plane of a call whose result is the pooled image, and of a call whose last operand is the pooled image or
- * its gradient. */
+/* Return the windows and sizes of a call's planes. pool_plane: the result of the call is the pooled image.
+ * pool_back_plane: the last operand is the pooled image or its gradient. */
 struct plane pool_plane(const struct kcall *k);
 struct plane pool_back_plane(const struct kcall *k);
 
