@@ -1,5 +1,5 @@
-/* after.c - epilogues of calls along lines: computes the steps of a chain that follow its leading call in the same
- * kernel.
+/* after.c - epilogues of calls along lines: the kernel of a chain's leading call also computes the steps that follow
+ * it.
  *
  * Each thread of a line reads the epilogue's other operands at the elements that it writes, with the same vector
  * width. The steps do not change how lines are distributed over threads, so sums have the same bits as without the
@@ -11,7 +11,7 @@
 /* ---- epilogues, element by element ---- */
 
 /* Maximum number of elements of the epilogue's operands that a thread keeps in registers, in addition to the
- * elements of its line. One operand on a line of 768 elements needs this many. Above the limit, each pack is read
+ * elements of its line. 24 are enough for one operand on a line of 768 elements. Above the limit, each pack is read
  * when it is needed. */
 enum { HELD_BESIDE = 24 };
 
@@ -139,8 +139,8 @@ goes_along(const struct after *f, int i)
     return false;
 }
 
-/* Changes the indices of operands and results that a run fills in from those of the leading call to those of the
- * chain. */
+/* Renumbers the operands and results whose addresses a run fills in: from indices in the leading call to indices in
+ * the chain. */
 static void
 renumber_source(struct cuda_source *s, const struct after *f)
 {

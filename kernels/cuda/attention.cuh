@@ -43,8 +43,8 @@ rounded(float low, float high, T)
 }
 #endif
 
-/* A matrix of `count` rows of `size` elements of 16 bits. whole: rows begin at multiples of 16 bytes, and their
- * length is one. */
+/* A matrix of `count` rows of `size` elements of 16 bits. whole: the address of each row, and its length in bytes,
+ * are multiples of 16. */
 template <class T> struct rows {
     T *data;
     int64_t stride;
@@ -164,7 +164,8 @@ power_of_2(float x)
 
 /* ---- tiles in shared memory ---- */
 
-/* Starts to copy eight elements to shared memory, or zeros. They have arrived after tiles_wait(). */
+/* Starts to copy eight elements to shared memory, or eight zeros unless `there`. They have arrived after
+ * tiles_wait(). */
 enum { UNIT = 8 };
 template <class T>
 DEVICE void
@@ -179,7 +180,7 @@ bring_unit(T *to, const T *from, bool there)
     for (int k = 0; k < UNIT; k++) to[k] = there ? from[k] : T();
 #endif
 }
-/* Starts to copy a float in the same way. */
+/* Starts to copy one float to shared memory; it has arrived after tiles_wait(). */
 DEVICE void
 bring_number(float *to, const float *from)
 {
@@ -193,7 +194,7 @@ bring_number(float *to, const float *from)
 #endif
 }
 
-/* Starts to copy rows first to first + N - 1 of a matrix, by all threads; zeros beyond the matrix. */
+/* Starts to copy rows `first` to first + N - 1 of a matrix; all threads take part. Rows beyond the matrix are 0. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
@@ -240,8 +241,8 @@ tiles_bring(T (*xs)[PITCH], const rows<T> &x, T (*ys)[PITCH_Y], const rows<T> &y
         tile_bring<N, W>(ys, y, first);
     }
 }
-/* Waits until the started copies have arrived, for all threads, and until no thread reads the tiles of the previous
- * turn. Start no copies before this call that it should not wait for: the fence for products of warpgroups waits for
+/* Waits, on all threads, until the started copies have arrived and no thread reads the tiles of the previous turn
+ * any more. Do not start copies for a later turn before this call: the fence for products of warpgroups waits for
  * all copies. */
 DEVICE void
 tiles_wait()
@@ -262,7 +263,7 @@ tile_clean(T (*tile)[PITCH])
     struct __align__(16) unit { T of[UNIT]; };
     bool any = false;
     for (int u = threadIdx.x; u < N * WIDE / UNIT; u += 32 * WARPS) {
-        /* The order of elements within a row does not matter here. */
+        /* Elements are replaced where they are stored, so their order within a row does not matter. */
         unit *const at = (unit *)&tile[u / (WIDE / UNIT)][u % (WIDE / UNIT) * UNIT];
         unit x = *at;
         bool odd = false;
@@ -277,8 +278,8 @@ tile_clean(T (*tile)[PITCH])
     tell_groups();
     return __syncthreads_or(any);
 }
-/* Adds the replaced elements to the sums of the rows that do see them. sees(row, n): row of `sum` sees row n of the
- * tile. */
+/* Adds the elements that tile_clean() replaced to the sums of those rows that do see them. sees(row, n): row `row`
+ * of `sum` sees row n of the tile. */
 template <int N, int WIDE, class T, class Sees>
 DEVICE void
 add_odd(float (&sum)[WIDE / 8][4], const rows<T> &x, int first, Sees sees)
@@ -356,8 +357,8 @@ add_scores(float (&sum)[N / 8][4], const uint32_t (&x)[4], T (*tile)[PITCH], int
         multiply_add(sum[2 * n + 1], x, y[1], T());
     }
 }
-/* Computes sum = x y^T for 16 x WIDE left operands x. The result is valid after scores_wait(), and so is that of
- * add_weighed(). */
+/* Computes sum = x y^T for 16 x WIDE left operands x and a tile y of N rows. The results of this function and of
+ * add_weighed() are valid after scores_wait(). */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 scores_of(float (&sum)[N / 8][4], const uint32_t (&x)[WIDE / 16][4], T (*tile)[PITCH])
@@ -370,8 +371,8 @@ scores_of(float (&sum)[N / 8][4], const uint32_t (&x)[WIDE / 16][4], T (*tile)[P
         for (int k = 0; k < WIDE / 16; k++) add_scores<N>(sum, x[k], tile, 16 * k);
     }
 }
-/* Computes the same for rows of x that are loaded from memory one column block at a time, if registers cannot hold
- * all of x. */
+/* Like the other scores_of(), but loads rows r to r + 15 of x from memory, one column block at a time. Used if
+ * registers cannot hold all of x. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 scores_of(float (&sum)[N / 8][4], const rows<T> &x, int r, T (*tile)[PITCH])
@@ -419,7 +420,8 @@ scores_wait(float (&sum)[N][4])
 }
 /* ---- a block of queries and its scores ---- */
 
-/* The queries of a job. Blocks that see the most keys have the first jobs. */
+/* The block of queries that job number `job` computes. The first jobs have the queries that see the most keys, so
+ * that the longest jobs start first. */
 template <class Call> struct queries_at {
     const Call &call;
     int64_t head;
@@ -457,10 +459,10 @@ template <class Call> struct queries_at {
             for (int i = 0; i < 4; i++)
                 if (8 * n + i % 2 >= end[i / 2]) s[n][i] = hidden;
     }
-    /* Returns true if all queries of the block see all n keys from `from` on. */
+    /* Returns true if every query of the block sees all n keys from `from` on. */
     METHOD bool is_whole(int from, int n) const { return from + n <= nseen && !is_edge(from + n); }
-    /* Completes scores of keys from `from` on: scales and masks them, so that multiplied by call.factor() they are
-     * base-2 logarithms of weights. */
+    /* Completes scores of keys from `from` on: scales and masks them. A completed score times call.factor() is the
+     * base-2 logarithm of the weight. */
     template <int N> METHOD void finish(float (&s)[N / 8][4], int from, bool whole) const
     {
         if (!Call::LATE)
@@ -484,7 +486,8 @@ base_of(float most)
     return most == -INFINITY ? 0 : most;
 }
 
-/* Returns the factor of the weights of a row with this sum of exponentials; a row that sees nothing has sum 0. */
+/* Returns the factor that turns a row's exponentials into weights, the reciprocal of `sum`, their sum; 0 for a row
+ * that sees no key, whose sum is 0. */
 DEVICE float
 inverse_of(float sum)
 {
@@ -496,7 +499,8 @@ struct softmax_of {
     float most[2], sum[2];
 };
 
-/* Replaces scores by weights. less[]: factor for everything that was summed with the previous maximum. */
+/* Replaces scores by weights. less[]: per row, the factor that rescales all sums from the previous maximum to the
+ * present one. */
 template <int N>
 DEVICE void
 weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
@@ -582,8 +586,8 @@ attention_forward(const Call &call, int64_t job)
 
 /* ---- backward ---- */
 
-/* Computes, for the two queries of a thread, the weighted mean of t = dout v^T, which equals dout out. dout: as left
- * operands. */
+/* Computes, for the two queries of a thread, the mean of t = dout v^T under the softmax weights. This mean equals
+ * the dot product of the rows of dout and out. dout: as left operands. */
 template <int W, class T>
 DEVICE void
 means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float (&mean)[2])
@@ -601,8 +605,8 @@ means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float 
     for (int h = 0; h < 2; h++) mean[h] = sum_of_row(mean[h]);
 }
 
-/* Computes dq, and two numbers per query for attention_keys(): the base-2 logarithm of the sum of weights, and the
- * mean of t. Weights are relative to the maximum score so far, as in forward. */
+/* Computes dq, and two numbers per query for attention_keys(): the base-2 logarithm of the query's sum of weights,
+ * and its mean of t. Weights are relative to the maximum score so far, as in forward. */
 template <class Call>
 DEVICE void
 attention_queries(const Call &call, int64_t job)

@@ -1,9 +1,9 @@
 /* collectives.cu - collectives, sends and receives with NCCL, which is opened at run time.
  *
- * A communicator has ranks (`comm_rank`), each on a GPU of its own; some belong to other processes. NCCL's
+ * A communicator has ranks (`comm_rank`), each with its own GPU; some ranks belong to other processes. NCCL's
  * communicators are nonblocking: a thread that connects, or launches its part, polls until NCCL has accepted the
- * request, and stops when the communicator is cut. So the thread that cuts never waits for NCCL. NCCL adds in an order
- * of its own, which is the same for every call on one communicator. */
+ * request, and stops when another thread cuts (aborts) the communicator. So the cutting thread never waits for NCCL.
+ * NCCL adds in an order of its choice, which is the same for every call on one communicator. */
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<nccl.h>)

@@ -83,7 +83,7 @@ handle_of(int gpu)
     return handle[gpu];
 }
 
-/* ---- descriptors: the struct owns them; after the first error all its functions do nothing ---- */
+/* ---- descriptors: owned by struct descriptors, whose functions do nothing after the first error ---- */
 
 struct descriptors {
     int status = DNN_STATUS_SUCCESS;
@@ -124,7 +124,7 @@ struct descriptors {
 
 /* ---- the graph ---- */
 
-/* Numbers in cuDNN's API for the operation, by result (enum cuda_makes), and for the operation's attributes. */
+/* cuDNN's constants for the operation, by result (enum cuda_makes), and for the operation's attributes. */
 static const struct {
     int type, alpha, beta, windows, x, w, y;
 } operation_of[] = {
@@ -262,7 +262,7 @@ bytes_of(const cuda_convolution *c)
 /* An execution plan of cuDNN and the descriptors that the plan uses. */
 struct algorithm {
     void *handle, *plan;
-    int64_t name[3]; /* ids of the two factors and of the result in the graph */
+    int64_t name[3]; /* tensor ids in the graph: the two factors, then the result */
     size_t scratch_bytes;
     descriptors graph, planned;
 };

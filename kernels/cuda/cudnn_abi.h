@@ -1,9 +1,10 @@
 /* cudnn_abi.h - declarations of the cuDNN 9 graph API that Rille calls.
  *
- * libcudnn.so.9 is opened at run time, because few machines have its headers. The names of numbers are those of
- * cuDNN with DNN_ for CUDNN_, like DNN_STATUS_SUCCESS. cuDNN's enums are declared as int, handles and descriptors as
- * pointers. t/cuda/cudnn.sh compares these declarations with the real headers and the library if they are installed.
- * C and C++. Objects belong to the library; the head of convolutions.cu describes threads. */
+ * libcudnn.so.9 is opened at run time, because few machines have its headers. Constants have cuDNN's names with the
+ * prefix DNN_ instead of CUDNN_, like DNN_STATUS_SUCCESS. cuDNN's enums are declared as int, handles and descriptors
+ * as pointers. t/cuda/cudnn.sh compares these declarations with the real headers and the library if they are
+ * installed. For C and C++. The library owns all objects; the head of convolutions.cu says which thread may use
+ * them. */
 #ifndef RILLE_KERNELS_CUDA_CUDNN_ABI_H
 #define RILLE_KERNELS_CUDA_CUDNN_ABI_H
 

@@ -143,7 +143,8 @@ odd_of(double d)
     u -= fabs((double)f) > fabs(d);
     return bits_as<float>(u | ((double)f != d));
 }
-/* Returns an integer in the same way: its leading 24 bits, with the last bit set if bits are lost. */
+/* Returns an integer as a float for rounding to 16 bits: its leading 24 bits, with the last bit set if further
+ * bits are lost. */
 DEVICE float
 odd_of(int64_t i)
 {
@@ -191,7 +192,7 @@ round_to(float x, f16)
     return y;
 }
 
-/* Truncates x and saturates it to lo..hi; top: hi + 1; NaN gives 0. */
+/* Truncates x to an integer and saturates it to lo..hi; returns 0 for NaN. top: hi + 1 as a value of type R. */
 template <class R>
 DEVICE int64_t
 cut(R x, int64_t lo, int64_t hi, R top)
@@ -504,7 +505,7 @@ is_nan(int64_t)
 
 /* ---- folds: many values become one ---- */
 
-/* CHOOSES: the fold returns one of its operands, so it may run in any type that represents all of them. */
+/* CHOOSES: the fold returns one of its operands unchanged, so it may run in any type that represents all of them. */
 struct sums {
     enum { CHOOSES = 0 };
     static METHOD float join(float a, float x) { return a + x; }
@@ -582,7 +583,7 @@ order_of(int64_t x)
     return x;
 }
 
-/* Returns the addend of a mask's entry for a score: the entry itself, or for a bool 0 if true and -infinity if
+/* Returns what a mask's entry adds to a score: the entry itself; for a bool entry, 0 if true and -infinity if
  * false. */
 template <class C>
 DEVICE C

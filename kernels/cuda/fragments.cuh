@@ -1,7 +1,8 @@
 /* fragments.cuh - matrix products in 16 bits by a warp, for attention and products.
  *
- * Part of their sources, behind device.cuh and WARPS, the warps per block. Sums are f32. Without tensor cores (a GPU
- * before sm_80, the host) the same fragments are exchanged through shared memory.
+ * Sources of attention and products include this file after device.cuh and the definition of WARPS, the number of
+ * warps per block. Sums are f32. Without tensor cores (a GPU before sm_80, the host) the same fragments are
+ * exchanged through shared memory.
  *
  * Source: PTX ISA, mma.m16n8k16, ldmatrix, wgmma.mma_async and its matrix layouts in shared memory. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -154,7 +155,7 @@ column_in(int r, int c)
     return PITCH == GROUP ? c ^ r % 8 * 8 : c;
 }
 #if WARPGROUPS
-/* Text of a warpgroup product. Its result is valid after groups_wait(). */
+/* Assembly text of a warpgroup product. Its result is valid after groups_wait(). */
 #define SUMS4(a, b, c, d)  "%" #a ", %" #b ", %" #c ", %" #d
 #define ALL_SUMS                                                                                                       \
     "{" SUMS4(0, 1, 2, 3) ", " SUMS4(4, 5, 6, 7) ", " SUMS4(8, 9, 10, 11) ", " SUMS4(12, 13, 14, 15) ", " SUMS4(       \
@@ -190,7 +191,7 @@ DEVICE void
 group_multiply(float (&sum)[8][4], const uint32_t (&x)[4][4], const T (*tile)[GROUP], bool more)
 {
 #if WARPGROUPS
-    enum { ROWS8 = 1024 >> 4, BF16 = same<T, bf16>::IS }; /* ROWS8: distance of groups of eight rows, in 16 bytes */
+    enum { ROWS8 = 1024 >> 4, BF16 = same<T, bf16>::IS }; /* ROWS8: distance between groups of eight rows, in units of 16 bytes */
     const uint64_t at = (uint32_t)__cvta_generic_to_shared(tile) >> 4;
     const uint64_t w = at | (uint64_t)1 << 16 | (uint64_t)ROWS8 << 32 | (uint64_t)1 << 62;
     if constexpr (BF16 && ALONG)
@@ -202,7 +203,7 @@ group_multiply(float (&sum)[8][4], const uint32_t (&x)[4][4], const T (*tile)[GR
     else
         GROUP_PRODUCT("f16", "0", "2");
 #else
-    (void)sum, (void)x, (void)tile, (void)more; /* never called: no tile has such rows */
+    (void)sum, (void)x, (void)tile, (void)more; /* never called, because no tile has rows of this length */
 #endif
 }
 /* Waits until all but the last LATER started products are done. */

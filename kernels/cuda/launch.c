@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_BYTES = 4096 }; /* size of argument that every GPU accepts, bytes */
+enum { MOST_BYTES = 4096 }; /* maximum size of a kernel's argument on every GPU, bytes */
 
 static int
 finish_source(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch **out)

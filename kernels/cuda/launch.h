@@ -20,15 +20,15 @@ int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch 
 /* Makes the launch of a chain. lead: as in cuda_source_chain(). */
 int cuda_launch_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
                       const struct view *in, int nout, const struct view *out, struct cuda_launch **made);
-/* Makes a launch of a call that is only used in bundles. Sets *out to NULL, without an error, if the call cannot be
- * bundled. */
+/* Makes the launch of a call that is only used in bundles (struct cuda_bundle). Sets *out to NULL, without an error,
+ * if the call cannot be bundled. */
 int cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_launch **out);
 /* Makes the launch of a combination (cuda_source_combine()). A single source that has the result's dtype is copied
  * bit by bit. bundled: the launch is only used in bundles. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         bool bundled, struct cuda_launch **made);
-/* Launches all passes. If the call checks data, waits for the finding. scratch: memory of scratch_bytes bytes that the
- * device can access. find: receives the first invalid element; NULL: data is not checked. Fails with E_KERNEL. */
+/* Launches all passes. If the call checks data, waits for the finding. scratch: scratch_bytes bytes of memory that
+ * the device can access. find: receives the first invalid element; NULL: data is not checked. Fails with E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                     uint64_t piece, struct finding *find);
 

@@ -32,7 +32,7 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
         gone[c->in[0].ndim - 1] = true;
 }
 
-/* Returns true if elements are independent of each other: the operands and results are dense and have one shape. */
+/* Returns true if the pass computes each element alone: the operands and results are dense and have one shape. */
 static bool
 is_flat(const struct kcall *k, const struct lines_on *l)
 {
@@ -45,9 +45,9 @@ is_flat(const struct kcall *k, const struct lines_on *l)
     return k->call->op->gpu.line_dims == no_dims;
 }
 
-/* Treats a tensor of independent elements as lines of STRETCH elements. With such lines a thread has 16 elements,
- * and the work that a body does once per line costs little. The length does not depend on the tensor, so variables
- * of all shapes share one text. */
+/* Divides a tensor of independent elements into lines of STRETCH elements. A thread then has 16 elements, so the
+ * work that a body does once per line costs little. The length does not depend on the tensor, so variables of all
+ * shapes share one text. */
 static void
 flatten_lines(struct lines_on *l)
 {
@@ -297,8 +297,8 @@ add_place_type(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* Writes declarations of the functions keep, kept and kept_part. A pass stores numbers with keep() for the next pass,
- * which reads them with kept() or kept_part(). The numbers of a line or part are stored together. */
+/* Writes declarations of the functions keep, kept and kept_part. With keep() a pass stores values for the next pass,
+ * which reads them with kept() or kept_part(). The values of a line or part are stored together. */
 static void
 add_kept(struct making *m, const struct passing *p)
 {
@@ -359,8 +359,8 @@ width_of(int64_t length, int64_t count, int holds)
     return width;
 }
 
-/* Returns the number of threads per line for a body that reads operands by position. A body that reads by position
- * computes positions once per line, so a thread has several elements. */
+/* Returns the number of threads per line for a body that reads operands by position. Such a body computes positions
+ * once per line, so each thread gets several elements to spread this cost. */
 static int
 positions_width(int64_t length)
 {
@@ -381,8 +381,8 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
-/* Returns the number of parts into which each line is divided, one team per part. The number of parts depends only on
- * the length and the number of lines. */
+/* Returns the number of parts into which each line is divided, one team per part. The number of parts does not
+ * depend on the GPU, so sums have the same bits on every GPU. */
 static int
 line_parts(const struct lines_on *l, bool across, int lanes)
 {
@@ -421,7 +421,7 @@ line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, i
 }
 
 /* Returns how many neighbours a thread processes at once: elements of a line if g is 1, lines if g is 0. still:
- * views with step 0 do not count, because a thread reads them again for each element. */
+ * ignores views with step 0, because a thread reads them again for each element. */
 static int
 lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g, bool still)
 {
@@ -441,7 +441,8 @@ lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, 
     return l->nloop[1] == 1 && least < PACK_BYTES && size % n == 0 ? n : 1;
 }
 
-/* Returns a set of bits: bit i is set if the pass writes result i directly. */
+/* Returns a bit set: bit i is set if the pass writes result i to memory itself; the epilogue writes result 0
+ * instead. */
 static uint32_t
 stored_operands(const struct passing *p)
 {
@@ -527,7 +528,7 @@ share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing 
     p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
 
-/* Writes the beginning of the struct of a body, and leaves it open for the declarations of operands and results. */
+/* Writes the beginning of the struct of a body, without its end; declarations of operands and results follow. */
 static void
 begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -723,9 +724,8 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     return can ? status : fail(E_KERNEL, "%s: the strides of its operands do not suit a GPU kernel", k->call->op->name);
 }
 
-/* Writes all passes. Each pass stores its numbers in scratch behind those of the previous pass, and reads the
- * numbers of the previous pass. If a pass has divided lines into parts, there is one set of numbers per part
- * (kept_part). */
+/* Writes all passes. Each pass stores its values in scratch behind those of the previous pass, and reads the values
+ * of the previous pass. If a pass has divided lines into parts, it stores one set of values per part (kept_part). */
 static int
 make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass, const struct after *after,
             struct cuda_source *s)

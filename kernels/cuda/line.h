@@ -1,7 +1,8 @@
-/* line.h - functions that write kernels along lines: the layout of a call's operands along lines, the distribution
- * of a pass over threads (line.c), and the epilogue of its result (after.c).
+/* line.h - functions that write kernel texts in which a team of threads processes each line (such as a row) of a
+ * tensor. line.c divides operands and results into lines and distributes a pass over threads; after.c writes the
+ * epilogue.
  *
- * One thread writes a call's kernel; memory is in the caller's arena. */
+ * One thread writes the kernel of a call; memory is allocated in the caller's arena. */
 #ifndef RILLE_KERNELS_CUDA_LINE_H
 #define RILLE_KERNELS_CUDA_LINE_H
 
@@ -14,8 +15,8 @@ struct after {
     int lead, nstep;
     const struct fuse_step *step;
     struct making_ends ends;
-    /* Number of operands and results of the leading call; in struct cuda_fill, higher indices are operands and results
-     * of the chain. */
+    /* Number of operands and results of the leading call. In struct cuda_fill, indices from this one on denote
+     * operands and results of the chain. */
     int index;
 };
 
@@ -32,12 +33,12 @@ struct lines_on {
     int nloop[2];
     struct loop {
         int64_t size;
-        /* Index in its group of the innermost dimension that the loop covers; the loop's stride is the stride of that
+        /* Index in its group of the innermost dimension that the loop covers. The loop has the stride of that
          * dimension. */
         int last;
     } loop[2][MAX_DIM];
-    /* true: elements are independent and dense, and lines are sections of the tensor, of which the last may be shorter.
-     */
+    /* true: each element is computed alone, and the tensors are dense. Lines are then sections of the tensor; the
+     * last section may be shorter. */
     bool flat;
     int64_t total;
     struct rule rule; /* letters of operands and results in the SBP rule, if `ruled` */
@@ -46,46 +47,47 @@ struct lines_on {
     const struct after *after; /* the epilogue; NULL: none */
 };
 
-/* The state of writing one pass: how its lines are distributed over threads, and where its numbers are stored in
- * scratch. */
+/* State of writing one pass: how its lines are distributed over threads, and where in scratch it stores values for
+ * the next pass. */
 struct passing {
     const struct line_pass *pass;
     const struct after *after; /* the epilogue; NULL: none */
     int parts;                 /* number of parts per line; each part has a team of threads */
     int width, gap;            /* number of threads in a team; distance between neighbouring threads of a team */
-    /* Number of elements that a thread accesses at once; number of a line's elements that a thread keeps in registers,
-     * 0: none. */
+    /* pack: number of elements that a thread accesses at once. held: number of a line's elements that a thread keeps
+     * in registers; 0: none. */
     int pack, held;
     int lanes;  /* number of adjacent lines that a thread processes at once */
-    bool named; /* true: keys select the lines, and a block searches the keys for several lines */
-    /* Number of values that this pass stores per line or part; number that the previous pass has stored. */
+    bool named; /* true: keys (ids) name the lines to process, and a block searches all keys for its lines */
+    /* keeps: number of values that this pass stores per line or part. kept: number of values that the previous pass
+     * has stored. */
     int keeps, kept;
-    /* Offsets in scratch, bytes: of the numbers of this pass, and of those of the previous pass. */
+    /* Offsets in scratch, bytes, of the values that this pass stores and of the values that the previous pass has
+     * stored. */
     int64_t keep_at, kept_at;
-    int joins; /* parts per line of the previous pass, which this pass combines; 0: the previous pass had whole lines */
+    int joins;       /* parts per line of the previous pass, which this pass combines; 0: lines were not divided */
     int part_kept;   /* number of values that the previous pass has stored per part */
-    int64_t part_at; /* offset in scratch where the previous pass stores the numbers of parts, bytes */
+    int64_t part_at; /* offset in scratch of the values that the previous pass stored per part, bytes */
 };
 
-/* Sets the strides of a view in both groups. The view has all dimensions of operand 0, or the dimensions of one
- * group. index: index of the operand in the call, or nin + index of the result. Returns false if the dimensions do
- * not match. */
+/* Sets stride[g] to the strides of a view in the dimensions of group g. The view has all dimensions of operand 0, or
+ * only the dimensions of one group. index: index of the operand in the call, or nin + index of the result. Returns
+ * false if the dimensions do not match. */
 bool line_strides(const struct lines_on *l, int index, const struct view *v, int64_t stride[2][MAX_DIM]);
 /* Returns the stride of a view between neighbours in group g (1: elements of a line, 0: lines). A stride of 0 means
  * that neighbours share one element. */
 int64_t line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g);
-/* Returns true if packs of n contiguous elements along group g are aligned, whatever the position in the other
- * loops. */
+/* Returns true if packs of n contiguous elements along group g are aligned at every position of the other loops. */
 bool line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, int n);
 /* Writes the declaration of <name><k>_at(i), which returns the offset of element i of the line in a view with these
- * strides. */
+ * strides. together: the elements of a line are contiguous. */
 void line_add_place(struct making *m, const struct lines_on *l, char name, int k, int index, int64_t stride[2][MAX_DIM],
                     bool together);
-/* Writes the kernels of all passes of a call, or of its single line body. after: the epilogue; NULL: none. */
+/* Writes the kernels of all passes of a call; a call without passes has one kernel. after: the epilogue; NULL: none. */
 int line_make(struct arena *a, const struct kcall *k, const struct after *after, struct cuda_source *s);
 
-/* Writes declarations of the epilogue's operands, and of y0(element, value), which computes the epilogue of the
- * result that a pass writes. */
+/* Writes declarations of the epilogue's operands, and of y0(element, value), which applies the epilogue to an
+ * element of the pass's result. */
 void line_add_after(struct making *m, const struct lines_on *l, const struct passing *p);
 
 #endif

@@ -1,4 +1,5 @@
-/* lines.cuh - teams of threads that process lines (rows or columns). In every kernel's source, behind device.cuh. */
+/* lines.cuh - teams of threads that process lines (rows or columns) of tensors. Every kernel's source includes
+ * this file after device.cuh. */
 
 /* Position of an element in a line: element u of a pack, which a thread reads with one instruction. slot: number of
  * the line's elements that the thread holds before that pack. */
@@ -26,8 +27,8 @@ bits_in(uint32_t x)
 #endif
 }
 
-/* The lines of a block, if keys select lines: first, first + (1 << shift), ..., `count` of them. Frequent keys are
- * often neighbours, so neighbouring lines belong to different blocks. */
+/* The lines of a block if keys select lines: `count` lines first, first + (1 << shift), first + 2 * (1 << shift),
+ * ... Frequent keys are often neighbours, so neighbouring lines belong to different blocks. */
 struct every {
     int64_t first, count;
     int shift;
@@ -38,18 +39,19 @@ struct every {
 struct listing {
     enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* PLACE: bits of a key's position */ };
     uint64_t found[WARPS][EACH];
-    int nfound[WARPS]; /* above EACH: further entries were left out */
+    int nfound[WARPS]; /* more than EACH: entries beyond EACH were left out */
     int n;             /* number of all entries; -1: some were left out */
     int turn[ALL], alike[ALL]; /* by entry: index of its line in struct every; number of entries with that line */
-    int64_t value[ALL];        /* by entry: the value of the key's position */
+    int64_t value[ALL];        /* by entry: what value() has returned for the key's position */
     bool flag[WARPS * WARP];
 };
 
-/* WIDTH threads that share a line of n elements. GAP: distance of the team's threads in the block. It is 1, or, if
- * lines are adjacent in memory, the number of columns, so that neighbouring threads read neighbouring elements.
- * HALVES: elements have 16 bits, so four of them are summed as floats. PACK: elements that a thread reads
- * at once; n is a multiple. HELD: most elements of a thread, which keeps them in registers; 0: no limit. All threads
- * of a block make the same calls and meet all barriers; threads without a line have n = 0. */
+/* WIDTH threads that share a line of n elements. GAP: distance in the block between neighbouring threads of the
+ * team. GAP is 1 or, if lines are adjacent in memory, the number of lines side by side, so that neighbouring
+ * threads read neighbouring elements. HALVES: elements have 16 bits, so sums of four are computed as floats. PACK:
+ * number of elements that a thread reads at once; n is a multiple of PACK. HELD: maximum number of elements of a
+ * thread, all kept in registers; 0: no limit, none kept. All threads of a block make the same calls and meet all
+ * barriers; threads without a line have n = 0. */
 template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> struct team {
     typedef packed<PACK> element;
     int64_t n;
@@ -61,8 +63,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     static METHOD int64_t rank() { return threadIdx.x / GAP % WIDTH; }
     /* Returns the index in the block of this team's thread with rank r. */
     static METHOD int place_of(int64_t r) { return (int)(threadIdx.x + (r - rank()) * GAP); }
-    enum { TURN = WIDTH * PACK, READS = PACK > 4 ? 2 : 4 }; /* READS: packs read before any is written */
-    /* Calls f(e) with the elements of COUNT turns, from the pack at `first` on. All of them must exist. */
+    enum { TURN = WIDTH * PACK, READS = PACK > 4 ? 2 : 4 }; /* READS: packs that are read before one is written */
+    /* Calls f(e) with the elements of COUNT turns, from the pack at `first` on. All these elements must exist. */
     template <int COUNT, class F> METHOD void turns(int64_t first, int slot, F f) const
     {
         element e[COUNT * PACK];
@@ -105,8 +107,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
 #pragma unroll
         for (int u = 0; u < N; u++) to(e[u], v[u]);
     }
-    /* Returns the values of f at this thread's elements. With HELD, f was called once per element and the values are
-     * in registers; else each request calls f. */
+    /* Values of f at this thread's elements. If HELD > 0, held() has called f once per element, and the values are
+     * in registers; otherwise each request calls f. */
     template <class F> struct holding {
         F f;
         decltype(f(element())) of[HELD > 0 ? HELD : 1];
@@ -136,9 +138,9 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     {
         if (here && rank() == 0) f();
     }
-    /* Calls begin(line), add(value(j)) for each j in 0..count-1 with key(j) == line, in order, and end(), for each
-     * selected line of the block, on one team. Lists the keys of as many lines as the listing can hold. A line with
-     * more keys than that is processed alone, in several listings. */
+    /* For each selected line of the block, one team calls begin(line), then add(value(j)) for each j in 0..count-1
+     * with key(j) == line, in order, then end(). Lists the keys of as many lines as the listing can hold. A line
+     * with more keys than the listing can hold is processed alone, in several listings. */
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void each_named(int64_t count, Key key, Value value, Begin begin, Add add, End end)
     {
@@ -155,7 +157,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             if (listed < listing::ALL / 4) most = least::join(2 * most, MOST);
         }
     }
-    /* Calls to(j, value) on all threads, for j = 0, 1, ..., with the values f(j), which are the same for all lines. */
+    /* Calls to(j, f(j)) on all threads for j in 0..count-1, in order. f(j) must be the same for all lines. */
     template <class F, class To> METHOD void sharing(int64_t count, F f, To to) const
     {
         for (int64_t base = 0; base < count; base += WIDTH) {
@@ -165,8 +167,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             __syncthreads();
         }
     }
-    /* Returns the fold of start and f(0..n-1), to all threads of the team; if f returns lanes, only to rank 0. start
-     * must be neutral, because it may be counted more than once. */
+    /* Returns the fold of start and f(0..n-1) on all threads of the team; if f returns lanes, only on rank 0.
+     * start must be the neutral element of the fold, because it may be counted more than once. */
     template <class Fold, int FOURS = HALVES, class C, class F> METHOD auto fold(C start, F f) const
     {
         if constexpr (is_lanes<decltype(f(element()))>::IS)
@@ -188,7 +190,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return fold<sums>(0.0, [&](element i) { return (double)f(i) * g(i); });
     }
     template <class F> METHOD double fold_squares(F f) const { return fold_products(f, f); }
-    /* Returns true if `is` holds in all teams of the block; if a team is a warp, in this team. */
+    /* Returns true if `is` holds on all teams of the block. If a team is a warp, considers this team only. */
     METHOD bool all_of(bool is) const
     {
 #ifdef __CUDACC_RTC__
@@ -337,7 +339,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             end();
         }
     }
-    /* Processes a single line, whose elements the first team has, with as many keys per listing as fit. */
+    /* Processes a single line on the first team, with as many keys per listing as the listing can hold. */
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void one_named(int64_t count, int64_t turn, Key key, Value value, Begin begin, Add add, End end)
     {
@@ -352,7 +354,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         end();
         n = length;
     }
-    /* Adds N numbers to the maximum so far and the sum of exponentials. */
+    /* Adds N values to the state of softmax: the maximum so far and the sum of exponentials. */
     template <int N, class C, class F> METHOD void add_exponentials(const element *e, F f, C *most, double *sum) const
     {
         enum { NEAR_SUM = N < 4 ? N : 4 };

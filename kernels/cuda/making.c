@@ -206,8 +206,7 @@ making_begin(struct arena *a, struct cuda_source *to)
 
 /* ---- operands and results as bodies access them ---- */
 
-/* Writes the declarations of an operand or result in the struct of a body: number<k>, or x<k>(...) and y<k>(...,
- * value), with the strides of `loops`. */
+/* Writes the declaration of a number operand: member number<k>, and x<k>(), which reads it. */
 void
 making_add_number(struct making *m, int k, enum dtype d)
 {

@@ -1,9 +1,10 @@
-/* making.h - a kernel text under construction, shared by the engines that write kernel texts (source.c, line.c,
- * after.c, attention.c).
+/* making.h - builds the text of a kernel; shared by the engines that write kernel texts (source.c, line.c, after.c,
+ * attention.c).
  *
- * The kernel's argument is a struct `args` with the members `member`, in the order of the words. `head` is the text
- * before the kernel, `body` the kernel's body. A struct making belongs to one thread from making_begin() to
- * making_finish(). The result is allocated in the caller's arena. */
+ * The kernel has one argument, a struct `args`. struct making collects the declarations of its members (`member`, in
+ * the order of the argument's words), the text before the kernel (`head`) and the kernel's body (`body`). A struct
+ * making belongs to one thread from making_begin() to making_finish(). The result is allocated in the caller's
+ * arena. */
 #ifndef RILLE_KERNELS_CUDA_MAKING_H
 #define RILLE_KERNELS_CUDA_MAKING_H
 
@@ -20,7 +21,8 @@ struct making {
 };
 
 struct making making_begin(struct arena *a, struct cuda_source *to);
-/* Appends a word to the part of the kernel's name that says what the kernel computes. Omits words that do not fit. */
+/* Appends a word to the part of the kernel's name that says what the kernel computes. Omits a word that does not
+ * fit. */
 void making_what(struct making *m, const char *word);
 /* Puts fragments.cuh at the start of `head`, for the current number of threads per block. */
 void making_fragments(struct making *m);
@@ -34,15 +36,16 @@ void making_word(struct making *m, uint64_t w);
 void making_words(struct making *m, int n, const int64_t *w);
 void making_fill(struct making *m, int what, int index, int64_t skip);
 
-/* Return C++ types: of an element in memory, of values in computations, of positions in a loop over n elements. */
+/* Return C++ types: making_memory, of an element in memory; making_compute, of a value in computations;
+ * making_places, of a position in a loop over n elements. */
 const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 const char *making_places(int64_t n);
 
-/* Each of these functions writes one kind of declaration into the struct of a body. In order: attributes and their
- * words; a number as x<k>(); a view as member <name><k>; the view's dim<k>, place<k>, whole<k> and NDIM<k>; an operand
- * that is read by position; the operand's x<k>_nth(j). making_add_call() writes the declaration of the call as the
- * variable `name` of the kernel. */
+/* Write declarations into the struct of a body. making_add_names: attributes and their words. making_add_number: a
+ * number operand as x<k>(). making_add_whole: a view as member <name><k>. making_add_sizes: dim<k>, place<k>,
+ * whole<k> and NDIM<k> of that view. making_add_operand: an operand that is read by position. making_add_nth:
+ * x<k>_nth(j) of that operand. making_add_call declares the call as the variable `name` of the kernel. */
 void making_add_names(struct str *s, const struct op *op);
 void making_add_number(struct making *m, int k, enum dtype d);
 void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);
@@ -51,7 +54,8 @@ void making_add_operand(struct making *m, const struct kcall *k, int i);
 void making_add_nth(struct making *m, int k, const struct view *v);
 void making_add_call(struct str *s, const char *name, const struct call *c);
 
-/* The operands, then the results, of a chain: views, loops along the chain, and which operands are numbers. */
+/* Operands, then results, of a chain: their views and their loops along the chain. number[i]: operand i is a number
+ * (scalar) of its call. */
 enum { MAKING_STEPS = 64, MAKING_LANES = 64 };
 struct making_ends {
     int nin, nout;
@@ -62,20 +66,20 @@ struct making_ends {
 };
 bool making_in_memory(const struct making_ends *e, int i);
 /* Writes chain::of(s<lead>, v<k>..., &y<k>...), which computes elements of a chain in their memory types, and adds
- * the chain to the kernel's name. s<lead> is the value of the leading step; lead -1: there is no leading step. */
+ * the operators of the chain to the kernel's name. s<lead> is the value of the leading step; lead -1: there is no
+ * leading step. */
 void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
 
-/* Write kernels in which threads work along lines (line.c). The first function writes a reduction, the second a call
- * whose record has a body for lines, in one or several passes. */
+/* Write kernels in which teams of threads process lines (line.c). making_fold writes a reduction. making_line writes
+ * a call whose record has bodies for lines, in one or several passes. */
 int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
-/* Writes a chain (after.c) whose leading step `lead` works along lines and writes its first result element by
- * element. */
+/* Writes a chain (after.c) whose leading step `lead` processes lines and writes its first result element by element. */
 int making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
                     struct cuda_source *s);
 
-/* Attention of 16-bit floats and its gradient with matrix instructions (attention.c). making_attends() returns true
- * if they support the call; the other function writes the kernels. */
+/* Attention of 16-bit floats, and its gradient, on tensor cores (attention.c). making_attends returns true if the
+ * call can be computed in this way; making_attention writes its kernels. */
 bool making_attends(const struct kcall *k);
 int making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s);
 

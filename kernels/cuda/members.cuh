@@ -1,8 +1,9 @@
-/* members.cuh - macros that declare members of a kernel's struct. Texts from making.c, line.c and after.c call them.
+/* members.cuh - macros that declare members of a kernel's struct. Texts from making.c, line.c and after.c call
+ * them.
  *
- * Only numbers, names and types differ between kernels. x, y: operand or result k of the call; v, r: operand or
- * result k of the chain; MEMORY: the type in memory; TYPE: the type of computation. The generated function
- * <name><k>_at returns an offset. */
+ * Texts of different kernels call the macros with different numbers, names and types. k: index of an operand or
+ * result. Prefixes: x, y: operand, result of the call; v, r: operand, result of the chain. MEMORY: the type in
+ * memory; TYPE: the type of computation. The generated function <name><k>_at returns an offset. */
 
 /* ---- by position ---- */
 
@@ -76,7 +77,7 @@
 #define WRITE_NOTHING(k) \
     template <class C> METHOD void y##k(int64_t, C) const {}
 
-/* ---- the steps after a result ---- */
+/* ---- the steps of a chain after its leading call ---- */
 
 #define READ_BESIDE(k, MEMORY) \
     METHOD MEMORY v##k(int64_t i) const { return ((const MEMORY *)a.v##k.data)[v##k##_at(i)]; }
@@ -103,9 +104,9 @@
             leave<PACK, TOGETHER>(now_r##k, (MEMORY *)a.r##k.data + r##k##_at(i.first), 1, whole);    \
     }
 
-/* ---- numbers that passes hand on ---- */
+/* ---- values that a pass stores for the next pass ---- */
 
-/* EACH: numbers per line or part. */
+/* EACH: number of values per line or part. */
 #define WRITE_KEPT(EACH)                                                                            \
     template <class C> METHOD void keep(int k, C v) const                                      \
     {                                                                                          \

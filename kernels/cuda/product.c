@@ -2,8 +2,8 @@
  *
  * The letters of a call's SBP rule are of four kinds: batch (in x, w and y), rows (in x and y), columns (in w and
  * y), sum (in x and w). Neighbouring letters of one kind that are adjacent in memory form one loop. A library's
- * product has one loop per kind. Further loops of rows or columns become matrices of a batch, which share the other
- * factor. */
+ * product has one loop per kind. Further loops of rows (or columns) become batch loops, in which the factor w (or x)
+ * does not change. */
 #include "kernels/cuda/product.h"
 
 #include "kernels/cuda/convolution.h"
@@ -64,8 +64,8 @@ add_loop(struct loops *l, const struct loop *in)
     memcpy(last->stride, in->stride, sizeof last->stride);
 }
 
-/* Adds loops for the letters of an operand that were not read before. Returns false if a letter is in one operand
- * only, may not be split, or has size 0. */
+/* Adds loops for the letters of an operand, except letters that an earlier operand has. Returns false if a letter is
+ * in one operand only, may not be split, or has size 0. */
 static bool
 add_letters(struct factors *f, const struct rule *r, const struct rule_operand *from,
             const struct rule_operand *const *rule, const struct view *const *view)
@@ -99,8 +99,8 @@ innermost(struct factors *f, int kind)
     return l->n ? l->loop[l->n - 1] : (struct loop){.size = 1};
 }
 
-/* Sets the layout of a matrix for a library. The stride of a single row or column may have any value, and is chosen
- * here. Returns false if neither rows nor columns are contiguous, or if they overlap. */
+/* Sets the layout of a matrix for a library. The stride of a single row or column is arbitrary; sets one that the
+ * library accepts. Returns false if neither rows nor columns are contiguous, or if they overlap. */
 static bool
 is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, struct cuda_matrix *m)
 {
@@ -145,7 +145,8 @@ cuda_reals_of(const struct call *c, const struct view *x, const struct view *w, 
            cuda_real_of((enum dtype)x->dtype, from) && cuda_real_of((enum dtype)y->dtype, to);
 }
 
-/* Determines the product of one step of a chain, without epilogue. columns: set of the dimensions of y that w has. */
+/* Finds the product that one step of a chain computes, without epilogue. *columns: bit set of the dimensions of y
+ * that w has, too. */
 static bool
 read_product(struct arena *a, const struct fuse_step *s, const struct view *in, const struct view *y,
              struct cuda_product *p, uint32_t *columns)
@@ -169,8 +170,8 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
 
 /* ---- epilogue ---- */
 
-/* State of finding an epilogue: the step that made the current value, and the number of steps that belong to the
- * epilogue. */
+/* State of the search for an epilogue: now, the step that made the current value; nread, the number of steps that
+ * belong to the epilogue. */
 struct reading {
     int nstep, nread;
     const struct fuse_step *step, *now;

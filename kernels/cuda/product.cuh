@@ -1,11 +1,11 @@
-/* product.cuh - matrix products whose elements are found by an operator's body: `count` products of m x k by k x n.
- * Sums have the order of k; if there are few results, k is divided into parts.
+/* product.cuh - computes `count` matrix products, m x k by k x n, of elements that an operator's body reads. Terms
+ * of a sum are added in the order of k; if there are few results, each sum is divided into parts.
  *
  * Part of the sources of products, behind device.cuh and fragments.cuh. A block computes TILE x TILE results at a
  * time. SLICE columns of the left and SLICE rows of the right operand are in shared memory, padded with zeros. The
- * next slice is read while the current one is multiplied. A thread computes a square of results; in 16 bits a warp
- * does. The address of an element is the sum of the offsets of its row, its column and its place in k. These are
- * computed once per tile or slice, because they need divisions. */
+ * next slice is read while the current one is multiplied. A thread computes a square of results; for 16-bit
+ * elements, a warp computes them on tensor cores. The address of an element is the sum of the offsets of its row,
+ * its column and its place in k. These are computed once per tile or slice, because they need divisions. */
 enum { TILE = 64 };
 
 /* Returns true if 0 <= x < n. */
@@ -64,8 +64,8 @@ where_there(bool there, f16 x)
     return y;
 }
 
-/* Converts an element to the type of the product. Subnormal bf16 values become 0, because tensor cores would not
- * flush them. */
+/* Converts an element to the type of the product. Replaces subnormal bf16 values by 0, because all kernels treat
+ * subnormals as 0, but tensor cores do not. */
 template <class T> struct factor {
     template <class M> METHOD static T of(M x) { return get<T>(x); }
 };
@@ -84,7 +84,7 @@ template <> struct factor<f16> {
 
 /* ---- a tile by threads ---- */
 
-/* The EACH x EACH adjacent results of a thread, which reads 16 bytes of a slice at once. */
+/* The results of a thread: EACH x EACH adjacent ones. The thread reads 16 bytes of a slice at once. */
 template <class C> struct tile_of {
     enum { SLICE = 16, EACH = 4, ACROSS = TILE / EACH, PAD = 4 };
     struct __align__(16) slices {
@@ -101,7 +101,7 @@ template <class C> struct tile_of {
     }
     METHOD static void set_left(slices &to, int i, int l, C v) { to.left[l][i] = v; }
     METHOD static void set_right(slices &to, int l, int j, C v) { to.right[l][j] = v; }
-    /* Adds only products with meets(l, column). */
+    /* Adds only the products for which meets(l, column) is true. */
     template <class Meets> METHOD void add_where(slices &of, Meets meets)
     {
 #pragma unroll 4
@@ -126,7 +126,7 @@ template <class C> struct tile_of {
 
 /* ---- a tile by warps, in 16 bits ---- */
 
-/* A warp has 16 rows and half of the columns, as fragments of 16 x 8. */
+/* The results of a warp: 16 rows and half of the tile's columns, in fragments of 16 x 8. */
 template <class T> struct tile_of_halves {
     enum { SLICE = 32, COLUMNS = TILE / 2, FRAGMENTS = COLUMNS / 8, PAD = 8 };
     struct __align__(16) slices {
@@ -187,7 +187,7 @@ struct walk {
     bool left_by_place, right_by_column;
 };
 
-/* The elements of a slice that a thread reads: element u is in line(u), a row or a column, at place(u) of k. */
+/* The elements of a slice that a thread reads: element u is in row or column line(u), at index place(u) along k. */
 template <int SLICE, int THREADS> struct lot {
     int first_line, first_place, lines, places;
 
@@ -211,10 +211,12 @@ template <class real, class T> struct products {
     int64_t parts;
     mutable int64_t part;
 
-    /* Multiplies. left(left_at(row(b, i), place(l))) and right(right_at(place(l), column(b, j))) return elements:
-     * left_at and right_at return addresses, of which 0 must be valid. Calls put(b, i, j, sum), where the sum has
-     * the products with meets(place, column). For the other products the right element is 0; if a left element is
-     * infinite or NaN, these products are skipped. */
+    /* Computes all products. Row i of the left operand of product b has at index l the element left(left_at(row(b,
+     * i), place(l))); column j of the right operand has right(right_at(place(l), column(b, j))). left_at and
+     * right_at return offsets; left(0) and right(0) are read in place of missing elements, so they must be valid.
+     * Calls put(b, i, j, sum) for each result. Each sum has the terms for which meets(place, column) is true. The
+     * right element of other terms is replaced by 0; if a left element is infinite or NaN, the other terms are
+     * skipped. */
     template <class Row, class Column, class Place, class LeftAt, class Left, class RightAt, class Right, class Put,
               class Meets>
     METHOD void multiply(int64_t count, int64_t m, int64_t n, int64_t k, walk w, Row row, Column column, Place place,
@@ -236,7 +238,8 @@ template <class real, class T> struct products {
             bool odd = false;
             tile sums;
             sums.begin();
-            /* Reads the elements at `l0` of the sum into registers, with the offsets places[which]. */
+            /* Reads the elements of the slice that begins at index l0 of the sum into registers, with the offsets
+             * places[which]. */
             const auto read = [&](int64_t l0, int which) {
                 const int depth = end - l0 < SLICE ? (int)(end - l0) : SLICE;
                 odd = false;

@@ -134,7 +134,8 @@ set_pointers(filling *f, algorithm *to, const void *bias, const void *aux)
     if (to->aux) f->set(&to->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
 }
 
-/* Describes a matrix to cuBLASLt, to which rows are columns. Returns true if cuBLASLt must transpose the matrix. */
+/* Describes a matrix to cuBLASLt, which takes its rows for columns. Returns true if cuBLASLt must transpose the matrix.
+ */
 static bool
 set_layout(filling *f, cublasLtMatrixLayoutOpaque_t *l, int64_t real, int64_t rows, int64_t cols, const cuda_matrix *m,
            int64_t batch)
@@ -158,7 +159,7 @@ static void
 describe(filling *f, const cuda_product *p, algorithm *to)
 {
     cublasLtMatmulDescOpaque_t *d = &to->desc;
-    /* An example address, aligned as that of any operand. */
+    /* A placeholder address with the minimum alignment of operands, for the heuristic. */
     void *const some = reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN);
     to->doubles = p->from == CUDA_F64;
     to->bias = p->bias;

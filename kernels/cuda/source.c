@@ -30,8 +30,8 @@ cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *co
     }
 }
 
-/* Writes the declaration of n<i>, and the beginning of a loop over that many positions p. The loop is distributed
- * over all threads, `step` positions at a time. */
+/* Writes the declaration of n<i>, the number of positions, and the beginning of a loop over positions p < n<i>. All
+ * threads share the loop; each iteration has `step` positions. */
 static void
 each_of(struct making *m, int i, int64_t n, int step)
 {
@@ -65,7 +65,7 @@ pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t 
     return n;
 }
 
-/* Adds a term to the condition `whole`: that a view with contiguous elements is aligned to packs. */
+/* Adds a term to the condition `whole`: the elements of this view, if contiguous, are aligned to packs. */
 static void
 add_alignment_test(struct str *s, const char *lying, const char *name, int i, size_t pack_bytes)
 {
@@ -96,7 +96,7 @@ source_add_step(struct making *m, int i, const struct call *c)
              making_compute(type), making_compute(type), body);
 }
 
-/* Marks the operands of a chain that are numbers of the call. A number is one word of memory. */
+/* Marks the operands of a chain that are numbers (scalars) of a call. A number is stored in one word of memory. */
 static void
 find_step_numbers(int nstep, const struct fuse_step *step, bool *number)
 {
@@ -191,8 +191,8 @@ making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *
     str_add(&m->head, "    }\n};\n");
 }
 
-/* Returns the number of elements that a thread accesses at once. Sets *whole to the condition that all views with
- * contiguous elements are aligned. */
+/* Returns the number of elements that a thread accesses at once. Sets *whole to the run-time condition that all
+ * views with contiguous elements are aligned. */
 static int
 chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whole)
 {
@@ -474,7 +474,8 @@ add_position(struct making *m, const struct kcall *k)
              y->ndim, dtype_digits((enum dtype)k->call->out[0].dtype));
 }
 
-/* Adds the key, and the place in the random sequence: as random_at() in kernels/cpu/base/random.h. */
+/* Writes declarations of the key and of the place in the random sequence, computed as random_at() of
+ * kernels/cpu/base/random.h does. */
 static void
 add_draw(struct making *m, const struct kcall *k)
 {
@@ -582,8 +583,8 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
 
 /* ---- engine "product" ---- */
 
-/* Returns the C++ type of factors in shared memory: a 16-bit type, for products by warps, if the first operand has
- * 16 bits and the second is exact in them; otherwise `real`. */
+/* Returns the C++ type of factors in shared memory. The type has 16 bits, for products by warps, if operand 0 has 16
+ * bits and operand 1 is exactly representable in them; otherwise the type is `real`. */
 static const char *
 source_factor(const struct kcall *k)
 {
@@ -677,7 +678,8 @@ join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_so
     return making_finish(&m, "product", view_numel(&k->out[0]));
 }
 
-/* Sets the number of blocks as if tiles had one row; blocks without a tile end at once. */
+/* Writes the kernel of a product. Launches as many blocks as if a tile had one row, an upper bound; blocks without a
+ * tile end at once. */
 static int
 make_product_source(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {

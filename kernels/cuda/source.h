@@ -1,15 +1,15 @@
 /* source.h - writes the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and its launch.
  *
- * The text follows from the operators' records: the bodies of element-wise operators (struct eltwise), the bodies in
- * struct op_gpu, and reductions (host.folds). Engines are written around them:
+ * A text consists of bodies from the operators' records and of an engine, the loops around the bodies. Bodies are those
+ * of element-wise operators (struct eltwise), those in struct op_gpu, and reductions (host.folds). The engines:
  *
  *   each       element by element of the results: chains, and functions of positions
  *   line       a group of threads per line: reductions, softmax, norms
  *   product    a block of threads per tile: products of matrices, convolutions
  *   attention  a warp per 16 rows: attention of halves and its gradient, by matrix products of warps
- *   copy       bits from one strided memory to another
+ *   copy       copies bits from one strided view to another
  *
- * Names in every body (k: number of an operand or result)
+ * Names in every body (k: index of an operand or result)
  *
  *   c                        the call; attributes as in element-wise bodies (kernels/op/lib/eltwise.h)
  *   dim<k>(d), NDIM<k>       sizes and number of dimensions of operand k
@@ -18,9 +18,9 @@
  *
  *   at[d]                    position in the result; NDIM: number of its dimensions
  *   place(d), whole(d)       offset and size in the global tensor; index(): row-major index in the global tensor
- *   x<k>(at), x<k>()         element of operand k; number operand k
+ *   x<k>(at), x<k>()         element of operand k at a position; value of operand k if that is a number
  *   place<k>(d)              offset of operand k
- *   DIGITS, key()            digits of a float; key of random numbers
+ *   DIGITS, key()            binary digits of the result's float type; key of random numbers
  *   piece(), draw()          place in the sequence of random numbers
  *
  * Body of a line. The body's lambdas receive elements as `element i`: packs of 16 bytes if all operands are contiguous,
@@ -32,8 +32,9 @@
  *                            loops of lines.cuh. An operator with OP_LEADS writes result 0 in each_of, which first
  *                            reads the operands of the other steps of a chain; y0 computes these steps
  *   real, wide, fine         types: of the computation; of sums; of a number that minus(x, fine) subtracts
- *   keep(k, value)           stores number k of the line; kept<type>(line, k) reads number k of the previous pass
- *   from, PARTS              parted lines: elements from + 0..n-1, parts per line. The next pass has
+ *   keep(k, value)           stores value k of the line for the next pass; kept<type>(line, k) reads value k that the
+ *                            previous pass stored
+ *   from, PARTS              if lines are divided into parts: elements from + 0..n-1, parts per line. The next pass has
  *                            kept_part<type>(part, k) and fold_parts<sums>(start, f)
  *   x<k>(at)                 operands read by position (by_position): x<k>_from(x<k>_at(at)); x<k>_nth(j): element j in
  *                            row-major order; where(i, at): position of element i of the line
@@ -72,15 +73,15 @@ struct cuda_source {
         int threads; /* threads per block */
         int crowd;   /* minimum resident blocks per multiprocessor, which limits the registers */
     } parts;         /* the parts from which the kernel's text is assembled */
-    int room;        /* maximum number of calls per launch; 0: the kernel is for one call */
-    int64_t blocks;  /* number of blocks to launch; 0: there is nothing to compute */
-    int nword;       /* length of the argument, words of 8 bytes */
-    uint64_t *word;  /* the argument; 0 in the words that a run fills in (`fill`) */
+    int room;       /* maximum number of bundled calls per launch (cuda_source_many()); 0: the kernel is for one call */
+    int64_t blocks; /* number of blocks to launch; 0: there is nothing to compute */
+    int nword;      /* length of the argument, words of 8 bytes */
+    uint64_t *word; /* the argument; 0 in the words that a run fills in (`fill`) */
     int nfill;
     struct cuda_fill {
         int word, index;
-        /* What a run puts into the word: the address of operand or result `index` plus skip, the micro-batch, or an
-         * address in the scratch that all passes share. */
+        /* What a run puts into the word: the address of operand or result `index` plus skip, the index of the
+         * micro-batch, or an address in the scratch that all passes share. */
         enum { FILL_ADDRESS, FILL_PIECE, FILL_SCRATCH } what;
         int64_t skip; /* offset that is added to the address, bytes */
     } * fill;
@@ -89,39 +90,40 @@ struct cuda_source {
     struct cuda_source *then; /* source of the next pass; NULL: this is the last */
 };
 
-/* Fills in the argument of a run, `word`, which has room for nword words. in and out are as in exec_enqueue(). */
+/* Fills in the argument of a run: writes nword words to `word`. in and out are as in exec_enqueue(). */
 void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
                       uint64_t piece, uint64_t *word);
 
 /* Writes the kernel of a call. Fails with E_KERNEL if no engine supports the call; the host then computes it. Views
  * are as in kernel.h. */
 int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);
-/* Writes the kernel of a chain. lead: the step that works along lines and leads the chain; -1: all steps are
- * element-wise. A product cannot lead a chain. */
+/* Writes the kernel of a chain. lead: the leading step, which processes lines; -1: all steps are element-wise. A
+ * product cannot lead a chain. */
 int cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
                       const struct view *in, int nout, const struct view *out, struct cuda_source *s);
-/* Writes a copy in row-major order. The views have the same number of elements and the same dtype, and any sizes and
- * strides. */
+/* Writes a copy in row-major order. Both views have the same number of elements and the same dtype; their sizes and
+ * strides may differ. */
 int cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip,
                      struct cuda_source *s);
-/* Writes a combination, to = in[0] r in[1] r ..., where r is a sum, maximum or minimum. The combination is computed
- * from the left, and every step is rounded to the dtype of `to`, as in boxing's reductions and accumulation. Without
- * sources, `to` is the neutral element of r. */
+/* Writes a combination, to = in[0] r in[1] r ..., where r is a sum, maximum or minimum. The kernel combines from
+ * left to right and rounds every step to the dtype of `to`, as boxing's reductions and accumulation do. If nin is 0,
+ * `to` is the neutral element of r. */
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 
-/* Writes the finder of an operator that checks data (op->host.allows). Each block searches its share of the operand,
- * and stores its first invalid element, a struct finding, in scratch at the block's index. */
+/* Writes the finder of an operator that checks data (op->host.allows). Each block searches its share of the operand
+ * for the first invalid element. It stores the element, a struct finding, in scratch at the block's index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
-/* Writes a kernel for several calls that have the same text and different words. Each call gets as many blocks as
- * alone, and has the same bits. Only for sources with one pass, and not for products. The argument begins with the
- * end block of each call, in `room` words; the words of the calls follow. */
+/* Writes a kernel for several calls that have the same text but different argument words. Each call gets the same
+ * number of blocks as in a launch of its own, so its result has the same bits. The source must have one pass and
+ * must not be a product. The argument begins with `room` words, the end block of each call; the words of the calls
+ * follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
 extern const char cuda_device_text[]; /* text of device.cuh, lines.cuh, members.cuh */
-/* Texts of fragments.cuh, product.cuh and attention.cuh. A source that needs one of the latter two includes
- * fragments.cuh before it. */
+/* Texts of fragments.cuh, product.cuh and attention.cuh. Before product.cuh or attention.cuh, a source needs
+ * fragments.cuh. */
 extern const char cuda_fragments_text[], cuda_product_text[], cuda_attention_text[];
 
 #endif

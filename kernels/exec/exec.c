@@ -79,7 +79,7 @@ choose_method(struct exec *e, int device, bool reference)
     return fail(E_KERNEL, "%s has no kernel for %s", e->call->op->name, device_kind_text(device));
 }
 
-/* Adds the device library's product of this call, if there is one, beside the chosen method. */
+/* Adds the product of a device library, if one can compute this call, in addition to the chosen method. */
 static void
 add_multiply(struct exec *e, int device)
 {
@@ -128,9 +128,9 @@ exec_of(const struct kcall *k)
     return e;
 }
 
-/* RILLE_CHECK=ref: adds an exec that computes the same call with the reference. The scratch and results of that exec
- * are behind all other scratch. In a chain with a producer, only the producer is compared; t/kernels/fused.c compares
- * chains with their separate calls. */
+/* If RILLE_CHECK=ref, adds an exec that computes the same call with the reference, and reserves scratch for it
+ * behind all other scratch. Chains are not compared, but their producer is, because it has an exec of its own.
+ * t/kernels/fused.c compares chains with their separate calls. */
 static int
 add_check(struct exec *e)
 {
@@ -149,8 +149,8 @@ add_check(struct exec *e)
     return 0;
 }
 
-/* Allots scratch for the addend of a sum over micro-batches. On devices that compile kernels, also makes the kernel
- * that adds the addend to the sum. */
+/* Reserves scratch for the addend of a sum over micro-batches. On devices that compile kernels, also makes the
+ * kernel that adds the addend to the sum. */
 static int
 add_sum(struct exec *e, int device)
 {
@@ -174,7 +174,7 @@ exec_prepare(struct exec *e, int device)
     return fail(E_MEMORY, "%s: the operands converted for the kernel need more than 2^62 bytes", e->call->op->name);
 }
 
-/* Prepares e and stores it in *out; if that fails, frees e. */
+/* Prepares e and stores it in *out; frees e if that fails. */
 static int
 exec_finish(struct exec *e, int device, struct exec **out)
 {
@@ -281,9 +281,9 @@ run_method(const struct exec *e, void *const *in, void *const *out, const struct
     return e->method->run(e, in, out, r);
 }
 
-/* Computes a micro-batch after the first into scratch, then adds the result to the sum. Eight products {64,768} x
- * {64,3072} cost 61 ms of a step, the same as with a separate task for the addition; with oneDNN's accumulation they
- * cost 66 to 74 ms. */
+/* Runs a micro-batch other than the first: computes its result into scratch, then adds the result to the sum. Eight
+ * products {64,768} x {64,3072} take 61 ms of a step, the same as with a separate task for the addition; with
+ * oneDNN's accumulation they take 66 to 74 ms. */
 static int
 run_added(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
 {
@@ -430,7 +430,7 @@ int
 exec_say(const struct exec *e, const struct finding *f, uint64_t piece)
 {
     if (!f->at) return 0;
-    /* The last part reports; in a chain that is the epilogue. */
+    /* The last part makes the message; in a chain the last part is the epilogue. */
     if (e->npart) return exec_say(e->part[e->npart - 1], f, piece);
     struct kcall k = e->k;
     k.piece = piece;

@@ -20,14 +20,14 @@ struct run_args {
 };
 
 struct method {
-    /* Prepares the exec, and calls exec_accept() if the method can compute it on this kind of device. If the method
-     * cannot, changes nothing and returns 0. */
+    /* Prepares the exec. Calls exec_accept() if the method can compute the exec on this kind of device; otherwise
+     * changes nothing and returns 0. */
     int (*make)(struct exec *e, int device);
     int (*run)(const struct exec *e, void *const *in, void *const *out, const struct run_args *r);
     /* Returns true if no host code computes any part of the exec; NULL: host code computes it. */
     bool (*launches)(const struct exec *e, bool finds);
     void (*drop)(struct exec *e); /* frees memory outside the exec's arena; NULL: none */
-    bool waits;                   /* true: run() is host code and must wait for launched work first */
+    bool waits;                   /* true: run() is host code, so launched work that it depends on must be done first */
     bool reference;               /* true: this method is the reference for RILLE_CHECK=ref */
 };
 extern const struct method method_group, method_launch, method_variant, method_epilogue, method_elt, method_window,
@@ -63,7 +63,7 @@ struct exec {
     /* Matrix product of a library, used instead of the method if the addresses suit it; NULL: none. */
     struct cuda_multiply *multiply;
     size_t sum_at;           /* (k.adds) offset of the addend in scratch, bytes */
-    struct cuda_launch *add; /* (k.adds) kernel that adds the addend to the sum, on devices that compile kernels */
+    struct cuda_launch *add; /* (k.adds) kernel that adds the addend to the sum; NULL: the host adds it */
     struct exec *check;      /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
     /* Offsets in scratch of the reference's own scratch and of its results, bytes. */
     size_t check_at, check_out[OP_OUT];

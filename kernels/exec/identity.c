@@ -1,4 +1,4 @@
-/* identity.c - asks oneDNN for its version and instruction set. */
+/* identity.c - reads oneDNN's version and instruction set, and limits the instruction set. */
 #include "kernels/exec/identity.h"
 
 #include "runtime/base/base.h"
@@ -13,7 +13,7 @@
 
 extern const char kernels_source_digest[]; /* made by source_digest.cmake */
 
-/* the sets that oneDNN 2.6 to 3.7 have in common, largest first */
+/* instruction sets (ISA limits) that oneDNN 2.6 to 3.7 all know, largest first */
 static const struct {
     dnnl_cpu_isa_t isa;
     const char *name;
@@ -26,7 +26,7 @@ static const struct {
             {dnnl_cpu_isa_avx, "avx"},
             {dnnl_cpu_isa_sse41, "sse41"}};
 
-static unsigned limited; /* the set of the last kernels_limit_isa(); 0: none */
+static unsigned limited; /* instruction set to which the last kernels_limit_isa() limited oneDNN; 0: not limited */
 
 void
 kernels_print(struct str *out)
@@ -37,8 +37,8 @@ kernels_print(struct str *out)
              gnu_get_libc_version(), uname(&u) ? "unknown processor" : u.machine);
 }
 
-/* Asks oneDNN in a child process, because oneDNN accepts no limit after the question. The child kills itself, so that
- * it runs no code that the program has for its end. */
+/* Asks oneDNN for its instruction set in a child process, because oneDNN accepts no limit once it was asked. The
+ * child kills itself, so that it does not run the program's exit handlers. */
 unsigned
 kernels_isa(void)
 {

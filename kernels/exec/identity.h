@@ -1,8 +1,9 @@
-/* identity.h - what determines the bits of results of cpu kernels: the build, libraries, and the instruction set.
+/* identity.h - facts that determine the bits of CPU kernels' results: the build, libraries, and the instruction set.
  *
- * Loops of Rille add in the same order at each level of processor and are compiled without contraction, so they have
- * equal bits. oneDNN's products differ by instruction set. A set is a mask (dnnl_cpu_isa_t): the sets that two
- * processors have in common are the AND of their masks. Session's thread. */
+ * Rille's own loops have equal bits on all processors, because they add in the same order at every SIMD level and
+ * are compiled without contraction (fused multiply-add). The bits of oneDNN's products depend on the instruction
+ * set. An instruction set is a mask (dnnl_cpu_isa_t): two processors have in common the sets in the AND of their
+ * masks. Session's thread. */
 #ifndef RILLE_KERNELS_IDENTITY_H
 #define RILLE_KERNELS_IDENTITY_H
 

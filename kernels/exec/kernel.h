@@ -49,7 +49,7 @@ int exec_run(const struct exec *e, void *const *in, void *const *out, void *scra
 struct exec_made {
     int nstep;
     const struct fuse_step *step;
-    struct pieces pieces; /* micro-batches of the call; all 0 for a chain */
+    struct pieces pieces; /* how the call is divided into micro-batches; all 0 for a chain */
     bool adds;            /* true: the results of micro-batches are added up; always false for a chain */
 };
 const struct exec_made *exec_made(const struct exec *e);

@@ -1,8 +1,8 @@
 /* loaded.h - operators of shared libraries (rille_operator.h), loaded while the program runs.
  *
- * loaded_library.c opens libraries and registers their operators; loaded_record.c makes an internal record from a
- * public one; loaded_check.c checks it on its samples; only loaded_record.c knows how public and internal records
- * correspond. Libraries and records live as long as the process. Any thread may load; one at a time does. */
+ * loaded_library.c opens libraries and registers their operators. loaded_record.c makes an internal record from a
+ * public record; no other file knows how the two correspond. loaded_check.c checks the internal record on its
+ * samples. Libraries and records live as long as the process. Any thread may load; one thread at a time does. */
 #ifndef RILLE_KERNELS_LOADED_H
 #define RILLE_KERNELS_LOADED_H
 
@@ -19,7 +19,7 @@ int loaded_from_environment(void);
 
 struct loaded {
     struct op op;                      /* must be the first member: loaded_of() converts pointers */
-    struct rille_operator record;      /* copy, with zeros for fields that the library does not know */
+    struct rille_operator record;      /* copy of the library's record; fields that the library does not know are 0 */
     const struct rille_operator *from; /* record in the library */
     struct kernel_variant variant[2];
     const struct op *gradient[RILLE_OPERATOR_OPERANDS];
@@ -33,11 +33,11 @@ loaded_of(const struct op *op)
 
 /* Makes *l from a record of the library with this path, which must live as long as *l. E_ARG: a field is wrong. */
 int loaded_record(const struct rille_operator *r, const char *path, struct loaded *l);
-/* Finds the operators of l's gradients, among the n operators of its library and among all others. E_ARG. */
+/* Finds the operators of l's gradients, among the n operators of its library and among all others. Fails with E_ARG. */
 int loaded_link(struct loaded *l, int n, const struct loaded *library);
 /* Sets the attributes of a gradient's call from those of the call that it differentiates. */
 void loaded_pass_attributes(const struct op *from, const struct attr *given, const struct op *to, struct attr *attr);
-/* Checks signatures, gradient and fast kernel on all samples. E_ARG, E_SBP, E_KERNEL. */
+/* Checks signatures, gradients and the fast kernel on all samples. Fails with E_ARG, E_SBP or E_KERNEL. */
 int loaded_check(const struct loaded *l);
 
 #endif

@@ -1,8 +1,9 @@
 /* loaded_check.c - checks the record of a loaded operator on its samples.
  *
- * Signatures: on 2 and on 3 ranks, the shards of every signature that follows from the record must make up the result
- * of one rank. Gradient: each must equal the slope, a central difference of the definition in f64. Kernels: the fast
- * function must agree with the definition. Values are doubles, multiples of 1/4, so that sums of few are exact. */
+ * Signatures: for every signature that the record permits, the shards that 2 and 3 ranks compute must combine to the
+ * result of one rank. Gradient: each gradient must equal the slope, a central difference of the definition in f64.
+ * Kernels: the fast function must agree with the definition. Test values are doubles, multiples of 1/4, so that
+ * short sums are exact. */
 #include "kernels/exec/loaded.h"
 
 #include "kernels/exec/kernel.h"
@@ -79,7 +80,7 @@ compute_by_exec(const struct kcall *k)
     return status;
 }
 
-/* Makes a dense view with memory of the arena. box NULL: the whole tensor. */
+/* Makes a dense view in memory of the arena. box: the shard that the view holds; NULL: the whole tensor. */
 static struct view
 make_shard(struct arena *a, const struct type *t, const struct box *box)
 {
@@ -94,7 +95,8 @@ make_shard(struct arena *a, const struct type *t, const struct box *box)
     return v;
 }
 
-/* Computes the values of the results from those of the operands. box: the shard of each tensor; NULL: all of it. */
+/* Computes the values of the results from those of the operands. box: the shard of each tensor; NULL: the whole
+ * tensors. */
 static int
 compute_values(const struct call *c, const struct box *box, double *const *value, compute_function *function)
 {
@@ -119,7 +121,8 @@ quarters(struct trial *t, unsigned most)
     return (double)(rng_word(1, 0, t->ndrawn++) % (2 * most + 1)) / 4 - (double)most / 4;
 }
 
-/* Draws an operand's values: small for even fills, larger and mostly positive for odd ones. */
+/* Draws the values of operand k. fill: number of the drawing; if even, values are small; if odd, they are larger and
+ * mostly positive. */
 static void
 draw_operand(struct trial *t, int k, int fill)
 {
@@ -143,7 +146,7 @@ has_too_many(const struct type *t)
     return n > MOST_ELEMENTS;
 }
 
-/* Reads the sample; wide: with f64 in place of each float dtype, and i64 of each integer dtype. */
+/* Reads the sample. wide: replaces each float dtype by f64 and each integer dtype by i64. */
 static int
 trial_open(struct trial *t, const struct loaded *l, const char *text, bool wide)
 {
@@ -199,7 +202,7 @@ index_in_whole(const struct type *t, const struct box *b, int64_t e)
     return index;
 }
 
-/* Returns the addend of a rank: random ones that add up to x. */
+/* Returns one rank's addend of x. The addends of all ranks are random and add up to x. */
 static double
 random_addend(double x, int rank, int nrank, int64_t e)
 {
@@ -234,7 +237,8 @@ combine(enum reduce r, double a, double b)
     return r == RED_SUM ? a + b : r == RED_MAX ? fmax(a, b) : fmin(a, b);
 }
 
-/* Returns how far the shards of result k, joined by its layout, are from the result of one rank. */
+/* Combines the shards of result k according to its layout. Returns the largest error relative to the result of one
+ * rank. */
 static double
 distance_of(const struct trial *t, const struct split *s, int k)
 {
@@ -252,7 +256,7 @@ distance_of(const struct trial *t, const struct split *s, int k)
     return worst;
 }
 
-/* Fails with the signature as text, "S(0), B -> S(0)". */
+/* Fails with a message that shows the signature as text, like "S(0), B -> S(0)". */
 static int
 signature_is_wrong(const struct trial *t, const struct split *s, int result, double off)
 {
@@ -310,7 +314,7 @@ check_signatures(struct trial *t, int nrank)
 
 /* ---- gradient ---- */
 
-/* A gradient's call: types and values of what it reads, and of its result. */
+/* The call of a gradient's operator, with the types and values of its operands and of its result. */
 struct slope {
     struct call call;
     struct type in[RILLE_OPERATOR_OPERANDS], out[OP_OUT];
@@ -318,7 +322,7 @@ struct slope {
     double *value[TENSORS];
 };
 
-/* Draws floats away from 0 and from each other, so that no difference step crosses a kink. */
+/* Draws floats that are far from 0 and from each other, so that no difference step crosses a kink of the function. */
 static void
 draw_apart(struct trial *t)
 {
@@ -330,8 +334,8 @@ draw_apart(struct trial *t)
     }
 }
 
-/* Adds the elements of y, of type `from`, to those elements of x, of type `to`, from which broadcasting made them.
- * Returns false if the types do not fit. */
+/* Undoes broadcasting: adds each element of y, of type `from`, to the element of x, of type `to`, from which
+ * broadcasting made it. Returns false if `to` does not broadcast to `from`. */
 static bool
 sum_back(const struct type *from, const double *y, const struct type *to, double *x)
 {
@@ -351,7 +355,7 @@ sum_back(const struct type *from, const double *y, const struct type *to, double
     return true;
 }
 
-/* Computes the gradient of operand k as its record says, from the gradients `weight` of the results. */
+/* Computes the gradient of operand k as its record says. weight: the gradients of the results. */
 static int
 gradient_of(struct trial *t, int k, double *const *weight, double *gradient)
 {
@@ -368,7 +372,7 @@ gradient_of(struct trial *t, int k, double *const *weight, double *gradient)
         g->in[i] = *type_at(c, of);
         g->value[i] = reads[i] >= 'A' && reads[i] < 'a' ? weight[of - c->nin] : t->value[of];
     }
-    while (g->call.nin < op_noperand(op)) g->call.nin++; /* absent */
+    while (g->call.nin < op_noperand(op)) g->call.nin++; /* the remaining operands are absent */
     TRY(call_infer(&t->arena, &g->call, &rule));
     for (int i = 0; i < g->call.nout; i++)
         g->value[g->call.nin + i] = ARENA_ARRAY(&t->arena, double, type_numel(&g->out[i]) + 1);
@@ -384,7 +388,7 @@ gradient_of(struct trial *t, int k, double *const *weight, double *gradient)
     return status;
 }
 
-/* Computes the results for x + h in place of x, element i of operand k, and sets *f to their weighted sum. */
+/* Adds h to element i of operand k, computes the results, and sets *f to their sum weighted by `weight`. */
 static int
 weighted_sum(struct trial *t, int k, int64_t i, double h, double *const *weight, double *f)
 {
@@ -437,7 +441,7 @@ check_slopes(struct trial *t)
 
 /* ---- kernels ---- */
 
-/* Checks that runs compute what the definition computes, in the dtypes of the sample. */
+/* Checks that the method that runs use agrees with the definition, in the dtypes of the sample. */
 static int
 check_kernel(struct trial *t)
 {
@@ -463,7 +467,7 @@ check_kernel(struct trial *t)
     return 0;
 }
 
-/* Checks that one sample has elements of each operand, floats if the record has a gradient of the operand. */
+/* Checks that each operand has elements in at least one sample. An operand with a gradient must have floats there. */
 static int
 check_samples(const struct loaded *l)
 {

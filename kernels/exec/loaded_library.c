@@ -61,7 +61,7 @@ make_records(int n, const struct rille_operator *const *list, const char *path, 
     return 0;
 }
 
-/* Loads an opened library. Sets *stays if the process needs the library from now on. */
+/* Registers the operators of an opened library. Sets *stays to true if the process needs the library from now on. */
 static int
 load_list(const struct rille_operator *const *list, const char *path, bool *stays)
 {

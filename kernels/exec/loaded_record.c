@@ -130,7 +130,7 @@ compute_block(const struct call *c, int64_t n, const float *const *x, float *y)
     loaded_of(c->op)->record.element_f32((const struct rille_operator_value *)c->attr, n, x, y);
 }
 
-/* Sets views of types: global sizes without data. */
+/* Sets each view to the sizes of a type, as global sizes without data. */
 static void
 views_of_types(int n, const struct type *type, struct view *view)
 {
@@ -201,7 +201,8 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
 }
 
 /* Adds the values that a gradient operator reads to those that forward saves. An operator with several results also
- * saves each result whose gradient is read: if no gradient arrives, zeros with the layout of the result replace it. */
+ * saves each result whose gradient is read: if no gradient arrives for that result, zeros with its layout are read
+ * instead. */
 static void
 save_reads(struct loaded *l, const char *reads)
 {
@@ -259,7 +260,7 @@ is_identifier(const char *s)
     return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(s);
 }
 
-/* Returns true if the name is that of one of the first n operands. */
+/* Returns true if one of the first n operands has this name. */
 static bool
 names_operand(const struct rille_operator *r, int n, const char *name)
 {
@@ -288,7 +289,7 @@ public_operands(const struct rille_operator *r)
     return n;
 }
 
-/* Returns true for a list such as "sum|mean", without an empty word. */
+/* Returns true if the text is a list of nonempty words such as "sum|mean". */
 static bool
 words_are_good(const char *words)
 {
@@ -335,7 +336,7 @@ gradients_are_good(const struct rille_operator *r)
     return true;
 }
 
-/* Checks everything but the rule. */
+/* Checks all fields of a record except the SBP rule. */
 static int
 check_fields(const struct rille_operator *r)
 {
@@ -388,9 +389,9 @@ check_rule(const struct rille_operator *r)
 
 /* Size of a record of the first header of this version. Later headers add fields, which are zero in earlier records. */
 static const size_t FIRST_SIZE = offsetof(struct rille_operator, sample) + sizeof(((struct rille_operator *)0)->sample);
-enum { LARGEST = 1 << 16 }; /* upper limit of the field `size`, bytes; more is no size of a record */
+enum { LARGEST = 1 << 16 }; /* maximum of the field `size`, bytes; no record has a larger size */
 
-/* Copies the record. Refuses another version, and fields that this version does not know. */
+/* Copies the record. Fails if the record has another version, or sets fields that this version does not know. */
 static int
 copy_record(const struct rille_operator *r, struct rille_operator *copy)
 {

@@ -1,16 +1,16 @@
 /* method_epilogue.c - computes a chain of element-wise calls behind a product or row kernel, the producer.
  *
- * The epilogue (bias, activation, residual) is computed on the producer's first result within one task, so that result
- * has no register. Alternatively, a single call follows a product and overwrites its result (OP_FOLLOWS).
+ * The epilogue (bias, activation, residual) is computed on the producer's first result within one task, so that
+ * result has no register. Alternatively, a single call follows a product and overwrites its result (OP_FOLLOWS).
  *
  * The whole product is written into the chain's last output, which the element-wise engine then overwrites. So the
- * bits are those of two separate tasks. Computing column panels one after the other would use nearer caches, but each
- * panel repacks b. One core, us, product + bias + gelu:
+ * result has the same bits as with two separate tasks. Computing the product in panels of columns would keep each
+ * panel in nearer caches, but each panel repacks the second factor. Times of product + bias + gelu on one core, us:
  *
- *                      two tasks     one   one in panels of 512 columns
- *      256 x 3072 x 768    5,540   5,490   5,870
- *      4096 x 512 x 512    9,930   9,590   9,850
- *      64 x 256 x 256       39.1    38.6 */
+ *                       two tasks     one   one in panels of 512 columns
+ *       256 x 3072 x 768    5,540   5,490   5,870
+ *       4096 x 512 x 512    9,930   9,590   9,850
+ *       64 x 256 x 256       39.1    38.6 */
 #include "kernels/exec/exec.h"
 
 #include "runtime/base/error.h"
@@ -103,8 +103,9 @@ dense_result(const struct call *c, int nstep, const struct fuse_step *step, cons
     return v;
 }
 
-/* Returns the output in which the product is stored; -1: scratch. The producer's own output is preferred. If there is
- * none, returns the last step's output, provided its dtype and strides fit; no earlier step writes that output. */
+/* Returns the index of the output in which the product is stored; -1: scratch. Prefers the producer's own output. If
+ * the producer has none, returns the last step's output, provided its dtype and strides fit; no earlier step writes
+ * that output. */
 static int
 output_of(int lead, int nstep, const struct fuse_step *step, const struct view *out, const struct view *result)
 {
@@ -113,8 +114,8 @@ output_of(int lead, int nstep, const struct fuse_step *step, const struct view *
     return last >= 0 && out[last].dtype == result->dtype && view_is_dense(&out[last]) ? last : -1;
 }
 
-/* Makes the exec of the single call that follows the product and overwrites it (OP_FOLLOWS); operand 0 of that call is
- * the product. The operands keep the order of that call. */
+/* Makes the exec of the call that follows the product and overwrites it (OP_FOLLOWS). Operand 0 of this call is the
+ * product; the other operands keep their order. */
 static int
 make_follower(struct exec *e, struct epilogue *l, const struct fuse_step *s, const struct view *result, int device)
 {

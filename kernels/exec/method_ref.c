@@ -1,5 +1,5 @@
-/* method_ref.c - computes a call with the reference, after converting operands to dense f64 or i64; converts the
- * results back. */
+/* method_ref.c - computes a call with the reference: converts operands to dense f64 or i64, and results back to
+ * their dtypes. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"

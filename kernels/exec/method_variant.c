@@ -22,7 +22,8 @@ needs_dense(const struct kernel_variant *variant, const struct exec *e, int i)
     return !variant->takes || !variant->takes(&k, i);
 }
 
-/* Returns true if the variant accepts the call with the operands in the form that the variant would see. */
+/* Returns true if the variant accepts the call. Sets seen[] to the operands' views as the variant would read them,
+ * with dense copies where it needs them. */
 static bool
 variant_accepts(const struct kernel_variant *variant, const struct exec *e, struct view *seen)
 {
@@ -78,8 +79,8 @@ widen_call(struct exec *e)
     e->k.call = c;
 }
 
-/* Chooses an f32 variant for a call that mixes 16-bit floats and f32; NULL: none. Leaves element-wise calls to their
- * engine, which can mix dtypes. */
+/* Chooses an f32 variant for a call that mixes 16-bit floats and f32; NULL: none. Ignores element-wise calls,
+ * because their engine can mix dtypes. */
 static const struct kernel_variant *
 choose_wide(struct exec *e, int kind)
 {

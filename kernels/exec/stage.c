@@ -32,7 +32,7 @@ stage_ref_dtype(enum dtype d)
     return dtype_is_float(d) ? DT_F64 : DT_I64;
 }
 
-/* A view of few bytes (stride 0) may have more elements than an int64_t can count. */
+/* A view with strides of 0 may have more elements than an int64_t can count, although it has few bytes. */
 void
 stage_reserve(struct exec *e, int64_t n, size_t width)
 {
@@ -70,8 +70,8 @@ stage_clear(struct exec *e)
 
 /* ---- running ---- */
 
-/* Sets v to the dimensions of `like` and to `data`. Copies only the dimensions in use, because every act copies the
- * views of all its calls. */
+/* Makes v a view of `data` with the dimensions of `like`. Copies only the dimensions in use, because every act
+ * copies the views of all its calls. */
 static void
 aim(struct view *v, const struct view *like, void *data)
 {

@@ -75,9 +75,9 @@ enum { BLOCK = 512, SOME = 64 };
 #define REAL_GREATER(v, best) ((v) > (best) || ((v) != (v) && (best) == (best)))
 #define REAL_LESS(v, best)    ((v) < (best) || ((v) != (v) && (best) == (best)))
 
-/* any: returns true if one of n elements is better than `best`. scan: updates the best element of one line, and its
- * position, with n elements that start at position `from`. look: updates the best elements of n adjacent lines with
- * their elements at position s. */
+/* any_: returns true if one of n elements is better than `best`. scan_: continues the search of one line with its n
+ * elements from position `from` on; updates the best value and its position. look_: continues the search of n
+ * adjacent lines with one element of each, at position s. */
 #define SEARCH(name, type, better)                                                                                     \
     VECTOR static bool any_##name(int64_t n, const type *x, type best)                                                 \
     {                                                                                                                  \
@@ -198,7 +198,8 @@ is_split(const struct call *c)
     return false;
 }
 
-/* Builds the composite for a split dimension: best = max x; y = the least position where x == best or x is NaN. */
+/* Builds the composite for a split dimension: best = max x (min x for argmin); y = the least position where x ==
+ * best or x is NaN. */
 int
 arg_build(struct build *b, const struct call *c, const struct op *best, struct val *x, struct val **out)
 {

@@ -9,7 +9,8 @@
 
 int arg_rule(const struct call *c, struct str *rule);
 int arg_infer(const struct call *c, int64_t *size);
-/* The reference: finds the first position whose value is the best, that is, whose value no other is better than. */
+/* Reference of argmax and argmin: finds the first position with the best value. better: returns true if x is better
+ * than `best`. */
 int arg_ref(const struct kcall *k, bool (*better)(double x, double best));
 /* Variant of argmax and argmin for dense operands. */
 bool arg_accepts(const struct kcall *k);

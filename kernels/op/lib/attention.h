@@ -9,7 +9,7 @@
 #include "kernels/cpu/base/nonfinite.h"
 #include "kernels/op/lib/op_impl.h"
 
-/* Attributes of attention and its gradient, and those among them that attention_softmax has. */
+/* Attributes: ATTENTION_SOFTMAX_ATTRS of attention_softmax; ATTENTION_ATTRS of attention and its gradient. */
 #define ATTENTION_SOFTMAX_ATTRS                                                                                        \
     [ATT_SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "factor of the scores"},                                        \
     [ATT_CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i attends to keys 0..i"},                                    \
@@ -98,7 +98,7 @@ void attention_text_free(struct attention_text *t);
 /* Writes the texts of the operands mask, sinks and spans of a call. mask: index of the mask. */
 void attention_options_text(const struct call *c, const struct type *scores, int mask, struct str *text);
 int attention_infer(const struct call *c, int64_t *size);
-/* Fails unless mask, sinks and spans, as far as they are there, fit the scores. */
+/* Checks that the shapes and dtypes of the optional operands mask, sinks and spans fit the scores. */
 int attention_check_options(const struct call *c, struct type scores, int mask);
 /* Returns true if the call has sinks, spans, a window or a softcap. */
 bool attention_has_options(const struct call *c, int mask);
@@ -115,7 +115,7 @@ struct query {
 struct query query_of(const struct kcall *k, const struct view *scores, int64_t r);
 double query_weight(const struct query *q, int64_t key);
 double query_sink_weight(const struct query *q);
-/* Returns the derivative of the score with respect to the unbounded score. */
+/* Returns the derivative of the score after softcap with respect to the score before softcap. */
 double query_slope(const struct query *q, int64_t key);
 
 /* Build parts of attention from in = {q, k, v, mask, sinks, spans}. b_attention_weights: softmax of the scores, in f32

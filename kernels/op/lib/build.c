@@ -16,7 +16,7 @@ b_call(struct build *b, const struct op *op, int nin, struct val *const *in, con
     return b->add(b, op, nin, in, attr ? attr : defaults, res);
 }
 
-/* The operands of these helpers are required, so NULL means that an earlier helper failed: returns NULL. */
+/* Returns NULL if x is NULL: the operands of these helpers are required, so an earlier helper has failed. */
 struct val *
 b_call1(struct build *b, const struct op *op, struct val *x)
 {
@@ -229,8 +229,8 @@ b_along(struct build *b, struct val *x, struct val *y)
     return x && y ? b_mul(b, b_cast(b, b_true(b, x), x->type.dtype), y) : NULL;
 }
 
-/* Returns true if n is a view of its whole operand, in the operand's own layout. Returns false for a view of a
- * part of its operand, because computing the operand's sum in f32 for this view would compute it a second time. */
+/* Returns true if n is a view of its whole operand, in the operand's own layout. Returns false for a view of a part:
+ * computing the operand's sum in f32 for such a view would compute the sum a second time. */
 static bool
 shows_all(const struct node *n)
 {
@@ -238,7 +238,7 @@ shows_all(const struct node *n)
            n->in[0]->layout == n->want[0];
 }
 
-/* Returns true if x is a sum in f16 or bf16, maybe reshaped, that is not computed yet. The sum can then be computed in
+/* Returns true if x is a sum in f16 or bf16, maybe reshaped, that is not computed yet. Such a sum can be computed in
  * f32 instead. */
 static bool
 is_unrounded(const struct val *x)

@@ -85,8 +85,8 @@ struct val *b_true(struct build *b, struct val *x);
  * not move the whole repeated tensor. */
 struct val *b_along(struct build *b, struct val *x, struct val *y);
 
-/* Operators along one axis. b_softmax_grad: gradient of softmax, computed from its result y. b_index_add: sums of
- * src's entries in a tensor with the shape of `like`. */
+/* Operators along one axis. b_softmax_grad: gradient of softmax, computed from its result y. b_index_add: adds the
+ * entries of src at positions ids in a tensor of zeros with the shape of `like`. */
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);
 struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
 /* Repeats x to the sizes size[0..ndim). */

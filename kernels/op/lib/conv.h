@@ -19,8 +19,8 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
     [CONV_TF32] = TF32_ATTR
 
 /* Common prefix of the GPU bodies of conv2d and its gradients: the steps of windows, and structs for an entry of the
- * kernel and for a window. The image entry at which an entry and a window meet has the sum of their memory offsets
- * (image) and coordinates (h, w). */
+ * kernel and for a window. An entry of the kernel and a window meet at one image entry: its memory offset is the sum
+ * of both fields `image`, its coordinates are the sums of both fields h and w. */
 #define CONV_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \
@@ -39,8 +39,8 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
         };)
 
 /* Visits all combinations of elements x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] that a convolution
- * multiplies and adds. conv2d and both gradients share this loop; their `meet` functions write y, x or w. Dense f64.
- * E_KERNEL: the shards do not match. */
+ * multiplies and adds. conv2d and both gradients share this loop; their `meet` functions write y, x or w. All views
+ * are dense f64. Fails with E_KERNEL if the shards do not match. */
 struct conv {
     const struct view *x, *w, *y;
     void (*meet)(double *x, double *w, double *y);
@@ -50,7 +50,7 @@ int conv_walk(const struct conv *c, const struct attr *attr);
 /* Sets stride, padding and dilation of *w from the attributes; the caller sets the operands. */
 void conv_windows(const struct attr *attr, struct convolution *w);
 
-/* Returns the flops: for each entry of y, a sum over a window in all channels of its group. */
+/* Returns the flops of a convolution: each entry of y is a sum over a window in all channels of its group. */
 double conv_flops(const struct type *w, const struct type *y);
 
 /* Calls op, which is conv2d, conv2d_grad_x or conv2d_grad_w. */

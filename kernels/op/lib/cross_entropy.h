@@ -27,8 +27,9 @@ struct val *ce_which_count(struct build *b, struct val *labels, int64_t ignored)
 /* Implements infer() for results with one number per label: f32 for 16-bit logits, because the sum over a batch
  * needs more digits. */
 int ce_infer(const struct call *c, int64_t *size);
-/* Builds exp((x - max) - rest), which is 0 where `counts` is false. max, rest and counts lack the class axis. For
- * 16-bit floats, max, rest and the result are f32. */
+/* Builds exp((x - max) - rest), the softmax of the logits x, which is 0 where `counts` is false. max: maximum of
+ * each line; rest: logarithm of the sum of exp(x - max). max, rest and counts lack the class axis. For 16-bit
+ * floats, max, rest and the result are f32. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *counts);
 /* Handle labels that are no class: ce_allows states the allowed labels, ce_say reports an invalid label, and
  * ce_counts returns false for it. */

@@ -1,4 +1,5 @@
-/* exp_sum.h - code of exp_sum, which ranks use to compute a logsumexp with a split axis.
+/* exp_sum.h - code of exp_sum, the sum of e^(x - m) along an axis. Ranks use it to compute a logsumexp with a split
+ * axis.
  *
  * Operands are x and m, with one number m per sum. m and the results keep the reduced dimensions with size 1.
  * Attribute 0 is axis. Pure; any thread. */

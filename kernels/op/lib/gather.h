@@ -7,8 +7,8 @@
 
 #include "kernels/op/lib/lookup.h"
 
-/* Writes the SBP rule's texts for x and for ids. Apart from the axis, a dimension has one letter in both if the
- * sizes are equal. If ids is smaller, that dimension of x is unsplit. */
+/* Writes the SBP rule's texts for x and for ids. A dimension other than the axis has the same letter in both texts
+ * if x and ids have equal sizes there. If ids is smaller, that dimension of x is unsplit. */
 void gather_rule(const struct type *x, const struct type *ids, int axis, struct str *x_text, struct str *ids_text);
 int gather_check(const struct call *c);
 /* Returns the index, in the dense x, of the element that the id at position `at` selects; -1: another rank's shard

@@ -39,8 +39,8 @@ static int64_t
 batch_row(const struct kcall *k, int i, int64_t row)
 {
     const struct pieces *p = &k->pieces;
-    /* Unknown row of the batch (not a micro-batch operand, or shards differ in length): reports the micro-batch's row.
-     */
+    /* The row in the batch is unknown if the operand is not cut into micro-batches, or if its shards differ in
+     * length. The message then has the row in the micro-batch. */
     if (!(p->of >> i & 1) || p->cut == 0) return row;
     int64_t part = MAX(k->in[i].global[0] / p->cut, 1); /* number of rows that a shard has in one micro-batch */
     return (row / part * p->n + (int64_t)k->piece) * part + row % part;
@@ -83,8 +83,8 @@ count_others(int64_t n, const int64_t *id, int64_t lo, uint64_t count, int64_t a
     return others;
 }
 
-/* Returns true if every element of a dense view is allowed. If this is false, lookup_find() searches for the first
- * one that is not. */
+/* Returns true if every element of a dense view is allowed. If not, lookup_find() then searches for the first
+ * element that is not allowed. */
 static bool
 all_allowed(const struct view *x, const struct allowed *a)
 {
@@ -183,7 +183,8 @@ lookup_put(const struct view *out, int axis, const struct view *ids, const struc
         }
 }
 
-/* ---- fast writes: every entry of the result has a list of its sources, so that threads divide the entries ---- */
+/* ---- fast writes: each entry of the result has a list of its source entries, so that threads can share the entries
+ * ---- */
 
 struct put {
     const struct view *out, *src, *base; /* base: tensor to which sources are added; NULL: zeros */

@@ -24,12 +24,12 @@ struct lookup_words {
 /* Finds the first element that the operator's record does not allow, for any dtype and any strides, and writes it to
  * k->find. An absent operand is allowed. */
 void lookup_find(const struct kcall *k);
-/* Fails with E_VALUE and a message in these words about the invalid element that lookup_find() found in operand i. */
+/* Fails with E_VALUE for the invalid element that lookup_find() found in operand i. words: the words of the message. */
 int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
 /* Appends the position of the invalid element in the global operand i, like "1" or "{0, 1}". For an operand of a
  * micro-batch, this is the position in the whole batch. */
 void lookup_print_position(const struct kcall *k, int i, const struct finding *f, struct str *s);
-/* Returns id - first if the id is in [first, first + n), whatever its value; otherwise -1. */
+/* Returns id - first if first <= id < first + n, otherwise -1. Any id is allowed; nothing overflows. */
 static inline int64_t
 lookup_here(int64_t id, int64_t first, int64_t n)
 {
@@ -44,7 +44,7 @@ void lookup_take(const struct view *x, int axis, const struct view *ids, const s
 /* Adds the entries of src to the entries of out at positions ids along an axis. All views are dense f64. */
 void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);
 /* Sets out to base (NULL: zeros) plus the entries of src at positions ids. All views are dense. out and src have any
- * float dtype; base has out's dtype and may share its memory. Sums in f64, in the order of ids. scratch: reserved by
+ * float dtype; base has out's dtype and may share its memory. Adds in f64, in the order of ids. scratch: reserved by
  * lookup_prepare(). */
 void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
                      const struct view *base, int threads, void *scratch);

@@ -1,14 +1,15 @@
 /* moments.h - compact codes for the mean and deviation of a row that is split over ranks.
  *
- * A rank sends the mean and deviation of its shard of the row in 9 bytes (moments_told). The rank with the codes of
- * all shards of a row answers each with 7 bytes: the distance from the shard's mean to the row's mean, and the row's
- * deviation (moments_joined). From both codes the sending rank computes the row's moments (moments_of). No digit is
- * lost if the mean is at most 10^5 deviations from 0; beyond, one binary digit is lost per doubling. Three floats
- * carry no more information and would take 12 bytes each way.
+ * A rank sends the mean and deviation of its shard of the row in 9 bytes (moments_told). One rank receives the codes
+ * of all shards of the row. It answers each rank in 7 bytes (moments_joined): the distance from the shard's mean to
+ * the row's mean, and the row's deviation. From both codes the sending rank computes the row's moments (moments_of).
+ * No digit is lost if the mean is at most 10^5 deviations from 0; beyond, one binary digit is lost per doubling.
+ * Three floats carry no more information and would take 12 bytes each way.
  *
- * A code holds a number and a scale >= 0 in units of 2^e, with scale < 2^e and |number| / 2^range < 2^e. The first byte
- * of a code is e + 126, or 255 if the number or scale is not finite or too large. The lowest bits of the following word
- * are the scale, all others the number. Pure; any thread. */
+ * A code holds a scale >= 0 as a fraction of 2^e, and a number as a fraction of 2^(e + range). e is the least
+ * exponent such that scale < 2^e and |number| < 2^(e + range). The first byte of a code is e + 126, or 255 if the
+ * number or scale is not finite or too large. The lowest 23 bits of the following word are the scale, all others the
+ * number. Pure; any thread. */
 #ifndef RILLE_KERNELS_OP_MOMENTS_H
 #define RILLE_KERNELS_OP_MOMENTS_H
 
@@ -16,8 +17,8 @@
 
 #include <math.h>
 
-/* The macros below are compiled for the CPU and also passed as text to the GPU compiler. A code stores its scale in 23
- * bits; its exponent e is at least -126. */
+/* The macros below are compiled for the CPU and also passed as text to the GPU compiler. The exponent e of a code is
+ * at least -126. */
 #define MOMENTS_SIZES enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
 
 /* Returns byte k of the code of a number and a scale; the code has `bytes` bytes. */
@@ -49,7 +50,7 @@
         return code[0] == 255 ? sqrt(-1.0) : ldexp((double)n, code[0] - 126 + range + 1 - digits);                     \
     }
 
-/* Returns the scale in a code of `bytes` bytes; NaN if the number or the scale was not finite. */
+/* Returns the scale in a code; NaN if the number or the scale was not finite. */
 #define MOMENTS_SCALE                                                                                                  \
     {                                                                                                                  \
         const int s = code[1] | code[2] << 8 | (code[3] & 127) << 16;                                                  \

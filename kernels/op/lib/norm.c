@@ -51,7 +51,7 @@ norm_rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Fails unless normalized_shape, if it is given, is the sizes of the last `dims` dimensions of x. */
+/* Fails unless normalized_shape, if it is given, equals the sizes of the last `dims` dimensions of x. */
 static int
 check_shape(const struct call *c, int dims)
 {
@@ -221,8 +221,8 @@ line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum d
     return b_scale(b, b_line_sum(b, x, axes, naxes, d), 1 / (double)n);
 }
 
-/* Builds x minus its mean. For f64, the first mean that is subtracted needs no gradient, because it does not change
- * the result. */
+/* Builds x minus its mean. For f64, subtracts the mean twice, against rounding. The first mean needs no gradient,
+ * because the second makes the result independent of it. */
 static struct val *
 line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
 {

@@ -105,8 +105,8 @@ stretch_next(struct stretch *s)
     stretch_set(s);
 }
 
-/* Fills the view with copies of one element. If all bits of the element are 0, clears the memory instead, which is
- * faster. */
+/* Fills the view with copies of the element *one. If all bits of the element are 0, clears the memory instead, which
+ * is faster. */
 static void
 repeat(const struct view *v, void *one)
 {

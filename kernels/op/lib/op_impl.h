@@ -84,7 +84,7 @@ struct stretch {
     int64_t at, n, global;
     struct walk walk; /* position of the start of the current line */
     struct view starts;
-    int64_t line, done; /* number of elements in a line; number of them before this stretch */
+    int64_t line, done; /* number of elements in a line; number of elements of the line before this stretch */
 };
 void stretch_start(struct stretch *s, const struct view *v);
 void stretch_next(struct stretch *s);
@@ -108,7 +108,7 @@ size_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
 }
 
-/* Returns the `linear` text of add and sub, which pass partial sums through if every operand is a tensor. */
+/* Returns the `linear` text of add and sub. If every operand is a tensor, these pass partial sums through. */
 const char *linear_if_tensors(const struct call *c);
 
 /* Checks the result dtype of a product, given by attribute `at`. The dtype must be the operands' promoted dtype, or

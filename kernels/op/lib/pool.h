@@ -1,4 +1,4 @@
-/* pool.h - code shared by the pooling operators, whose windows are over the last two of four dimensions; these are
+/* pool.h - code shared by the pooling operators, whose windows cover the last two of four dimensions; these two are
  * unsplit.
  *
  * Pure, except for writes to the caller's memory; any thread. */
@@ -53,13 +53,13 @@ int64_t pool_size(const struct attr *attr, int i, int64_t n); /* number of windo
 /* Implements infer() for operators whose result is the pooled image. */
 int pool_infer(const struct call *c, int64_t *size);
 
-/* Returns the flops: one operation per window and entry. The windows are those of the result; if `back` is true,
- * those of the last operand. */
+/* Return the flops: one operation per window and entry. pool_flops counts the windows of the result; pool_back_flops
+ * counts the windows of the last operand. */
 double pool_flops(const struct call *c);
 double pool_back_flops(const struct call *c);
 
-/* Return the plane of a call whose result is the pooled image, and of a call whose last operand is the pooled image or
- * its gradient. */
+/* Return the windows and sizes of a call's planes. pool_plane: the result of the call is the pooled image.
+ * pool_back_plane: the last operand is the pooled image or its gradient. */
 struct plane pool_plane(const struct kcall *k);
 struct plane pool_back_plane(const struct kcall *k);
 
@@ -70,14 +70,14 @@ struct pane {
     double *out;
     int64_t at, plane;      /* index of the window in y; index in x of the plane's first element */
     int64_t h0, h1, w0, w1; /* rows and columns of the window, clipped to the image; every dilation-th entry counts */
-    int64_t step[2], row;   /* distance between entries that count; number of entries in a row of x */
+    int64_t step[2], row;   /* distance between entries that count, by direction; number of entries in a row of x */
     int64_t count;          /* number by which a mean over the window is divided */
 };
 /* Implements ref(): sets the result to 0, then calls each() for every window, plane by plane. */
 int pool_ref(const struct kcall *k, const struct plane *p, void (*each)(const struct pane *w));
 
 /* Variants for floats, which compute plane by plane on all threads: in f64 for f64, otherwise in f32. */
-bool pool_accepts(const struct kcall *k); /* for planes of pool_plane(); the other: of pool_back_plane() */
+bool pool_accepts(const struct kcall *k); /* for calls with pool_plane(); pool_back_accepts: with pool_back_plane() */
 bool pool_back_accepts(const struct kcall *k);
 int pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn *fn, void **state,
                  size_t *scratch_bytes);
