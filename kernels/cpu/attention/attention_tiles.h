@@ -1,7 +1,7 @@
 /* attention_tiles.h - declarations shared by attention.c and the two files that multiply its tiles:
  * attention_small.c with our own loops, attention_dense.c with oneDNN.
  *
- * A worker iterates over heads, and over the blocks of queries in each head, in memory of its own. Scores are stored
+ * A worker iterates over heads, and over the blocks of queries in each head, in its own workspace. Scores are stored
  * tile by tile, with one row per key and one column per query of the block. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_TILES_H
 #define RILLE_KERNELS_CPU_ATTENTION_TILES_H
@@ -76,7 +76,7 @@ struct matrix {
 struct sums {
     float *data;
     int64_t row;
-    bool there; /* true: in the result tensor; false: in the workspace */
+    bool there; /* true: the rows are in the result tensor; false: in the workspace */
 };
 
 struct worker {

@@ -21,8 +21,8 @@ compute_bytes(enum compute c)
     return c == COMP_F32 || c == COMP_I32 ? 4 : 8;
 }
 
-/* Convert n elements of dtype d, `stride` elements apart: block_load() from memory to a block of type c,
- * block_store() back. Rounding and truncation are those of elem_set_f() and elem_set_i() (runtime/tensor/type.h). */
+/* Convert n elements of dtype d, which are `stride` elements apart in memory: block_load() from memory to a block of
+ * type c, block_store() back. They round and truncate as elem_set_f() and elem_set_i() do (runtime/tensor/type.h). */
 void block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block);
 void block_store(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride);
 /* Repeats each element of x over a row of y: y[i * row + j] = x[i] for i < n, j < row. x and y need only the

@@ -243,10 +243,10 @@ is_named(const_dnnl_primitive_desc_t pd, const char *prefix)
 
 /* Returns true for an implementation that crashes or returns wrong results.
  *
- * With AMX, oneDNN 2.6's convolution jumps to a missing kernel if neither the number of channels nor that of pixels
- * is a multiple of its block size (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2; t/kernels/conv).
- * oneDNN 3.7's matrix product of small blocks returns wrong sums for some products with an odd k or a single row,
- * such as 4 x 17 x 9 in bf16, seen on a Zen 5 without AMX (t/kernels/gemm). */
+ * With AMX, oneDNN 2.6's convolution jumps to a missing kernel if neither the number of channels nor the number of
+ * pixels is a multiple of its block size (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2;
+ * t/kernels/conv). oneDNN 3.7's matrix product of small blocks returns wrong sums for some products with an odd k or a
+ * single row, such as 4 x 17 x 9 in bf16, seen on a Zen 5 without AMX (t/kernels/gemm). */
 static bool
 is_broken(const_dnnl_primitive_desc_t pd)
 {

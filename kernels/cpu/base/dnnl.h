@@ -31,7 +31,8 @@ struct prim_layout {
 enum prim_kind { PRIM_MATMUL, PRIM_CONV, PRIM_CONV_DATA, PRIM_CONV_WEIGHTS, PRIM_MEAN, PRIM_MEAN_DATA };
 
 /* An operation. A gradient has the layouts of the forward pass: PRIM_CONV_DATA and PRIM_MEAN_DATA compute the
- * gradient of src from that of dst, PRIM_CONV_WEIGHTS that of weights from src and the gradient of dst. */
+ * gradient of src from the gradient of dst; PRIM_CONV_WEIGHTS computes the gradient of weights from src and the
+ * gradient of dst. */
 struct prim_op {
     enum prim_kind kind;
     struct prim_layout src, weights, dst;
@@ -90,8 +91,8 @@ int64_t image_bytes(const struct view *v); /* returns the size of one image in a
 int prim_run(const struct kcall *k, const void *state);
 void prim_drop(void *state);
 
-/* Runs a primitive that is a part of a variant. at[i] is the address of argument i, which replaces that of the
- * operand or result. */
+/* Runs a primitive that is a part of a variant. at[i] is the address of argument i; the call's operands and results
+ * are not used. */
 int prim_at(const struct prim *p, void *const *at, void *scratch, const char *what);
 
 /* ---- variants on oneDNN, and variants with our own products (cpu/gemm, cpu/conv) ---- */

@@ -16,7 +16,7 @@ enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 };
 struct random_at {
     uint64_t key, piece, position;
 };
-/* Memory for a block of values, and for the values before and after the block that the same vectors compute. */
+/* Memory for a block of values, with room for values before and after the block, because whole vectors are computed. */
 union random_workspace {
     float f32[2 * (RANDOM_BLOCK + 16)];
     double f64[RANDOM_BLOCK + 16];

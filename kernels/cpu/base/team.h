@@ -19,8 +19,8 @@ void team_release(void);
  * processes its range in pieces, and abandons the rest if the run was stopped (runtime/base/stop.h). */
 void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg);
 
-/* Does the same, but also passes the number of the range, share < threads, so that each range may use its own
- * section of scratch. A section keeps nothing from earlier calls. */
+/* Calls part() for ranges as team_run() does, and also passes the number of the range, share < threads, so that each
+ * range may use its own section of scratch. A section keeps nothing from earlier calls. */
 void team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
                  void *arg);
 

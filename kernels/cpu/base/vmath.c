@@ -1,9 +1,9 @@
 /* vmath.c - elementary functions on blocks of f32.
  *
  * Each function is branch-free arithmetic and selections on one element, so that the compiler can vectorise it,
- * sixteen elements at a time. The argument is reduced to an interval, exactly or in two parts. Polynomials
- * interpolate at the Chebyshev nodes of the interval that stands beside them. Fused operations are explicit, and
- * exact even if a machine has none (and slow there), so one build gives the same bits everywhere.
+ * sixteen elements at a time. The argument is reduced to an interval, exactly or in two parts. Polynomials interpolate
+ * at the Chebyshev nodes of the interval that the comment beside them names. Fused operations are explicit, and exact
+ * even if a machine has none (and slow there), so one build gives the same bits everywhere.
  *
  * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20, tanh 0.28, log 0.36, erf 0.42. One
  * core of a Zen 4, ns each: tanh 0.27, sigmoid 0.31, silu 0.35, erf 0.53; gelu 0.43, its derivative 0.44, gelu and

@@ -83,8 +83,8 @@ is_transposed_conv(const struct three *t)
     return conv_groups(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
-/* Returns true if the window is a single pixel with a stride above 1. A convolution with such a window equals one with
- * stride 1 on an image with larger strides. */
+/* Returns true if the window is a single pixel with a stride above 1. Such a convolution equals a convolution with
+ * stride 1 on an image whose strides are larger. */
 static bool
 is_jump(const struct attr *a, const struct view *w)
 {
@@ -304,8 +304,8 @@ start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
     return back ? (struct start){first, 0, first * window} : (struct start){0, first, first * t->w.dim[1] * window};
 }
 
-/* A band of rows: x, nx: first row and number of rows of x; y, ny: the same of y; top: number of rows of padding
- * above the rows of x. */
+/* A band of rows. x, nx: first row and number of rows of x; y, ny: first row and number of rows of y; top: number of
+ * rows of padding above the rows of x. */
 struct band {
     int64_t x, nx, y, ny, top;
 };
@@ -406,7 +406,7 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
     bool few = t->w.dim[1] < 3;
     bool turned = is_transposed_conv(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;
-    /* oneDNN's forward pass, whose descriptor is the hint, needs the same dtype for image and weights. */
+    /* The hint is the descriptor of the forward pass, for which oneDNN requires equal dtypes of image and weights. */
     ahead.x.dtype = t->y.dtype;
     struct shape of_ahead = conv_shape(k->call->attr, &ahead, whole, top, turned);
     struct shape s = conv_shape(k->call->attr, t, whole, top, turned);
@@ -599,7 +599,7 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
       size_t *scratch_bytes)
 {
     struct three ahead = *t;
-    /* oneDNN's forward pass, whose descriptor is the hint, needs the same dtype for weights and image. */
+    /* The hint is the descriptor of the forward pass, for which oneDNN requires equal dtypes of image and weights. */
     ahead.w.dtype = t->x.dtype;
     struct shape of_ahead = read_conv_shape(k->call->attr, &ahead, whole, top),
                  s = read_conv_shape(k->call->attr, t, whole, top);

@@ -40,8 +40,7 @@ struct plane_fn {
 };
 /* Returns the size of the workspace, bytes. bytes: size of an element. */
 size_t plane_workspace(const struct plane *p, size_t bytes);
-/* Returns true if the loops support the plane: positions fit 32 bits, and there is little padding compared with the
- * image. */
+/* Returns true if the loops support the plane: positions fit 32 bits, and padding is at most the size of the image. */
 bool plane_fits(const struct plane *p);
 
 extern const struct plane_fn plane_max; /* computes y, the maximum of each window of x; NaN is the greatest */

@@ -125,7 +125,7 @@ enum { TILE_LONGEST = 128 };
 /* How a step addresses an operand in memory. Elements have the program's type, or are 16-bit floats in an f32
  * program. */
 enum tile_way {
-    TILE_STAYS,      /* a scalar, or a tile that is the same for all tiles */
+    TILE_STAYS,      /* the same address for every tile: a scalar */
     TILE_WALKS,      /* the address advances element by element */
     TILE_BY_ROW,     /* one scalar per row */
     TILE_REPEATS,    /* element by element, from the same start in every row */

@@ -34,7 +34,7 @@ enum { GEMM_LONG = 1 << 16, GEMM_PART = 1 << 13 };
 bool gemm_of(const struct kcall *k, struct gemm *g);
 /* Returns true if the dtypes of a call match and no operand is empty. */
 bool gemm_fits(const struct kcall *k);
-/* Sets strides of dimensions of size 1 to those of a dense matrix. Returns false if a matrix is neither row- nor
+/* Sets the strides of dimensions of size 1 as in a dense matrix. Returns false if a matrix is neither row- nor
  * column-major. */
 bool gemm_settle(struct gemm *g);
 /* Replaces the product g by its transpose, c^T = b^T a^T, so that a column-major c becomes row-major. */

@@ -2,9 +2,9 @@
  * the transposes.
  *
  * For a column-major b, oneDNN repacks all of b in every call. The product of the transposes (of b and a) uses b as
- * stored, but needs the transposes of c and, if a is row-major, of a. This file computes these; they are smaller than
- * b if rows are few. Rows become columns, of which oneDNN computes sixteen at once. One core, us, by this file and by
- * oneDNN directly:
+ * stored, but needs the transposes of c and, if a is row-major, of a. This file computes these transposes, which are
+ * smaller than b if rows are few. Rows become columns, of which oneDNN computes sixteen at once. One core, us, by this
+ * file and by oneDNN directly:
  *
  *     m      n     k                     m    n    k
  *     8   1024  1024   271    316     64   256   256    51     56
@@ -39,7 +39,7 @@ struct turned {
     int threads;
 };
 
-/* Returns true if a is column-major, so that its transpose needs no copy. */
+/* Returns true if operand a is column-major: its transpose then needs no copy. */
 static bool
 a_lies(const struct gemm_transposed_sizes *t)
 {

@@ -429,7 +429,7 @@ back_row(const struct recurrent_work *w, const struct recurrent_block *block, in
         memset(da, 0, (size_t)r->gates * sizeof *da);
     } else if (r->cell == CELL_LSTM) {
         b.c_before = state_before(r, &k->in[BACK_CS], &k->in[BACK_C0], row, s, block->zero);
-        vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* da is only workspace here */
+        vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* a temporary use of da, which is set below */
         lstm_back(&b, da);
     } else if (r->cell == CELL_GRU) {
         gru_back(&b);

@@ -438,8 +438,8 @@ backward_lots(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Adds the sums of all lots, in order, to those of the first lot, for columns lo to hi - 1. Columns of db follow
- * those of dw. */
+/* Adds the sums of all lots, in order, to the sums of the first lot, for columns lo to hi - 1. Columns of db follow
+ * the columns of dw. */
 static void
 fold_lots(void *arg, int64_t lo, int64_t hi)
 {

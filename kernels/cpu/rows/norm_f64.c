@@ -79,7 +79,7 @@ stats_of(const struct norm *s, const double *x)
     row_moments(s->n, x, mean, sum);
     rest = s->center ? sum[0] / n : 0;
     double variance = sum[1] / n - rest * rest;
-    if (variance < 0) variance = 0; /* false for NaN, which is kept */
+    if (variance < 0) variance = 0; /* the comparison is false for NaN, so NaN is kept */
     return (struct stats){mean, rest, 1 / sqrt(variance + s->eps)};
 }
 

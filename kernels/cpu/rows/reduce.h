@@ -1,6 +1,6 @@
 /* reduce.h - sums, products, maxima and minima over dimensions.
  *
- * Attribute 0 of such an operator is `axis` (INTS; none: all dimensions), attribute 1 is `keepdim`. Floats
+ * Attribute 0 of these operators is `axis` (INTS; none: all dimensions), attribute 1 is `keepdim`. Floats
  * accumulate in f64, integers and bool in i64. A maximum or minimum is NaN if an element is NaN. The result of an
  * empty shard is the identity of the reduction. Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_REDUCE_H
