@@ -1,21 +1,22 @@
-/* attention.c - computes attention for one block of queries at a time, whose scores stay in the cache.
+/* attention.c - computes attention for one block of queries at a time, so that the block's scores stay in the cache.
  *
- * Scores are transposed, so that each loop of the softmax processes columns, one per query. For a block of queries
- * and a tile of keys:
+ * Scores are stored transposed: one row per key, one column per query. So each loop of the softmax processes
+ * columns. For a block of queries q and a tile of keys k with values v (' is the transpose; out is the result, g its
+ * gradient):
  *
  *     s = scale k q'           keys x queries
  *     p = exp(s - max)         not divided by their sum l
  *     out += p' v              divided by l at the end
  *
- *     p /= l,  t = v g',  d = row sums of g out      g = dout
+ *     p /= l,  t = v g',  d = row sums of g out
  *     dv += p g
  *     e = scale p (t - d),  dk += e q,  dq += e' k
  *
  * Tiles of keys that no query of the block sees are skipped. In a tile that a causal mask hides in part, bands of
  * keys or queries without visible scores are skipped. A softcap replaces s by cap tanh(s / cap); t - d is then
- * multiplied by the derivative. A sink takes part in max and l alone. All scores of a block are computed before the
- * first is used: 64 x 1024 scores are 256 KiB. attention_small.c computes the products, or attention_dense.c if oneDNN
- * multiplies bf16 faster than our own loops. */
+ * multiplied by the derivative of that. A sink counts only in max and l. All scores of a block are computed before
+ * the first is used: 64 x 1024 scores are 256 KiB. attention_small.c computes the products, or attention_dense.c if
+ * oneDNN multiplies bf16 faster than our own loops. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention_tiles.h"
 
@@ -133,8 +134,8 @@ attention_accepts(const struct kcall *k)
     return d == DT_F32 || dtype_is_half(d);
 }
 
-/* Divides n into the fewest pieces of at most `most`. Returns their common length, a multiple of COLS, and sets
- * *pieces to their number. */
+/* Divides n into as few pieces of equal length, at most `most`, as possible. Returns that length, a multiple of
+ * COLS. Sets *pieces to the number of pieces. */
 static int64_t
 even(int64_t n, int64_t most, int64_t *pieces)
 {
@@ -151,14 +152,14 @@ take(struct taker *t, bool wanted, int64_t n, size_t bytes)
     return at;
 }
 
-/* Returns the maximum number of tiles that a block sees. */
+/* Returns the maximum number of tiles with keys that some query of a block sees. */
 static int64_t
 tiles_of_block(const struct attention *a)
 {
     return MIN(a->ntile, (a->left + a->right + a->queries) / a->keys + 2);
 }
 
-/* Sets the numbers of keys before and after its own position that a query sees. */
+/* Sets left and right: the numbers of keys that a query sees before and after its own position. */
 static void
 set_limits(const struct kcall *k, struct attention *a)
 {
@@ -352,8 +353,8 @@ find_keys(struct worker *w)
     }
 }
 
-/* Sets the keys that all queries of the block see, and the tiles with keys that some query sees: at least one, so that
- * all results are written. */
+/* Sets the range of keys that all queries of the block see, and the range of tiles with keys that some query sees.
+ * The latter has at least one tile, so that all results are written. */
 static void
 find_visible(struct worker *w)
 {
@@ -390,7 +391,8 @@ hide_rows(int64_t n, int64_t queries, int32_t key, const int32_t *first, const i
         for (int64_t c = 0; c < queries; c++) s[c] = key < first[c] || key >= end[c] ? value : s[c];
 }
 
-/* Sets the scores to `value` where a query does not see a key, and in rows beyond the tile's last key. */
+/* Sets scores of the tile to `value`: those of keys that the query does not see, and those in rows after the tile's
+ * last key. */
 static void
 hide(const struct worker *w, int64_t tile, float *s, float value)
 {
@@ -423,7 +425,8 @@ tanh_slopes(int64_t n, const float *x, float *slope)
     for (int64_t i = 0; i < n; i++) slope[i] = 1 - x[i] * x[i];
 }
 
-/* Bounds n scores by the softcap. slope: receives the derivatives with respect to the unbounded scores; NULL: none. */
+/* Bounds n scores by the softcap. slope: receives the derivatives of the bounded scores with respect to the
+ * unbounded ones; NULL: not needed. */
 static void
 bound_scores(const struct attention *a, int64_t n, float *s, float *slope)
 {
@@ -459,14 +462,14 @@ attention_row_scores(struct worker *w)
     return scale;
 }
 
-/* Sets the sums of each query's weights to that of its sink. */
+/* Sets each query's sum of exponentials to the exponential of its sink, or to 0 if there is no sink. */
 static void
 start_sums(const struct worker *w, double *total)
 {
     for (int64_t c = 0; c < w->a->queries; c++) total[c] = w->sink == -INFINITY ? 0 : exp((double)w->sink - w->max[c]);
 }
 
-/* Computes the weights of a tile, and adds the sum of each query's weights to the query's entry of `total`. */
+/* Computes the exponentials of a tile's scores, and adds their sum per query to `total`. */
 static void
 attention_exponentials(const struct worker *w, int64_t i, float scale, double *total)
 {
@@ -522,7 +525,8 @@ attention_weights(struct worker *w)
     invert(w, total);
 }
 
-/* Multiplies t - mean by the derivative of bounded scores. */
+/* Multiplies t - mean, the gradient of bounded scores, by the derivative of the softcap. Stores the product plus
+ * mean in t. */
 static VECTOR void
 apply_slopes(int64_t n, int64_t queries, const float *slope, const float *mean, float *t)
 {
@@ -530,7 +534,7 @@ apply_slopes(int64_t n, int64_t queries, const float *slope, const float *mean, 
         for (int64_t c = 0; c < queries; c++) t[c] = mean[c] + (t[c] - mean[c]) * slope[c];
 }
 
-/* Stores each query's part of the gradient of the sink, whose weight is exp(sink - max) / l and whose value is 0. */
+/* Stores the gradient of the sink for each query. The weight of the sink is exp(sink - max) / l, and its value is 0. */
 static void
 store_sink_grads(const struct worker *w, const float *mean)
 {

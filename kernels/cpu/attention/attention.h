@@ -1,9 +1,9 @@
 /* attention.h - softmax(scale q k^T + mask) v and its gradient, without the matrix of all scores.
  *
- * Variants of the operators attention and attention_grad, and the keys that a query sees. With is_causal, query i of
- * the global tensor sees keys 0..i, wherever its shard begins; a window {left, right} leaves keys i - left..i + right
- * (-1: no limit). Spans are a first key and an end for each query. Any thread; the state that prepare() makes is for
- * one run at a time. */
+ * Declares the kernel variants of the operators attention and attention_grad, and functions that determine the keys
+ * a query sees. With is_causal, query i of the global tensor sees keys 0..i, wherever its shard begins. A window
+ * {left, right} leaves keys i - left..i + right (-1: no limit). The operand `spans` limits each query to the keys
+ * from a first key to an end. Any thread; the state that prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_H
 #define RILLE_KERNELS_CPU_ATTENTION_H
 
@@ -26,22 +26,23 @@ struct keys {
     enum dtype dtype;
     int64_t step, first, end;
 };
-/* Returns the keys that row r of the scores [batch..., queries, keys] sees. mask: the index of the operand mask, which
- * the operands sinks and spans follow. Reads no scores, so their data may be NULL. */
+/* Returns the keys that row r of the scores [batch..., queries, keys] sees. mask: index of the operand `mask`; the
+ * operands `sinks` and `spans` have the next two indices. Reads no scores, so `scores` needs no data. */
 struct keys keys_of(const struct kcall *k, const struct view *scores, int mask, int64_t r);
-/* Sets first and end of keys_of() alone. at: global position of the query. */
+/* Sets *first and *end as keys_of() does, without the mask. at: global position of the query. */
 void keys_between(const struct kcall *k, const struct view *scores, int mask, int64_t r, int64_t at, int64_t *first,
                   int64_t *end);
 /* Returns the number that the mask adds to the score of key i: 0, -infinity, or the mask's entry. */
 double keys_add(const struct keys *l, int64_t i);
 /* Adds the mask's entries to the scores of keys from .. from + n - 1, whether or not the query sees them. */
 void keys_add_to(const struct keys *l, int64_t from, int64_t n, float *score);
-/* Returns the sink of row r of the scores, a score that takes part in the softmax and has no value; -infinity: none. */
+/* Returns the sink of row r of the scores: an extra score that takes part in the softmax but has no key and no
+ * value; -infinity: none. */
 double sink_of(const struct kcall *k, const struct view *scores, int mask, int64_t r);
 
-/* Return the two numbers for computing the weights of a query: a weight is exp(score - attention_base(max)) *
- * attention_inverse(sum of the exponentials). If a query sees no key, its greatest score is -inf and its sum 0; its
- * weights are then 0 instead of NaN. */
+/* Return the offset and the factor that turn a score into a softmax weight: exp(score - attention_base(max)) *
+ * attention_inverse(sum of the exponentials). If a query sees no key, its maximum is -inf and its sum 0; its weights
+ * are then 0 instead of NaN. */
 static inline double
 attention_base(double max)
 {
@@ -57,11 +58,12 @@ attention_inverse(double sum)
 struct view attention_scores(const struct kcall *k);
 /* Returns the offset, in elements, of the matrix that head r of the scores uses in an operand or result. */
 int64_t attention_head(const struct view *v, const struct view *scores, int64_t r);
-/* Returns the offset, in elements, of entry r of the first n dimensions of the scores, in the first `own` dimensions of
- * an operand or result. Dimensions correspond from the last to the first; those of size 1 are broadcast. */
+/* Returns the offset, in elements, of the entry in the first `own` dimensions of an operand or result that belongs
+ * to entry r of the first n dimensions of the scores. Dimensions are aligned from the last one; dimensions of size 1
+ * are broadcast. */
 int64_t attention_offset(const struct view *v, int own, const struct view *scores, int n, int64_t r);
 
-/* True: uses products of bf16 pairs if the machine has them (gemm_small.h). Tests set attention_pairs to false. */
+/* true: attention uses products of bf16 pairs if the machine has them (gemm_small.h). Tests set this to false. */
 extern bool attention_pairs;
 
 bool attention_accepts(const struct kcall *k);

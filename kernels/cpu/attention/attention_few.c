@@ -1,12 +1,12 @@
-/* attention_few.c - attention of a few queries, as in generation of one token at a time: a product by keys, a
- * softmax, a product by values (gemm_few.h).
+/* attention_few.c - attention of a few queries, as in generation of one token at a time: the product of queries and
+ * keys, a softmax, and the product of weights and values (gemm_few.h).
  *
- * The time is that of reading keys and values. Keys and values are read in place, once for up to GEMM_FEW rows that
- * share the same keys and values: queries of a head, and of heads that share them. Keys at either end that a causal or
+ * Reading keys and values takes nearly all of the time. Both are read in place, once for up to GEMM_FEW rows that
+ * share them: queries of one head, and of heads with the same keys and values. Keys at either end that a causal or
  * bool mask hides from all these rows are not read. All scores of a row are computed before the first is used.
  *
- * One Zen 5 core, one query of 12 heads of 64 floats, ms, by this file and by attention.c: 960 keys 0.08, 0.21; 4,096
- * keys 0.91, 1.72. An id of GPT-2 124M behind 960 others takes 18.1 ms; with attention.c 18.7. */
+ * One Zen 5 core, one query of 12 heads of 64 floats, ms, by this file and by attention.c: 960 keys 0.08, 0.21;
+ * 4,096 keys 0.91, 1.72. One token of GPT-2 124M after 960 others takes 18.1 ms; with attention.c 18.7. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention.h"
 
@@ -176,8 +176,8 @@ few_lines(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as
     return u->lines;
 }
 
-/* Returns true if products can read the view in place. Keys are columns of a product and may be bf16; values may
- * not. */
+/* Returns true if products can read the view in place. Keys may be bf16, because they are columns of a product;
+ * values may not, because they are rows. */
 static bool
 lie_well(const struct view *v, bool keys)
 {
@@ -203,7 +203,7 @@ by_keys(const struct few_unit *u)
     }
 }
 
-/* Computes sum = score value. Many keys are added in parts, like long sums of a product (gemm.h). */
+/* Computes sum = score value. A sum over many keys is computed in parts, like long sums of a product (gemm.h). */
 static void
 by_values(const struct few_unit *u)
 {

@@ -1,7 +1,8 @@
 /* attention_rows.c - attention of f64 and its gradient, one query at a time.
  *
- * The scores of a query are a row of numbers, one per key. Only the keys that the query sees are read. Threads share
- * the queries of the forward pass and the heads of the backward pass, so every sum has one order. */
+ * The scores of a query are a row of numbers, one per key. Only the keys that the query sees are read. Threads
+ * divide the queries of the forward pass, and the heads of the backward pass, so that the order of each sum is
+ * fixed. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention.h"
 
@@ -25,7 +26,8 @@ struct row_job {
     int64_t part, nquery, nkey, size, width;
 };
 
-/* One query: row r of the scores. weight, slope: its weights, and the derivatives of its bounded scores, by key. */
+/* One query, which is row r of the scores. weight: its softmax weights, by key; slope: derivatives of its scores
+ * with respect to the scores before the softcap, by key. */
 struct row_query {
     int64_t r, head, first, end;
     double *weight, *slope, sink_weight;
@@ -107,7 +109,8 @@ query_row(const struct row_job *job, const struct row_query *q)
     return head_of(job, &job->k->in[ATT_Q], q->head) + q->r % job->nquery * job->size;
 }
 
-/* Computes the scores of the keys that the query sees, and their derivatives. Returns the maximum, with the sink. */
+/* Computes the scores of the keys that the query sees, and their derivatives. Returns the maximum of the scores and
+ * the sink. */
 static double
 row_scores(const struct row_job *job, const struct keys *l, double sink, struct row_query *q)
 {
@@ -149,7 +152,7 @@ row_forward(const struct row_job *job, struct row_query *q)
     for (int64_t j = q->first; j < q->end; j++) add_row_f64(job->width, q->weight[j], v + j * job->width, out);
 }
 
-/* Sets the query's dq, and adds to dk and dv of its head. */
+/* Sets the query's row of dq, and adds the query's contribution to dk and dv of its head. */
 static void
 row_backward(const struct row_job *job, struct row_query *q)
 {

@@ -1,10 +1,10 @@
-/* attention_small.c - multiplies the tiles of attention with our own loops (gemm_small.h): floats, and bf16 in pairs
- * on machines with such products.
+/* attention_small.c - multiplies the tiles of attention with our own loops (gemm_small.h): products of floats, and
+ * of bf16 in pairs on machines with such products.
  *
- * A word is a float or a pair of bf16. First operands of products are rows of words, read in place: keys and values
- * for scores; scores, as floats, for everything computed from them. Second operands are also rows of words: floats
- * read in place, or two rows of bf16 joined; or transposed rows: queries, and the gradients of their results.
- * Results of floats are accumulated in place. Data in other layouts is packed first. */
+ * A word is a float or a pair of bf16. The first operand of a product has rows of words and is read in place: keys
+ * or values if the product computes scores; otherwise scores, as floats. The second operand has rows of words, too:
+ * floats read in place, two rows of bf16 joined into one row of pairs, or transposed rows (queries, and the
+ * gradients of results). Float results are accumulated in place. Data in other layouts is packed first. */
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/gemm/bf16_pairs.h"
@@ -71,8 +71,8 @@ small_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* ---- operands ---- */
 
-/* Returns n rows of x, from row `from` on, as words: in place if possible, else packed into `room` and padded with
- * zeros. */
+/* Returns n rows of x, from row `from` on, as words: in place if possible, else packed into the buffer `room` and
+ * padded with zeros. */
 static struct small_operand
 small_load_rows(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, void *room)
 {
@@ -90,8 +90,8 @@ small_load_rows(const struct worker *w, const struct matrix *x, int64_t from, in
     return (struct small_operand){room, pitch, 1};
 }
 
-/* Returns n rows of `size` elements of x as the right operand of a product: x itself if its layout suits, else a copy
- * in `room`. packed: x is already in the buffer of small_load_rows(). */
+/* Returns n rows of `size` elements of x as the second operand of a product: x itself if its layout suits, else a
+ * copy in the buffer `room`. packed: small_load_rows() has already packed x. */
 static struct small_operand
 other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size, bool packed, void *room)
 {
@@ -115,8 +115,8 @@ transpose_operand(const struct worker *w, struct small_operand x, int64_t n, flo
     for (int64_t i = 0; i < n && w->nquery % per_word(w->a); i++) room[i * queries + w->nquery] = 0;
 }
 
-/* Returns where products accumulate rows of x, starting at row `from`: in x itself if its layout suits, else in
- * `room`. */
+/* Returns the memory in which products accumulate rows of x, starting at row `from`: x itself if its layout suits,
+ * else the buffer `room`. */
 static struct sums
 small_row_sums(const struct matrix *x, int64_t from, float *room)
 {
@@ -125,7 +125,7 @@ small_row_sums(const struct matrix *x, int64_t from, float *room)
                  : (struct sums){room, up(x->size), false};
 }
 
-/* Clears dk and dv of the keys in tiles without a partial sum. */
+/* Clears dk and dv of the keys in tiles that do not yet hold a partial sum. */
 static void
 clear_sums(struct worker *w)
 {
@@ -153,7 +153,7 @@ small_head(struct worker *w)
     struct matrix dk = matrix_of(w, &out[1]), dv = matrix_of(w, &out[2]);
     w->sum_k = small_row_sums(&dk, 0, w->r.sum_k);
     w->sum_v = small_row_sums(&dv, 0, w->r.sum_v);
-    if (a->ranged) clear_sums(w); /* blocks may see tiles in any order */
+    if (a->ranged) clear_sums(w); /* with a window or spans, blocks may see tiles in any order */
 }
 
 static void
@@ -283,8 +283,8 @@ small_score_grads(const struct worker *w, int64_t i, float *t)
     small_by_columns(w, i, w->v, words(w->a, w->a->width), w->r.g_turned, t);
 }
 
-/* Return a tile's scores as the first operand of a product: small_columns() with one column per query, small_lines()
- * with one row per key. */
+/* Return a tile's scores as the first operand of a product: transposed, with one row per query (small_columns()), or
+ * as stored, with one row per key (small_lines()). */
 static struct small_operand
 small_columns(const struct worker *w, const float *s)
 {

@@ -1,7 +1,7 @@
 /* attention_tiles.h - declarations shared by attention.c and the two files that multiply its tiles:
  * attention_small.c with our own loops, attention_dense.c with oneDNN.
  *
- * A worker iterates over heads, and over the blocks of queries in each head, in memory of its own. Scores are stored
+ * A worker iterates over heads, and over the blocks of queries in each head, in its own workspace. Scores are stored
  * tile by tile, with one row per key and one column per query of the block. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_TILES_H
 #define RILLE_KERNELS_CPU_ATTENTION_TILES_H
@@ -12,7 +12,7 @@
 
 #include <assert.h>
 
-/* Maximum number of queries in a block; maximum number of keys in a tile whose keys all queries see. */
+/* Maximum number of queries in a block; maximum number of keys in a tile if every query sees all keys. */
 enum { QUERIES = ATT_TILE, KEYS = 128 };
 static_assert((int)COLS == (int)SMALL_COLS, "COLS differs from SMALL_COLS");
 enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
@@ -20,7 +20,7 @@ enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
 struct attention {
     const struct tiles *by; /* functions that multiply tiles: attention_small or attention_dense */
     bool backward, causal;
-    bool spans, ranged;  /* the call has spans; it has a window or spans */
+    bool spans, ranged;  /* spans: the call has spans; ranged: it has a window or spans */
     int64_t left, right; /* numbers of keys before and after its own position that a query sees */
     enum dtype dtype;    /* dtype of the products' operands: f32 or bf16 */
     float scale;
@@ -31,9 +31,8 @@ struct attention {
     const struct pairs *pairs;                /* functions for products of bf16 pairs; NULL: not used */
     int nworker;
     size_t room_bytes;
-    small_product *multiply; /* function with which attention_small.c multiplies tiles */
-    /* The oneDNN products of attention_dense.c. */
-    void *(*product)[NPRODUCT]; /* sets of oneDNN products (struct prim), one set per worker */
+    small_product *multiply;    /* function with which attention_small.c multiplies tiles */
+    void *(*product)[NPRODUCT]; /* oneDNN products of attention_dense.c, one set per worker */
     size_t product_scratch;
 };
 
@@ -42,12 +41,12 @@ struct workspace {
     /* scores of a block, their gradients, and the derivatives of bounded scores, tile by tile */
     float *score, *score_grad, *slope;
     void *k, *v, *q, *g; /* dense rows: k, v of the whole head, tile by tile; q, g of the block */
-    void *k_other, *v_other, *q_other, *g_other; /* k, v, q, g in the form of second operands of products */
+    void *k_other, *v_other, *q_other, *g_other; /* k, v, q, g as second operands of products */
     void *q_turned, *g_turned, *out;
     /* result: the block's result, or its dq in the backward pass; sum_k, sum_v: dk and dv of the head. */
     float *result, *sum_k, *sum_v;
     float *lines[2]; /* f32 buffers for conversion between tensors and the other buffers */
-    void *tile[2];   /* scores converted to operands of products */
+    void *tile[2];   /* scores, converted to operands of products */
     void *product;
 };
 
@@ -89,17 +88,19 @@ struct worker {
     int64_t first;              /* global position of query `from` */
     int64_t begin, ntile;       /* the block sees tiles begin .. ntile - 1 */
     int64_t begun;              /* number of tiles whose dk and dv already hold a partial sum */
-    /* Query c of the block sees keys key_first[c] .. key_end[c] - 1; all see keys first_most .. end_least - 1. */
+    /* Query c of the block sees keys key_first[c] .. key_end[c] - 1; all queries of the block see keys first_most ..
+     * end_least - 1. */
     int32_t key_first[QUERIES], key_end[QUERIES];
     int64_t first_most, end_least;
     float sink;                           /* score of the head's sink; -infinity: none */
-    float max[QUERIES], inverse[QUERIES]; /* maximum score of each query; 1 / sum of exponentials of each query */
+    float max[QUERIES], inverse[QUERIES]; /* maximum score of each query; 1 / l of each query (attention.c) */
     /* Operands of products, used by attention_small.c. */
     struct small_operand k, v, q, g, k_other, v_other, q_other, g_other;
     struct sums result, sum_k, sum_v;
 };
 
-/* Functions that multiply tiles and round intermediate values. i: index of a tile that the block sees. */
+/* Functions that multiply tiles and round intermediate values. i: index of a tile with keys that the block sees. The
+ * letters of matrices are those of attention.c. */
 struct tiles {
     int (*make)(struct attention *a);
     void (*drop)(struct attention *a);
@@ -108,7 +109,7 @@ struct tiles {
     void (*head)(struct worker *w);                     /* prepares the keys and values of the worker's head */
     void (*block)(struct worker *w);                    /* prepares the queries of the worker's block */
     void (*slopes)(struct worker *w);                   /* prepares g, the gradients of the block's results */
-    void (*means)(struct worker *w, float *mean);       /* computes the dot product of g and the result per query */
+    void (*means)(struct worker *w, float *mean);       /* computes d, the dot product of g and the result per query */
     void (*scores)(const struct worker *w, int64_t i, float *s); /* computes s = k q' */
     /* Computes p = exp(scale s - max). */
     void (*exps)(const struct worker *w, int64_t i, float scale, float *s, float *sum);
@@ -136,8 +137,8 @@ void matrix_store(float *rows, int64_t pitch, const struct matrix *x, int64_t fr
 /* Copies rows of n floats, each multiplied by its factor (NULL: 1). */
 void lines_load(int64_t lines, int64_t n, const float *x, int64_t row, const float *factor, float *to, int64_t pitch);
 int64_t keys_in(const struct worker *w, int64_t tile); /* returns the number of keys in a tile */
-/* Returns the number of the block's queries that a causal mask prevents from seeing this key of a tile. The hidden
- * queries are the first ones of the block. */
+/* Returns the number of queries in the block that do not see this key of a tile because of a causal mask. They are
+ * the first queries of the block. */
 int64_t blind(const struct worker *w, int64_t tile, int64_t key);
 
 /* Rounds up to a multiple of SMALL_COLS. */

@@ -1,7 +1,7 @@
 /* convert.c - converts blocks between the dtypes of memory and the compute types.
  *
- * The pairs common in training (f32 with bf16, f16, bool, integers; equal types) have vectorised loops; the others
- * are converted element by element. bf16 is loaded at 60 elements per ns from cache (one Zen 5 core, AVX-512). */
+ * The pairs common in training have vectorised loops: f32 with bf16, f16, bool and integers; and equal types. Other
+ * pairs are converted element by element. bf16 is loaded from cache at 60 elements per ns (one Zen 5 core, AVX-512). */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/convert.h"
 
@@ -108,7 +108,7 @@ static void (*const load[NCOMPUTE][NDTYPE])(const void *, int64_t, int64_t, void
 void
 block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block)
 {
-    assert(load[c][d]); /* asserts that floats are never loaded as integers */
+    assert(load[c][d]); /* floats are never loaded as integers */
     load[c][d](memory, stride, n, block);
 }
 
@@ -131,7 +131,7 @@ block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int
         }                                                                                                              \
     }
 
-/* Truncates x towards zero and clamps it to lo .. hi; NaN becomes 0. top: the least float that is too large. */
+/* Truncates x towards zero and clamps it to lo .. hi; NaN becomes 0. top: the least float above the range. */
 #define CUT(x, type, lo, hi, top) ((x) != (x) ? 0 : (x) < (lo) ? (lo) : (x) >= (top) ? (hi) : (type)(x))
 
 STORE(store_f32_f32, float, float, x)
@@ -237,10 +237,10 @@ block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const
 
 /* ---- rows ---- */
 
-/* Defines a function that fills a row with vectors of one value. The last vector of a row overlaps the previous one; a
- * row of less than two vectors uses the next smaller vector. A row shorter than the smallest vector is written as a
- * full vector. The following rows overwrite the elements beyond the row, so the last rows of a block are not written in
- * this way. */
+/* Defines a function that fills each row with one value, in vectors. The last vector of a row overlaps the previous
+ * one. Rows shorter than a vector use the next smaller vector size. Rows shorter than the smallest vector are
+ * written as a full vector: the next row then overwrites the elements after the row. The last rows of a block are
+ * therefore written element by element. */
 #define SPREAD(name, type)                                                                                             \
     VECTOR static void name(const type *x, int64_t n, int64_t row, type *y)                                            \
     {                                                                                                                  \

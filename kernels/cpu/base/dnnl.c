@@ -13,22 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reordering of an argument whose layout does not suit the primitive: an operand is reordered into scratch
- * before a run, a result from scratch after it. */
+/* The reordering of an argument whose layout does not suit the primitive. An operand is reordered into scratch
+ * before a run, and a result from scratch after the run. */
 struct turn {
-    bool used;                /* false: the primitive uses the caller's layout */
+    bool used;                /* false: the primitive uses the data in the caller's layout */
     dnnl_primitive_t reorder; /* primitive that reorders the argument; NULL: transpose16_run() reorders it */
     struct transpose16 turning;
     dnnl_memory_t plain;
     size_t at; /* offset of the reordered argument in scratch, bytes */
 };
 
-/* A primitive that runs after each run of another, and adds to its result. */
+/* A secondary primitive, which runs n times after each run of a primitive, and adds to the result of that. */
 struct more {
-    struct prim *prim; /* primitive that runs after the other; NULL: none */
+    struct prim *prim; /* the secondary primitive; NULL: none */
     int64_t n;
-    /* Distance of each argument's address from that of the other primitive, bytes: in the first run; added in each
-     * further run. */
+    /* Distance of each argument's address from the address in the preceding primitive's run, bytes: `first` in the
+     * first run; plus `step` for each further run. */
     int64_t first[PRIM_ARG], step[PRIM_ARG];
 };
 
@@ -37,7 +37,8 @@ struct prim {
     dnnl_stream_t stream;
     int threads, narg; /* number of threads; number of arguments, scratch included */
     int64_t nrun;
-    /* Nskip offsets of arguments per run, relative to the first run, bytes; NULL: there is only one run. */
+    /* Offsets of the first nskip arguments in each run, relative to the first run, bytes; NULL: there is only one
+     * run. */
     int64_t *skip;
     int nskip;
     int from[PRIM_ARG + 1];
@@ -53,7 +54,7 @@ static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-/* ---- descriptions: all that differs between oneDNN 2 and 3 ---- */
+/* ---- descriptions: all code that differs between oneDNN 2 and 3 ---- */
 
 #if DNNL_VERSION_MAJOR == 2
 
@@ -76,7 +77,7 @@ native_free(native_layout d)
     free((void *)d);
 }
 
-/* The implementations of an operation, in oneDNN's order, and the descriptor of the current one. */
+/* An iterator over oneDNN's implementations of an operation. pd: descriptor of the current one. */
 struct walk {
     union {
         dnnl_matmul_desc_t matmul;
@@ -166,7 +167,8 @@ native_free(native_layout d)
     dnnl_memory_desc_destroy((dnnl_memory_desc_t)d);
 }
 
-/* The implementations of an operation, in oneDNN's order: the descriptor of the current one, which knows the others. */
+/* An iterator over oneDNN's implementations of an operation. pd: descriptor of the current one, which also leads to
+ * the next. */
 struct walk {
     dnnl_primitive_desc_t pd;
 };
@@ -241,17 +243,17 @@ is_named(const_dnnl_primitive_desc_t pd, const char *prefix)
 
 /* Returns true for an implementation that crashes or returns wrong results.
  *
- * With AMX, oneDNN 2.6's convolution jumps to a missing kernel if neither channels nor pixels are a multiple of its
- * block (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2; t/kernels/conv). oneDNN 3.7's matrix product
- * of small blocks returns wrong sums for some products with an odd k or a single row, such as 4 x 17 x 9 in bf16, seen
- * on a Zen 5 without AMX (t/kernels/gemm). */
+ * With AMX, oneDNN 2.6's convolution jumps to a missing kernel if neither the number of channels nor the number of
+ * pixels is a multiple of its block size (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2;
+ * t/kernels/conv). oneDNN 3.7's matrix product of small blocks returns wrong sums for some products with an odd k or a
+ * single row, such as 4 x 17 x 9 in bf16, seen on a Zen 5 without AMX (t/kernels/gemm). */
 static bool
 is_broken(const_dnnl_primitive_desc_t pd)
 {
     return is_named(pd, DNNL_VERSION_MAJOR == 2 ? "brgconv:avx512_core_amx" : "brg_matmul:");
 }
 
-/* Makes the descriptor of the first implementation whose name begins with `prefix` and that does not crash. */
+/* Makes the descriptor of the first implementation whose name begins with `prefix` and that is not broken. */
 static dnnl_status_t
 describe_first(const struct prim_op *op, const char *prefix, const_dnnl_primitive_attr_t attr,
                const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
@@ -269,9 +271,9 @@ describe_first(const struct prim_op *op, const char *prefix, const_dnnl_primitiv
     return status;
 }
 
-/* Returns true if oneDNN multiplies bf16. oneDNN 2.6 does on processors with AVX-512, and reports an error on others.
- * oneDNN 3.7 returned infinities for some products of bf16 with an odd k (contract of {5,3} and {5,7}, on a Zen 5), so
- * its products of bf16 are not used. */
+/* Returns true if oneDNN's products of bf16 can be used. oneDNN 2.6 has them on processors with AVX-512, and reports
+ * an error on others. oneDNN 3.7 returned infinities for some products of bf16 with an odd k (contract of {5,3} and
+ * {5,7}, on a Zen 5), so they are not used. */
 static bool
 find_bf16(void)
 {
@@ -391,7 +393,7 @@ add_reorder(struct turn *t, bool out, native_layout plain, native_layout wanted)
     return prim_check(status, "a reorder");
 }
 
-/* Returns true if `wanted` has sixteen channels innermost. */
+/* Returns true if the layout `wanted` has sixteen channels innermost. */
 static bool
 is_blocked16(native_layout wanted, const struct prim_layout *plain)
 {
@@ -403,7 +405,8 @@ is_blocked16(native_layout wanted, const struct prim_layout *plain)
     return same;
 }
 
-/* Adds a reordering of argument i from the caller's layout to `wanted`. plain: the caller's layout for oneDNN. */
+/* Adds a reordering of argument i from the caller's layout to `wanted`. plain: oneDNN's description of the caller's
+ * layout. */
 static int
 add_turn(struct prim *p, int i, const struct prim_layout *layout, native_layout plain, native_layout wanted,
          size_t *scratch_bytes)
@@ -511,7 +514,7 @@ execute_primitive(const struct prim *p, dnnl_primitive_t primitive, int narg, co
     return prim_check(status, what);
 }
 
-/* Reorders an operand i from `at` into scratch, or a result i from scratch to `at`. */
+/* Reorders argument i: an operand from `at` into scratch, a result from scratch to `at`. */
 static int
 bring(const struct prim *p, int i, void *at, void *scratch, const char *what)
 {
@@ -526,8 +529,8 @@ bring(const struct prim *p, int i, void *at, void *scratch, const char *what)
     return execute_primitive(p, p->turn[i].reorder, 2, arg, what);
 }
 
-/* Executes p once. before: argument addresses of the previous run, whose reordered arguments are still in scratch;
- * NULL: no previous run. */
+/* Executes p once. at: address of each argument. before: the addresses in the previous run, whose reordered operands
+ * are still in scratch; NULL: no previous run. */
 static int
 run_at(const struct prim *p, void *const *at, void *const *before, void *scratch, const char *what)
 {
@@ -545,7 +548,7 @@ run_at(const struct prim *p, void *const *at, void *const *before, void *scratch
     return 0;
 }
 
-/* Executes the primitives that add to the run's result. */
+/* Executes the runs of the secondary primitive, which add to the result of the primitive that has just run. */
 static int
 run_more(const struct more *m, void *const *now, void *scratch, const char *what)
 {

@@ -1,7 +1,7 @@
 /* fuse.h - describes a chain of element-wise calls that are computed in one pass. A step reads operands of the chain
  * or results of earlier steps.
  *
- * The maker of the arrays owns them; any thread. */
+ * The arrays belong to the caller that makes them; any thread. */
 #ifndef RILLE_KERNELS_CPU_FUSE_H
 #define RILLE_KERNELS_CPU_FUSE_H
 
@@ -15,7 +15,7 @@ struct fuse_step {
     const struct call *call;
     struct fuse_arg arg[OP_OPERAND];
     int out; /* output of the chain that the step writes; -1: none */
-    /* (a step with several results) output of the chain for the second result; further results use the next outputs. */
+    /* output of the chain for the second result of a step with several results; further results use the next outputs */
     int others;
 };
 #endif

@@ -1,18 +1,19 @@
-/* lanes.h - compiles loops that accumulate LANES sums side by side, once per level of machine.
+/* lanes.h - compiles loops that accumulate LANES sums side by side, once per machine level (x86-64 v4, v3, any).
  *
  * The sums are in vectors as wide as the level's registers. gcc keeps a wider vector in memory, and moves it there
- * and back by single numbers with every addition; therefore one function for several levels (simd.h) is too slow.
+ * and back by single numbers with every addition; so one function compiled for all levels (simd.h) is too slow.
  * lanes_levels.inc includes the file LANES_FILE for each level with
  *
- *   LEVEL(by_halves) by_halves_v4, by_halves_v3, by_halves_any; likewise any name. OF_LEVEL(): that of this machine
+ *   LEVEL(by_halves) name of the level's function by_halves: by_halves_v4, by_halves_v3, by_halves_any
  *   AT_LEVEL         attributes of the level's functions
  *   vec, VEC, NVEC   a vector as wide as a register, its number of floats, and the number of vectors in LANES floats
  *   AT(x)            the vector at address x
- *   STREAMS_OF(n)    of four streams with n sums of LANES floats each, the number that fits the registers
+ *   STREAMS_OF(n)    number of streams, of four, that are summed at once, so that n sums of each fit the registers
  *
- * Each level adds in the same order: four streams of LANES sums, joined by FOLD_SUM. Four streams hide the latency
- * of an addition. A level's function calls no other function of the level, unless that is inlined: before a tail
- * call gcc 12 omits vzeroupper, and the caller's SSE code then takes up to 0.2 us longer. Macros; any thread. */
+ * OF_LEVEL(by_halves) is the function for this machine. Each level adds in the same order: four streams of LANES
+ * sums, joined by FOLD_SUM. Four streams hide the latency of an addition. A level's function calls no other function
+ * of the level, unless that is inlined: before a tail call gcc 12 omits vzeroupper, and the caller's SSE code then
+ * takes up to 0.2 us longer. Macros; any thread. */
 #ifndef RILLE_KERNELS_CPU_LANES_H
 #define RILLE_KERNELS_CPU_LANES_H
 
@@ -32,7 +33,7 @@ typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alia
 #define LOWER4(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
 #define UPPER4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
 
-/* Adds up LANES sums: repeatedly adds the upper half to the lower half, until four sums are left. */
+/* Adds up LANES sums until four are left, by adding the upper half to the lower half repeatedly. */
 INLINE four
 by_halves_v4(const sixteen *v)
 {
@@ -53,7 +54,7 @@ by_halves_any(const four *v)
     return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
-/* Adds all lanes of the four streams v[0] to v[3] to `sum`. */
+/* Adds all lanes of the four streams v[0] to v[3] to the number `sum`. */
 #define FOLD_SUM(v, sum)                                                                                               \
     do {                                                                                                               \
         vec all[NVEC];                                                                                                 \

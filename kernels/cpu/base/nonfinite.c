@@ -1,4 +1,4 @@
-/* nonfinite.c - detects infinities and NaN because of which a kernel's results may differ from the reference's. */
+/* nonfinite.c - detects infinities and NaN that may make a kernel's results differ from the reference's. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/nonfinite.h"
 
@@ -34,8 +34,8 @@ any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
     return found;
 }
 
-/* Returns true if `test` is true for at least one block of a dense view, or, if `all` is set, for every block. A double
- * beyond the range of floats counts as infinite. */
+/* Returns true if `test` is true for at least one block of a dense view or, if `all` is set, for every block.
+ * Doubles beyond the range of floats count as infinite. */
 static bool
 of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool all)
 {
@@ -50,7 +50,7 @@ of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool al
     return all;
 }
 
-/* Returns true if all elements of an operand are NaN; the results of the call are then NaN anyway. Does not check
+/* Returns true if all elements of an operand are NaN, so that the call's results are NaN anyway. Does not check
  * operands that are not dense; the reference then computes the call, correctly but slowly. */
 static bool
 is_nan_lost(const struct kcall *k)

@@ -1,8 +1,8 @@
 /* random.c - computes Philox4x32-10 for many counters at once, and converts its words to random values
  * (runtime/base/rng.h).
  *
- * Whole blocks of four values (two of f64) are computed into a buffer that begins at a block's first element. The
- * words are written first and are converted to values in place. The requested values are then copied out. */
+ * Philox computes whole blocks of four values (two of f64). So a buffer starts at the first element of a block. The
+ * words are written to the buffer and converted to values in place; then the requested values are copied out. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/random.h"
 
@@ -21,24 +21,24 @@
 
 /* ---- words to numbers ---- */
 
-/* Converts an integer 0 <= n < 2^52 to a double. Older machines have no vector instruction for that conversion, so
- * this sets bits instead. */
+/* Converts an integer 0 <= n < 2^52 to a double by setting bits, because older machines have no vector instruction
+ * for this conversion. */
 INLINE double
 uniform_real(uint64_t n)
 {
     return double_of(n | 0x4330000000000000) - 0x1p52;
 }
 
-/* Converts an integer 0 <= n < 2^53 to a double, without the conversion instruction. */
+/* Converts an integer 0 <= n < 2^53 to a double, without a conversion instruction. */
 INLINE double
 long_real_of(uint64_t n)
 {
     return uniform_real(n >> 26) * 0x1p26 + uniform_real(n & 0x3ffffff);
 }
 
-/* Returns ln(n / 2^top) for 0 < n <= 2^top. n = 2^e m with sqrt(1/2) <= m < sqrt 2; ln m = 2 atanh s with s = (m -
- * 1) / (m + 1), s^2 < 0.0295. terms: length of the series, which depends on the required precision and is constant
- * in every caller. */
+/* Returns ln(n / 2^top) for 0 < n <= 2^top. n is split into 2^e m with sqrt(1/2) <= m < sqrt 2; ln m = 2 atanh s
+ * with s = (m - 1) / (m + 1), s^2 < 0.0295. terms: number of terms of the series for atanh, which depends on the
+ * required precision and is constant in every caller. */
 INLINE double
 ln(double n, int top, int terms)
 {
@@ -73,13 +73,13 @@ sin_turn(double v, int terms)
 /* Number of terms of the series, for f32 (error 1e-10) and for f64. */
 enum { LN_F32 = 6, LN_F64 = 11, SIN_F32 = 7, SIN_F64 = 10 };
 
-/* Computes two normal values from u = n / 2^top and v (Box-Muller): radius times cos(2 pi v) and radius times sin(2
- * pi v). The cosine and the sine are computed as sines of at most a quarter turn: cos(2 pi v) = sin(2 pi (|v - 1/2| -
- * 1/4)), sin(2 pi v) = -+sin(2 pi (1/4 - ||v - 1/2| - 1/4|)). */
+/* Computes two normal values from u = n / 2^top and v (Box-Muller): radius * cos(2 pi v) and radius * sin(2 pi v),
+ * where radius = sqrt(-2 ln u). Both are computed as sines of at most a quarter turn: cos(2 pi v) = sin(2 pi (|v -
+ * 1/2| - 1/4)), sin(2 pi v) = -+sin(2 pi (1/4 - ||v - 1/2| - 1/4|)). */
 INLINE void
 normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
 {
-    /* The logarithm is never positive. fabs() instead of a minus sign makes the radius +0, not -0, for u = 1. */
+    /* The logarithm is never positive. For u = 1, fabs() makes the radius +0, where a minus sign would make -0. */
     double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32)));
     double half = v - 0.5, turn = fabs(half) - 0.25;
     *even = radius * sin_turn(turn, wide ? SIN_F64 : SIN_F32);

@@ -1,8 +1,7 @@
-/* random.h - computes the random values of runtime/base/rng.h for consecutive positions, vectorised and
- * bit-identical.
+/* random.h - computes the random values of runtime/base/rng.h for consecutive positions, vectorised.
  *
- * Only normal values may differ in the last place, if libm's logarithm or cosine is not correctly rounded. Any
- * thread: calls keep no state, and the caller owns all memory. */
+ * The values are bit-identical to those of rng.h. Only normal values may differ in the last place, if libm's
+ * logarithm or cosine is not correctly rounded. Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_RANDOM_H
 #define RILLE_KERNELS_CPU_RANDOM_H
 
@@ -10,14 +9,14 @@
 #include "runtime/tensor/view.h"
 
 enum random { RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_BITS };
-/* RANDOM_BLOCK: maximum values per call; RANDOM_GRAIN: minimum values per thread. */
+/* RANDOM_BLOCK: maximum number of values per call; RANDOM_GRAIN: minimum number of values per thread. */
 enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 };
 
 /* The key, the micro-batch and the first global position of a sequence of values. */
 struct random_at {
     uint64_t key, piece, position;
 };
-/* Space for a block of values, and for the values before and after it that belong to the same vectors. */
+/* Memory for a block of values, with room for values before and after the block, because whole vectors are computed. */
 union random_workspace {
     float f32[2 * (RANDOM_BLOCK + 16)];
     double f64[RANDOM_BLOCK + 16];
@@ -25,34 +24,36 @@ union random_workspace {
     uint64_t u64[RANDOM_BLOCK + 16];
 };
 
-/* Computes n <= RANDOM_BLOCK values for a tensor of dtype d, and returns their address in workspace. The values are
- * double for f64, uint64_t for bits, else float. */
+/* Computes n <= RANDOM_BLOCK values for a tensor of dtype d, and returns their address in workspace. They are double
+ * for f64, uint64_t for random bits, else float. */
 const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n,
                           union random_workspace *workspace);
 
-/* The positions of one random call. With micro-batches, `run` consecutive elements of a micro-batch are consecutive in
- * the whole batch, too, in which the runs of all micro-batches alternate. So an element has its position in the whole
- * batch. run -1: the call is the same for all micro-batches. run 0: the positions in the whole batch are unknown, and
- * each micro-batch has a sequence of its own. */
+/* The positions of a random call's values in the random sequence. With micro-batches, an element has the position
+ * that it has in the whole batch, where runs of elements of all micro-batches alternate. run: number of consecutive
+ * elements of a micro-batch that are also consecutive in the whole batch. run -1: the call is the same for all
+ * micro-batches. run 0: the positions in the whole batch are unknown, and each micro-batch has its own sequence. */
 struct random_draw {
     uint64_t key, piece;
     int64_t run, pieces;
 };
-/* Hidden attributes of each random operator, which the trace sets: the run, and the number of micro-batches. */
+/* Hidden attributes of each random operator, which the trace sets: `run` of struct random_draw, and the number of
+ * micro-batches. */
 #define RANDOM_ATTRS(at)                                                                                               \
     [at] = {"run", ATTR_INT, ATTR_HIDDEN, .doc = "consecutive elements of a micro-batch in the batch"},                \
     [(at) + 1] = {"micro_batches", ATTR_INT, ATTR_HIDDEN, .i = 1, .doc = "number of micro-batches"}
-/* Returns the draw of a call. run: its two attributes. */
+/* Returns the positions of a call. run: address of its two hidden attributes. */
 struct random_draw random_draw(const struct kcall *k, uint64_t key, const struct attr *run);
-/* Returns the place in the random sequence of the element with this position in the micro-batch's global tensor. */
+/* Returns the position in the random sequence of an element. position: the element's position in the micro-batch's
+ * global tensor. */
 struct random_at random_at(const struct random_draw *d, uint64_t position);
-/* Returns n, or less if the positions after this one leave the run earlier. */
+/* Returns how many of the n elements from `position` on have consecutive positions in the random sequence. */
 int64_t random_length(const struct random_draw *d, uint64_t position, int64_t n);
 
 /* Fills a dense float view with random values. Each value depends on the element's global position. */
 void random_fill(const struct view *y, const struct random_draw *d, enum random law, int threads);
 
-/* Returns the length of runs of elements with consecutive global positions in a dense view. */
+/* Returns the maximum number of consecutive elements of a dense view that also have consecutive global positions. */
 int64_t global_run(const struct view *v);
 /* Returns the global position of local element i of a dense view. */
 uint64_t global_position(const struct view *v, int64_t i);

@@ -1,7 +1,7 @@
 /* team.c - runs loops that are divided among the threads of a kernel.
  *
- * ThreadSanitizer does not understand the synchronisation of OpenMP's threads. Under ThreadSanitizer a loop
- * therefore creates threads of its own, and data shared between them is checked. */
+ * ThreadSanitizer does not understand the synchronisation of OpenMP's threads. If it is enabled, a loop creates
+ * threads with pthread_create() instead, so that data shared between them is checked. */
 #include "kernels/cpu/base/team.h"
 
 #include "runtime/base/denormal.h"
@@ -16,7 +16,8 @@
 void
 team_set(int n)
 {
-    /* oneDNN's products are wrong if a team has fewer threads than planned, so OMP_THREAD_LIMIT limits the plan, too */
+    /* OMP_THREAD_LIMIT also limits the planned number of threads: oneDNN's products are wrong if a team has fewer
+     * threads than planned */
     if (n > omp_get_thread_limit()) n = omp_get_thread_limit();
     if (n < 1) n = 1;
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
@@ -28,8 +29,8 @@ team_release(void)
     omp_pause_resource_all(omp_pause_soft);
 }
 
-/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread, and dozens of
- * grains take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
+/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread, so dozens
+ * of grains take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
 static int64_t
 piece_of_grain(int64_t grain)
 {
@@ -40,10 +41,10 @@ struct share {
     void (*part)(void *arg, int64_t lo, int64_t hi);
     void *arg;
     int64_t lo, hi, piece;
-    struct stop stop; /* callback that checks for a stop, as set by the thread that called team_run() */
+    struct stop stop; /* stop check of the thread that called team_run() */
 };
 
-/* Returns share i of nteam shares. */
+/* Returns share i of the nteam shares of a loop. */
 static struct share
 share_of(const struct share *all, int64_t i, int64_t nteam)
 {
@@ -94,7 +95,7 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
     run_share(&share[0]);
     for (int64_t i = 1; i < nteam; i++) pthread_join(thread[i], NULL);
 #else
-    signals_hold(); /* threads that the team starts receive no signals */
+    signals_hold(); /* new threads of the team receive no signals */
 #pragma omp parallel for num_threads((int)nteam) schedule(static, 1)
     for (int64_t i = 0; i < nteam; i++) {
         struct share share = share_of(&all, i, nteam);
@@ -142,8 +143,9 @@ pack_range(int64_t first, int64_t end)
     return (uint64_t)first << 32 | (uint64_t)end;
 }
 
-/* Takes up to n turns: from the front for the share's own thread, from the back for another. Leaves the last piece
- * to the share's own thread, which is about to take it. Returns false if no turns remain. */
+/* Removes up to n turns from a share and returns them in *lo and *hi: from the front if the share's own thread
+ * calls, from the back if another does. Leaves the last piece to the share's own thread, which is about to process
+ * it. Returns false if no turns remain. */
 static bool
 take_turns(struct left *left, int64_t n, bool front, int64_t *lo, int64_t *hi)
 {

@@ -1,8 +1,8 @@
 /* transpose16.h - converts images between NCHW and oneDNN's layout with sixteen channels innermost; also transposes
  * matrices.
  *
- * Supports bands of rows, for which oneDNN has only a loop that takes twice as long. Any thread: calls keep no
- * state, and the caller owns all memory. */
+ * An image may be a band of rows, which oneDNN converts by a plain loop that takes twice as long. Any thread: calls
+ * keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_TRANSPOSE16_H
 #define RILLE_KERNELS_CPU_TRANSPOSE16_H
 
@@ -10,16 +10,17 @@
 
 #include <dnnl.h>
 
-/* The sizes of an image in both layouts. An image has `blocks` blocks of sixteen channels with `places` pixels each.
- * Strides in floats: plain_image and inner_image between images; `apart` between channels of the plain layout. */
+/* The sizes of an image in both layouts. An image has `blocks` blocks of sixteen channels, with `places` pixels
+ * each. Strides in floats: plain_image between images of the NCHW (plain) layout, inner_image between images of the
+ * other layout; `apart` between channels of the plain layout. */
 struct transpose16 {
     int64_t images, blocks, places, apart, plain_image, inner_image;
 };
 
 struct prim_layout;
-/* Sets *t from a plain layout. Returns false if the layout is not NCHW of f32 with whole blocks of sixteen channels. */
+/* Sets *t from the layout `plain`. Returns false if this is not NCHW of f32 with whole blocks of sixteen channels. */
 bool transpose16_of(const struct prim_layout *plain, struct transpose16 *t);
-/* Copies `plain` to `inner`, reordered. back: copies `inner` to `plain`. */
+/* Copies `plain` to `inner` in the layout with sixteen channels innermost. back: copies `inner` to `plain`. */
 void transpose16_run(const struct transpose16 *t, float *plain, float *inner, bool back, int threads);
 
 /* Sets to[j * to_step + i] = from[i * from_step + j] for i < rows, j < cols; strides in floats. */

@@ -1,14 +1,15 @@
 /* vmath.c - elementary functions on blocks of f32.
  *
- * Each function is branch-free arithmetic and selections on one element, so that the compiler can vectorise it by
- * sixteen. The polynomials interpolate at Chebyshev nodes of the interval named beside them; the argument is reduced
- * to that interval exactly or in two parts. Fused operations are explicit, and exact even if a machine has none (and
- * slow there), so one build gives the same bits everywhere.
+ * Each function is branch-free arithmetic and selections on one element, so that the compiler can vectorise it,
+ * sixteen elements at a time. The argument is reduced to an interval, exactly or in two parts. Polynomials interpolate
+ * at the Chebyshev nodes of the interval that the comment beside them names. Fused operations are explicit, and exact
+ * even if a machine has none (and slow there), so one build gives the same bits everywhere.
  *
- * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20, tanh 0.28, log 0.36, erf 0.42. One core
- * of a Zen 4, ns each: tanh 0.27, sigmoid 0.31, silu 0.35, erf 0.53; gelu 0.43, its derivative 0.44, gelu and
- * derivative together 0.53; gelu by tanh 0.40, its derivative 0.48, together 0.57. A Zen 4 core multiplies once per
- * cycle and adds in parallel, so of two forms the one with fewer products is faster. */
+ * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20, tanh 0.28, log 0.36, erf 0.42. One
+ * core of a Zen 4, ns each: tanh 0.27, sigmoid 0.31, silu 0.35, erf 0.53; gelu 0.43, its derivative 0.44, gelu and
+ * derivative together 0.53; the tanh approximation of gelu 0.40, its derivative 0.48, both together 0.57. A Zen 4
+ * core multiplies once per cycle and adds in parallel, so of two equivalent formulas the one with fewer products is
+ * faster. */
 #pragma GCC optimize("O3", "no-trapping-math", "schedule-insns")
 #include "kernels/cpu/base/vmath.h"
 
@@ -18,8 +19,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Returns the lesser of two non-negative numbers; if one is NaN, the other. Compares and selects integers, because
- * the bit patterns have the same order and one instruction suffices. */
+/* Returns the lesser of two non-negative numbers; if one is NaN, the other. Compares and selects their bit patterns
+ * as integers, which have the same order, because one instruction then suffices. */
 INLINE float
 at_most(float a, float most)
 {
@@ -45,15 +46,15 @@ exp_less_one(float r)
     return fmaf(r * r, q, r);
 }
 
-/* Returns x - n ln 2; subtracts ln 2 in two parts. */
+/* Returns x - n ln 2. ln 2 is subtracted in two parts, so that the difference is exact enough. */
 INLINE float
 exp_rest(float x, float n)
 {
     return fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
 }
 
-/* Returns 2^raise e^x, if no power of two overflows; undefined for NaN. The added constant rounds to an integer in
- * the low bits, which are then added to the exponent. */
+/* Returns 2^raise e^x, if no power of two overflows; undefined for NaN. The added constant rounds x / ln 2 + raise
+ * to an integer in the low bits, which are then added to the exponent of e^r. */
 INLINE float
 exp_raised(float x, float raise)
 {
@@ -61,8 +62,9 @@ exp_raised(float x, float raise)
     return float_of(bits_of(1.0f + exp_less_one(exp_rest(x, n))) + (bits_of(whole) << 23));
 }
 
-/* Returns e^x = 2^n e^r. |x| is clamped to 105, where the result is 0 or infinity. Scales by 2^64 (x < 0) or 2^-64
- * and back, so that results below 2^-126 and the transition to infinity are correct. */
+/* Returns e^x = 2^n e^r, where r is x - n ln 2. |x| is clamped to 105, where the result is 0 or infinity. The result
+ * is computed with a factor of 2^64 (x < 0) or 2^-64, which is removed at the end, so that results below 2^-126 and
+ * the transition to infinity are correct. */
 INLINE float
 exp_one(float x)
 {
@@ -71,7 +73,7 @@ exp_one(float x)
     return x != x ? x : y;
 }
 
-/* Returns log x = e ln 2 + log(1 + f), where sqrt(1/2) <= 1 + f < sqrt(2). */
+/* Returns log x = e ln 2 + log(1 + f), where x = 2^e (1 + f), sqrt(1/2) <= 1 + f < sqrt(2). */
 INLINE float
 log_one(float x)
 {
@@ -97,8 +99,8 @@ log_one(float x)
     return x != x || x == INFINITY ? x : y;
 }
 
-/* Returns log(1 + e^x), computed as max(x, 0) + log(1 + t) with t = e^-|x|. The logarithm is 2 artanh s with s = t /
- * (t + 2) <= 1/3, computed as 2 s + s^3 q(s^2). */
+/* Returns log(1 + e^x), computed as max(x, 0) + log(1 + t) with t = e^-|x|. log(1 + t) is 2 artanh s with s = t / (t
+ * + 2) <= 1/3, computed as 2 s + s^3 q(s^2), where q is a polynomial. */
 INLINE float
 softplus_one(float x)
 {
@@ -113,8 +115,8 @@ softplus_one(float x)
     return x > 0 ? x + y : y;
 }
 
-/* Returns tanh x, computed as t / (t + 2) with t = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), which has no cancellation
- * near 0. */
+/* Returns tanh x, computed as t / (t + 2) with t = e^2x - 1. t is computed as 2^n (e^r - 1) + (2^n - 1) with 2 x = n
+ * ln 2 + r, which has no cancellation near 0. */
 INLINE float
 tanh_one(float x)
 {
@@ -124,8 +126,8 @@ tanh_one(float x)
     return x != x ? x : copysignf(t / (t + 2.0f), x);
 }
 
-/* Returns 1 - e^-r for |r| <= 0.35. A product by e^-r, computed as y - y (1 - e^-r), is only a small correction with
- * small rounding errors. */
+/* Returns 1 - e^-r for |r| <= 0.35. Callers compute y e^-r as y - y (1 - e^-r), which keeps rounding errors small,
+ * because the second term is small. */
 INLINE float
 missing(float r)
 {
@@ -137,15 +139,15 @@ missing(float r)
     return fmaf(r * r, q, r);
 }
 
-/* Returns y 2^power. `power` is added to the exponent bits of y. */
+/* Returns y 2^p. `power` is p in the exponent bits of a float, and is added to the bits of y. */
 INLINE float
 times_power_of_two(float y, uint32_t power)
 {
     return float_of(bits_of(y) + power);
 }
 
-/* A representation of e^-a = 2^-64 (1 - less) 2^power, for 0 <= a + low <= 113 and a small `low`. `power` is added to
- * exponent bits; `value` is 2^64 e^-a. */
+/* A representation of e^-b = 2^-64 (1 - less) 2^p, for b = a + low, 0 <= b <= 113 and a small `low`. power: p in the
+ * exponent bits of a float; value: 2^64 e^-b. */
 struct decay {
     uint32_t power;
     float less, value;
@@ -159,7 +161,7 @@ decay_of(float a, float low)
     return (struct decay){power, less, times_power_of_two(1.0f - less, power)};
 }
 
-/* Returns 2^64 e^-a y, where y is already scaled by 2^power. */
+/* Returns 2^64 e^-b y (struct decay). The argument is y 2^p. */
 INLINE float
 decayed(const struct decay *d, float y)
 {
@@ -189,9 +191,9 @@ erf_near(float x)
     return x * q;
 }
 
-/* Returns 2^64 e^-x^2 / sqrt(2 pi) for x^2 < 105; the factor 2^64 avoids underflow. The reduced argument includes
- * the rounding error of the square. The result has an extra factor e^(2.7e-9 x^2), the error of ln 2 as one float;
- * callers that need precision compensate for this factor. */
+/* Returns 2^64 e^-x^2 / sqrt(2 pi) for x^2 < 105; the factor 2^64 avoids underflow. The reduced argument r includes
+ * the rounding error of x^2. The result has an extra factor e^(2.7e-9 x^2), because ln 2 is a single float; callers
+ * that need precision compensate for this factor. */
 INLINE float
 exp_minus_square(float x)
 {
@@ -209,11 +211,11 @@ exp_minus_square(float x)
     return times_power_of_two(q, bits_of(whole) << 23);
 }
 
-/* Returns q / (a q + p), where p and q are polynomials in 0 <= a <= 14.43. Phi(-a) is e^(-a^2 / 2) / sqrt(2 pi)
- * times the result, to 9e-8. Compensates for the extra factor of exp_minus_square(). Errors of q enter numerator and
- * denominator alike, and p is a small part of the denominator if a is large; so rounding errors cancel where they
- * are largest. The common factor of p and q is chosen so that near 0, where errors matter, both are just below a
- * power of two. */
+/* Returns q / (a q + p), where p and q are polynomials in 0 <= a <= 14.43. Multiplied by e^(-a^2 / 2) / sqrt(2 pi),
+ * the result is Phi(-a), the normal distribution function, to 9e-8. Compensates for the extra factor of
+ * exp_minus_square(). Rounding errors of q enter numerator and denominator alike and cancel if a is large, because p
+ * is then a small part of the denominator. The common factor of p and q is chosen so that near 0, where errors
+ * matter, both are just below a power of two. */
 INLINE float
 tail_share(float a)
 {
@@ -237,13 +239,13 @@ erf_one(float x)
     return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x);
 }
 
-/* ---- gelu, silu and their derivatives; value and slope share the expensive steps ---- */
+/* ---- gelu, silu and their derivatives; the value and the derivative (slope) share the expensive steps ---- */
 
 struct both {
     float y, slope;
 };
 
-/* Returns the value of gelu or silu at x: x + part * decay for x >= 0, and part * decay for x < 0. */
+/* Returns the value of gelu or silu at x: part * decay, plus x if x >= 0. */
 INLINE float
 less_part(float x, float part, float decay)
 {
@@ -258,14 +260,15 @@ gelu_slope_of(float x, float part, float decay)
     return fmaf(part, x < 0 ? -decay : decay, x < 0 ? 0.0f : 1.0f);
 }
 
-/* Computes gelu and its slope, x Phi(x) and Phi(x) + x phi(x); both are 0 below -14.6.
+/* Computes gelu and its slope, x Phi(x) and Phi(x) + x phi(x), where phi is the normal density and Phi its integral.
+ * Both are 0 below -14.6.
  *
  * With a = |x|, e^(-a^2 / 2) = 2^n e^(-r / 2), r = a^2 + n ln 4. ln 4 is split into 15 bits and a rest, so that n
- * times the former is exact and a^2 is not rounded. Phi(-a) is e^(-a^2 / 2) times share / 2^64 = under / (a
- * (2.506632 under + more) + 1.99), polynomials in a, to 2.1e-8; 2.506632 stands for sqrt(2 pi). Errors of `under`
- * enter numerator and denominator alike, and the other terms are a small part of the denominator if a is large.
- * The common factor of numerator and denominator and the last digits of all coefficients are the best of thousands
- * tried: they give the least accumulated rounding error. */
+ * times the 15 bits is exact and a^2 is not rounded. Phi(-a) is e^(-a^2 / 2) times share / 2^64, where share is
+ * under / (a (2.506632 under + more) + 1.99), to 2.1e-8; `under` and `more` are polynomials in a, and 2.506632 is
+ * sqrt(2 pi). Rounding errors of `under` enter numerator and denominator alike and cancel if a is large, because the
+ * other terms are then a small part of the denominator. The common factor of numerator and denominator, and the last
+ * digits of all coefficients, are the best of thousands tried: they give the least accumulated rounding error. */
 #define LN4      (22713.0f / 16384.0f)
 #define LN4_REST 2.85721364e-6f
 #define UP       0x1p64f
@@ -295,9 +298,9 @@ gelu_both(float x)
     return (struct both){less_part(x, part, decay), gelu_slope_of(x, slope, decay)};
 }
 
-/* Computes the tanh approximation of gelu and its slope, x / 2 (1 + tanh u) = x s(v) and s + x s (1 - s) v'; both
- * are 0 below -11. s is the logistic function, v = 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3). |x| s(-|v|) is the
- * distance of the value from x if x >= 0, and minus the value if x < 0. */
+/* Computes the tanh approximation of gelu and its slope: x / 2 (1 + tanh u) = x s(v) and s + x s (1 - s) v', where u
+ * = sqrt(2 / pi) (x + 0.044715 x^3), v = 2 u, and s is the logistic function. Both are 0 below -11. If x >= 0, |x|
+ * s(-|v|) is x minus the value; if x < 0, it is minus the value. */
 #define GELU_LINEAR 1.59576912f /* factors in v = x (GELU_LINEAR + GELU_CUBIC x^2) */
 #define GELU_CUBIC  0.0713548163f
 INLINE struct both
@@ -331,7 +334,8 @@ gelu_tanh_derivative_one(float x)
     return gelu_tanh_both(x).slope;
 }
 
-/* Computes silu and its slope, x s(x) and s + x s (1 - s), in the same way as gelu by tanh; both are 0 below -110. */
+/* Computes silu and its slope, x s(x) and s + x s (1 - s), where s is the logistic function, in the same way as
+ * gelu_tanh_both(). Both are 0 below -110. */
 INLINE struct both
 silu_both(float x)
 {
@@ -352,8 +356,8 @@ silu_derivative_one(float x)
     return silu_both(x).slope;
 }
 
-/* Returns sin x (quarter 0) or cos x (quarter 1) for |x| < FAR. x = k pi / 2 + r; pi / 2 is subtracted in three
- * parts. */
+/* Returns sin x (quarter 0) or cos x (quarter 1) for |x| < FAR. x is reduced to r = x - k pi / 2, where pi / 2 is
+ * subtracted in three parts. */
 #define FAR 8192.0f
 INLINE float
 sin_one(float x, int32_t quarter)
@@ -370,7 +374,7 @@ sin_one(float x, int32_t quarter)
 
 /* ---- blocks ---- */
 
-/* Defines vec_NAME. vec_NAME computes two elements per iteration, half a block apart: the compiler interleaves their
+/* Defines vec_NAME, which computes two elements per iteration, half a block apart. The compiler interleaves their
  * instructions (schedule-insns), which hides latencies. y may be x. */
 #define BLOCK(name)                                                                                                    \
     VECTOR void vec_##name(int64_t n, const float *x, float *y)                                                        \
@@ -397,7 +401,7 @@ BLOCK(gelu_tanh)
 BLOCK(gelu_tanh_derivative)
 
 /* Defines vec_NAME for functions that need all registers: one element per iteration, with instructions in source
- * order. clang has no attribute for that. */
+ * order. In clang no attribute keeps that order. */
 #ifdef __clang__
 #define IN_ORDER
 #else
@@ -437,7 +441,7 @@ BOTH(gelu_both)
 BOTH(gelu_tanh_both)
 BOTH(silu_both)
 
-/* Returns true if an argument is so large that k * pi / 2 is inexact in the three parts of pi / 2. */
+/* Returns true if an argument is so large that k times a part of pi / 2 is not exact. */
 VECTOR static bool
 any_far(int64_t n, const float *x)
 {

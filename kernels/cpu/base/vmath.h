@@ -1,8 +1,8 @@
 /* vmath.h - elementary functions on blocks of f32, vectorised. y may be x.
  *
- * The comments give the largest error in units in the last place, compared with libm in f64 (t/kernels/vmath.c
- * checks them). Infinities, NaN, signed zeros and subnormal results are as from libm. Any thread: calls keep no
- * state, and the caller owns all memory. */
+ * Comments give the largest error, in units in the last place, compared with libm in f64 (t/kernels/vmath.c checks
+ * this). Infinities, NaN, signed zeros and subnormal results are as from libm. Any thread: calls keep no state, and
+ * the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_VMATH_H
 #define RILLE_KERNELS_CPU_VMATH_H
 
@@ -15,12 +15,12 @@ void vec_softplus(int64_t n, const float *x, float *y); /* error 2.9 units in th
 void vec_sigmoid(int64_t n, const float *x, float *y);  /* error 2.1 units in the last place */
 void vec_silu(int64_t n, const float *x, float *y);     /* error 3 units in the last place */
 void vec_erf(int64_t n, const float *x, float *y);      /* error 2.4 units in the last place */
-void vec_sin(int64_t n, const float *x, float *y);      /* error 1.5 for |x| <= 3; elsewhere 1e-7 absolute */
+void vec_sin(int64_t n, const float *x, float *y);      /* error 1.5 units for |x| <= 3; for other x 1e-7 absolute */
 void vec_cos(int64_t n, const float *x, float *y);      /* the same error as vec_sin() */
 
 /* Errors of gelu, x Phi(x): 4.3 units in the last place. Errors of its tanh approximation: 3 units for x >= -1.3;
- * for smaller x the formula itself loses digits, and the absolute error is 3.8e-8. Absolute errors of the
- * derivatives: 1.4e-7 and 1.3e-7. */
+ * for smaller x the formula itself loses digits, and the absolute error is 3.8e-8. Absolute error of the
+ * derivatives: 1.4e-7 for gelu, 1.3e-7 for the approximation. */
 void vec_gelu(int64_t n, const float *x, float *y);
 void vec_gelu_tanh(int64_t n, const float *x, float *y);
 void vec_gelu_derivative(int64_t n, const float *x, float *y);

@@ -1,9 +1,10 @@
 /* vmath_f64.c - elementary functions of doubles.
  *
- * The compiler vectorises loops with the vector forms of exp, log... The remainder of a block is also computed as a
- * vector of eight, because the scalar function may differ in the last bit, and a result must not depend on the
- * element's place in the block. ns per element from cache, one core with AVX-512, and one by one by libm: exp 0.7
- * (16), log 0.9, tanh 1.8 (18), erf 1.3, sin 0.7, pow 3.5 (21). On a Zen 4 pow takes 3.8, that of floats 2.3. */
+ * The compiler vectorises loops with the C library's vector forms of exp, log and others. The remainder of a block
+ * is also computed as a vector of eight: the scalar function may differ in the last bit, and a result must not
+ * depend on the element's place in the block. ns per element from cache, one core with AVX-512 (in parentheses
+ * libm's scalar functions): exp 0.7 (16), log 0.9, tanh 1.8 (18), erf 1.3, sin 0.7, pow 3.5 (21). On a Zen 4 pow
+ * takes 3.8, pow of floats 2.3. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/vmath_f64.h"
 
@@ -32,13 +33,13 @@ extern HAS_LANES double pow(double x, double y);
 
 enum { EIGHT = 8 };
 
-/* Attributes and numbers of a call that are equal for all elements. */
+/* Attributes of a call, which are equal for all elements. */
 struct given {
     int64_t order;
 };
 
-/* Defines f64_NAME, which sets y to NAME_one(x, z, given). The last elements of a block are padded with ones to a full
- * vector. */
+/* Defines f64_NAME, which sets y to NAME_one(x, z, given) for each element. The last elements of a block are padded
+ * with ones to a full vector. */
 #define BLOCK(name, narg)                                                                                              \
     VECTOR static void eights_##name(int64_t n, const double *x, const double *z, struct given g, double *y)           \
     {                                                                                                                  \
@@ -76,8 +77,8 @@ logistic(double x)
     return x < 0 ? e * up : up;
 }
 
-/* Returns x; for a subnormal x, a zero of its sign. Comparisons treat a subnormal number as zero, but functions
- * would see its bits. */
+/* Returns x, or a zero of the same sign if x is subnormal. Comparisons treat subnormal numbers as zero, but
+ * functions would use their bits. */
 INLINE double
 zero_keeps_sign(double x)
 {
@@ -116,7 +117,7 @@ INLINE double
 gelu_derivative_one(double x, double z, struct given g)
 {
     UNUSED(z);
-    /* Beyond +-40 s is 1 or 0; without the clamp, infinity * 0 would be NaN. */
+    /* For |x| > 40 the logistic function s is 1 or 0; without the clamp, infinity * 0 would be NaN. */
     double v = x > 40 ? 40 : x < -40 ? -40 : x;
     if (g.order == 0) return 0.5 * erfc(-v * M_SQRT1_2) + v * DENSITY * exp(-0.5 * v * v);
     double u = A * (v + C * v * v * v), s = logistic(u);
@@ -135,12 +136,12 @@ BLOCK(pow, 2)
 /* ---- powers of floats: accurate to 2^-37, so that the error after rounding to f32 is 0.501 units in the last place
  * ---- */
 
-/* Returns log2 a = e + log2 m for a normal a > 0, with sqrt(1/2) <= m < sqrt(2). log2 m = s q(s^2) with s = (m - 1)
- * / (m + 1). */
+/* Returns log2 a = e + log2 m for a normal a = 2^e m > 0, with sqrt(1/2) <= m < sqrt(2). log2 m is s q(s^2), where s
+ * = (m - 1) / (m + 1) and q is a polynomial. */
 INLINE double
 log2_few(double a)
 {
-    /* Bits of sqrt(1/2); mask of the fraction. */
+    /* root: bits of sqrt(1/2); digits: mask of the fraction. */
     const uint64_t root = 0x3fe6a09e667f3bcd, digits = (UINT64_C(1) << 52) - 1;
     uint64_t u = bits_of_double(a) - root + (UINT64_C(1024) << 52);
     double e = double_of(u >> 52 | bits_of_double(0x1p52)) - (0x1p52 + 1024);
@@ -154,7 +155,7 @@ log2_few(double a)
     return fma(s, q, e);
 }
 
-/* Returns 2^t = 2^n 2^r for |t| <= 1000, with |r| <= 1/2; NaN for NaN. */
+/* Returns 2^t = 2^n 2^r for |t| <= 1000, where n is an integer and |r| <= 1/2; NaN for NaN. */
 INLINE double
 exp2_few(double t)
 {
@@ -171,8 +172,8 @@ exp2_few(double t)
     return double_of(bits_of_double(p) + (bits_of_double(whole) << 52));
 }
 
-/* Returns a^b. Clamps the exponent of the result to 300, beyond which a float is infinite or 0, and handles the
- * special cases as pow() does. */
+/* Returns a^b. Clamps the exponent of the result to 300, beyond which a float is infinite or 0. Handles the special
+ * cases as pow() does. */
 INLINE double
 power_of_floats(double x, double z)
 {
@@ -213,7 +214,8 @@ lowered_one(double x, double z, struct given g)
 }
 BLOCK(lowered, 2)
 
-/* Multiplies y by z (z - 1) ... (z - order + 1). If that product is 0, sets y to 0, whatever y is. */
+/* Multiplies y by z (z - 1) ... (z - order + 1), the factor of a derivative of a power. If this factor is 0, sets y
+ * to 0, even if y is infinite or NaN. */
 VECTOR static void
 times_falling(int64_t n, int64_t order, const double *z, double *y)
 {

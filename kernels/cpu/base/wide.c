@@ -14,7 +14,7 @@ struct wide {
     struct call call; /* the call that the variant sees, with f32 in place of 16-bit floats */
     struct type in_type[OP_OPERAND], out_type[OP_OUT];
     struct view in[OP_OPERAND], out[OP_OUT];
-    /* Offsets of the converted operands and results in scratch, behind the variant's own scratch, bytes. */
+    /* Offsets of the converted operands and results in scratch, after the variant's own scratch, bytes. */
     size_t in_at[OP_OPERAND], out_at[OP_OUT];
 };
 
@@ -106,7 +106,7 @@ wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* A conversion between 16-bit floats and f32. store: converts f32 to 16 bits. */
+/* A conversion between 16-bit floats and f32. store: true: f32 to 16 bits; false: 16 bits to f32. */
 struct move {
     const struct view *half;
     float *wide;
@@ -167,7 +167,8 @@ wide_drop(void *state)
     free(w);
 }
 
-/* Applies the operator's check for infinities and NaN (`doubts` of its other variants). */
+/* Calls the non-finite check (callback `doubts`) of the operator's first other variant that has one; false if none
+ * has. */
 bool
 wide_nonfinite(const struct kcall *k)
 {

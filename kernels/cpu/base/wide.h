@@ -1,8 +1,8 @@
-/* wide.h - computes a call with 16-bit floats by the operator's variant for f32: operands are converted to f32 in
+/* wide.h - computes a call with 16-bit floats by the operator's variant for f32. Operands are converted to f32 in
  * scratch, and results are rounded once.
  *
- * For operators whose library has no variant for f16 or bf16, or a slower one. Any thread; the state that prepare()
- * makes is for one run at a time. */
+ * Used by operators whose library has no variant for f16 or bf16, or a slower one. Any thread; the state that
+ * prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_WIDE_H
 #define RILLE_KERNELS_CPU_WIDE_H
 

@@ -1,9 +1,9 @@
 /* conv.c - convolutions and their gradients on oneDNN.
  *
- * Images are NCHW. oneDNN prefers sixteen channels innermost; for windows of more than one pixel, reordering there
- * and back pays (dnnl.h). One core, us of processor time, forward, without and with reordering:
+ * Images are NCHW. oneDNN is faster with sixteen channels innermost; for windows of more than one pixel, reordering to
+ * that layout and back pays (dnnl.h). One core, us of processor time, forward, without and with reordering:
  *
- *     images, window                  NCHW  blocked
+ *     images, window                  NCHW  reordered
  *     32 x 16 x 32 x 32, 3 x 3       2,670    1,740
  *     8 x 64 x 56 x 56, 3 x 3       11,900    8,430
  *     8 x 512 x 7 x 7, 3 x 3         9,320    8,830
@@ -11,8 +11,9 @@
  *     64 x 1 x 28 x 28, 3 x 3          188      223
  *     8 x 64 x 56 x 56, 1 x 1        3,370    5,920
  *
- * The three primitives share one description: image, kernel and result. A kernel with groups has an additional
- * dimension. oneDNN needs the descriptor of the forward pass as a hint for the gradients. */
+ * The primitives of the forward pass and of both gradients have the same description: image, kernel and result. With
+ * groups, the kernel has an additional dimension. For the gradients, oneDNN needs the descriptor of the forward pass
+ * as a hint. */
 #include "kernels/cpu/base/dnnl.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -26,11 +27,11 @@ enum { STRIDE, PADDING, DILATION }; /* attributes of conv2d and its gradients */
 
 struct shape {
     struct prim_layout x, w, y; /* layouts of the caller's image, kernel and result */
-    struct prim_op op;          /* has the layouts of the primitive, which oneDNN may choose */
+    struct prim_op op;          /* layouts of the primitive, some of which oneDNN may choose */
 };
 
-/* Describes a block of a dense view for oneDNN. A kernel with groups {go, c, p, q}, of which a block has whole
- * groups, becomes {g, o, c, p, q}. */
+/* Returns the layout of v, a block of the dense view `whole`, for oneDNN. If groups > 0, v is a kernel {go, c, p, q}
+ * with whole groups, and becomes {g, o, c, p, q}. */
 static struct prim_layout
 block_layout(const struct view *v, const struct view *whole, int64_t groups)
 {
@@ -47,8 +48,8 @@ block_layout(const struct view *v, const struct view *whole, int64_t groups)
     return l;
 }
 
-/* Returns the number of groups: the image's channels divided by the kernel's channels. Without groups, returns 1 even
- * if channels are split. */
+/* Returns the number of groups: the image's channels divided by the kernel's channels. Without groups this is 1,
+ * even if channels are split. */
 static int64_t
 conv_groups(const struct view *x, const struct view *w)
 {
@@ -61,8 +62,7 @@ attr_pair(const struct attr *a, int i, int64_t by_default)
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
 
-/* Describes the layout of a primitive's argument: any layout that oneDNN chooses if reordering pays, otherwise
- * dense. */
+/* Returns the layout of a primitive's argument: if `turned`, any layout that oneDNN chooses; otherwise dense. */
 static struct prim_layout
 conv_layout(const struct view *v, int64_t groups, bool turned)
 {
@@ -71,20 +71,20 @@ conv_layout(const struct view *v, int64_t groups, bool turned)
     return l;
 }
 
-/* The views of image, kernel and result of a call, whichever of the three is computed. */
+/* The views of image x, kernel w and result y of a call. The call computes one of the three. */
 struct three {
     struct view x, w, y;
 };
 
-/* Returns true if oneDNN may choose the layouts of image, kernel and result. */
+/* Returns true if reordering pays, so that oneDNN may choose the layouts of image, kernel and result. */
 static bool
 is_transposed_conv(const struct three *t)
 {
     return conv_groups(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
-/* Returns true if the window is a single pixel with a stride above 1. A convolution with such a window equals one with
- * stride 1 on an image with larger strides. */
+/* Returns true if the window is a single pixel with a stride above 1. Such a convolution equals a convolution with
+ * stride 1 on an image whose strides are larger. */
 static bool
 is_jump(const struct attr *a, const struct view *w)
 {
@@ -93,7 +93,7 @@ is_jump(const struct attr *a, const struct view *w)
     return jump && (attr_pair(&a[STRIDE], 0, 1) > 1 || attr_pair(&a[STRIDE], 1, 1) > 1);
 }
 
-/* Describes the pixels that windows of one pixel with a stride above 1 see. */
+/* Restricts the layout of the image to the pixels that windows see, if windows are one pixel with a stride above 1. */
 static void
 describe_seen(const struct attr *a, const struct three *t, struct prim_layout *x)
 {
@@ -103,8 +103,8 @@ describe_seen(const struct attr *a, const struct three *t, struct prim_layout *x
     }
 }
 
-/* Returns true if a block is a band, that is, only some rows of each channel. oneDNN's products on NCHW need dense
- * images, and a band is reordered anyway. */
+/* Returns true if a block is a band: only some rows of each channel. A band may be reordered, because oneDNN's
+ * products on NCHW need dense images. */
 static bool
 is_band(const struct three *t, const struct three *whole)
 {
@@ -123,7 +123,8 @@ window_of(const struct attr *a, const struct view *w, int i)
     return (struct window){attr_pair(&a[STRIDE], i, 1), attr_pair(&a[PADDING], i, 0), reach};
 }
 
-/* Describes a block: some of the images, channels and rows. `top` rows of padding precede the block's rows. */
+/* Describes the convolution of a block t: some of the images, channels and rows of `whole`. `top` rows of padding
+ * precede the block's rows. */
 static struct shape
 conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
 {
@@ -140,14 +141,15 @@ conv_shape(const struct attr *a, const struct three *t, const struct three *whol
         s.op.stride[i] = w.stride;
         s.op.dilate[i] = attr_pair(&a[DILATION], i, 1) - 1;
         s.op.padding[i] = i == 0 ? top : w.padding;
-        /* The padding after the image is as much as windows reach; a stride may leave some of the padding unused. */
+        /* Padding after the image is counted only as far as windows reach, because a stride may leave some of the
+         * padding unused. */
         s.op.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.op.padding[i];
     }
     return s;
 }
 
-/* Describes a block of which the primitive reads the image. If windows are one pixel with a stride, describes only
- * those pixels of a band that windows see. */
+/* Describes the convolution of a block whose primitive reads the image. If the block is a band, and windows are one
+ * pixel with a stride above 1, the description has only the pixels that windows see. */
 static struct shape
 read_conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
 {
@@ -168,7 +170,7 @@ conv_accepts(const struct kcall *k)
     return same && view_numel(&k->in[0]) && view_numel(&k->in[1]) && view_numel(&k->out[0]);
 }
 
-/* Returns true if the convolution is a matrix product of the kernel and all pixels. */
+/* Returns true if the convolution is one matrix product of the kernel and all pixels of an image. */
 static bool
 is_product(const struct attr *a, const struct three *t)
 {
@@ -180,8 +182,8 @@ is_product(const struct attr *a, const struct three *t)
 
 /* ---- parts: images, rows and channels ---- */
 
-/* Limits of a part. flops: about a thirtieth of a second of one core. rows: with fewer, many rows of the image would
- * be read twice. channels: oneDNN is fastest with 64.
+/* Limits of a part. flops: about a thirtieth of a second of one core. rows: minimum rows of y in a band; smaller
+ * bands would read many rows of the image twice. channels: multiples of this; oneDNN is fastest with 64.
  *
  * Time of a convolution in parts, in per cent of the time of the undivided convolution, on one core (bench/stop):
  *
@@ -196,15 +198,16 @@ struct conv_part conv_part = {7e9, 16, 64};
 enum { LANES = 16 }; /* number of channels that oneDNN computes together */
 
 /* The division of a long convolution into parts, between which the thread checks for a stop (runtime/base/stop.h). A
- * part is a group of images. If one image takes too long, a part is some of the groups; if one group takes too long,
- * bands of rows of y; if a few rows take too long, also parts of the computed channels. */
+ * part is a number of images. If one image takes too long, a part is some of its groups. If one group takes too
+ * long, a part is a band of rows of y; if even a band takes too long, only some of the computed channels. */
 struct cut {
     int64_t images, rows, groups, channels;
     int64_t bands, parts; /* number of bands of rows; number of parts into which groups or channels are divided */
     bool product;         /* true: bands are computed as matrix products on NCHW */
 };
 
-/* Returns true if oneDNN gathers windows for matrix products (im2col), which has a third of the usual rate. */
+/* Returns true if oneDNN gathers windows for matrix products (im2col), which reaches a third of the usual flops per
+ * second. */
 static bool
 is_gathered(const struct attr *a, const struct three *t)
 {
@@ -213,8 +216,8 @@ is_gathered(const struct attr *a, const struct three *t)
     return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_transposed_conv(t));
 }
 
-/* Returns the number of flops that would take the same time at full rate. Convolutions with few output or input
- * channels do not reach the full rate. */
+/* Returns the number of flops that would take the same time at the full rate, which convolutions with few output or
+ * input channels do not reach. */
 static double
 conv_work(const struct attr *a, const struct three *t, int64_t channels)
 {
@@ -230,7 +233,7 @@ conv_parts(double work)
     return (int64_t)(work / conv_part.flops) + 1;
 }
 
-/* Returns the least number of rows of y in a band, so that even a band at the edge has a window that starts in the
+/* Returns the minimum number of rows of y in a band, so that even in a band at the edge some window starts in the
  * image. */
 static int64_t
 rows_to_see(const struct window *w)
@@ -238,8 +241,7 @@ rows_to_see(const struct window *w)
     return (w->padding + w->stride - 1) / w->stride + 1;
 }
 
-/* Divides the rows of y into equal bands. The last band includes the remaining rows if these are too few for another
- * band. */
+/* Divides the rows of y into equal bands. If the remaining rows are too few for a band, the last band includes them. */
 static void
 cut_rows(struct cut *c, const struct three *t, const struct window *w, int64_t parts)
 {
@@ -286,7 +288,7 @@ conv_cut(const struct attr *a, const struct three *t, int64_t channels, int thre
     return c;
 }
 
-/* Where a part of the channels starts: channel of x, channel of y, element of the kernel. */
+/* Where a part of the channels starts: first channel of x, first channel of y, first element of the kernel. */
 struct start {
     int64_t x, y, w;
 };
@@ -302,8 +304,8 @@ start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
     return back ? (struct start){first, 0, first * window} : (struct start){0, first, first * t->w.dim[1] * window};
 }
 
-/* A band of rows: first row of x and number of rows, first row of y and number of rows, number of rows of padding above
- * the rows of x. */
+/* A band of rows. x, nx: first row and number of rows of x; y, ny: first row and number of rows of y; top: number of
+ * rows of padding above the rows of x. */
 struct band {
     int64_t x, nx, y, ny, top;
 };
@@ -319,8 +321,8 @@ band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int6
     return (struct band){first, end - first, y, ny, first - x};
 }
 
-/* Returns band i of x: the rows of x from the start of the first window of band i to the start of the first window
- * of band i + 1, with all rows of y whose windows overlap them. */
+/* Returns band i of x: the rows of x between the starts of the first windows of bands i and i + 1, and all rows of y
+ * whose windows overlap them. */
 static struct band
 band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
 {
@@ -363,7 +365,7 @@ conv_part_of(const struct three *whole, const struct cut *c, bool back, int64_t 
     return t;
 }
 
-/* Returns the distance, in bytes, of neighbours along dimension d of a dense view. */
+/* Returns the distance, in bytes, between neighbours along dimension d of a dense view. */
 static int64_t
 dim_bytes(const struct view *v, int d)
 {
@@ -372,7 +374,7 @@ dim_bytes(const struct view *v, int d)
     return n;
 }
 
-/* Returns the offset, in bytes, of a band in x or y. */
+/* Returns the offset, in bytes, of an image's band in x or y. */
 static int64_t
 offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
 {
@@ -381,7 +383,7 @@ offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
 
 /* ---- the primitives ---- */
 
-/* Makes the primitive for the views t, whose image `top` rows of padding precede. */
+/* Makes the primitive for the views t, part of the views `whole`. `top` rows of padding precede the image. */
 typedef int made_fn(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
                     size_t *scratch_bytes);
 
@@ -400,11 +402,11 @@ static int
 x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    /* With fewer than three input channels oneDNN would still compute sixteen, 7 times as slow. */
+    /* With fewer than three input channels, oneDNN would still compute sixteen in its own layout, 7 times as slow. */
     bool few = t->w.dim[1] < 3;
     bool turned = is_transposed_conv(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;
-    /* oneDNN's forward pass, whose descriptor is the hint, needs the same dtype for image and weights. */
+    /* The hint is the descriptor of the forward pass, for which oneDNN requires equal dtypes of image and weights. */
     ahead.x.dtype = t->y.dtype;
     struct shape of_ahead = conv_shape(k->call->attr, &ahead, whole, top, turned);
     struct shape s = conv_shape(k->call->attr, t, whole, top, turned);
@@ -430,7 +432,7 @@ places(const struct view *v, const struct view *whole)
     return matrix(v, v->dim[1], v->dim[2] * v->dim[3], whole->dim[2] * whole->dim[3], 1);
 }
 
-/* Makes the oneDNN primitive of the matrix product operand 1 times operand 0. */
+/* Makes the oneDNN primitive that computes the matrix product of operand 1 and operand 0. */
 static int
 product_new(const struct prim_layout *in0, const struct prim_layout *in1, const struct prim_layout *out, int threads,
             void **prim, size_t *scratch_bytes)
@@ -475,7 +477,7 @@ w_product_new(const struct kcall *k, const struct three *t, const struct three *
 
 /* ---- forward (y), and the gradient of x ---- */
 
-/* The functions of one direction, forward or backward. A primitive is made for each shape of a band, and runs for
+/* The functions of one direction, forward or backward. Each shape of a band has one primitive, which is executed for
  * all bands of that shape, in all images and channels. */
 struct pass {
     made_fn *made, *product;
@@ -488,8 +490,8 @@ struct conv {
     struct prim *prim[];
 };
 
-/* Makes p run repeatedly, for all bands with the shape of band i. The last groups of images and channels may overlap
- * the previous groups. */
+/* Makes p run repeatedly, for all bands with the shape of band i. The last parts of images and channels may overlap
+ * the previous parts. */
 static void
 repeat_primitive(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t,
                  const struct cut *c, int64_t i)
@@ -587,8 +589,8 @@ struct conv_w {
     bool sums;           /* true: parts are accumulated in f32 */
     size_t sum, scratch; /* size of an f32 sum, aligned; size of the primitives' scratch; both in bytes */
     int64_t nprim;
-    /* Two primitives per band: for the images of a part, and for the remaining images; NULL: the same as an earlier
-     * band's. */
+    /* Two primitives per band: for a part's number of images, and for the remaining images. NULL: an earlier band's
+     * primitive has the same shape. */
     struct prim *prim[];
 };
 
@@ -597,7 +599,7 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
       size_t *scratch_bytes)
 {
     struct three ahead = *t;
-    /* oneDNN's forward pass, whose descriptor is the hint, needs the same dtype for weights and image. */
+    /* The hint is the descriptor of the forward pass, for which oneDNN requires equal dtypes of image and weights. */
     ahead.w.dtype = t->x.dtype;
     struct shape of_ahead = read_conv_shape(k->call->attr, &ahead, whole, top),
                  s = read_conv_shape(k->call->attr, t, whole, top);
@@ -673,7 +675,8 @@ run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i
     return prim_at(p, at, k->scratch, k->call->op->name);
 }
 
-/* Computes the weights' gradient for some channels: adds up its parts by image, then by band. */
+/* Computes the gradient of the weights for some channels: adds up its parts, one image after the other, and in an
+ * image one band after the other. */
 static int
 run_channels(const struct kcall *k, const struct conv_w *c, struct start start)
 {

@@ -10,7 +10,7 @@
 bool conv_f64_accepts(const struct kcall *k);
 int conv_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes); /* conv2d: computes y from x and w */
 int conv_f64_run(const struct kcall *k, const void *state);
-/* conv2d_grad_x: computes the gradient of x from that of y and w. */
+/* conv2d_grad_x: computes the gradient of x from w and the gradient of y. */
 int conv_x_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_x_f64_run(const struct kcall *k, const void *state);
 /* conv2d_grad_w: computes the gradient of w from x and the gradient of y. */

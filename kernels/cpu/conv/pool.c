@@ -1,16 +1,16 @@
 /* pool.c - pooling: windows over one plane of an image, computed row by row with vector instructions.
  *
- * 3x3, stride 2 over f32 32x64x112x112, ms, one Zen 5 (EPYC) core; oneDNN has the same dense memory, and for the
- * gradient the positions of the maxima; memory: reading and writing each byte once:
+ * Windows of 3x3, stride 2, over f32 32x64x112x112, ms, one Zen 5 (EPYC) core. oneDNN reads and writes the same dense
+ * memory and, for the gradient, positions of the maxima. memory: the time of reading and writing each byte once.
  *
- *                        here  window by window  oneDNN  memory
+ *                       pool.c  window by window  oneDNN  memory
  *   maximum                3.6                46     9.2     2.1
  *   mean                   3.9                38     9.0     2.1
  *   gradient of a mean     6.9                      11.5     2.1
  *   of a maximum          13.6                      12.9     3.8
  *
- * Doubles, 8x64x112x112, one Zen 4 core: maximum 4.1, window by window 68; mean 3.3 and 25; with gradients 12 and
- * 72, 7 and 32. */
+ * Doubles, 8x64x112x112, one Zen 4 core, ms, and window by window: maximum 4.1 and 68; mean 3.3 and 25; both passes
+ * of the maximum 12 and 72, of the mean 7 and 32. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/conv/pool.h"
 
@@ -22,7 +22,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = PLANE_LANES, AHEAD = 8192, LINE = 64 }; /* prefetch distance and cache line, bytes */
+enum { LANES = PLANE_LANES, AHEAD = 8192, LINE = 64 }; /* AHEAD: prefetch distance; LINE: cache line; both in bytes */
 
 /* ---- windows ---- */
 
@@ -36,16 +36,16 @@ plane_span(const struct plane *p, int i, int64_t u)
     return (struct span){lo, hi, p->count_padding ? MIN(end, p->n[i] + w->padding) - start : hi - lo};
 }
 
-/* Returns the number of windows per row, rounded up so that vectorised loops have full vectors. Rows of windows in
- * workspace have this length. */
+/* Returns the number of windows per row, rounded up so that vectorised loops have full vectors. In workspace, rows
+ * of windows have this length. */
 INLINE int64_t
 pool_padded(const struct plane *p)
 {
     return p->window[1].stride <= 2 && p->lanes == 1 ? (p->m[1] + LANES - 1) / LANES * LANES : p->m[1];
 }
 
-/* Returns the number of entries of a padded image row that this many windows cover, plus one more entry that add_two()
- * accesses. */
+/* Returns the number of entries of a padded image row that this many windows cover, plus one entry that add_two()
+ * also accesses. */
 INLINE int64_t
 padded(const struct plane *p)
 {
@@ -54,7 +54,7 @@ padded(const struct plane *p)
     return (MAX(reach, w->padding + p->n[1]) + 1) * p->lanes;
 }
 
-/* Returns the size of the workspace: two padded rows and three rows of windows. */
+/* Returns the size of the workspace, which holds two padded rows and three rows of windows. */
 size_t
 plane_workspace(const struct plane *p, size_t bytes)
 {
@@ -86,7 +86,7 @@ plane_fits(const struct plane *p)
 
 /* ---- means of many floats, in f64 ----
  *
- * The mean of all of f32 32x64x112x112 takes 7.6 ms on two EPYC cores, in f32 8.0. */
+ * The mean of each whole plane of f32 32x64x112x112 takes 7.6 ms on two EPYC cores, in f32 8.0. */
 
 bool
 plane_mean_is_long(const struct plane *p)
@@ -94,7 +94,7 @@ plane_mean_is_long(const struct plane *p)
     return p->window[0].kernel > PLANE_LONG / p->window[1].kernel;
 }
 
-/* Returns the range of windows that contain entry h. */
+/* Returns the range of windows that contain entry h of the image. */
 static struct span
 covering(const struct plane *p, int i, int64_t h)
 {

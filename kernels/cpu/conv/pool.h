@@ -1,8 +1,9 @@
 /* pool.h - pooling: windows over one plane of an image, computed row by row with vector instructions.
  *
- * A row of windows takes two passes: vertical, over a whole row of the image, then horizontal, within each window. A
- * gradient takes the horizontal pass first. The padded row holds neutral entries beyond the image. Any thread: calls
- * keep no state, and the caller owns all memory. */
+ * A row of windows takes two passes: the vertical pass combines whole rows of the image into one padded row, and the
+ * horizontal pass combines the entries of each window in that row. A gradient takes the horizontal pass first. The
+ * padded row holds neutral entries outside the image. Any thread: calls keep no state, and the caller owns all
+ * memory. */
 #ifndef RILLE_KERNELS_CPU_POOL_H
 #define RILLE_KERNELS_CPU_POOL_H
 
@@ -22,36 +23,36 @@ struct plane {
 };
 enum { PLANE_LANES = 16 };
 
-/* The range of entries that window u in direction i covers inside the image, and the number of entries that a mean
- * divides by. */
+/* The entries of the image that window u covers in direction i, lo .. hi - 1, and `count`, the number of entries by
+ * which a mean is divided. */
 struct span {
     int64_t lo, hi, count;
 };
 struct span plane_span(const struct plane *p, int i, int64_t u);
 
-/* Functions that compute one plane of `out` from one plane of each operand, one function per type. `out` is the pooled
- * image, or, for a gradient, the gradient of the image. workspace has plane_workspace() bytes. The bits of a lane do
- * not depend on neighbouring lanes. */
+/* Functions that compute one plane of `out` from one plane of each operand, one function per type. `out` is the
+ * pooled image or, for a gradient, the gradient of the image. workspace has plane_workspace() bytes. With
+ * interleaved planes, the bits of a plane do not depend on the other planes. */
 struct plane_fn {
     void (*f32)(const struct plane *p, const void *const *in, void *out, void *workspace);
     void (*f64)(const struct plane *p, const void *const *in, void *out, void *workspace);
-    bool alone; /* true: supports only one plane at a time */
+    bool alone; /* true: supports no interleaved planes */
 };
-/* Returns the size of the workspace, bytes; `bytes`: size of an element. */
+/* Returns the size of the workspace, bytes. bytes: size of an element. */
 size_t plane_workspace(const struct plane *p, size_t bytes);
-/* Returns true if the loops support the plane: positions fit 32 bits, and there is little padding. */
+/* Returns true if the loops support the plane: positions fit 32 bits, and padding is at most the size of the image. */
 bool plane_fits(const struct plane *p);
 
 extern const struct plane_fn plane_max; /* computes y, the maximum of each window of x; NaN is the greatest */
-/* Computes dx, the gradient of the maximum, from x and dy: adds dy at the first maximum of the window. */
+/* Computes dx, the gradient of the maximum, from x and dy: adds dy at the first maximum of each window. */
 extern const struct plane_fn plane_max_back;
-/* Computes y from x and h: for each window the value of h at the maximum of x. */
+/* Computes y from x and h: for each window, the entry of h at the position of the maximum of x. */
 extern const struct plane_fn plane_max_pick;
 extern const struct plane_fn plane_mean;      /* computes y, the mean of each window of x */
 extern const struct plane_fn plane_mean_back; /* computes dx, the gradient of the mean, from dy */
 
-/* If a sum has more than PLANE_LONG floats, it is accumulated in f64: the entries of a window or, in a gradient, the
- * windows that contain an entry. */
+/* Sums of more than PLANE_LONG floats are accumulated in f64: sums over the entries of a window or, in a gradient,
+ * over the windows that contain an entry. */
 enum { PLANE_LONG = 1 << 12 };
 bool plane_mean_is_long(const struct plane *p);
 bool plane_mean_back_is_long(const struct plane *p);

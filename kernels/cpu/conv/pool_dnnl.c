@@ -1,11 +1,11 @@
-/* pool_dnnl.c - means of windows, and their gradient, on oneDNN in NCHW.
+/* pool_dnnl.c - average pooling and its gradient, on oneDNN in NCHW.
  *
- * oneDNN's maxima are not used. oneDNN ignores NaN, and never returns a maximum below the least finite number. In the
- * gradient of a window whose values are all NaN or -infinity, oneDNN 2.6.3 selects a position in the padding. */
+ * oneDNN's max pooling is not used. It ignores NaN, and never returns a maximum below the least finite number. In
+ * the gradient of a window whose values are all NaN or -infinity, oneDNN 2.6.3 selects a position in the padding. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/conv/pool.h"
 
-/* Limit of image and result in one run, bytes; such a run takes some tens of milliseconds. */
+/* Maximum size of image and result in one run, bytes. Such a run takes some tens of milliseconds. */
 int64_t mean_part_bytes = 1 << 27;
 
 static struct prim_layout
@@ -15,7 +15,7 @@ nchw(const struct view *v)
         prim_dtype(v->dtype), 4, {v->dim[0], v->dim[1], v->dim[2], v->dim[3]}, .tag = dnnl_nchw};
 }
 
-/* Describes the means of windows of x. */
+/* Describes average pooling of x. */
 static struct prim_op
 mean_op(const struct plane *p, const struct view *x, const struct view *y)
 {
@@ -30,8 +30,8 @@ mean_op(const struct plane *p, const struct view *x, const struct view *y)
     return s;
 }
 
-/* Returns true if oneDNN's divisors of means are correct. oneDNN counts the whole window, including what ceil_mode
- * adds beyond the padding. */
+/* Returns true if oneDNN divides by the correct number of entries. oneDNN counts the whole window, including entries
+ * that ceil_mode adds beyond the padding. */
 static bool
 same_count(const struct plane *p)
 {
@@ -54,14 +54,14 @@ pool_backward(const struct prim_op *s, int threads, dnnl_primitive_desc_t *pd)
     return prim_describe(&gradient, s, threads, pd);
 }
 
-/* Returns true if oneDNN has a fast implementation for the shape: for at least 16 channels, as measured. */
+/* Returns true if oneDNN has a fast implementation for the shape: measured for 16 channels or more. */
 static bool
 is_fast(const struct plane *p, const struct view *x, const struct view *y, int threads,
         int (*make)(const struct prim_op *s, int threads, dnnl_primitive_desc_t *pd))
 {
     if (x->dtype != y->dtype || prim_dtype(x->dtype) == dnnl_data_type_undef) return false;
     if (!view_numel(x) || !view_numel(y) || !plane_fits(p) || !same_count(p)) return false;
-    /* One image would run too long before a check for a stop. */
+    /* Without this limit, one image could run too long before the next check for a stop. */
     if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false;
     struct prim_op s = mean_op(p, x, y);
     dnnl_primitive_desc_t pd;
@@ -83,7 +83,7 @@ mean_back_accepts(const struct kcall *k, const struct plane *p)
     return !plane_mean_back_is_long(p) && is_fast(p, &k->out[0], &k->in[0], k->threads, pool_backward);
 }
 
-/* ---- some images at a time, as for convolutions (cpu/conv/conv.c) ---- */
+/* ---- a number of images at a time, as for convolutions (cpu/conv/conv.c) ---- */
 
 static int64_t
 images_at_once(const struct view *x, const struct view *y, int threads)

@@ -1,20 +1,20 @@
-/* chain.c - compiles a chain of element-wise calls into a program: where operands and results are stored, which
- * steps form a part, and the block size. */
+/* chain.c - compiles a chain of element-wise calls into a program (chain.h). Decides where operands and results are
+ * stored, which steps form a part, and the block size. */
 #include "kernels/cpu/eltwise/chain.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 
-enum { SHORT_ROW = 128 }; /* rows that are shorter are not divided: a block then is one or more whole rows */
-/* Minimum lengths of rows for which tile.c accepts an operand with one element per row as a number: in a chain; in a
- * single step. COLUMN_LONGEST: maximum rows of a block with such operands. */
+enum { SHORT_ROW = 128 }; /* shorter rows are not divided: a block then is one or more whole rows */
+/* Operands with one element per row: tile.c reads them as scalars if rows have at least NUMBERED_ROW elements, in a
+ * chain of a single step NUMBERED_ALONE. COLUMN_LONGEST: maximum number of rows in a block with such operands. */
 enum { NUMBERED_ROW = 128, NUMBERED_ALONE = 32, COLUMN_LONGEST = 1024 };
-/* Sizes of blocks, elements. LONG_BLOCK is used if no scratch is needed. */
+/* Sizes of blocks, elements. LONG_BLOCK is used if a chain needs no scratch. */
 enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
-/* Sizes in bytes. CACHE_BYTES: scratch, half of a first-level cache. FAR_BYTES: size from which operands are
- * prefetched. UNREAD_BYTES: size from which results that are not read soon are streamed past the caches. PAST_BYTES:
- * size from which all results are streamed, and operands are prefetched even on cores with a good hardware
+/* Sizes in bytes. CACHE_BYTES: scratch of a block, about half of a first-level cache. Minimum sizes: FAR_BYTES of an
+ * operand that is prefetched; UNREAD_BYTES of a result that is not read soon, and is streamed past the caches;
+ * PAST_BYTES of any result that is streamed, and of an operand that is prefetched on cores with a good hardware
  * prefetcher. One Zen 1 core, add, without and with prefetching: f32{256,768} 33 and 59 us; 16 M elements 19.2 and
  * 12.4 ms. */
 enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, UNREAD_BYTES = 1 << 20, PAST_BYTES = 32 << 20 };
@@ -44,7 +44,8 @@ chain_type(const struct call *c)
     return type == COMP_I64 && !c->op->eltwise.i ? COMP_F64 : type;
 }
 
-/* Returns the compute type of a step: i32 instead of i64 if the result is the same. A number counts as i64. */
+/* Returns the compute type of a step: i32 instead of i64 if the result is the same. A Lua number (weak type) counts
+ * as i64. */
 static enum compute
 step_type(const struct call *c)
 {
@@ -68,8 +69,8 @@ broadcast_stride(const struct view *v, int d, int ndim)
     return own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
 }
 
-/* Makes loops from dimensions: leaves out those of size one, and merges neighbours that are contiguous in every
- * lane. */
+/* Makes loops from dimensions. Leaves out dimensions of size one, and merges neighbouring dimensions that are
+ * contiguous in every lane. */
 static void
 make_loops(struct elt *e, const struct view *walk, const struct view *const *view)
 {
@@ -108,8 +109,8 @@ lane_constant(const struct elt *e, const struct lane *l)
     return true;
 }
 
-/* Returns true if the lane has one element per row and rows are long. f32{512, 1024} and f32{512, 1}: 48 us instead
- * of 226, one Zen 4 (EPYC) core. */
+/* Returns true if the lane has one element per row and rows are long, so that the element is read as a scalar.
+ * f32{512, 1024} and f32{512, 1}: 48 us instead of 226, one Zen 4 (EPYC) core. */
 static bool
 lane_by_row(const struct elt *e, const struct lane *l)
 {
@@ -149,8 +150,9 @@ chain_lanes(struct elt *e, const struct view *walk, const struct view *const *vi
     e->rows = e->numel > 0 && e->nloop > 1 && e->row < SHORT_ROW && linear_out;
 }
 
-/* Marks the lanes to prefetch, and the outputs to stream past the caches. Outputs are streamed if the last-level
- * cache would keep little of them for a reader; the limit is lower if no reader follows soon. */
+/* Marks the operands to prefetch, and the outputs to stream past the caches. An output is streamed if it is so large
+ * that the last-level cache would keep little of it for a reader; the limit is lower if no reader follows soon
+ * (unread). */
 static void
 mark_far(struct elt *e, bool unread)
 {
@@ -173,7 +175,7 @@ new_area(struct elt *e, enum compute type, enum slot_kind kind)
     return (struct site){IN_SCRATCH, e->narea++};
 }
 
-/* Returns the index of a slot equal to `want`; adds the slot if necessary. */
+/* Returns the index of a slot that equals `want`; adds the slot if there is none. */
 static int
 chain_slot(struct elt *e, struct slot want)
 {
@@ -192,8 +194,8 @@ chain_slot(struct elt *e, struct slot want)
     return e->nslot++;
 }
 
-/* Returns true if tile.c can read argument k of the step as a number, which requires that the other argument is not
- * a number. */
+/* Returns true if tile.c can read argument k of the step as a scalar, which requires that the other argument is no
+ * scalar. */
 static bool
 is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
 {
@@ -203,7 +205,7 @@ is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
     return other->step || (other->index >= 0 && e->lane[other->index].stride[e->nloop - 1] != 0);
 }
 
-/* Returns true if memory of dtype d has 16-bit floats that tile.c reads and writes directly for this step. */
+/* Returns true if d is a 16-bit float type that tile.c reads and writes directly in this step. */
 static bool
 loads_halves(enum dtype d, const struct step *s)
 {
@@ -231,8 +233,8 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
     return chain_slot(e, s);
 }
 
-/* Returns true if rounding the step's values to d would be exact, because tile.c selects them from operands of dtype
- * d, or they are 0 and 1. */
+/* Returns true if rounding the step's values to d would be exact, because they are 0, 1 or selected from operands of
+ * dtype d. */
 static bool
 chooses(const struct step *s, enum dtype d)
 {
@@ -297,8 +299,7 @@ chain_source(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
 }
 
-/* Returns true if step i and its neighbour can be computed in one pass over their common operand (struct eltwise,
- * beside). */
+/* Returns true if `other` and s can be computed in one pass over their common operand (struct eltwise, beside). */
 static bool
 is_beside(const struct step *other, const struct step *s)
 {
@@ -307,8 +308,8 @@ is_beside(const struct step *other, const struct step *s)
            other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
 }
 
-/* Returns true if step i can use the previous step's value, which is still in registers, as argument k. A value of
- * 16-bit floats is rounded first. */
+/* Returns true if argument k of step i can be the previous step's value, which is still in registers. If it is a
+ * 16-bit float, it is rounded first. */
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
@@ -318,8 +319,8 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Returns true if step i can be added to the part. Results are converted after the whole part, except for a value that
- * only the next step reads. */
+/* Returns true if step i can be added to the part. A step whose argument is a converted result of the part cannot,
+ * because results are converted after the whole part; except for one value that the next step uses from registers. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {
@@ -350,7 +351,7 @@ make_parts(struct elt *e)
     }
 }
 
-/* Finds the last reader of each step's result, and whether there are several. */
+/* Finds, for each step's result, its last reader, and whether it must be stored for readers. */
 static void
 chain_find_readers(struct elt *e)
 {
@@ -383,7 +384,7 @@ is_read(const struct elt *e, int index)
     return false;
 }
 
-/* Returns an area of scratch whose last reader precedes the step; if there is none, a new area. */
+/* Returns the area of an earlier step's result whose last reader precedes the step; if there is none, a new area. */
 static struct site
 result_area(struct elt *e, int index)
 {
@@ -392,7 +393,7 @@ result_area(struct elt *e, int index)
         struct step *past = &e->step[i];
         if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
             continue;
-        past->last = RUN_STEP; /* this step's result overwrites the area of an earlier step's result */
+        past->last = RUN_STEP; /* the step's result overwrites that of step i */
         return past->at;
     }
     return new_area(e, s->type, SLOT_RESULT);
@@ -423,8 +424,8 @@ chain_site(const struct elt *e, int slot)
 
 /* ---- blocks ---- */
 
-/* Returns true if a block may span rows: memory is contiguous from row to row, or, for tile.c, repeats with every
- * row. */
+/* Returns true if a block may span rows: every operand and output is contiguous from row to row or, for tile.c,
+ * repeats with every row. */
 static bool
 spans_rows(const struct elt *e)
 {
@@ -441,8 +442,7 @@ spans_rows(const struct elt *e)
     return can;
 }
 
-/* Chooses the block size. If there are many areas, blocks are shorter, so that all areas fit into the first-level
- * cache. */
+/* Chooses the block size. With many areas, blocks are shorter, so that all areas fit into the first-level cache. */
 static void
 choose_block(struct elt *e)
 {
@@ -490,7 +490,7 @@ is_number(const struct elt *e, int slot)
     return e->slot[slot].kind == SLOT_NUMBER || e->slot[slot].kind == SLOT_COLUMN;
 }
 
-/* Returns how tile.c addresses memory of dtype d. */
+/* Returns how tile.c addresses memory of dtype d. repeats: one row that is used for all rows. */
 static enum tile_way
 tile_way_of(enum dtype d, bool repeats)
 {
@@ -521,7 +521,7 @@ emit_fetches(struct elt *e, const struct step *s)
     }
 }
 
-/* Returns the argument that is loaded as the value if the part has no value yet; preferably not a number. */
+/* Returns the argument that is loaded as the value if the step uses no earlier value: preferably no scalar. */
 static int
 first_value(const struct elt *e, const struct step *s)
 {
@@ -530,7 +530,7 @@ first_value(const struct elt *e, const struct step *s)
     return 0;
 }
 
-/* Adds the instruction of a step. Argument `value` is the part's value; the other arguments are in memory. */
+/* Adds the instruction of a step. Argument `value` is the value in registers; the other arguments are in memory. */
 static void
 emit_operation(struct elt *e, const struct step *s, int value)
 {
@@ -581,7 +581,7 @@ emit_step(struct elt *e, int i)
     if (s->stored) emit_store(e, s);
 }
 
-/* Adds an instruction that rounds step i's value to its dtype, as memory would, for the next step of the part. */
+/* Adds an instruction that rounds step i's value to its dtype, as storing it would, for the next step of the part. */
 static void
 emit_rounding(struct elt *e, int i)
 {

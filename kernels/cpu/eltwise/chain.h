@@ -1,22 +1,23 @@
 /* chain.h - the program of a chain of element-wise calls; chain.c makes it, eltwise.c runs it.
  *
  * Nested loops iterate over the local sizes of the outputs; dimensions that are contiguous in every operand are
- * merged into one loop. A block is a piece of one inner row, or several whole rows.
+ * merged into one loop. A row is the range of the innermost loop. A block is a piece of one row, or several whole
+ * rows.
  *
  * A step reads slots. A slot is an operand of the chain or the result of an earlier step, as a block in the compute
- * type of the reading step. An operand without gaps whose dtype is that type is read in place. A run loads and
- * converts any other operand into a block of scratch; an operand that never changes (a number) is loaded once. If
- * rows are long and tile.c accepts the operand as a number, an operand with one element per row has a block of one
- * element. Integers are computed as i64, and by tile.c as i32 if no operand or result is wider. The last step of a
- * chain writes its output directly if no conversion is needed.
+ * type of the reading step. A contiguous operand whose dtype is that type is read in place. Any other operand is
+ * loaded and converted into a block of scratch; a scalar operand is loaded only once. If rows are long, tile.c reads
+ * an operand with one element per row as a scalar, so its block has one element per row. Integers are computed as
+ * i64, and by tile.c as i32 if no operand or result is wider. The last step of a chain writes its output directly if
+ * no conversion is needed.
  *
- * Consecutive steps of plain arithmetic in one type form one part, a program for tile.c. Values pass from step to
- * step in registers, where 16-bit floats are rounded, and are stored only if some other step or task reads them.
- * A part for tile.c reads and writes 16-bit floats in place; operations that only select one of their operands do not
- * round. Any other step is a part of its own. A chain of nothing but such arithmetic on operands in place needs no
- * scratch, and its blocks are long. A run prefetches operands that do not stay in the caches, and streams large
- * results past the caches. An exec owns its chain; any thread with scratch of its own may run the chain, which is
- * read-only. */
+ * Consecutive steps of plain arithmetic in one compute type form one part, which is a program for tile.c. In a part,
+ * values pass from step to step in registers. There 16-bit floats are rounded, except by operations that only select
+ * one of their operands. Values are stored only if another step or task reads them. A part for tile.c reads and
+ * writes 16-bit floats in place. Any other step is a part by itself. A chain that has only plain arithmetic on
+ * operands in place needs no scratch, and its blocks are long. A run prefetches operands that do not stay in the
+ * caches, and streams large results past the caches. An exec owns its chain; any thread with its own scratch may run
+ * the chain, which is read-only. */
 #ifndef RILLE_KERNELS_CPU_CHAIN_H
 #define RILLE_KERNELS_CPU_CHAIN_H
 
@@ -27,15 +28,15 @@
 
 enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* limits of a chain: operands and outputs, slots, steps */
 
-/* The location of a block: in a lane, or in an area of scratch. */
+/* The location of a block: in an operand or output (lane), or in an area of scratch (lane is IN_SCRATCH). */
 enum { IN_SCRATCH = -1, NOWHERE = -2 };
 struct site {
     int lane, area;
 };
 enum area_holds {
     AREA_BLOCK,
-    AREA_TILE,   /* one number, repeated for a tile of tile.c */
-    AREA_COLUMN, /* one number per row of a block, for tile.c */
+    AREA_TILE,   /* one scalar, repeated to fill a tile of tile.c */
+    AREA_COLUMN, /* one scalar per row of a block, for tile.c */
     AREA_NOTHING /* nothing: the area is not used */
 };
 struct area {
@@ -47,7 +48,7 @@ struct area {
 enum slot_kind {
     SLOT_ABSENT,   /* the step's operand is absent (NULL) */
     SLOT_CONSTANT, /* an operand of one element, loaded once per run */
-    SLOT_NUMBER,   /* an operand that is a number for tile.c, loaded once per run */
+    SLOT_NUMBER,   /* an operand that is a scalar for tile.c, loaded once per run */
     SLOT_DIRECT,   /* an operand that the step reads in place */
     SLOT_LOADED,   /* an operand that a run loads into a block of scratch */
     SLOT_COLUMN,   /* an operand of which a run loads one element per row */
@@ -56,11 +57,11 @@ enum slot_kind {
 };
 struct slot {
     enum slot_kind kind;
-    int index; /* index of the operand or step whose values the slot has */
+    int index; /* index of the operand or step that the slot stands for */
     enum compute type;
-    struct site at; /* location of the block; for SLOT_RESULT the step has the location */
+    struct site at; /* location of the block; for SLOT_RESULT see struct step */
     int sibling;    /* (SLOT_CONVERTED) index of the next slot with this step's result; -1: none */
-    bool wide;      /* (SLOT_NUMBER) true: a step reads the number as a tile */
+    bool wide;      /* (SLOT_NUMBER) true: a step reads the scalar repeated to a tile */
     bool read;      /* (SLOT_CONVERTED) true: a step reads the block from memory */
 };
 
@@ -72,7 +73,7 @@ struct step {
     int arg[OP_OPERAND]; /* indices of the slots from which the arguments are read */
     int value;           /* argument that is the previous step's value, still in registers; -1: none */
     int out;             /* output that the step writes; -1: none */
-    bool stored;         /* true: the result must be stored, because a reader takes it from memory */
+    bool stored;         /* true: the result is stored, because a step or task reads it from memory */
     bool in_place;       /* true: the result is written straight into output `out` */
     struct site at;      /* location of the result if it is stored */
     int last;            /* last step that reads the stored result */
@@ -84,7 +85,7 @@ struct step {
 struct part {
     int first, last;
     int code, ncode;
-    bool by_rows; /* true: an operand repeats with every row, or has one element per row */
+    bool by_rows; /* true: an operand has one row for all rows, or one element per row */
 };
 struct instruction {
     int code, nat;
@@ -98,21 +99,21 @@ struct lane {
     size_t bytes;            /* size of an element, bytes */
     int64_t stride[MAX_DIM]; /* stride per loop, elements; 0: broadcast */
     bool linear;             /* true: elements are contiguous in the order of the loops */
-    bool repeats; /* true: the operand has one row, which is used again in every iteration of the outer loops */
-    bool far;     /* true: the operand is too large for the inner caches */
-    bool passes;  /* true: the output is too large for the caches */
+    bool repeats;            /* true: the operand has a single row, which is used for all rows */
+    bool far;                /* true: too large for the inner caches; prefetched */
+    bool passes;             /* true: too large for the caches; streamed past them */
 };
 
 struct elt {
     int nloop;
     int64_t size[MAX_DIM]; /* sizes of the loops, outermost first */
-    int64_t numel, row;    /* number of elements: of an output; of an inner row */
+    int64_t numel, row;    /* number of elements of an output; of an inner row */
     bool rows;             /* true: a block is several whole rows; false: a piece of one row */
     bool loads;            /* true: a run loads at least one operand into scratch */
     bool streams;          /* true: at least one result is streamed past the caches */
     int64_t block;         /* maximum number of elements in a block */
     int nin, nout, nstep, nslot, npart, ncode, narea;
-    struct lane *lane; /* lanes of the operands, then of the outputs */
+    struct lane *lane; /* layouts of the operands, then of the outputs */
     struct step *step;
     struct slot *slot; /* slots; those of operands are the first `noperand` */
     struct part *part;
@@ -123,8 +124,8 @@ struct elt {
     int threads;
 };
 
-/* Returns the compute type that the operator's record specifies for a call: i64 for integers, although a step may
- * use i32. */
+/* Returns the compute type that the operator's record specifies for a call. For integers this is i64, although a
+ * step may use i32. */
 enum compute chain_type(const struct call *c);
 /* Sets the loops over the dimensions of `walk`, and the layout of e's operands and outputs along these loops.
  * view[i] is the view of lane i. */

@@ -24,13 +24,12 @@ elt_scratch(const struct elt *e)
 struct run {
     void *const *in, *const *out;
     char *scratch;
-    struct tile_step *code; /* copies, in scratch, of the programs that tile.c runs, in which operands are addresses in
-                               the current block */
+    struct tile_step *code; /* in scratch: the programs for tile.c, whose operands are addresses in the current block */
     /* Position of the current row in the loops; offset of the row in each lane, elements. */
     int64_t at[MAX_DIM], offset[RUN_LANE];
-    int64_t column, done; /* position within the row; number of elements before this block */
-    int64_t stop;         /* number of elements before the end of this thread's share */
-    bool repeated;        /* true: operands that repeat with every row are already loaded */
+    int64_t column, done; /* position in the row; number of elements before this block */
+    int64_t stop;         /* end of this thread's share: index of its last element, plus 1 */
+    bool repeated;        /* true: operands with one row for all rows are already loaded */
 };
 
 static char *
@@ -68,7 +67,7 @@ next_block_row(const struct elt *e, struct run *r)
     }
 }
 
-/* Advances the run by n rows. At most the last of these rows begins a new iteration of the loop around rows. */
+/* Advances the run by n rows. Only the last of these steps may begin a new iteration of the loop around rows. */
 static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {
@@ -82,7 +81,7 @@ next_rows(const struct elt *e, struct run *r, int64_t n)
 
 enum { ROWS = 256, SHORT = 16 };
 
-/* Returns the number of rows, at most `left`, that follow at equal distances, this row included. */
+/* Returns the number of rows, from the current one on and at most `left`, that are at equal distances in every lane. */
 static int64_t
 rows_alike(const struct elt *e, const struct run *r, int64_t left)
 {
@@ -90,8 +89,8 @@ rows_alike(const struct elt *e, const struct run *r, int64_t left)
     return k < 0 ? 1 : MIN(MIN(left, ROWS), e->size[k] - r->at[k]);
 }
 
-/* Loads rows row .. row + nrow - 1 of a block, n elements each. Operands with one element per row, and rows of a few
- * elements, are loaded column by column: {1000000, 3} + {1000000, 1} then takes a quarter of the time. */
+/* Loads n elements of each of the rows row .. row + nrow - 1 of a block. Operands with one element per row, and rows
+ * of a few elements, are loaded column by column: {1000000, 3} + {1000000, 1} then takes a quarter of the time. */
 static void
 load_slot_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row, int64_t nrow, int64_t n)
 {
@@ -136,7 +135,7 @@ load_block(const struct elt *e, struct run *r)
         }
         if (e->rows) next_rows(e, r, alike);
     }
-    r->repeated = e->rows; /* later blocks, which are not longer, use the rows that are loaded now */
+    r->repeated = e->rows; /* later blocks, which are not longer, use these rows again */
     return n;
 }
 
@@ -207,7 +206,7 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 
-/* Stores a step's result in its output, and in the slots that read it converted. */
+/* Stores a step's result in its output, and in the slots that hold it converted for readers. */
 static void
 give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
 {
@@ -269,7 +268,7 @@ load_constants(const struct elt *e, struct run *r)
     }
 }
 
-/* Copies the programs, with the addresses that are the same for all blocks. */
+/* Copies the programs into scratch, with the addresses that are the same for all blocks. */
 static void
 load_code(const struct elt *e, struct run *r)
 {
@@ -300,11 +299,12 @@ run_elt_blocks(const struct elt *e, struct run *r)
     if (e->streams) tile_fence();
 }
 
-/* Limits in elements. GRAIN: minimum per thread; LONG_ROW: length from which a row is computed by a call of its own. */
+/* Limits in elements. GRAIN: minimum per thread; LONG_ROW: maximum length of rows of which each call computes at least
+ * two. */
 enum { GRAIN = 4096, LONG_ROW = 16384 };
 
-/* The work that threads of a team share. The unit is an element, or a row if rows are short, so that short rows are
- * not divided. */
+/* The work that the threads of a team share, in units. A unit is an element, or a whole row if rows are short, so
+ * that short rows are not divided. */
 struct work {
     const struct elt *e;
     void *const *in, *const *out;
@@ -341,8 +341,8 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
 
 /* ---- reference ---- */
 
-/* Converts a float by way of the result's dtype, so that integers and bool get the values they would have in memory:
- * truncated, clamped, or true for nonzero. */
+/* Converts a float to the result's dtype and back, so that integers and bool get the values they would have in
+ * memory: truncated, clamped, or true for nonzero. */
 static void
 put_result(const struct view *y, enum dtype d, int64_t p, double v)
 {

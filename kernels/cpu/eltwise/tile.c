@@ -1,7 +1,7 @@
-/* tile.c - compiles the loops over tiles (tile_loop.inc) for each level of x86-64, and chooses between levels.
+/* tile.c - compiles the loops over tiles (tile_loop.inc) for each x86-64 level, and chooses between levels.
  *
- * A vector must have the width of the machine's registers, so one function compiled for several levels (simd.h)
- * would not do: gcc splits wider vectors, and splits their comparisons into single elements. Eight vectors hide the
+ * A vector must have the width of the level's registers, so one function compiled for all levels (simd.h) would not
+ * do: gcc splits wider vectors, and splits their comparisons into single elements. Eight vectors per tile hide the
  * latency of an addition and leave registers for operands. */
 #pragma GCC optimize("O3", "no-trapping-math", "wrapv")
 #include "kernels/cpu/eltwise/tile.h"
@@ -13,17 +13,17 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Prefetch distance, bytes: what one core reads from memory in about 100 ns. */
+/* AHEAD: prefetch distance, which one core reads from memory in about 100 ns; LINE: cache line; both in bytes. */
 enum { AHEAD = 4096, LINE = 64 };
 
 /* Modes of the loops, as bits. TILE_BACK: rows are processed from end to start. TILE_OVER: the last tile of a row
- * overlaps the one before, instead of being partial. TILE_ROUNDS: uses the bf16 rounding instruction, which only one
- * level has. */
+ * overlaps the previous one, so that it is a whole tile. TILE_ROUNDS: bf16 are rounded by the processor's
+ * instruction, which only one level has. */
 enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 
-/* Sanitizers instrument each of the thousands of loads and stores in the loops, which takes gcc minutes. So the tile
- * loops are exempt: there, memory is accessed through copies by calls, which sanitizers check. In the
- * single-operation loops only memory accesses are checked. */
+/* The loops have thousands of loads and stores. If sanitizers instrumented each of them, gcc would take minutes. So
+ * the loops over tiles are exempt: there, memory is accessed through copies by calls, which sanitizers check. In the
+ * loops of a single operation, sanitizers check only memory accesses. */
 #ifdef SANITIZED
 #define TILE_COPIES  1
 #define TILE_SPARED  __attribute__((no_sanitize("address", "thread", "undefined")))
@@ -63,9 +63,9 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define CLAMP(a, b, c) TILE_KEEP_NAN(a, TILE_KEEP_NAN(b, HELD(a, b, c)))
 #define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* a clamp whose result is correct unless a or b is NaN */
 
-/* All operations by number of operands. TURNED: operations of two operands that equal another operation with the
- * operands exchanged. BOUNDED: operations of three operands, of which two may be numbers; the third argument is the
- * operation without NaN handling, for numbers that are not NaN. */
+/* All operations by number of operands. TURNED: binary operations that equal another operation with swapped
+ * operands. BOUNDED: ternary operations whose last two operands may be scalars; the third argument is the operation
+ * without NaN handling, which is used if neither scalar is NaN. */
 #define OPERATIONS(ONE, TWO, TURNED, THREE, BOUNDED)                                                                   \
     ONE(TILE_COPY, COPY)                                                                                               \
     ONE(TILE_NEG, NEG)                                                                                                 \
@@ -90,7 +90,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
     THREE(TILE_WHERE, WHERE)                                                                                           \
     BOUNDED(TILE_CLAMP, CLAMP, HELD)
 
-/* Operations of floats only: integers are divided as floats, and have no roots. */
+/* Operations of floats only. Integers are divided as floats, and square roots are computed as floats. */
 #define OPERATIONS_REAL(ONE, TWO)                                                                                      \
     ONE(TILE_RECIPROCAL, RECIPROCAL)                                                                                   \
     ONE(TILE_SQRT, SQRT)                                                                                               \
@@ -210,14 +210,14 @@ stores(const struct tile_step *s)
 }
 
 /* Returns true if loads would wait for stores (4 KiB aliasing), which processing a row backwards avoids. A load
- * waits for an earlier store whose address has the same low twelve bits, because the core does not know more of the
- * address yet. All loads wait if the operand's address is slightly below the result's address modulo the page size.
- * relu of f32{256, 3072} with the result 64 to 256 bytes past the operand modulo a page, one Zen 4 (EPYC) core: 88 to
- * 101 us become 66, the time without aliasing. */
+ * waits for an earlier store whose address has the same low twelve bits, because the core does not yet know the
+ * other bits. All loads wait if the operand's address is slightly below the result's address modulo the page size.
+ * relu of f32{256, 3072} with the result 64 to 256 bytes past the operand modulo a page, one Zen 4 (EPYC) core: 88
+ * to 101 us become 66, the time without aliasing. */
 static bool
 meets_stores(const struct tile_step *step)
 {
-    /* Size of a page; largest distance of the operand below the result; both in bytes. */
+    /* PAGE: size of a page; BEHIND: maximum distance from the operand to the result, modulo a page; both in bytes. */
     enum { PAGE = 4096, BEHIND = 512 };
     uintptr_t to = 0;
     int way = TILE_WALKS;
@@ -243,13 +243,13 @@ may_repeat_step(const struct tile_step *step)
     return true;
 }
 
-/* Executes a program. If an operand repeats with every row, long rows are processed in blocks of columns, because
- * the repeating row would otherwise be evicted from the first-level cache; but not if the rows exceed FAR, because
- * memory is slower in this order. f32{256, 3072} and a row, one Zen 4 (EPYC) core: 105 us become 75. */
+/* Executes a program. If an operand has one row for all rows, long rows are processed in blocks of columns, because
+ * that row would otherwise be evicted from the first-level cache. Rows longer than FAR are processed in memory
+ * order, which is then faster. f32{256, 3072} and a row, one Zen 4 (EPYC) core: 105 us become 75. */
 void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
-    /* in bytes: rows longer than NEAR and at most FAR are processed in blocks of COLUMNS */
+    /* Sizes in bytes. Rows longer than NEAR and at most FAR are processed in blocks of COLUMNS. */
     enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 };
     const struct level *here = &levels[machine_level()];
     int64_t size = (int64_t)compute_bytes(type), bytes = n * size, part = n;

@@ -1,13 +1,15 @@
 /* tile.h - an interpreter for plain arithmetic that keeps the value in registers from step to step.
  *
  * A program is a list of steps. tile_run() executes the program for one tile of elements after the other. A tile is
- * eight vectors of the machine's width, held in registers as the program's value. A step computes with the value and
- * at most two tiles of memory, or loads or stores the value. So a chain of sums and products costs one load, one
- * store and the arithmetic. Results are bit-identical on every machine level and for every start of a tile, because
- * each operation rounds separately.
+ * eight vectors of the machine's width; the tile in registers is the program's value. A step computes with the value
+ * and at most two operands in memory, or loads or stores the value. An operand in memory is a tile, or a scalar: one
+ * element for the whole program, or per row. So a chain of sums and products costs one load, one store and the
+ * arithmetic. Results are bit-identical on every machine level and for every start of a tile, because each operation
+ * rounds separately.
  *
  * One Zen 5 core (AVX-512), bench/ops: a step takes 10 ps per element from registers, so a chain of ten sums and
- * products is memory-bound. The maker of a program owns it; any thread runs the program, which is read-only. */
+ * products is memory-bound. The caller that makes a program owns it; any thread runs the program, which is
+ * read-only. */
 #ifndef RILLE_KERNELS_CPU_TILE_H
 #define RILLE_KERNELS_CPU_TILE_H
 
@@ -60,8 +62,8 @@ tile_wraps(int op)
 }
 
 /* Returns the set of operands (as bits 1 << k) from which the operation selects its result; the result may also be
- * negated, or be 0, 1 or -1. If these operands are 16-bit floats, the result is exact in 16 bits. Returns TILE_COMPUTES
- * if the operation computes other values. */
+ * negated, or be 0, 1 or -1. So if these operands are 16-bit floats, the result is exact in 16 bits. Returns
+ * TILE_COMPUTES if the operation computes other values. */
 enum { TILE_COMPUTES = -1 };
 static inline int
 tile_chooses(int op)
@@ -73,15 +75,15 @@ tile_chooses(int op)
     return op == TILE_WHERE ? 1 << 1 | 1 << 2 : TILE_COMPUTES;
 }
 
-/* Returns the operation that remains if an operand is absent: a maximum or minimum if a clamp lacks one bound,
- * TILE_COPY for other operations. */
+/* Returns the operation that remains if operand `operand` is absent: a maximum or minimum if a clamp lacks one
+ * bound, TILE_COPY for other operations. */
 static inline int
 tile_without(int op, int operand)
 {
     return op != TILE_CLAMP ? TILE_COPY : operand == 1 ? TILE_MINIMUM : TILE_MAXIMUM;
 }
 
-/* Returns the operation that equals op with its two operands exchanged; TILE_NONE: there is none. */
+/* Returns the operation that equals op with swapped operands; TILE_NONE: there is none. */
 static inline int
 tile_commuted(int op)
 {
@@ -91,16 +93,17 @@ tile_commuted(int op)
     return turned[op];
 }
 
-/* Codes of steps. An operation's code includes the index of the operand that the value is: 0, 1 or 2. Add
- * TILE_NUMBER if the other of two operands is a number (per program or per row), which then stays in a register. Add
- * TILE_NUMBERS if both bounds of a clamp of operand 0 are numbers. Moves have their own codes. */
+/* Codes of steps. The code of an operation includes which of its operands is the value: 0, 1 or 2. TILE_NUMBER is
+ * added if the other operand of a binary operation is a scalar, which then stays in a register. TILE_NUMBERS is
+ * added if the value is operand 0 of a clamp and both bounds are scalars. Loads, stores and other moves have their
+ * own codes. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
 enum {
     TILE_NUMBER = 2,
     TILE_NUMBERS = 3,
     TILE_LOAD = TILE_CODE(NTILE_OP, 0), /* sets the value to memory[0] */
     TILE_STORE,                         /* sets memory[0] to the value; rounds it if memory has 16-bit floats */
-    TILE_CUT,                           /* stores a value that already is a bf16, without rounding */
+    TILE_CUT,                           /* stores a value that is exact in bf16, without rounding */
     TILE_STREAM,                        /* stores the value past the caches; end with tile_fence() */
     TILE_FETCH,                         /* prefetches memory[0] for a later step */
     TILE_ROUND_BF16,                    /* rounds the value to bf16 */
@@ -108,24 +111,25 @@ enum {
     TILE_END
 };
 
-/* Returns the code of an operation. If the value is operand 1 and an operation with exchanged operands exists,
- * returns its code. */
+/* Returns the code of an operation whose operand `value` is the value. If this is operand 1, and an operation with
+ * swapped operands exists, returns the code of that operation. */
 static inline int
 tile_code(int op, int value)
 {
     return value == 1 && tile_commuted(op) != TILE_NONE ? TILE_CODE(tile_commuted(op), 0) : TILE_CODE(op, value);
 }
 
-/* Number of equal elements that represent a number in memory: the size of the longest tile. */
+/* Maximum number of elements in a tile. A scalar that a step reads as a tile is repeated in memory that many times. */
 enum { TILE_LONGEST = 128 };
 
-/* How an operand in memory is addressed. Elements have the program's type, or are 16-bit floats in an f32 program. */
+/* How a step addresses an operand in memory. Elements have the program's type, or are 16-bit floats in an f32
+ * program. */
 enum tile_way {
-    TILE_STAYS,      /* the operand is a number */
+    TILE_STAYS,      /* the same address for every tile: a scalar */
     TILE_WALKS,      /* the address advances element by element */
-    TILE_BY_ROW,     /* the operand is one number per row */
-    TILE_REPEATS,    /* the address starts again with every row */
-    TILE_WALKS_BF16, /* element by element, with elements in bf16; not for TILE_STREAM */
+    TILE_BY_ROW,     /* one scalar per row */
+    TILE_REPEATS,    /* element by element, from the same start in every row */
+    TILE_WALKS_BF16, /* element by element, bf16 in memory; not for TILE_STREAM */
     TILE_REPEATS_BF16,
     TILE_WALKS_F16,
     TILE_REPEATS_F16,
@@ -145,15 +149,15 @@ tile_repeats(int way)
 struct tile_step {
     int code;
     int way[2];
-    /* Addresses of the operands that are in memory, in order; for a load or store, the address in memory[0]. */
+    /* Addresses of the operands that are in memory, in their order. A load or store has its address in memory[0]. */
     char *memory[2];
 };
 
-/* Executes the steps up to TILE_END, for nrow rows of n elements of a type. Memory needs the alignment of its
+/* Executes the steps up to TILE_END, for nrow rows of n elements of a type. Memory needs only the alignment of its
  * elements. */
 void tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow);
 
-/* Lets other threads see this thread's streamed stores before its later stores. */
+/* Makes this thread's streamed stores visible to other threads before its later stores. */
 void tile_fence(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* bf16_pairs.h - prepares rows of bf16 for products of pairs (gemm_small.h), and rounds the products' results.
  *
- * The unit of a stride is an element of the array: a bf16, a word of two bf16, or a float. Incomplete pairs are padded
- * with zero. Subnormal numbers count as zero. Any thread: calls keep no state, and the caller owns all memory. */
+ * Strides are in elements of the array: a bf16, a word of two bf16, or a float. Incomplete pairs are padded with
+ * zero. Subnormal numbers count as zero. Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_BF16_PAIRS_H
 #define RILLE_KERNELS_CPU_BF16_PAIRS_H
 
@@ -12,10 +12,11 @@ struct pairs {
      * multiple of SMALL_COLS and at least size. */
     void (*join)(int64_t n, int64_t size, const uint16_t *x, int64_t row, uint32_t *to, int64_t pitch);
     /* exps, times and grads process tiles of scores: n dense rows (n even) of `width` floats, a multiple of
-     * SMALL_COLS. shift, factor and sum have one entry per column. The results are rounded to bf16, as rows of bf16
-     * or as joined rows. The address of a form that is not needed is NULL. */
-    /* Computes exp(scale x - shift), as joined rows (joined NULL: in place of x), and the sum per column. Relative
-     * error at most 2^-16. */
+     * SMALL_COLS. shift, factor and sum have one entry per column. Results are rounded to bf16 and stored in one or
+     * both of two forms: rows of bf16, and pairs of rows joined into words. The address of a form is NULL if it is
+     * not needed. */
+    /* Sets x = exp(scale x - shift) as joined rows (joined NULL: in place of x), and `sum` to the sum per column.
+     * Relative error at most 2^-16. */
     void (*exps)(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32_t *joined, float *sum);
     /* Computes the product factor * x. */
     void (*times)(int64_t n, int64_t width, const float *x, const float *factor, uint16_t *rounded);
@@ -29,7 +30,8 @@ struct pairs {
     void (*dots)(int64_t n, int64_t words, const uint32_t *x, int64_t x_row, const uint32_t *y, int64_t y_row,
                  float *dot);
 };
-/* Returns the functions for this machine; NULL if it has no products of pairs (gemm_pairs() then returns NULL, too). */
+/* Returns the functions for this machine; NULL if the machine has no products of pairs (gemm_pairs() then also
+ * returns NULL). */
 const struct pairs *bf16_pairs_here(void);
 
 #endif

@@ -1,10 +1,11 @@
 /* blocks.c - products of f32 rows with weights that stay in blocks of a quantised type.
  *
- * Few rows: a block of x is rounded to 31-bit integers with one scale, which are split into a high and a low number of
- * 16 bits. Both are multiplied by the integers of the weights' blocks (Q8_0, Q4_0, Q4_K, Q6_K). So results are as exact
- * as those of decoded weights. 8-bit numbers, as llama.cpp has, would change an element of x by 2^-8 of the block's
- * largest, and greedy texts with it. Weights of other types, and rows with infinities or NaN, are decoded to f32 block
- * by block. More than FEW rows: panels of decoded weights are multiplied by oneDNN.
+ * Few rows: each block of x is rounded to 31-bit integers with one scale. Each integer is split into a high and a
+ * low 16-bit number, and both are multiplied by the integers of the weights' blocks (Q8_0, Q4_0, Q4_K, Q6_K). So
+ * results are as exact as with decoded weights. With 8-bit numbers, as in llama.cpp, an element of x would change by
+ * up to 2^-8 of the block's largest element, and greedy decoding would produce other texts. Weights of other types,
+ * and rows with infinities or NaN, are decoded to f32 block by block. More than FEW rows: panels of weights are
+ * decoded and multiplied by oneDNN.
  *
  * bench/results/2026-11/generate.md compares speeds. */
 #pragma GCC optimize("O3", "no-trapping-math")
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 
 enum { X, W };
-enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 }; /* MOST: maximum elements of a block */
+enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 }; /* MOST: maximum number of elements in a block */
 
 const struct coding *
 blocks_coding(const struct call *c)
@@ -36,18 +37,19 @@ blocks_coding(const struct call *c)
 
 /* ---- rows of x ---- */
 
-/* A row of x, and its rounding: element = scale * (2^15 high + low). */
+/* A row of x, and its rounded elements: element = scale * (2^15 high + low). */
 struct rounded {
     const struct coding *coding;
     int64_t nblock;
     const float *x;
-    bool exact; /* the row cannot be rounded: it has an infinity, a NaN or a block of very small numbers */
+    bool exact; /* true: not rounded, because of an infinity, a NaN or a block of very small numbers */
     int16_t *high, *low;
-    float *scale; /* by block */
-    float *sum;   /* sums of 32 neighbouring elements */
+    float *scale; /* scale of each block */
+    float *sum;   /* sum of each group of 32 elements */
 };
 
-/* Rounds n elements to integers of at most 32767 * 2^15 in size. Returns the scale; -1: impossible. */
+/* Rounds n elements to integers with absolute values of at most 32767 * 2^15. Returns the scale; -1: the elements
+ * cannot be rounded. */
 VECTOR static float
 round_block(int64_t n, const float *x, int16_t *high, int16_t *low)
 {
@@ -102,7 +104,7 @@ dot_of(int64_t n, const float *x, const float *w)
     return total;
 }
 
-/* Multiplies by weights of any type, which are decoded. */
+/* Multiplies by weights of any type, after decoding them. */
 static void
 rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
 {
@@ -121,8 +123,8 @@ rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
 #include <immintrin.h>
 #define X86_V4_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
 
-/* Unpacks the eight scales and the eight minima of a block of Q4_K: 6 bits each, in 12 bytes. Byte k of a result is
- * number k. */
+/* Unpacks the eight scales and the eight minima of a block of Q4_K, which are 6 bits each, packed in 12 bytes. Byte
+ * k of a result is scale or minimum k. */
 INLINE void
 scales_and_minima(const uint8_t *p, uint64_t *scale, uint64_t *least)
 {
@@ -132,7 +134,7 @@ scales_and_minima(const uint8_t *p, uint64_t *scale, uint64_t *least)
     *least = (word[1] & six) | (uint64_t)((word[2] >> 4 & four) | (word[1] >> 2 & two)) << 32;
 }
 
-enum manner { UNSCALED, SCALED, SCALED_APART }; /* no scale; one scale for 32 numbers; two */
+enum manner { UNSCALED, SCALED, SCALED_APART }; /* number of scales per 32 numbers: none, one, two */
 
 #define LEVEL(name) name##_v4
 #define AT_LEVEL    X86_V4_VNNI
@@ -157,7 +159,7 @@ static const struct {
     {"Q6_K", rows_q6_k_v4, rows_q6_k_v3},
 };
 
-/* Returns the fastest product of this machine with weights of a type. */
+/* Returns the fastest product on this machine for weights of the type `name`. */
 static rows_product *
 find_product(const char *name)
 {
@@ -182,10 +184,10 @@ find_product(const char *name)
 struct blocks {
     const struct coding *coding;
     rows_product *product;
-    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: few rows of x */
+    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: x has few rows */
     int threads;
-    size_t each, at;     /* bytes of scratch per thread; position of the decoded panel in it */
-    struct prim *prim[]; /* by thread: x times a panel */
+    size_t each, at;     /* scratch per thread, bytes; offset of the decoded panel in it, bytes */
+    struct prim *prim[]; /* product of x and a panel, one per thread */
 };
 
 bool
@@ -248,10 +250,10 @@ blocks_drop(void *state)
 struct blocks_run {
     const struct kcall *k;
     const struct blocks *s;
-    struct rounded *row; /* by row of x, if they are few */
+    struct rounded *row; /* the rounded rows of x, if these are few */
 };
 
-/* Returns row j of the weights. */
+/* Returns the address of row j of the weights. */
 static const uint8_t *
 weights_of(const struct blocks_run *r, int64_t j)
 {
@@ -277,7 +279,7 @@ few_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
     }
 }
 
-/* Sets and rounds the rows of x, in scratch. */
+/* Prepares the rows of x in scratch, and rounds them. */
 static void
 round_rows(struct blocks_run *r)
 {
@@ -317,7 +319,7 @@ many_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
     }
 }
 
-/* Multiplies x by the last rows of the weights, which fill no panel. */
+/* Multiplies x by the last rows of the weights, which are fewer than a panel. */
 static void
 last_rows(const struct blocks_run *r)
 {
@@ -333,7 +335,7 @@ last_rows(const struct blocks_run *r)
 int
 blocks_run(const struct kcall *k, const void *state)
 {
-    enum { WORTH = 1 << 16 }; /* minimum number of products per thread */
+    enum { WORTH = 1 << 16 }; /* minimum number of multiply-adds per thread */
     struct blocks_run r = {.k = k, .s = state};
     if (!r.s->panel) {
         round_rows(&r);

@@ -8,7 +8,7 @@
 #include "runtime/tensor/coding.h"
 #include "runtime/graph/op.h"
 
-/* Names of the quantised types, the words of attribute 0. */
+/* Names of the quantised types, which attribute 0 accepts. */
 #define BLOCK_KINDS                                                                                                    \
     "Q8_0|Q4_0|Q4_1|Q5_0|Q5_1|Q8_1|Q2_K|Q3_K|Q4_K|Q5_K|Q6_K|Q8_K|IQ1_S|IQ1_M|IQ2_XXS|IQ2_XS|IQ2_S|IQ3_XXS|IQ3_S|"      \
     "IQ4_NL|IQ4_XS|TQ1_0|TQ2_0|MXFP4|NVFP4"

@@ -27,18 +27,18 @@ static const struct {
 enum { NSIZE = countof(sizes), PANEL = 512 };
 enum { ALONE = 16 }; /* maximum number of rows for which a call with one entry (n = 1) is computed row by row */
 
-/* Two products of a gradient, which adds up pieces: FIRST sets the sum, MORE adds to it. */
+/* The two products of a gradient, which is a sum over pieces of rows: FIRST sets the sum, MORE adds to it. */
 enum { FIRST, MORE, NPRODUCT };
 struct experts {
-    enum dtype dtype; /* dtype of the factors; sums have the compute type */
-    /* Columns per unit of work; number of such panels. The last panel may overlap the previous one. */
+    enum dtype dtype; /* dtype of factors; sums have its compute type */
+    /* Number of columns per panel (one unit of work); number of panels. The last panel may overlap the previous one. */
     int64_t panel, npanel;
     int64_t rows; /* maximum number of rows in a product */
     int threads;
     bool alone;    /* true: the call has one entry (n = 1) and is computed row by row */
     bool in_place; /* true: the gradient accumulates directly in the result */
-    /* Offsets of the matrices in a worker's scratch, behind the product's scratch; size of a worker's scratch; both in
-     * bytes. */
+    /* Offsets of the matrices in a worker's scratch, after the product's scratch; size of a worker's scratch; both
+     * in bytes. */
     size_t at[NMATRIX], each;
     struct prim *product[][NPRODUCT][NSIZE]; /* the oneDNN products, one set per thread */
 };
@@ -51,7 +51,7 @@ expert_part_size(const struct experts *e, int64_t left)
     return i;
 }
 
-/* Rows of one expert that are multiplied together, in one product. */
+/* Rows of one expert that one product multiplies. */
 struct piece {
     int64_t first, n;
     int size;
@@ -160,7 +160,8 @@ expert_words(const struct kcall *k, const struct view *w)
     return 2 * (w->dim[0] * w->dim[1] + 1) + w->dim[0] * view_numel(&k->in[IDS]);
 }
 
-/* Returns the length of equal panels of n columns. If there are several panels, the length is a multiple of 16. */
+/* Returns the common length of panels that divide n columns. If there are two or more panels, the length is a
+ * multiple of 16. */
 static int64_t
 expert_panel(int64_t width)
 {
@@ -169,8 +170,8 @@ expert_panel(int64_t width)
     return n == 1 ? width : ((width + n - 1) / n + STEP - 1) / STEP * STEP;
 }
 
-/* Sets the offsets in a worker's scratch, of which the product needs `bytes`. Returns the size of all workers' scratch,
- * bytes. */
+/* Sets the offsets of matrices in a worker's scratch, after the `bytes` of the product. Returns the size of all
+ * workers' scratch, bytes. */
 static size_t
 share_scratch(struct experts *e, const struct view *w, bool gradient, size_t bytes)
 {
@@ -184,7 +185,7 @@ share_scratch(struct experts *e, const struct view *w, bool gradient, size_t byt
     return e->each * (size_t)e->threads;
 }
 
-/* Makes the oneDNN products. w: view of the matrices, or of the gradient of the matrices. */
+/* Makes the oneDNN products. w: view of the matrices, or of their gradient. */
 static int
 make_experts(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
 {
@@ -195,7 +196,7 @@ make_experts(const struct kcall *k, const struct view *w, bool gradient, void **
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    /* depends on global sizes only, and so not on the sharding */
+    /* This choice depends on global sizes only, so that sharding does not change it. */
     e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE;
     e->rows = sizes[expert_part_size(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
@@ -302,7 +303,7 @@ load_line(enum dtype to, const struct view *from, int64_t at, int64_t n, void *l
         block_load(COMP_F32, from->dtype, data, 1, n, line);
 }
 
-/* Gathers `width` elements, starting at column `col`, from each row of a work piece; adds zero rows up to the
+/* Gathers `width` elements, starting at column `col`, from each row of a piece. Appends rows of zeros up to the
  * product's number of rows. */
 static void
 gather_rows(const struct experts_run *r, const struct view *v, int64_t m, const struct piece *p, int64_t col,
@@ -322,8 +323,8 @@ experts_store(const struct experts_run *r, const void *line, int64_t n, const st
                 (char *)to->data + at * (int64_t)dtype_bytes(to->dtype), 1);
 }
 
-/* Columns of a panel p: first column; number of columns that the previous panel has computed already; number of the
- * other columns. */
+/* Columns of a panel: first column; number of columns that the previous panel has already computed; number of the
+ * remaining columns. */
 struct columns {
     int64_t from, skip, n;
 };
@@ -357,7 +358,7 @@ product_f64(const struct experts_run *r, int64_t n, void *const *at, void *scrat
              scratch);
 }
 
-/* Multiplies a piece of expert m's rows by columns c of the expert's matrix, which are stored at at[B]; stores the
+/* Multiplies a piece of expert m's rows by columns c of the expert's matrix, which are stored at at[B]. Stores the
  * result. */
 static int
 multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct piece p, const struct columns *c,
@@ -396,7 +397,7 @@ run_expert_share(void *arg, int64_t share, int64_t lo, int64_t hi)
     }
 }
 
-/* Sets the result rows to zero whose id selects no matrix of this shard. */
+/* Clears the rows of the result whose id selects no matrix of this shard. */
 static void
 clear_rows(void *arg, int64_t lo, int64_t hi)
 {
@@ -441,8 +442,8 @@ clear_panel(const struct experts_run *r, int64_t m, const struct columns *c)
                (size_t)c->n * bytes);
 }
 
-/* Computes a range of units of a gradient: unit u is a panel of one matrix's gradient, summed over all rows of its
- * expert. */
+/* Computes a range of units of work of a gradient. A unit is a panel of one matrix's gradient, summed over all rows
+ * of the expert. */
 static void
 run_panels(void *arg, int64_t share, int64_t lo, int64_t hi)
 {

@@ -17,13 +17,13 @@
 
 enum { X, W, IDS }; /* operands of expert_matmul; in the gradient, operand W is dy */
 
-/* Returns the index, within the shard w, of the matrix that `id` selects in group `group`; -1: this shard does not
- * have it. */
+/* Returns the index, within the shard of w, of the matrix that `id` selects in group `group`; -1: the shard does not
+ * have this matrix. */
 static inline int64_t
 expert_of(const struct view *w, int64_t id, int64_t group)
 {
     int64_t before = (w->offset[0] + group) * w->global[1] + w->offset[1];
-    uint64_t e = (uint64_t)id - (uint64_t)before; /* defined for any id, because unsigned numbers wrap around */
+    uint64_t e = (uint64_t)id - (uint64_t)before; /* wraps around for any id, because the numbers are unsigned */
     return e < (uint64_t)w->dim[1] ? group * w->dim[1] + (int64_t)e : -1;
 }
 
@@ -37,7 +37,7 @@ expert_row(const struct view *x, const struct view *y, int64_t r)
 
 bool experts_takes(const struct kcall *k, int i);
 bool experts_grad_takes(const struct kcall *k, int i);
-/* Accepts both expert_matmul and its gradient; experts_drop() serves both, too. */
+/* Returns true for supported calls of expert_matmul and of its gradient. experts_drop() also serves both. */
 bool experts_accepts(const struct kcall *k);
 int experts_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int experts_run(const struct kcall *k, const void *state);

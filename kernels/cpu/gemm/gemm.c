@@ -1,9 +1,9 @@
 /* gemm.c - matrix products on oneDNN's matmul.
  *
  * A call becomes a struct gemm: sizes m, n, k, two strides per matrix, and the remaining batch. Transposed operands
- * and rows of wider tensors are strides, never copies. A batch that shares b becomes more rows of a. oneDNN iterates
- * over the remaining batch; if only its plain loop supports the strides, a single product is repeated here. A long
- * product is computed in panels of the result.
+ * and rows of wider tensors are strides, never copies. A batch whose products share b is merged into the rows of a.
+ * oneDNN iterates over the remaining batch; if only its plain loop supports the strides, a primitive for a single
+ * product is executed repeatedly. A long product is computed in panels of the result.
  *
  * One core (AVX-512, peak 280 Gflop/s): 256x768x768 f32 255, bf16 500 Gflop/s; 64x256x256 245; 48 heads of 64x64x64
  * out of rows of 768: 230. bench/gemm.c. */
@@ -33,16 +33,16 @@ gemm_stride(const struct view *v, int d)
     return d < 0 || v->dim[d] == 1 ? 0 : v->stride[d];
 }
 
-/* Returns the matrix over dimensions d (rows) and e (columns) of v. -1 stands for a dimension of size 1 that v does
- * not have. */
+/* Returns the matrix over dimensions d (rows) and e (columns) of v. -1 as d or e: the matrix has a single row or
+ * column, for which v has no dimension. */
 static struct matrix
 gemm_matrix_of(const struct view *v, int d, int e)
 {
     return (struct matrix){gemm_size(v, d), gemm_size(v, e), gemm_stride(v, d), gemm_stride(v, e)};
 }
 
-/* Adds a dimension to the batch. If the new and the previous batch dimension are contiguous in all three matrices,
- * merges the two. */
+/* Adds a dimension to the batch. If this and the previous batch dimension are contiguous in all three matrices,
+ * merges both into one. */
 static void
 batch_add(struct gemm *g, int64_t size, int64_t a, int64_t b, int64_t c)
 {
@@ -60,7 +60,7 @@ rows_go_on(const struct matrix *x, int64_t step)
     return x->rows == 1 || step == x->rows * x->row;
 }
 
-/* Merges the innermost batch dimension into the rows if b is the same for the whole dimension, and a and c are
+/* Merges the innermost batch dimension into the rows of a and c if b is broadcast along it, and a and c are
  * contiguous over it. */
 static void
 batch_to_rows(struct gemm *g)
@@ -136,8 +136,8 @@ batch_count(const struct gemm *g)
 
 /* ---- supported products ---- */
 
-/* Sets the stride of a single row or column, which is never used, to that of dense memory. Returns true if the
- * matrix is row- or column-major without overlapping rows. */
+/* Sets the stride of a single row or column, which is never used, as in dense memory. Returns true if the matrix is
+ * row- or column-major and its rows do not overlap. */
 static bool
 matrix_settle(struct matrix *x)
 {
@@ -186,8 +186,9 @@ gemm_fits(const struct kcall *k)
     return !empty && k->in[1].dtype == d && (to == d || (dtype_is_half(d) && to == DT_F32));
 }
 
-/* Returns true for products of 16-bit floats with an f32 result, one row or column, and a long k. gemm_few.c computes
- * these products, because oneDNN would divide k among its threads and add product by product. */
+/* Returns true for products of 16-bit floats with an f32 result, one row or column, and a long k. gemm_few.c
+ * computes these products, because oneDNN would divide k among its threads and accumulate in c one product at a
+ * time. */
 static bool
 is_long_of_one(const struct gemm *g)
 {
@@ -201,14 +202,14 @@ gemm_accepts(const struct kcall *k)
     return gemm_fits(k) && prim_multiplies(k->in[0].dtype) && gemm_of(k, &g) && gemm_settle(&g) && !is_long_of_one(&g);
 }
 
-/* Returns true if oneDNN supports the strides of the operand's last two dimensions or, in a contract call, if all
- * dimensions except the last can be merged into one. If not (for example, a repeated number), this operand alone is
- * copied to dense form. */
+/* Returns true if oneDNN supports the strides of operand i: those of its last two dimensions or, in a contract call,
+ * if all dimensions except the last can be merged into one. Otherwise (for example, a broadcast number) the operand
+ * is copied to dense form before the call. */
 bool
 gemm_takes(const struct kcall *k, int i)
 {
     struct view twice[] = {k->in[i], k->in[i]};
-    bool alone = k->call->op->host.sums_leading; /* whether the strides of both operands match does not matter */
+    bool alone = k->call->op->host.sums_leading; /* contract: checks operand i without the other operand's strides */
     struct gemm g;
     return gemm_of(&(struct kcall){.call = k->call, .in = alone ? twice : k->in, .out = k->out}, &g) &&
            matrix_settle(&g.x[i]);
@@ -222,7 +223,7 @@ describe_matrix(const struct gemm *g, int i, int nbatch, struct prim_layout *out
     const struct matrix *x = &g->x[i];
     *out = (struct prim_layout){.dtype = prim_dtype(g->dtype[i]), .ndim = nbatch + 2};
     int64_t *size = out->size, *stride = out->stride;
-    int64_t dense = x->rows * x->cols; /* for broadcast dimensions any value is right */
+    int64_t dense = x->rows * x->cols; /* broadcast dimensions: any stride is right */
     for (int d = 0; d < nbatch; d++) {
         int64_t step = g->batch[d].step[i];
         size[d] = step ? g->batch[d].size : 1;
@@ -270,7 +271,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct pr
 
 struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
-/* Returns the length of equal parts into which n is divided; each has about `side` entries or more. */
+/* Returns the length of equal parts into which `size` is divided. Each part has about `side` entries or more. */
 static int64_t
 gemm_part_of(int64_t size, int64_t side)
 {
@@ -278,8 +279,8 @@ gemm_part_of(int64_t size, int64_t side)
     return MIN(size, (part + step - 1) / step * step);
 }
 
-/* Returns the flops of a product for estimates of time. Fewer than FEW rows or columns count as FEW, because memory
- * is slower than arithmetic. */
+/* Returns the flops of a product, for estimates of its time. Fewer than FEW rows or columns count as FEW, because
+ * reading memory then takes longer than arithmetic. */
 static double
 product_flops(int64_t m, int64_t n, int64_t k)
 {
@@ -287,14 +288,14 @@ product_flops(int64_t m, int64_t n, int64_t k)
     return 2 * (double)MAX(m, FEW) * (double)MAX(n, FEW) * (double)k;
 }
 
-/* Returns true if c can accumulate the parts of a long k without loss. A 16-bit c would be rounded after each part. */
+/* Returns true if c can accumulate the parts of a long k without rounding after each part, as a 16-bit c would. */
 static bool
 adds_up(const struct gemm *g)
 {
     return g->dtype[C] == DT_F32;
 }
 
-/* Returns the flops between two checks of whether the run was stopped: about thirty milliseconds per thread. */
+/* Returns the flops between two checks for a stop of the run: about thirty milliseconds per thread. */
 static double
 flops_at_once(const struct gemm *g, int threads)
 {
@@ -314,7 +315,7 @@ struct panel {
     int64_t m, n, k;
 };
 
-/* Returns the length of equal parts of a long k (gemm.h), a multiple of oneDNN's step. */
+/* Returns the length of the equal parts of a long k (gemm.h), rounded up to a multiple of oneDNN's step. */
 static int64_t
 part_of_long(int64_t k)
 {
@@ -351,15 +352,15 @@ batch_at_once(const struct gemm *g, int threads)
     return parts < 2 ? size : (size + parts - 1) / parts;
 }
 
-/* Returns the number of panels that cover `size`. */
+/* Returns the number of panels of length `panel` that cover `size`. */
 static int64_t
 panels(int64_t size, int64_t panel)
 {
     return (size + panel - 1) / panel;
 }
 
-/* Returns, per panel and argument, the offset in bytes from the first panel. The last panels end at the matrix's end,
- * so they overlap the previous panels. */
+/* Returns, for each panel and argument, the offset in bytes of the argument's data from the first panel's. The last
+ * panels end at the matrix's end, so they overlap the previous panels. */
 static int64_t *
 panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *product, int64_t n)
 {
@@ -376,7 +377,8 @@ panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *prod
     return skip;
 }
 
-/* Returns, per product and argument, the offset in bytes from the first product. */
+/* Returns, for each product of the batch and each argument, the offset in bytes of the argument's data from the
+ * first product's. */
 static int64_t *
 batch_skips(const struct gemm *g, int64_t n)
 {
@@ -388,8 +390,8 @@ batch_skips(const struct gemm *g, int64_t n)
     return skip;
 }
 
-/* Returns, per part of a batch and argument, the offset in bytes from the first part; the last part ends at the
- * batch's end. */
+/* Returns, for each part of a batch and each argument, the offset in bytes of the argument's data from the first
+ * part's. The last part ends at the batch's end. */
 static int64_t *
 part_skips(const struct gemm *g, int64_t at_once, int64_t n)
 {
@@ -402,7 +404,7 @@ part_skips(const struct gemm *g, int64_t at_once, int64_t n)
     return skip;
 }
 
-/* Returns false if a batch dimension is broadcast in both operands, which oneDNN does not support. */
+/* Returns false if a batch dimension is broadcast in both operands: oneDNN does not support this. */
 static bool
 batch_goes_on(const struct gemm *g)
 {
@@ -411,8 +413,8 @@ batch_goes_on(const struct gemm *g)
     return true;
 }
 
-/* Lets a call execute the primitive several times. One execution computes one panel of a product or, if there is a
- * batch (nbatch), at_once entries of the batch's outermost dimension. */
+/* Makes each call execute the primitive several times. One execution computes one panel of a product or, if there is
+ * a batch (nbatch > 0), at_once entries of the batch's outermost dimension. */
 static void
 gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
 {
@@ -428,7 +430,7 @@ gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct pane
     if (each > 1) free(skip);
 }
 
-/* Adds primitives for the rest of a long k: equal parts, which are accumulated after the first part. */
+/* Adds primitives for the rest of a long k: equal parts, whose products are added to the product of the first part. */
 static int
 gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threads, struct prim_arg *arg,
          struct prim *prim, size_t *scratch_bytes)
@@ -472,7 +474,8 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     int status = gemm_describe(&panel, nbatch, threads, false, arg, &pd);
     bool plain = !status && nbatch && prim_is_plain(pd);
     if (plain) dnnl_primitive_desc_destroy(pd);
-    /* If oneDNN is slow with this batch, or does not support it (overlapping matrices), repeats a single product. */
+    /* If oneDNN is slow with this batch, or does not support it (overlapping matrices), the primitive computes a
+     * single product and is repeated. */
     if (plain || (status && nbatch)) {
         nbatch = 0;
         err_clear();

@@ -14,10 +14,10 @@ struct matrix {
     int64_t row, col; /* strides, in elements, between rows and between columns */
 };
 struct batch {
-    int64_t size, step[NMATRIX]; /* size of a batch dimension; stride of each matrix, elements (0: broadcast operand) */
+    int64_t size, step[NMATRIX]; /* size; stride of each matrix, elements (0: broadcast) */
 };
 struct gemm {
-    enum dtype dtype[NMATRIX]; /* dtype of each matrix; 16-bit factors may have a sum in f32 */
+    enum dtype dtype[NMATRIX]; /* dtype of each matrix; if a and b are 16-bit floats, c may be f32 */
     struct matrix x[NMATRIX];
     int nbatch;
     struct batch batch[MAX_DIM]; /* batch dimensions, outermost first */
@@ -28,16 +28,16 @@ struct gemm {
  * if added in sequence, by 0.05 % in lanes, and by less than 0.01 % in parts. */
 enum { GEMM_LONG = 1 << 16, GEMM_PART = 1 << 13 };
 
-/* Sets *g to the product of a call: of matmul or, if the record sets sums_leading, of contract, which is a sum over
- * all leading dimensions of a[..., m] b[..., n]. Returns false if the leading dimensions cannot be merged into one k,
- * because their strides are not uniform in both operands. */
+/* Sets *g to the product that a call of matmul computes, or of contract, if the operator's record sets sums_leading.
+ * contract is the sum over all leading dimensions of a[..., m] b[..., n]. Returns false if the leading dimensions
+ * cannot be merged into one k, because their strides are not uniform in both operands. */
 bool gemm_of(const struct kcall *k, struct gemm *g);
-/* Returns true if the dtypes match and no operand is empty. */
+/* Returns true if the dtypes of a call match and no operand is empty. */
 bool gemm_fits(const struct kcall *k);
-/* Sets strides of dimensions of size 1 to those of a dense matrix. Returns false if some matrix is neither row- nor
+/* Sets the strides of dimensions of size 1 as in a dense matrix. Returns false if a matrix is neither row- nor
  * column-major. */
 bool gemm_settle(struct gemm *g);
-/* Replaces g by its transpose, b^T a^T, so that a column-major c becomes row-major. */
+/* Replaces the product g by its transpose, c^T = b^T a^T, so that a column-major c becomes row-major. */
 void gemm_transpose(struct gemm *g);
 /* Makes a single-threaded primitive for one product of g, on which gemm_settle() has succeeded. prim_at() runs it
  * (cpu/base/dnnl.h). add: adds the product to c. */

@@ -1,6 +1,7 @@
-/* gemm_few.h - products of a few rows by a matrix, which dominate generation of one token at a time.
+/* gemm_few.h - products of a few rows by a matrix, which take most of the time when text is generated one token at a
+ * time.
  *
- * The matrix may be weights, whose columns are contiguous, or, in attention, keys (contiguous columns) and values
+ * The matrix may be weights, whose columns are contiguous, or, in attention, keys (contiguous columns) or values
  * (contiguous rows). The time of such a product is the time of reading the matrix. Any thread: calls keep no state,
  * and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_GEMM_FEW_H
@@ -12,7 +13,7 @@
 enum { GEMM_FEW = 4, GEMM_SHORT = 256 };
 
 /* A product c[i,j] = sum over l of a[i,l] b[l,j], i < m <= GEMM_FEW, l < k. Strides are in elements. Either b_row
- * and a_col are 1, or b_col and c_col. A bf16 b has b_row 1, and the rows of a are then in the order of
+ * and a_col are 1, or b_col and c_col are 1. If b is bf16, b_row must be 1, and the rows of a must be reordered by
  * gemm_few_pair(). */
 struct few {
     int64_t m, k;
@@ -23,16 +24,17 @@ struct few {
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 };
 
-/* Reorders a row of a for a bf16 b: in each group of FEW_PAIRED numbers, the numbers at even indices come first. */
+/* Reorders a row of a, of k floats, for a product with a bf16 b: within each group of FEW_PAIRED numbers, the
+ * numbers at even indices come first. */
 enum { FEW_PAIRED = 32 };
 void gemm_few_pair(int64_t k, float *a);
 
 /* Computes columns lo <= j < hi of c. The bits of a column do not depend on the other columns. */
 void gemm_few(const struct few *p, int64_t lo, int64_t hi);
 
-/* Computes turns lo <= t < hi; b_row must be 1 and columns must not be short. The columns are divided into
- * FEW_STREAMS streams of equal length. Turn t computes the t-th column of each stream; the last turn computes the
- * remaining columns. A thread that computes turns in order reads each stream sequentially. */
+/* Computes turns lo <= t < hi of the columns `of`. b_row must be 1, and columns must not be short. The columns are
+ * divided into FEW_STREAMS streams of equal length. Turn t computes the t-th column of each stream; the last turn
+ * computes the remaining columns. A thread that computes turns in order reads each stream sequentially. */
 enum { FEW_STREAMS = 4 };
 struct few_columns {
     int64_t first, end;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST, MORE, NPRODUCT }; /* products for the parts of k: FIRST is the remainder, MORE are of equal size */
-/* Largest number of entries of a result; oneDNN uses more than 32 threads for larger results anyway. */
+enum { FIRST, MORE, NPRODUCT }; /* products of the parts of k: FIRST, the remainder; MORE, parts of equal size */
+/* Maximum number of entries of a result. For larger results oneDNN can use more than 32 threads without splitting k. */
 enum { SMALL = 1 << 16 };
 /* Maximum number of groups of parts; maximum number of entries in all groups' sums. */
 enum { GROUPS = 64, SUMS = 1 << 20 };
@@ -25,8 +25,8 @@ struct of_long {
     struct prim *product[]; /* NPRODUCT oneDNN products for each thread */
 };
 
-/* Returns true if this file computes the product. Results of one row or column are excluded, because gemm_few.h
- * computes them; oneDNN would add up their products one by one. */
+/* Returns true if this file computes the product. A result with one row or column is excluded, because gemm_few.h
+ * computes it; oneDNN would add up the products one by one. */
 static bool
 is_of_these(const struct gemm *g)
 {
@@ -42,14 +42,14 @@ gemm_long_accepts(const struct kcall *k)
     return gemm_fits(k) && gemm_of(k, &g) && gemm_settle(&g) && is_of_these(&g);
 }
 
-/* Returns the offset, in bytes, where the workers' scratch starts. */
+/* Returns the offset in scratch, in bytes, at which the workers' scratch starts. */
 static size_t
 sums_bytes(const struct gemm *g, const struct of_long *l)
 {
     return align_64(sizeof(double) * (size_t)(g->x[C].rows * g->x[C].cols * l->ngroups));
 }
 
-/* Makes a single-threaded product of k columns of a and k rows of b, into dense memory. */
+/* Makes a single-threaded primitive that multiplies k columns of a by k rows of b, with a dense result. */
 static int
 make_long_product(struct gemm g, int64_t k, struct prim **product, size_t *bytes)
 {
@@ -106,7 +106,7 @@ struct long_run {
     const struct gemm *g;
     const struct of_long *l;
     char *data[NMATRIX], *scratch;
-    double *sums; /* sums of each group, one group after the other */
+    double *sums; /* sums of the first group, then of the next, and so on */
     int64_t entries;
 };
 

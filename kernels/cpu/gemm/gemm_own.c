@@ -13,10 +13,10 @@
 
 /* ---- a few rows of floats ---- */
 
-/* Returns true if the loops can read b in place: b is column-major, or row-major with short rows, like a head's
- * values. One core, us, by these loops and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128
- * x 1024 6.2, 3.3. Long sums of one row are also computed by these loops, because oneDNN accumulates them in c
- * product by product. */
+/* Returns true if the loops of gemm_few.c can read b in place and pay: b is column-major, or row-major with short
+ * rows, like the values of a head. One core, us, by these loops and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x
+ * 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3. Long sums of one row also use these loops, because oneDNN accumulates
+ * them in c one product at a time. */
 static bool
 few_goes_on(const struct gemm *g)
 {
@@ -28,7 +28,7 @@ few_goes_on(const struct gemm *g)
 }
 
 /* Returns true for products of a few rows by a matrix that the loops can read in place. If only the transposed
- * product qualifies, replaces g by it and sets *swapped. */
+ * product qualifies, replaces g by the transposed product and sets *swapped. */
 static bool
 few_settle(struct gemm *g, bool *swapped)
 {
@@ -39,8 +39,7 @@ few_settle(struct gemm *g, bool *swapped)
     return false;
 }
 
-/* Accepts f32, and bf16 only if b is column-major, as weights are. Accepts contract calls only in f32 with long
- * sums. */
+/* Accepts f32, and bf16 if b is column-major, as weights are. Accepts contract calls only in f32 and with long sums. */
 bool
 gemm_few_accepts(const struct kcall *k)
 {
@@ -51,7 +50,7 @@ gemm_few_accepts(const struct kcall *k)
     return real || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
 }
 
-/* Reserves scratch for bf16: for rows of a as floats, and for columns of c as floats until they are finished. */
+/* Reserves scratch if a or b is bf16: for rows of a converted to floats, and for columns of c that are not finished. */
 int
 gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
@@ -67,11 +66,11 @@ gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 struct few_batch {
     struct gemm g;
     struct few first;
-    char *halves;   /* c of bf16 (or of f32, if a and b are bf16) is stored here when columns are finished */
-    int64_t shares; /* number of shares (one per thread) into which few_level() divides the product */
+    char *halves;   /* address of c if c is bf16, or if a and b are bf16; receives finished columns */
+    int64_t shares; /* number of shares, one per thread, in few_level() */
 };
 
-/* Computes columns lo .. hi - 1; computes a long k in parts. */
+/* Computes columns lo .. hi - 1 of a product. A long k is computed in parts. */
 static void
 few_columns(const struct few *p, int64_t lo, int64_t hi)
 {
@@ -86,7 +85,7 @@ few_columns(const struct few *p, int64_t lo, int64_t hi)
     }
 }
 
-/* Stores the finished columns of a bf16 product in c. */
+/* Stores the finished columns of a bf16 product in c, rounded to its dtype. */
 static void
 few_give(const struct few_batch *all, int64_t lo, int64_t hi)
 {
@@ -123,7 +122,7 @@ few_of_halves(struct few_batch *all, float *scratch)
     p->c_col = 1;
 }
 
-/* Computes columns lo .. hi - 1, numbered through all products of the batch. */
+/* Computes columns lo .. hi - 1. Columns are numbered through all products of the batch. */
 static void
 few_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -141,9 +140,10 @@ few_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Returns the columns that a thread computes. Reading the weights takes nearly all of the time, so a thread on a slower
- * or shared core leaves some of its columns to others. On two threads of one core, one GPT-2 token takes 15.1 ms in f32
- * with a fixed division and 14.8 with this one; in bf16 8.2 and 7.8. On two cores there is no difference. */
+/* Returns the columns of a thread's share. Reading the weights takes nearly all of the time, so a thread on a slower
+ * or shared core leaves some of its columns to other threads. On two threads of one core, one GPT-2 token takes 14.8
+ * ms in f32, with a fixed division 15.1; in bf16 7.8, with a fixed division 8.2. On two cores there is no
+ * difference. */
 static struct few_columns
 few_share(const struct few_batch *all, int64_t share)
 {
@@ -158,7 +158,7 @@ few_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     gemm_few_turns(&all->first, few_share(all, share), lo, hi);
 }
 
-/* Returns true if few_level() can divide the product among that many threads. */
+/* Returns true if few_level() can divide the product among `shares` threads. */
 static bool
 few_is_level(const struct few_batch *all, int64_t threads)
 {
@@ -171,7 +171,7 @@ few_is_level(const struct few_batch *all, int64_t threads)
 int
 gemm_few_run(const struct kcall *k, const void *state)
 {
-    /* Least multiply-adds per thread; bytes of b per piece; floats per vector. */
+    /* GRAIN: minimum multiply-adds per thread; PIECE: bytes of b per piece; LANES: floats per vector. */
     enum { GRAIN = 1 << 14, PIECE = 1 << 17, LANES = 16 };
     bool swapped;
     struct few_batch all = {0};
@@ -193,7 +193,7 @@ gemm_few_run(const struct kcall *k, const void *state)
     int64_t n = x[C].cols * batch_count(&all.g);
     bool halves = all.g.dtype[A] == DT_BF16;
     if (halves) few_of_halves(&all, k->scratch);
-    /* If k is long, shares consist of whole vectors of columns. */
+    /* If k is long, each share has whole vectors of columns. */
     int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols);
     all.shares = MIN(k->threads, n / grain);
     if (!few_is_level(&all, all.shares)) {
@@ -208,22 +208,23 @@ gemm_few_run(const struct kcall *k, const void *state)
 
 /* ---- small products ---- */
 
-/* Returns true for products so small that oneDNN is no faster; a call of oneDNN alone costs 0.3 us. One Zen 4 core,
- * us, by these loops and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64 x 1024 x 64 4,130,
- * 5,550; 48 of 64 x 64 x 1024 4,070, 4,140; 8 x 512 x 512 36, 58; a transposed 256 x 64 x 64 18.5, 20.0; but 96 of
- * 32^3 63, 60. */
+/* Returns true for products so small that these loops are at least as fast as oneDNN, of which a call alone costs
+ * 0.3 us. One Zen 4 core, us, by these loops and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64
+ * x 1024 x 64 4,130, 5,550; 48 of 64 x 64 x 1024 4,070, 4,140; 8 x 512 x 512 36, 58; a transposed 256 x 64 x 64
+ * 18.5, 20.0; but 96 of 32^3 63, 60. */
 static bool
 small_goes_on(const struct gemm *g)
 {
-    /* Maximum numbers of multiply-adds in a small product. With fewer than FEW rows the limit is lower, because b is
-     * then read from memory in order. */
+    /* MOST, OF_FEW_ROWS: maximum multiply-adds of a small product, and of one with fewer than FEW rows. The latter
+     * is lower, because a larger b is read from memory, and these loops do not read b in order. */
     enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 };
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return a->cols <= GEMM_LONG && b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) &&
            b->cols % SMALL_COLS == 0 && c->rows * c->cols * a->cols <= (c->rows < FEW ? OF_FEW_ROWS : MOST);
 }
 
-/* Returns true for small products. If only the transposed product qualifies, replaces g by it and sets *swapped. */
+/* Returns true for small products. If only the transposed product qualifies, replaces g by the transposed product
+ * and sets *swapped. */
 static bool
 small_settle(struct gemm *g, bool *swapped)
 {
@@ -242,13 +243,13 @@ gemm_small_accepts(const struct kcall *k)
     return gemm_fits(k) && k->in[0].dtype == DT_F32 && gemm_of(k, &g) && small_settle(&g, &swapped);
 }
 
-/* A batch of products, divided into squares of c that are large enough for a thread. Squares are in column-major
+/* A batch of products, divided into squares of c, each with enough work for a thread. Squares are in column-major
  * order, because a column of squares shares its part of b. */
 struct small_batch {
     struct gemm g;
     const float *a, *b;
     float *c;
-    int64_t down, across; /* number of squares down and across a product */
+    int64_t down, across; /* number of squares in a column, and in a row, of a product */
 };
 enum { SIDE = 64 };
 
@@ -306,12 +307,12 @@ gemm_f64_accepts(const struct kcall *k)
     return gemm_fits(k) && k->out[0].dtype == DT_F64 && gemm_of(k, &g) && f64_settle(&g, &swapped);
 }
 
-/* A batch of products, divided into rows of c that are enough for a thread. */
+/* A batch of products, divided into pieces of rows of c, each with enough work for a thread. */
 struct doubles {
     struct gemm g;
     double *data[NMATRIX];
     char *scratch;
-    int64_t per; /* number of pieces of rows into which each product is divided */
+    int64_t per; /* number of pieces per product */
 };
 enum { ROWS = 64 };
 

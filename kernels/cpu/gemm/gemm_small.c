@@ -1,8 +1,8 @@
-/* gemm_small.c - compiles the loops of gemm_small_level.inc for each level of x86-64, and chooses between levels.
+/* gemm_small.c - compiles the loops of gemm_small_level.inc for each x86-64 level, and chooses between levels.
  *
- * Sixteen sums at once hide the latency of a fused multiply-add; their division into rows and columns minimises
- * loads. One function compiled for several levels (runtime/base/simd.h) would not do, because vectors must have the
- * width of the machine's registers. */
+ * Sixteen sums at once hide the latency of a fused multiply-add. Their division into rows and columns minimises
+ * loads. The loops are not one function compiled for all levels (runtime/base/simd.h), because vectors must have the
+ * width of the level's registers. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm/gemm_small.h"
 
@@ -18,14 +18,15 @@ struct small {
     const element *b;
     float *c;
     bool add;
-    /* Next panel of b, to prefetch while a copy of the current panel is used; NULL: panels are not copied. */
+    /* next panel of b, which is prefetched while the copy of the current panel is used; NULL: panels are not copied */
     const element *next;
     int64_t next_row;
 };
 
-/* Limits from which a panel of b is copied before rows of a are processed. Rows of b that are far apart are mapped
- * to few sets of the first-level cache, and the hardware does not prefetch them. One Zen 4 core (peak 114 Gflop/s),
- * per cent of the peak without and with copies: 64 x 1024 x 64 in the cache 92 and 96, from memory 57 and 83. */
+/* Limits for copying a panel of b before rows of a are processed: maximum rows of the panel (k), and minimum stride
+ * of its rows in floats. Rows of b that are far apart are mapped to few sets of the first-level cache, and the
+ * hardware does not prefetch them. One Zen 4 core (peak 114 Gflop/s), per cent of the peak without and with copies:
+ * 64 x 1024 x 64 in the cache 92 and 96, from memory 57 and 83. */
 enum { SMALL_COPY = 128, SMALL_FAR = 512 };
 INLINE bool
 is_copied(const struct small *g)

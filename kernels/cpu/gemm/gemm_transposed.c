@@ -1,12 +1,12 @@
-/* gemm_transposed.c - products of few rows by a column-major matrix b, such as a layer's weights, as products of the
- * transposes.
+/* gemm_transposed.c - multiplies few rows by a column-major matrix b, such as a layer's weights, as the product of
+ * the transposes.
  *
- * oneDNN repacks a column-major b in every call, as many floats as b has. The transpose of b times the transpose of
- * a needs other reorders: of c, and of a if a is row-major. The reorders of a and c are done in this file, and are
- * smaller if rows are few. Rows become columns, of which oneDNN computes sixteen at once. One core, us, transposed and
- * by oneDNN directly:
+ * For a column-major b, oneDNN repacks all of b in every call. The product of the transposes (of b and a) uses b as
+ * stored, but needs the transposes of c and, if a is row-major, of a. This file computes these transposes, which are
+ * smaller than b if rows are few. Rows become columns, of which oneDNN computes sixteen at once. One core, us, by this
+ * file and by oneDNN directly:
  *
- *     m   n     k                     m    n    k
+ *     m      n     k                     m    n    k
  *     8   1024  1024   271    316     64   256   256    51     56
  *     16   256   256    14     21     64  3072   768  1806   2267
  *     16  1024  1024   281    401     128 1024  1024  1603   1713
@@ -25,8 +25,8 @@
 bool
 gemm_transposed_pays(const struct gemm_transposed_sizes *t)
 {
-    /* LEAST, MOST: limits of the number of rows; AT_ONCE: a larger number of rows must be a multiple of this; FAR:
-     * limit of the size of a, floats. */
+    /* LEAST, MOST: minimum and maximum number of rows. AT_ONCE: a number of rows above this must be a multiple of it.
+     * FAR: size of a, floats, from which the transposes do not pay. */
     enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 };
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
     return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);
@@ -39,7 +39,7 @@ struct turned {
     int threads;
 };
 
-/* Returns true if a is column-major, so that its transpose needs no copy. */
+/* Returns true if operand a is column-major: its transpose then needs no copy. */
 static bool
 a_lies(const struct gemm_transposed_sizes *t)
 {

@@ -7,8 +7,8 @@
 
 #include "runtime/graph/op.h"
 
-/* Sizes of the product c[m,n] = a[m,k] b[k,n]; strides in floats. The columns of b and the rows of c must be dense. Of
- * a, either the rows or the columns must be dense. */
+/* Sizes of the product c[m,n] = a[m,k] b[k,n], and strides in floats. The columns of b and the rows of c must be
+ * contiguous; of a, either the rows or the columns. */
 struct gemm_transposed_sizes {
     int64_t m, n, k, a_row, a_col, b_col, c_row;
 };

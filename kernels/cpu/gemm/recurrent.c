@@ -1,8 +1,10 @@
-/* recurrent.c - recurrent layers in f32: all steps of a block of rows, one after the other, and all blocks in parallel.
+/* recurrent.c - recurrent layers in f32. Blocks of rows are computed in parallel; the steps of a block one after the
+ * other.
  *
- * A step is one oneDNN product of the block's hidden states, then the cell row by row. The rows of a block depend on
- * the batch alone, so the bits do not depend on the number of threads. A batch of at most ROWS rows has two blocks, for
- * two threads; a block of half as many rows takes a twentieth more time per row. */
+ * A step multiplies the block's hidden states by the weights (one oneDNN product), and then computes the cell row by
+ * row. The division into blocks depends on the batch alone, so the bits do not depend on the number of threads. A
+ * batch of at most ROWS rows has two blocks, for two threads; a block of half as many rows takes a twentieth more
+ * time per row. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/recurrent.h"
 
@@ -19,14 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 32 };           /* most rows of a block */
+enum { ROWS = 32 };           /* maximum number of rows in a block */
 enum { BLOCK, LAST, NBLOCK }; /* products of a full block, and of the last block, which may have fewer rows */
 
 struct recurrent {
     struct recur r;
     int threads;
     int64_t nblock;
-    size_t product_bytes, each; /* scratch of a product; scratch of a thread; bytes */
+    size_t product_bytes, each; /* scratch of a product; scratch of a thread; both in bytes */
     struct prim *product[][NBLOCK];
 };
 
@@ -65,7 +67,7 @@ recurrent_accepts(const struct kcall *k)
         bool index = k->call->op->in[i].flags & IN_INDEX;
         if (k->in[i].dtype != DT_NONE && !index && k->in[i].dtype != DT_F32) return false;
         if (k->in[i].dtype != DT_NONE && k->in[i].ndim == 2 && view_numel(&k->in[i]) == 0)
-            return false; /* no weights */
+            return false; /* the weights are empty */
     }
     for (int i = 0; i < k->call->nout; i++)
         if (k->out[i].dtype != DT_F32 || !view_is_dense(&k->out[i])) return false;
@@ -78,7 +80,7 @@ block_rows(const struct recur *r)
     return r->batch > ROWS ? ROWS : MIN(r->batch, ROWS / 2);
 }
 
-/* Returns the bytes of a thread's blocks of states and gates, and of a row of zeros. */
+/* Returns the size of a thread's blocks of states and gates, and of its row of zeros, bytes. */
 static size_t
 block_bytes(const struct recur *r)
 {
@@ -92,7 +94,8 @@ weight_bytes(const struct recur *r)
     return align_64((size_t)(r->gates * r->hidden) * sizeof(float));
 }
 
-/* Makes the products: back: rows of gates by w, added to the result; else rows of states by the transpose of w. */
+/* Makes the products. back: rows of gradients of gates times w, added to the result; otherwise: rows of states times
+ * the transpose of w. */
 static int
 prepare_products(const struct kcall *k, struct recur r, bool back, void **state, size_t *scratch_bytes)
 {
@@ -144,7 +147,7 @@ recurrent_drop(void *state)
 
 /* ---- forward ---- */
 
-/* One run. w: the transposed weight (forward), or the weight (backward). */
+/* The arguments of one run. w: the transposed weights (forward), or the weights (backward). */
 struct recurrent_work {
     const struct kcall *k;
     const struct recurrent *e;
@@ -153,7 +156,7 @@ struct recurrent_work {
     bool failed;
 };
 
-/* A thread's memory: two blocks of states, one of gates, and a row of zeros. */
+/* A thread's memory: blocks h and c of states, block a of gates, a row of zeros, and the product's scratch. */
 struct recurrent_block {
     float *h, *c, *a, *zero;
     char *product;
@@ -176,7 +179,7 @@ state_row(const struct view *v, int64_t row, int64_t t)
     return (float *)v->data + (row * v->dim[1] + t) * v->dim[2];
 }
 
-/* a += x + bias, for n gates; bias NULL: none. */
+/* Sets a to a + x + bias, for n gates; bias NULL: none. */
 VECTOR static void
 gates_add(int64_t n, const float *x, const float *bias, float *a)
 {
@@ -184,7 +187,7 @@ gates_add(int64_t n, const float *x, const float *bias, float *a)
     for (int64_t i = 0; !bias && i < n; i++) a[i] += x[i];
 }
 
-/* c = f c + i g and h = o tanh(c), for n hidden units; a: i, f, g, o. */
+/* Sets c to f c + i g, for n hidden units. a: the gates i, f, g, o. */
 VECTOR static void
 lstm_state(int64_t n, const float *a, float *c)
 {
@@ -208,7 +211,7 @@ lstm_row(int64_t n, float *a, float *c, float *h)
     vec_times(n, a + 3 * n, h);
 }
 
-/* q = a_n + bias_n, n = x_n + r q. saved: r, z, n, q */
+/* Sets q = a_n + bias_n and n = x_n + r q, for n hidden units (the subscript n is the new gate). saved: r, z, n, q. */
 VECTOR static void
 gru_candidate(int64_t n, const float *a, const float *x, const float *bias, float *saved)
 {
@@ -242,7 +245,8 @@ plain_row(bool relu, int64_t n, const float *a, float *h)
     for (int64_t i = 0; relu && i < n; i++) h[i] = a[i] > 0 || isnan(a[i]) ? a[i] : 0;
 }
 
-/* Computes the cell of one row at position t from its products a, and replaces its states h and c. */
+/* Computes the cell of one row at position t. a: the row's product of states and weights. h, c: the row's states,
+ * which are replaced. */
 static void
 forward_row(const struct recurrent_work *w, int64_t row, int64_t t, float *a, float *c, float *h)
 {
@@ -295,7 +299,7 @@ block_product(struct recurrent_work *w, int64_t share, int64_t block, const floa
     return !w->failed;
 }
 
-/* Copies the first states of n rows, from row `first` on; zeros if `states` is absent. */
+/* Copies the initial states of n rows, starting at row `first`, to `to`; zeros if `states` is absent. */
 static void
 first_states(const struct recur *r, const struct view *states, int64_t first, int64_t n, float *to)
 {
@@ -337,8 +341,8 @@ recurrent_run(const struct kcall *k, const void *state)
 
 /* ---- backward ---- */
 
-/* Gradients of a row at a position. dh, dc: gradients of the states after the step, replaced by those before it,
- * except for the part through the product. da: gradients of the product's results. */
+/* Gradients of a row at a position. dh, dc: gradients of the states after the step; replaced by the gradients of the
+ * states before the step, without the part that the product adds later. da: gradients of the product's results. */
 struct back_row {
     int64_t n;
     const float *saved, *h, *h_before, *c, *c_before;
@@ -387,7 +391,7 @@ plain_back(const struct back_row *b, bool relu)
     }
 }
 
-/* Returns the state of a row before its s-th step. first: the states before all steps; absent: zeros. */
+/* Returns the state of a row before its s-th step. first: the initial states; if absent, `zero`. */
 static const float *
 state_before(const struct recur *r, const struct view *states, const struct view *first, int64_t row, int64_t s,
              const float *zero)
@@ -405,7 +409,8 @@ vec_add(const struct view *v, int64_t row, int64_t t, int64_t n, float *sum)
     for (int64_t i = 0; i < n; i++) sum[i] += x[i];
 }
 
-/* Computes step s of row `row`, which is row i of its block. A row that is over changes nothing. */
+/* Computes the gradients of step s of row `row`, which is row i of its block. If the row has ended before this step,
+ * its gradients of states do not change. */
 static void
 back_row(const struct recurrent_work *w, const struct recurrent_block *block, int64_t row, int64_t i, int64_t s)
 {
@@ -424,7 +429,7 @@ back_row(const struct recurrent_work *w, const struct recurrent_block *block, in
         memset(da, 0, (size_t)r->gates * sizeof *da);
     } else if (r->cell == CELL_LSTM) {
         b.c_before = state_before(r, &k->in[BACK_CS], &k->in[BACK_C0], row, s, block->zero);
-        vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* da is overwritten below */
+        vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* a temporary use of da, which is set below */
         lstm_back(&b, da);
     } else if (r->cell == CELL_GRU) {
         gru_back(&b);

@@ -1,9 +1,10 @@
-/* recurrent.h - the operands, results and cells of recurrence and recurrence_grad, and their kernel for f32.
+/* recurrent.h - the operands, results and cells of the operators recurrence and recurrence_grad, and their kernel
+ * for f32.
  *
- * x: (batch, length, gates), w: (gates, hidden), h0, c0: (batch, hidden), bias: (gates), lengths: (batch).
- * Absent h0 and c0 are zeros.
- * gates = hidden times the cell's number of gates, in PyTorch's order: lstm i, f, g, o; gru r, z, n; tanh and relu one.
- * Any thread; the state that prepare() makes is for one run at a time. */
+ * x: (batch, length, gates), w: (gates, hidden), h0, c0: (batch, hidden), bias: (gates), lengths: (batch). Absent h0
+ * and c0 are zeros. `gates` is `hidden` times the cell's number of gates, which are in PyTorch's order: lstm i, f,
+ * g, o; gru r, z, n; tanh and relu have one gate. Any thread; the state that prepare() makes is for one run at a
+ * time. */
 #ifndef RILLE_KERNELS_CPU_RECURRENT_H
 #define RILLE_KERNELS_CPU_RECURRENT_H
 
@@ -17,7 +18,7 @@ enum { BACK_DX, BACK_BEFORE, BACK_DH0, BACK_LAST };
 enum { RECUR_CELL, RECUR_REVERSE };
 enum { CELL_LSTM, CELL_GRU, CELL_TANH, CELL_RELU };
 
-/* Returns the number of gates of a cell, and the number of values per hidden unit that it saves for backward. */
+/* Return the number of gates of a cell, and the number of values per hidden unit that a cell saves for backward. */
 static inline int64_t
 cell_gates(int64_t cell)
 {
@@ -35,18 +36,18 @@ struct recur {
     bool reverse;
     const struct view *lengths; /* number of steps per row; NULL: all rows have `length` steps */
 };
-/* hs: the view of all hidden states. */
+/* Returns the sizes of a call. hs: view of the hidden states of all steps. */
 struct recur recur_of(const struct kcall *k, const struct view *hs, const struct view *lengths);
-/* Returns true if the shards have all gates and hidden units; in tests of signatures, shards may lack some. x: the view
- * of all gates, or of their gradients. */
+/* Returns true if the shards have all gates and hidden units; in tests of signatures, shards may lack some. x: view
+ * of the products of inputs and weights for all gates, or of their gradients. */
 bool recur_is_whole(const struct recur *r, const struct view *x, const struct view *w, const struct view *saved);
-/* Returns the position of the s-th step. */
+/* Returns the position in the sequence at which the s-th step is computed. */
 static inline int64_t
 recur_at(const struct recur *r, int64_t s)
 {
     return r->reverse ? r->length - 1 - s : s;
 }
-/* Returns true if row `row` has no step at position t, so that its state does not change there. */
+/* Returns true if row `row` has ended before position t, so that its state does not change at t. */
 bool recur_is_over(const struct recur *r, int64_t row, int64_t t);
 
 bool recurrent_accepts(const struct kcall *k); /* kernel variant of both operators */

@@ -1,10 +1,10 @@
 /* fold.c - sums, products and sums of squares of floats, accumulated in f64.
  *
  * A core has two pipes that convert and add, and two that multiply. A sum written as fma(x, 1, sum) rounds like an
- * addition and leaves the first two pipes to conversions. Among AMD's cores with AVX-512, Zen 4 splits 64-byte
- * vectors: it converts four floats from memory in one step, but eight in four. So there are loops for both widths,
- * whose lanes add in the same order. f32{256,3072} from the cache, one Zen 4 core, others busy: 27 us; plain sums
- * 54, f32 alone 32. */
+ * addition, but leaves the first two pipes to conversions. Zen 4 splits 64-byte vectors: it converts four floats
+ * from memory in one step, but eight floats in four steps. So there are loops for both vector widths, whose lanes
+ * add in the same order. f32{256,3072} from the cache, one Zen 4 core, others busy, us: 27; with plain additions 54;
+ * sums in f32 32. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/rows/fold.h"
 
@@ -12,9 +12,9 @@
 #include "runtime/tensor/half.h"
 #include "runtime/base/simd.h"
 
-/* The lanes of a block form STREAMS streams, `apart` elements from each other. All streams advance by `step` per
- * iteration. In a long block the streams are far apart, because memory is faster with several streams: a Xeon core
- * (Sapphire Rapids) sums 64 M floats in 16 ms instead of 20. */
+/* A row is read as STREAMS streams, each SHARE lanes wide and `apart` elements from the next. All streams advance by
+ * `step` elements per iteration. In a long row the streams are far apart, because memory is faster with several
+ * streams: a Xeon core (Sapphire Rapids) sums 64 M floats in 16 ms instead of 20. */
 enum { LANES = 64, STREAMS = 4, SHARE = LANES / STREAMS, FAR_APART = 16384 };
 struct streams {
     int64_t turns, apart, step;
@@ -26,8 +26,8 @@ streams_of(int64_t n)
     return n < FAR_APART ? (struct streams){turns, SHARE, LANES} : (struct streams){turns, turns * SHARE, SHARE};
 }
 
-/* Prefetch distance in each stream, elements. Not used on Zen 4, whose hardware prefetcher is better alone (96 GB/s
- * from its last-level cache and 32 from memory; with prefetching 70 and 28). */
+/* Prefetch distance in each stream, elements. Zen 4 does not use this, because its hardware prefetcher alone is
+ * faster: 96 GB/s from its last-level cache and 32 from memory, with prefetching 70 and 28. */
 enum { AHEAD = 1024 };
 
 typedef double doubles4 __attribute__((vector_size(32)));
@@ -53,17 +53,17 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
 /* Unrolls a loop over vectors, so that gcc keeps the vectors in registers. */
 #define ALL _Pragma("GCC unroll 16")
 
-/* Defines name_W, which folds a row with vectors of W numbers. A remainder of fewer than SHARE elements is read as
- * the last SHARE elements of the row, with the others masked. At the end lanes are combined by halves. name_of_W is
- * for use within another function. */
+/* Defines name_W, which folds a row with vectors of W numbers, and name_of_W, which other functions inline. A
+ * remainder of fewer than SHARE elements is read as the last SHARE elements of the row; elements that have been
+ * folded already are masked. At the end lanes are combined by halves. */
 #define FOLD(name, W, LEVEL, first, JOIN, BOTH)                                                                        \
     INLINE double name##_of_##W(const float *x, int64_t n)                                                             \
     {                                                                                                                  \
         enum { N = LANES / W, EACH = SHARE / W };                                                                      \
         struct streams s = streams_of(n);                                                                              \
         double number = 1, none = first;                                                                               \
-        IN_REGISTER(number); /* without this, gcc omits the products by `number` */                                    \
-        IN_REGISTER(none);   /* without this, gcc clears the lanes in memory, which costs more than a short row */     \
+        IN_REGISTER(number); /* else gcc omits the products by `number` */                                             \
+        IN_REGISTER(none);   /* else gcc clears the lanes in memory, which costs more than a short row */              \
         doubles##W v[N], one = (doubles##W){0} + number;                                                               \
         UNUSED(one);                                                                                                   \
         ALL for (int k = 0; k < N; k++) v[k] = (doubles##W){0} + none;                                                 \
@@ -104,13 +104,13 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
         for (int64_t r = 0; r < rows; r++) a[r] += sum_of_##W(x + r * apart, n);                                       \
     }
 
-/* Defines rows_W, which adds each element to the sum of its column; the sums stay in registers for some rows. Later
- * rows are prefetched from memory into the second-level cache: the first-level cache has room only for the sums and
- * the current rows, and prefetching from the last-level cache is slower than none.
+/* Defines rows_W, which adds each element of a row to the sum of its column. The sums stay in registers over a few
+ * rows. Later rows are prefetched from memory into the second-level cache: the first-level cache has room only for
+ * the sums and the current rows. If the rows are in the last-level cache, prefetching is slower.
  *
  * Xeon (Emerald Rapids), us, with and without prefetching: f32{256,3072} 115 and 103, f32{4096,4096} 2,800 and
- * 5,000. With data in the second-level cache, conversions are the limit: adding two rows as floats first would take
- * two thirds of the time, but lose the last digits of means. */
+ * 5,000. With data in the second-level cache, conversions take most of the time. Adding two rows as floats first
+ * would take two thirds of that time, but lose the last digits of means. */
 #define DOWN(W, LEVEL)                                                                                                 \
     LEVEL static void rows_##W(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *a)            \
     {                                                                                                                  \
@@ -158,8 +158,9 @@ FOLD(squares, 8, X86_V4, 0, SQUARES, PLUS)
 #define squares_8 squares_4
 #endif
 
-/* sums_of() sums rows of SHARE to SHORT - 1 elements, four rows at a time, because a single row would wait for its
- * own additions. The parts of a row are added up in four vectors. The bits of a row do not depend on the other rows. */
+/* sums_of() sums rows of SHARE to SHORT - 1 elements, FOUR rows at a time, because the additions of a single row
+ * would wait for each other. Four vectors hold the sums of a row. The bits of a row's sum do not depend on the other
+ * rows. */
 enum { SHORT = 1280, FOUR = 4 };
 VECTOR static void
 fold_eight_rows(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
@@ -246,8 +247,8 @@ EXPORTED(fold_add)
 COLUMNS(bf16, from_bf16)
 COLUMNS(f16, from_f16)
 
-/* Sums 64 columns of bf16 at a time in registers, row by row. A word holds two bf16; its upper half already is a
- * float with zeros below. Returns the number of columns that are done. */
+/* Sums 64 columns of bf16 at a time in registers, row by row. A word holds two bf16. Its upper half, with zeros
+ * below, already is a float. Returns the number of columns that are summed. */
 VECTOR static int64_t
 columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
@@ -278,7 +279,8 @@ columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, flo
 }
 
 #ifdef X86_LEVELS
-/* Sums 32 columns of f16 at a time with the processor's conversion. Returns the number of columns that are done. */
+/* Sums 32 columns of f16 at a time, converted by the processor's instruction. Returns the number of columns that are
+ * summed. */
 X86_V3 static int64_t
 columns_f16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
@@ -312,6 +314,6 @@ fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_
     if (d == DT_F16 && machine_level() >= LEVEL_V3) done = columns_f16_wide(x, apart, rows, n, sum);
 #endif
     (d == DT_F16 ? columns_f16 : columns_bf16)(x + done, apart, rows, n - done, sum + done);
-    /* f16 values are small, so that sums of up to FOLD_ROWS of them cannot overflow f32. */
+    /* Sums of up to FOLD_ROWS f16 cannot overflow f32, because f16 values are small. */
     return d == DT_F16 || all_finite(sum, n);
 }

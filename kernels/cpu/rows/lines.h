@@ -1,8 +1,9 @@
-/* lines.h - iterates over the lines of tensors along an axis, each passed as n contiguous floats or doubles.
+/* lines.h - iterates over the lines of tensors along an axis. Each line is passed as n contiguous floats or doubles.
  *
- * An operator defines its computation for one line. lines_run() copies non-contiguous lines to scratch and results
- * back, up to 64 neighbours together so that each cache line is read once. f32, bf16 and f16 are computed as floats,
- * f64 as doubles. Any thread: calls keep no state, and the caller owns all memory. */
+ * An operator defines its computation for one line. lines_run() copies lines that are not contiguous to scratch, and
+ * copies results back. It copies up to 64 neighbouring lines together, so that each cache line is read once. f32,
+ * bf16 and f16 are computed as floats, f64 as doubles. Any thread: calls keep no state, and the caller owns all
+ * memory. */
 #ifndef RILLE_KERNELS_CPU_LINES_H
 #define RILLE_KERNELS_CPU_LINES_H
 
@@ -14,15 +15,15 @@ struct lines {
     int64_t outer, size, inner;
 };
 struct lines lines_of(const struct view *v, int axis);
-/* Sets *l to the lines that extend over all dimensions d with gone[d]. Returns false if these dimensions are not
- * adjacent. */
+/* Sets *l to the lines along all dimensions d with gone[d], merged into one axis. Returns false if these dimensions
+ * are not adjacent. */
 bool lines_over(const struct view *v, const bool *gone, struct lines *l);
 
 enum { LINE_VIEWS = 4, LINES_TOGETHER = 16 };
 
-/* Functions that process n elements of one type, float or double. Scalar arguments are double, and the functions
- * round them to the type first. y may be x. Sums are accumulated in lanes within a block of 1024, and over blocks in
- * double. */
+/* Functions that process n elements of one type, float or double. Scalar arguments are double; the functions first
+ * round them to the type. y may be x. Sums are accumulated in lanes within a block of 1024, and in double over
+ * blocks. */
 struct reals {
     double (*max)(int64_t n, const void *x);               /* returns the maximum; ignores NaN */
     double (*sum)(int64_t n, const void *x, double shift); /* returns the sum of x - shift */
@@ -31,7 +32,7 @@ struct reals {
     /* Sets *max to the maximum, and returns the sum of exp(x - max), in one pass over a line. Each block uses the
      * maximum so far; a new maximum rescales the earlier sum. */
     double (*max_exp_sum)(int64_t n, const void *x, double *max);
-    /* Computes only the sums of exponentials, for `count` consecutive lines as passed to some(). */
+    /* Sets one sum per line, as exp_sum() does without y, for `count` consecutive lines (lines_fn). */
     void (*exp_sums)(int64_t n, int64_t count, const void *x, const double *shift, double *sum);
     double (*exp_sum_any)(int64_t n, const void *x, double shift); /* returns the sum of exp(x - shift) for any x */
     /* Sets y = scale exp((x - first) - then) for x <= first + then. */
@@ -40,34 +41,35 @@ struct reals {
     void (*minus)(int64_t n, const void *x, double first, double then, void *y);   /* sets y = (x - first) - then */
     double (*log)(double x);
     void (*logs)(int64_t n, double *x); /* replaces x by its logarithms; n <= LINES_TOGETHER */
-    /* Sets `to` = x (y - sum(x y)), line by line, for `count` consecutive lines. */
+    /* Sets `to` = x (y - sum(x y)), with one sum per line, for `count` consecutive lines of n elements. */
     void (*softmax_grads)(int64_t n, int64_t count, const void *x, const void *y, void *to);
 };
 
-/* Computes line r. line[i]: its elements in view i. Lines are numbered from the innermost position outwards, so line r
- * + 1 is the next inner position. */
+/* Computes line r. line[i]: address of the line's elements in view i. Lines are numbered from the innermost position
+ * outwards, so line r + 1 is at the next inner position. */
 typedef void line_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
-/* Computes `count` lines, starting at line r, n elements apart. Interleaving lines hides latencies. */
+/* Computes `count` consecutive lines, starting at line r. In each view the lines are n elements apart. A function
+ * that interleaves several lines hides latencies. */
 typedef void lines_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line,
                       int64_t count);
 
-/* A function that is called for every line of some dense views. All views have these lines. */
+/* A function that is called for every line of some dense views. All views have the same lines. */
 struct line_call {
     struct lines l;
     int nview;
     const struct view *view[LINE_VIEWS];
-    unsigned out; /* set of bits; bit i is set if the function writes view i */
+    unsigned out; /* bit i is set if the function writes view i */
     line_fn *one;
     lines_fn *some; /* function for several lines, used instead of `one`; NULL: none */
 };
-/* Returns a call that maps each line of x along an axis to a line of y. */
+/* Returns a call of a function that reads a line of x along an axis, and writes the same line of y. */
 static inline struct line_call
 line_map(const struct view *x, const struct view *y, int axis, line_fn *one)
 {
     return (struct line_call){.l = lines_of(x, axis), .nview = 2, .view = {x, y}, .out = 2, .one = one};
 }
 
-/* Implement the variant of operators whose record has lines(): all views are floats, or all are doubles. */
+/* Implement the kernel variant of operators whose record has lines(). All views must be floats, or all doubles. */
 bool lines_accepts(const struct kcall *k);
 int lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int lines_run(const struct kcall *k, const void *state);

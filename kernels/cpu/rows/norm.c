@@ -1,15 +1,15 @@
 /* norm.c - normalisation of rows of floats.
  *
- * A row is read twice (for mean and variance, then for the result), the second time from the cache. Mean and
- * variance are computed from sums of distances from the mean of the row's first elements. If the row's mean differs
- * from the mean of its first elements by more than one standard deviation, the sums are computed again with distances
- * from the row's mean. The sums of the gradient are computed in the same pass. The mean is stored as two floats,
- * because subtracting the small second part has small rounding errors. The sums for weight and bias are accumulated
- * while their rows are cached: over four rows in f32, over these in f64. Rows are divided into lots, which depend on
- * sizes alone; threads share the lots.
+ * A row is read twice: once for mean and variance, and once, from the cache, for the result. Mean and variance are
+ * computed from sums of distances from an assumed mean, which is the mean of the row's first elements. If the row's
+ * mean is more than one standard deviation from the assumed mean, the sums are computed again with distances from
+ * the row's mean. The sums of the gradient are computed in the same pass. The mean is stored as two floats:
+ * subtracting the large part first and the small part second keeps rounding errors small. The gradients of weight
+ * and bias are accumulated while their rows are cached: over four rows in f32, and over these sums in f64. Rows are
+ * divided into lots, which depend on sizes alone; threads share the lots.
  *
- * One Zen 5 core, f32{256,768}: forward 23 us, gradient 38, gradient of the weight 23; row by row, where each sum
- * waits for the one before, 27, 39, 28. */
+ * One Zen 5 core, f32{256,768}, us: forward 23, gradient 38, gradient of the weight 23. Row by row, where each
+ * addition waits for the one before: 27, 39, 28. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/norm.h"
 
@@ -36,7 +36,7 @@ struct stats {
 struct task {
     const struct norm *s;
     const struct view *x, *dy, *weight, *bias, *to;
-    double *sum; /* sums for dw, then sums for db; one set per lot of rows */
+    double *sum; /* sums for dw, then sums for db, for each lot of rows */
 };
 
 static struct row
@@ -46,9 +46,9 @@ norm_row_at(const struct view *v, int64_t r, int64_t n)
     return (struct row){(char *)v->data + r * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
 }
 
-/* Prefetch distances: of the next operand, and of the result, from the current result, in elements. Both distances are
- * 0 unless the tensors are larger than the caches. With prefetching, the next rows arrive while the current ones are
- * computed. f32{16384, 768}, one Xeon core (Sapphire Rapids): 4.8 ms instead of 10.1; either prefetch alone 9. */
+/* Prefetch distances, in elements: of the next operand rows, and of later results. Both distances are 0 if the
+ * tensors fit into the caches. With prefetching, the next rows arrive while the current ones are computed.
+ * f32{16384, 768}, one Xeon core (Sapphire Rapids): 4.8 ms instead of 10.1; with either prefetch alone 9. */
 struct ahead {
     int64_t read, write;
 };
@@ -93,13 +93,13 @@ struct slope {
     float mean_u, scale; /* mean of u; mean of (u xhat), times rstd */
 };
 
-/* Computes dx of up to ABREAST rows, and adds the rows' sums to dw and db. The sum of these rows is accumulated in
- * f32. */
+/* Computes dx of up to ABREAST rows, and adds the rows' contributions to dw and db. The contributions of these rows
+ * are added up in f32 first. */
 INLINE void
 gradient_rows(int rows, int64_t n, const float *const *x, const float *const *dy, const float *weight,
               const struct slope *slope, float *const *dx, double *dw, double *db)
 {
-    struct slope t[ABREAST]; /* a local copy, which the compiler need not load again after stores of results */
+    struct slope t[ABREAST]; /* local copies, which stores of results cannot change */
     for (int k = 0; k < rows; k++) t[k] = slope[k];
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
@@ -133,7 +133,7 @@ norm_accumulate(int64_t n, const double *x, double *sum)
 
 /* ---- rows ---- */
 
-/* Returns the mean of the row's first elements, which is near the row's mean if they are typical. */
+/* Returns the mean of the row's first elements, which is near the row's mean if these elements are typical. */
 static float
 near_mean(const struct row *x, const struct norm *s)
 {
@@ -142,7 +142,7 @@ near_mean(const struct row *x, const struct norm *s)
     return s->center ? vec_sum(n, row_load(x, 0, n, workspace)) / (float)n : 0;
 }
 
-/* Returns the statistics of a row. sum: sum of the distances from `mean`, and of their squares. */
+/* Returns the statistics of a row. sum[0], sum[1]: sums of the distances from `mean`, and of the distances' squares. */
 static struct stats
 stats_from(float mean, const double sum[2], const struct norm *s)
 {
@@ -151,15 +151,16 @@ stats_from(float mean, const double sum[2], const struct norm *s)
     return (struct stats){mean, (float)rest, (float)(1 / sqrt(variance + s->eps))};
 }
 
-/* Returns true if the row's mean is so far from the assumed mean that the squares lose digits of the variance. */
+/* Returns true if the row's mean is so far from the assumed mean that the sum of squares loses digits of the
+ * variance. */
 static bool
 is_far_from_zero(struct stats t)
 {
     return fabsf(t.rest) * t.rstd > 1;
 }
 
-/* Returns true if the squares overflow f32, or are so small, even when compared with eps, that f32 flushes some to
- * 0. */
+/* Returns true if the sum of squares overflows f32, or if the squares are so small, also compared with eps, that f32
+ * flushes some to 0. */
 static bool
 out_of_range(const struct norm *s, double squares)
 {
@@ -177,7 +178,7 @@ sums_around(float mean, const struct row *x, double sum[2])
     }
 }
 
-/* Returns a block of a vector of n elements. If the vector is absent, returns a block filled with `other`. */
+/* Returns n elements of a vector as a block. If the vector is absent, returns a block filled with `other`. */
 static const float *
 load_or(const struct row *r, int64_t from, int64_t n, float other, float *workspace)
 {
@@ -187,7 +188,7 @@ load_or(const struct row *r, int64_t from, int64_t n, float other, float *worksp
 }
 
 /* Computes the sums of deviations() and gradient_sums() in f64, around the mean rounded to a float. If dy is absent,
- * the sums of dy are 0. This form is used if squares leave the range of f32: distances from 2e19 on, or below 1e-19. */
+ * sums with dy are 0. Used if squares leave the range of f32: distances above 2e19, or below 1e-19. */
 static struct stats
 stats_wide(const struct norm *s, const struct row *x, const struct row *dy, const struct row *weight, double sum[4])
 {
@@ -212,7 +213,8 @@ stats_wide(const struct norm *s, const struct row *x, const struct row *dy, cons
     return stats_from((float)mean, sum, s);
 }
 
-/* Computes the statistics of rows r to r + n - 1, n <= ABREAST. Each step interleaves the rows to hide latencies. */
+/* Computes the statistics of rows r to r + n - 1, n <= ABREAST. Each step processes all these rows, to hide
+ * latencies. */
 static void
 stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
 {
@@ -254,12 +256,13 @@ forward_row_f32(const struct task *t, int64_t r, struct stats stats)
 
 /* ---- 16-bit floats ----
  *
- * Rows are read twice, and a weight with each row. Rows that are not too long are converted to floats once, ABREAST
- * together. bf16{256,768} with weight and bias, one Zen 4 core: 65 us; with conversion at each read 117. */
+ * Each row is read twice, and a weight with each row. Rows of at most LONGEST elements are converted to floats once,
+ * ABREAST rows together. bf16{256,768} with weight and bias, one Zen 4 core: 65 us; with a conversion at each read
+ * 117. */
 
 enum { LONGEST = 4096 };
 struct widened {
-    struct task task; /* the task on converted rows; row 0 of this task is row `first` of the original task */
+    struct task task; /* the task on converted rows; its row 0 is row `first` of the given task */
     struct view x, dy, weight, bias, to;
     float x_row[ABREAST * LONGEST], dy_row[ABREAST * LONGEST], weight_row[LONGEST], bias_row[LONGEST];
 };
@@ -372,7 +375,7 @@ norm_slope(const struct task *t, int64_t r)
     return (struct slope){stats, t->s->center ? (float)(sum[2] / size) : 0, stats.rstd * mean_ux};
 }
 
-/* Computes dx of up to ABREAST rows, starting at row r, which are cached; adds to the sums for dw and db. */
+/* Computes dx of up to ABREAST rows, starting at row r, which are cached. Adds their contributions to dw and db. */
 static void
 backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *slope, double *sum)
 {
@@ -435,8 +438,8 @@ backward_lots(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Adds the sums of all lots to those of the first lot, in order, for columns lo to hi - 1. Columns of db follow
- * those of dw. */
+/* Adds the sums of all lots, in order, to the sums of the first lot, for columns lo to hi - 1. Columns of db follow
+ * the columns of dw. */
 static void
 fold_lots(void *arg, int64_t lo, int64_t hi)
 {

@@ -1,7 +1,7 @@
 /* norm_f64.c - normalisation of rows of doubles, like norm.c for floats.
  *
- * Sums have 32 lanes within a block of a row, enough to hide the latency of an addition; blocks are added in
- * sequence. */
+ * Within a block of a row, sums have 32 lanes, which are enough to hide the latency of an addition. The sums of
+ * blocks are added one after the other. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/norm_f64.h"
 
@@ -43,7 +43,7 @@ fold(double *lane)
     return lane[0];
 }
 
-/* Adds the sums of x - shift and of its square to sum[0] and sum[1]. */
+/* Adds the sum of x - shift to sum[0], and the sum of (x - shift)^2 to sum[1]. */
 VECTOR static void
 moments(int64_t n, const double *x, double shift, double sum[2])
 {
@@ -104,7 +104,7 @@ add_vectors(int64_t n, const double *b, double *y)
     for (int64_t i = 0; i < n; i++) y[i] += b[i];
 }
 
-/* Adds the sums of u = dy w (w NULL: u = dy) and of u xhat to sum[0] and sum[1]. */
+/* Adds the sum of u = dy w (w NULL: u = dy) to sum[0], and the sum of u xhat to sum[1]; xhat is the normalised x. */
 VECTOR static void
 gradient_sums_f64(int64_t n, const double *x, const double *dy, const double *w, struct stats t, double sum[2])
 {

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/rows/norm.h"
 
-/* Computes norm_forward() of norm.h. weight, bias: NULL if absent. */
+/* Computes y as norm_forward() does (norm.h). weight, bias: NULL if absent. */
 void norm_f64_forward(const struct norm *s, const double *x, const double *weight, const double *bias, double *y);
 void norm_f64_backward(const struct norm *s, const double *x, const double *dy, const double *weight, double *dx);
 /* Computes the sums over rows of dy xhat and of dy. scratch: norm_f64_scratch() bytes. */

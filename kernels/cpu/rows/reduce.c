@@ -2,16 +2,16 @@
  *
  * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. Of the
  * other loops, those of kept dimensions enclose those of reduced dimensions, so that accumulators stay in cache. A
- * reduced row folds into one number; a kept row is added to a row of accumulators, a block at a time. The lanes of a
- * fold are fixed by position, so results are bit-identical on every run.
+ * reduced row folds into one number. A kept row is added to a row of accumulators, a block at a time. The position
+ * of an element determines the lane that adds it, so results are bit-identical on every run.
  *
- * Sums and products are accumulated in double or i64, maxima and minima in the type that is read; bool, u8 and i32
- * are read as i32. Short rows of floats are folded four at a time: maxima of rows of f32{1000,100} take 12 us on a
- * Zen 4, row by row 32. 64 lanes hide the latency of an addition and of a maximum; with 16 lanes it takes 4 times as
- * long. A call per row of a few elements would be expensive: short reduced rows are exchanged with the loop around
- * them, short kept rows are joined side by side. Reduced rows are read in memory order: reducing f32{32,16,1024} to the
- * dimension of size 16 takes 28 us, channel by channel 41 us. One Zen 5 core reads 16M elements at 51 GB/s (memory),
- * over the outer dimension at 30. */
+ * Sums and products are accumulated in double or i64, maxima and minima in the type that is read. bool, u8 and i32
+ * are read as i32. Short rows of floats are folded four at a time: maxima of the rows of f32{1000,100} take 12 us on
+ * a Zen 4, row by row 32. 64 lanes hide the latency of an addition and of a maximum; with 16 lanes a reduction takes
+ * 4 times as long. A call per row of a few elements would be expensive. So short reduced rows are exchanged with the
+ * loop around them, and short kept rows are joined side by side. Reduced rows are read in memory order: reducing
+ * f32{32,16,1024} to the dimension of size 16 takes 28 us, one result after the other 41 us. One Zen 5 core reads
+ * 16M elements at 51 GB/s (memory), when it reduces the outer dimension at 30. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/reduce.h"
 
@@ -141,16 +141,17 @@ reduce_ref(const struct kcall *k)
 
 /* ---- loops over a block ---- */
 
-/* Prefetch distance, bytes. With twice the distance and nothing cached, prefetched lines are evicted before use. Not
- * used on Zen 4, which has a good hardware prefetcher. */
+/* Prefetch distance, bytes. With twice the distance and nothing cached, prefetched lines are evicted before use. Zen
+ * 4 does not use this, because its hardware prefetcher is good. */
 enum { AHEAD = 4096, LINE = 64 };
 #define BRING(x, n)                                                                                                    \
     for (size_t line = 0; asks && line < (n) * sizeof *(x); line += LINE)                                              \
     __builtin_prefetch((const char *)(x) + AHEAD + line)
 
-/* Defines short_NAME, which folds rows of FEW to SHORT_ROW - 1 floats, ABREAST rows at a time, each into its own
- * accumulator. A single row would wait for the combination of its own lanes, which is done across rows here. gcc
- * keeps named vectors in registers, but moves arrays of lanes to memory and back. */
+/* Defines short_NAME, which folds rows of FEW to SHORT_ROW - 1 floats, ABREAST rows at a time, each into its
+ * accumulator. A single row would wait for the additions that combine its lanes; these are done for all rows
+ * together. Lanes are named vectors, because gcc keeps them in registers, but moves arrays of lanes to memory and
+ * back. */
 typedef float four __attribute__((vector_size(16)));
 typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t truths __attribute__((vector_size(16)));
@@ -192,9 +193,9 @@ pick(truths condition, four a, four b)
 ROWS_ABREAST(max, GREATER)
 ROWS_ABREAST(min, LESS)
 
-/* Defines fold_NAME, which folds rows of n elements, `apart` elements apart, each into its accumulator *a, in LANES
- * lanes, or FEW lanes if rows are short. If `again` is true, combining an element twice is harmless, so the last vector
- * may overlap the previous one. */
+/* Defines fold_NAME, which folds rows of n elements, `apart` elements apart, each into its accumulator in *a. A row
+ * is folded in LANES lanes, or in FEW lanes if it is short. again: combining an element twice is harmless, so the
+ * last vector may overlap the previous one. */
 #define FOLD(name, type, acc, combine, again)                                                                          \
     INLINE acc row_##name(const type *x, int64_t n, acc all)                                                           \
     {                                                                                                                  \
@@ -237,7 +238,7 @@ ROWS_ABREAST(min, LESS)
         acc *a = accumulator;                                                                                          \
         for (int64_t r = 0; r < rows; r++) a[r] = row_##name((const type *)from + r * apart, n, a[r]);                 \
     }
-/* Defines join_NAME, which combines each of n elements with its own accumulator. */
+/* Defines join_NAME, which combines each of n elements with the accumulator of the same index. */
 #define JOIN(name, type, acc, combine)                                                                                 \
     VECTOR static void join_##name(const void *from, int64_t n, void *accumulator)                                     \
     {                                                                                                                  \
@@ -302,8 +303,8 @@ FOLD_ROWS_OF(min)
 struct loops_of {
     void (*fold)(const void *x, int64_t apart, int64_t rows, int64_t n, void *a);
     void (*join)(const void *x, int64_t n, void *a);
-    /* Combines up to FOLD_ROWS rows, read in place, with accumulators. far: the rows are in memory, not in a cache.
-     * NULL: not available for this type. */
+    /* Combines up to FOLD_ROWS rows with accumulators and reads them in place. far: the rows are in memory, not in a
+     * cache. NULL: not available for this type. */
     void (*join_rows)(const void *x, int64_t apart, int64_t rows, int64_t n, bool far, void *a);
 };
 static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
@@ -335,7 +336,7 @@ struct reduction {
     const char *x;
     char *y;
     enum dtype in, out;
-    enum compute type, wide; /* compute type that is read; compute type of accumulators */
+    enum compute type, wide; /* compute types: of elements read; of accumulators */
     size_t in_bytes, out_bytes, wide_bytes;
     struct loops_of f;
     enum reduce reduce;
@@ -345,8 +346,8 @@ struct reduction {
     int64_t piece;      /* elements of a kept row that are computed together, at most BLOCK */
 };
 
-/* Exchanges a short reduced row with the innermost kept loop if that is longer, because a call per short row would
- * be expensive. */
+/* Exchanges a short reduced row with the innermost kept loop if that loop is longer, because a call per short row
+ * would be expensive. */
 static void
 kept_last(struct loop *all, bool *gone, int n)
 {
@@ -359,7 +360,7 @@ kept_last(struct loop *all, bool *gone, int n)
     gone[n - 1] = false;
 }
 
-/* Plans the loops of the call, with dimensions merged. The last loop is the row. */
+/* Plans the loops of the call, one per group of merged dimensions. The last loop is the row. */
 static void
 plan_reduction(struct reduction *p, const struct kcall *k)
 {
@@ -408,8 +409,8 @@ advance_loop(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *
     return false;
 }
 
-/* Returns the type to accumulate in: for maxima and minima the type that is read, for sums and products the wider
- * one. */
+/* Returns the type of accumulators: for maxima and minima the type that is read; for sums and products double or
+ * i64. */
 static enum compute
 wide(enum compute type, enum reduce r)
 {
@@ -456,8 +457,8 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
     return buffer;
 }
 
-/* Sums up to FOLD_ROWS rows of 16-bit floats into floats in the buffer. Returns false if these rows are not
- * supported, or if f32 overflowed. */
+/* Sums up to FOLD_ROWS rows of 16-bit floats by column, as floats, into the buffer. Returns false if these rows are
+ * not supported, or if f32 overflowed. */
 static bool
 add_halves(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, void *buffer)
 {
@@ -487,8 +488,8 @@ join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, in
     return rows;
 }
 
-/* Returns the number of short contiguous rows that are combined as one long row, whose parts are then combined; 1:
- * rows are not short. */
+/* Returns the number of short contiguous rows that are combined as one long row; the parts of the long row are
+ * combined at the end. 1: rows are not short. */
 static int64_t
 side_by_side(const struct reduction *p, int64_t rows, int64_t apart, int64_t n)
 {
@@ -538,13 +539,14 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     return true;
 }
 
-/* Accumulates all rows of one kept position, which start at offset `in`. If rows are kept (the innermost dimension is
- * not reduced), reads n elements of each row, from element `first` on; if rows are reduced, reads them in full. */
+/* Accumulates all rows of one kept position; the first row starts at offset `in`. If rows are kept (the innermost
+ * dimension is not reduced), reads n elements of each row, starting at element `first`. If rows are reduced, reads
+ * them in full. */
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
     int64_t at[MAX_DIM] = {0}, out = 0, since = 0;
-    bool several = !p->row_gone && p->ngone > 0; /* true: the innermost reduced loop iterates over several rows */
+    bool several = !p->row_gone && p->ngone > 0; /* true: each result is reduced from several rows */
     int64_t rows = several ? p->gone[p->ngone - 1].size : 1, apart = several ? p->gone[p->ngone - 1].in : 0;
     do {
         bool goes_on = p->row_gone ? fold_row(p, in, &since, accumulator)
@@ -565,8 +567,9 @@ kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t 
     }
 }
 
-/* Computes n results of reduced rows, whose first rows are `apart` elements apart in the operand. Rows that can be
- * read in place are folded with few calls in memory order: a row of each result before the next row of any result. */
+/* Computes n results of reduced rows. The first rows of two neighbouring results are `apart` elements apart in the
+ * operand. Rows that can be read in place are folded with few calls in memory order: one row of each result, then
+ * the next row of each. */
 static bool
 fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, void *accumulator)
 {
@@ -588,7 +591,8 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
     return true;
 }
 
-/* Computes results lo .. hi - 1 of reduced rows, in groups of the innermost kept loop that fit into a block. */
+/* Computes results lo .. hi - 1 of reduced rows. Groups of results along the innermost kept loop are computed
+ * together, as many as fit into a block. */
 static void
 fold_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -621,13 +625,13 @@ join_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Computes each result on one thread, so that its bits do not depend on the number of threads. */
+/* One thread computes each result, so that the bits do not depend on the number of threads. */
 static void
 reduce_each(struct reduction *p, int threads, int64_t numel)
 {
     int64_t width = p->row_gone ? 1 : p->row.size, kept = 1;
     for (int k = 0; k < p->nkept; k++) kept *= p->kept[k].size;
-    /* Uses half a block, because BROUGHT rows of converted floats fill the other half. */
+    /* half a block: BROUGHT rows of converted floats fill the other half */
     p->piece = lies_ready(p) ? BLOCK : BLOCK / 2;
     if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), p->piece);
     int64_t units = kept * ((width + p->piece - 1) / p->piece);
@@ -639,7 +643,7 @@ reduce_each(struct reduction *p, int threads, int64_t numel)
 struct chunks {
     const struct reduction *p;
     int64_t size;
-    char *of; /* array of accumulators, one per chunk */
+    char *of; /* accumulators, one per chunk */
 };
 
 static void

@@ -67,7 +67,7 @@ vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, floa
 INLINE float
 exp_negative(float x)
 {
-    /* Adding 0x1.8p23 rounds to an integer, which is then in the low bits. */
+    /* Adding 0x1.8p23 rounds to an integer, which then is in the low bits of n. */
     float z = x < -87.0f ? -87.0f : x, n = fmaf(z, 1.44269504f, 0x1.8p23f);
     uint32_t k = bits_of(n) << 23;
     n -= 0x1.8p23f;
@@ -102,8 +102,8 @@ vec_exp_ahead(int64_t n, const float *x, float shift, float *y)
 }
 EXPORTED(vec_exp_ahead)
 
-/* Computes exponentials and their sum in two loops, because gcc would vectorise only the first statement of a combined
- * loop. */
+/* Computes exponentials in one loop and their sum in another, because gcc would vectorise only the first statement
+ * of a combined loop. */
 float
 vec_exp_sum(int64_t n, const float *x, float shift, float *y)
 {
@@ -143,7 +143,8 @@ EXPORTED(vec_add)
 
 /* ---- columns ---- */
 
-/* Process a strip of `lanes` columns at a time; `lanes` is a compile-time constant in the callers. */
+/* Process a strip of `lanes` columns at a time. `lanes` is constant in the callers, so that loops over lanes are
+ * unrolled. */
 INLINE void
 strip_max(int lanes, int64_t n, int64_t width, float scale, const float *x, float *max)
 {
