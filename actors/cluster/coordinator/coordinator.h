@@ -53,7 +53,7 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    /* ticks to wait for a packet that a heartbeat has reported as sent; after these the packet counts as lost */
+    /* longest delay, ticks, of a packet that a heartbeat has reported as sent; then the packet counts as lost */
     LAG_TICKS = 20,
 };
 
