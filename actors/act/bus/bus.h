@@ -7,8 +7,8 @@
  *
  * An end is a thread's access to the bus. A channel is a pair (source end, destination end). Messages of a channel
  * arrive in the order sent; the bus promises no other order. The doorbell's release and acquire also make a
- * register's bytes visible to the thread that receives the message about the register. Only the end's thread uses an
- * end. Thread 0 of a process is the session's thread. */
+ * register's bytes visible to the thread that receives the message about the register. Only the thread of an
+ * end uses the end. Thread 0 of a process is the session's thread. */
 #ifndef RILLE_ACT_BUS_H
 #define RILLE_ACT_BUS_H
 

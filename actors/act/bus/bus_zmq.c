@@ -202,6 +202,7 @@ recv_zmq(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wai
     return bus_zmq_collect(z, e, m, max);
 }
 
+/* Takes a turn at the session's end. The other device threads take their turns themselves. */
 static bool
 drive_zmq(struct bus *b, uint32_t self)
 {
@@ -217,7 +218,6 @@ choose_zmq(struct bus *b, uint64_t n)
     return 0;
 }
 
-/* Takes a turn at the session's end. The other device threads take their turns themselves. */
 static void
 attach_zmq(struct bus *b, uint32_t end, struct bus_user user)
 {

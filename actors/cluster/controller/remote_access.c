@@ -14,7 +14,7 @@
 enum {
     UNDER_WAY = 8,
     LOOK_UP_MS = 50,
-    /* ms after which a BRING is repeated, because workers outside the epoch do not answer */
+    /* time, ms, after which a BRING is repeated, because workers outside the epoch do not answer */
     PATIENCE_MS = 2000,
 };
 

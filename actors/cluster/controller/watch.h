@@ -1,6 +1,6 @@
 /* watch.h - reports of workers that hang (coordinator_hang.c) or have not joined. Owner: the cluster (controller.h).
- * Called with the cluster's lock held, on the session's thread or on the cluster's own thread; for control_lose()
- * other rules hold. */
+ * Except for control_lose(), the functions are called with the cluster's lock held, on the session's thread or on the
+ * cluster's own thread. */
 #ifndef RILLE_CLUSTER_WATCH_H
 #define RILLE_CLUSTER_WATCH_H
 

@@ -1,5 +1,5 @@
-/* coordinator_inner.h - state of the coordinator, and functions that the coordinator's files share. The rules of
- * coordinator.h say on which thread they may be called. */
+/* coordinator_inner.h - state of the coordinator, and functions that the coordinator's files share. The thread
+ * rules of coordinator.h apply. */
 #ifndef RILLE_CLUSTER_COORDINATOR_INNER_H
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
