@@ -141,9 +141,9 @@ struct coordinator_env {
 struct coordinator_options {
     int world;   /* number of workers */
     int silence; /* ticks without a heartbeat after which a member is lost */
-    int hang; /* largest number of members that send heartbeats directly; with more members, speakers relay heartbeats
-               */
-    /* largest number of members that all send their own heartbeats; with more members, speakers relay them */
+    /* ticks without progress of all members that owe an answer, after which one of them is lost; 0: no limit */
+    int hang;
+    /* number of members up to which all send heartbeats directly; with more members, speakers relay heartbeats */
     int direct;
     const char *version; /* version of Rille; workers of another version are rejected */
     const char *machine; /* identity of the coordinator's host (machine.h) */
@@ -260,8 +260,8 @@ uint32_t coordinator_slot(const struct coordinator *c, int slot);
 /* A memory of the cluster. Memories get their numbers when every rank is present for the first time. */
 struct memory_info {
     char *machine;
-    bool own;            /* rank that made the memory ready for this epoch; -1: the coordinator made it */
-    int keeper;          /* rank that made the memory ready for this epoch; -1: the coordinator did */
+    bool own;            /* true for the memory of the coordinator's host */
+    int keeper;          /* rank that made the memory ready for this epoch; -1: the coordinator made it */
     uint32_t made_epoch; /* epoch in which the memory was made, or made again */
 };
 int coordinator_memories(const struct coordinator *c);

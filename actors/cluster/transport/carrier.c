@@ -125,7 +125,7 @@ send_message(struct carrier *c, const struct msg *m)
     if (carrier_peer(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
-/* must be last: a thread that waits for 0 may free the channels */
+/* Counts a piece as released. ZeroMQ calls released() on its own thread when it no longer needs the piece's memory. */
 static void
 released(void *data, void *hint)
 {
@@ -159,13 +159,13 @@ send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
     c->net->send(c, addr_process(parcel->m.to), BYTES, &h, &piece);
 }
 
-/* the last piece: the parcel leaves the queue first, because it may be reused as soon as the piece is sent */
+/* Sends further pieces to a peer, as long as fewer than CREDITS pieces to this peer are in flight. */
 static void
 send_peer_pieces(struct carrier *c, struct peer *p)
 {
     while (p->first && atomic_load(&p->flying) < CREDITS) {
         struct parcel *parcel = p->first;
-        /* last piece: the parcel may be reused as soon as the piece is sent */
+        /* the last piece: the parcel leaves the queue first, because it may be reused as soon as the piece is sent */
         if (parcel->sent + PIECE >= parcel->lane->c->bytes) {
             p->first = parcel->next;
             if (!p->first) p->last = &p->first;

@@ -84,7 +84,7 @@ struct worker_shared {
         int n, capacity;
         pthread_cond_t changed; /* signalled when an id arrives, and when waiting for ids must end */
     } ids;
-    struct segment *segment; /* epoch in which the segment was made */
+    struct segment *segment; /* memory that the host's processes share */
     uint32_t segment_made;   /* epoch in which `segment` was made */
     struct device_heap heap; /* memory that the worker has allocated on its devices */
     /* transport to other hosts, set once by the main thread; NULL: the cluster has one host */
