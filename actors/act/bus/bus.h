@@ -1,13 +1,14 @@
 /* bus.h - carries messages between device threads, and decides when each thread runs.
  *
- * There are two kinds of bus. The zmq bus has one inproc PAIR of sockets per pair of threads. Each thread has a counter
- * (doorbell) per sender, and a word to sleep on. The sim bus has no threads: one caller drives the event loop of every
- * end. A seed selects the next end to run and the next channel to deliver from. As with zmq, only messages of one
- * channel keep their order. A simulator may hold the ends of several processes.
+ * There are two kinds of bus. The zmq bus has an inproc PAIR of sockets for every two threads. A thread has a
+ * counter (doorbell) for each sender, and a word to sleep on. The sim bus has no threads: one caller drives the
+ * event loops of all ends. A seed selects the next end to run and the next channel to deliver from. As with zmq,
+ * only messages of the same channel keep their order. A simulator may hold the ends of several processes.
  *
- * A channel is a pair (source, destination). Messages of one channel arrive in the order sent; the bus promises no
- * other order. The doorbell's release and acquire also order the bytes of registers between threads. Each end is used
- * by its own thread only. Thread 0 of a process is the session's thread. */
+ * An end is a thread's access to the bus. A channel is a pair (source end, destination end). Messages of a channel
+ * arrive in the order sent; the bus promises no other order. The doorbell's release and acquire also make a
+ * register's bytes visible to the thread that receives the message about the register. Only the thread of an
+ * end uses the end. Thread 0 of a process is the session's thread. */
 #ifndef RILLE_ACT_BUS_H
 #define RILLE_ACT_BUS_H
 
@@ -18,17 +19,18 @@ struct bus {
     const struct bus_kind *kind;
 };
 
-/* The event loop of an end, one turn at a time. The end's own thread calls these functions; on the simulator, the
- * driver does. */
+/* The event loop of an end, one turn at a time. Its functions are called on the end's thread; on the simulator, by
+ * the driver. */
 struct bus_user {
     void *of;
-    /* Receives the messages that have arrived and does one thing. If `wait` is true and the end has nothing to do,
-     * sleeps until a message arrives. Returns false if there was nothing to do and no message arrived. */
+    /* Receives the messages that have arrived and does one unit of work. If `wait` is true and the end has nothing
+     * to do, sleeps until a message arrives. Returns false if there was nothing to do and no message arrived. */
     bool (*turn)(void *of, bool wait);
-    /* returns true if the end can do something now, without a message; busy NULL: it never can */
+    /* Returns true if the end can do something now, without a message. NULL: an end without a message has nothing to
+     * do. */
     bool (*busy)(const void *of);
-    /* Returns the time, ns, after which busy() becomes true without a message: the limit of a sleep. 0: no limit. If
-     * `waits` is NULL, sleeps have no limit. */
+    /* Returns the time, ns (CLOCK_MONOTONIC), after which busy() becomes true without a message: a sleep ends then.
+     * 0: no limit. NULL: sleeps have no limit. */
     int64_t (*waits)(const void *of);
 };
 
@@ -54,8 +56,9 @@ struct bus_kind {
     int (*grow)(struct bus *b, int nthread);
     /* Sets or replaces the event loop of an end. Called on the session's thread, between runs. */
     void (*attach)(struct bus *b, uint32_t end, struct bus_user user);
-    /* Sends a message from end m->from to another end, m->to; called on the thread of m->from. Never blocks and
-     * never loses a message. E_BUS: the bus is broken. Allocates nothing, except that the simulator's queues grow. */
+    /* Sends a message from end m->from to end m->to, which must differ; called on the thread of m->from. Never
+     * blocks and never loses a message. Allocates no memory, but the simulator's queues may grow. E_BUS: the bus is
+     * broken. */
     int (*send)(struct bus *b, const struct msg *m);
     /* Receives at most max messages at end `self` and returns their number. Called on the end's thread. `wait` says
      * whether the call sleeps until a message arrives. A receive may return 0 messages even after a sleep, because of a
@@ -66,18 +69,19 @@ struct bus_kind {
      * NULL: no thread of this bus sleeps. */
     void (*nudge)(struct bus *b, uint32_t end);
     /* Makes progress on behalf of end `self`, whose thread waits for its run. The zmq bus takes a turn at end `self`
-     * and may sleep; the simulator takes a turn at an end that the seed selects. Returns false if nothing can happen
-     * any more (simulator only). */
+     * and may sleep. The simulator takes a turn at an end that the seed selects, and returns false if nothing can
+     * happen any more. */
     bool (*drive)(struct bus *b, uint32_t self);
-    /* Selects one of n > 0 possible next events: zmq always the first, the simulator a random one by its seed. */
+    /* Selects one of n > 0 possible next events: the zmq bus the first, the simulator a random event. */
     uint64_t (*choose)(struct bus *b, uint64_t n);
-    /* Lets ends receive messages of runs up to this number; called when the state that a starting thread reads is
-     * complete. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong to. */
+    /* Lets ends receive messages of runs up to this number. The caller must have completed the state that a starting
+     * thread reads. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong
+     * to. */
     void (*admit)(struct bus *b, uint32_t run);
-    /* Returns true if all messages of this end have left; until then each receive goes on sending them. Called on
-     * the end's thread. NULL: always true. */
+    /* Returns true if no message of this end waits to be sent. Messages that wait are sent by later receives. Called
+     * on the end's thread. NULL: always true. */
     bool (*settled)(const struct bus *b, uint32_t self);
-    bool threaded; /* each end runs on its own thread; false: one caller runs the loops of all ends (simulator) */
+    bool threaded;                        /* true: an end has a thread; false: the caller runs all event loops */
     int64_t (*sent)(const struct bus *b); /* returns the number of messages ever sent; any thread, does not block */
 };
 extern const struct bus_kind bus_zmq, bus_sim;
@@ -98,8 +102,7 @@ bus_choose(struct bus *b, uint64_t n)
     return b->kind->choose(b, n);
 }
 
-/* Parses the name of a bus, "zmq" or "sim:17", into kind and seed. E_ARG: the text names no bus; the error quotes the
- * text. */
+/* Parses the name of a bus, "zmq" or "sim:SEED", into kind and seed. E_ARG: the text names no bus. */
 int bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed);
 
 #endif

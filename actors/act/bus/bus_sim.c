@@ -1,8 +1,8 @@
 /* bus_sim.c - a bus without threads: a seed decides the order of deliveries and of turns.
  *
- * One caller drives the event loops of all ends, of one or several processes. A sent message waits in the queue of
- * its (source, destination) pair. Each receive delivers the first messages of a random number of random queues,
- * possibly of none. So every delay, and every order across queues that threads could show, will occur, while order
+ * The caller drives the event loops of all ends, of one or several processes. A sent message waits in the queue of
+ * its (source, destination) pair. A receive delivers the first messages of a random number of random queues,
+ * possibly of none. So every delay, and every order across queues that threads could show, can occur, but the order
  * within a queue is kept. The same seed and the same calls give the same deliveries, so a race is reproduced by its
  * seed. */
 #include "actors/act/bus/bus.h"
@@ -51,7 +51,7 @@ choose_sim(struct bus *b, uint64_t n)
 {
     assert(!b->kind->threaded && n > 0);
     struct sim_bus *s = (struct sim_bus *)b;
-    uint64_t uneven = -n % n; /* 2^64 mod n: r below it is drawn again, because it would favour the first choices */
+    uint64_t uneven = -n % n; /* 2^64 mod n; a number r below it would favour small results, so r is drawn again */
     uint64_t r;
     do r = sim_bus_random(&s->random);
     while (r < uneven);
@@ -108,7 +108,7 @@ ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue
     return n;
 }
 
-/* Delivers the first messages of random queues. Each choice selects a queue or ends the receive; a receive that
+/* Delivers the first messages of random queues. A random choice selects a queue, or ends the receive. A receive that
  * waits delivers at least one message. */
 static int
 recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)

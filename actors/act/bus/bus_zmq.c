@@ -1,19 +1,19 @@
 /* bus_zmq.c - messages between the threads of one process, by ZeroMQ inproc.
  *
- * ZeroMQ carries and orders every message. The receiver never reads an empty socket: a failed zmq_recv costs a poll(2)
- * and puts the pipe to sleep, so the next send pays for an eventfd, 1.5 us instead of 0.2. Three parts of the bus avoid
- * such reads:
+ * ZeroMQ carries and orders all messages. The receiver never reads an empty socket: a failed zmq_recv costs a
+ * poll(2) and puts the pipe to sleep, so the next send pays for an eventfd, 1.5 us instead of 0.2. Three parts of
+ * the bus avoid such reads:
  *
- *   link      one PAIR of sockets per two threads; carries messages both ways
- *   doorbell  counts the messages sent from one thread to another. The sender increments the counter after the send,
- * and the receiver receives exactly as many messages as were counted. Release and acquire on the counter also order the
- * data that messages are about. waker     the word on which a thread sleeps (waker.h). No thread blocks on a socket, so
- * streams can wake it, too.
+ * - link: a PAIR of sockets for every two threads; carries messages in both directions.
+ * - doorbell: counts the messages sent from one thread to another. The sender increments the counter after the send,
+ *   and the receiver receives exactly as many messages as were counted. Release and acquire on the counter also make
+ *   the data that a message is about visible to the receiver.
+ * - waker: the word on which a thread sleeps (waker.h). Threads never block on a socket, so streams can wake them, too.
  *
- * Queues have no limit: the credits of a verified plan bound the messages. The session's thread creates and connects
- * sockets between runs, when a run first needs their threads, and closes them there. During a run each socket is
- * used only by its own thread, which learns of a new socket by a later message. (libzmq 4.3.4: socket_base.cpp
- * process_commands, pipe.cpp check_read.) */
+ * Queues have no limit: the credits of a verified plan bound the messages. The session's thread creates, connects
+ * and closes sockets between runs; it creates a thread's sockets when a run first needs the thread. During a run
+ * a socket is used only by its thread, which learns of a new socket by a later message. (libzmq 4.3.4:
+ * socket_base.cpp process_commands, pipe.cpp check_read.) */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -38,11 +38,11 @@ struct doorbell {
 struct end {
     _Alignas(CACHE_LINE) struct waker waker;
     atomic_int core; /* processor core on which the thread last waited; may be out of date */
-    /* Only the end's thread uses the fields below; but senders increment the doorbells. */
+    /* Fields used by the end's thread only. The doorbells are also incremented by the senders. */
     _Alignas(CACHE_LINE) struct doorbell *bell; /* doorbells of this end, by sending thread */
     uint64_t taken[MOST_THREADS];               /* number of messages received, by sending thread */
-    void *link[MOST_THREADS];                   /* PAIR socket to each other thread, by thread; NULL: not linked */
-    int first; /* number of the thread whose messages are received first; rotates, so that no thread waits for ever */
+    void *link[MOST_THREADS];                   /* PAIR socket to the thread with this index; NULL: not linked */
+    int first; /* number of the thread whose messages are received first; rotates, so that none waits for ever */
     struct bus_user user;
 };
 
@@ -64,7 +64,7 @@ bus_broken(const char *what)
     return fail(E_BUS, "zmq bus: %s: %s", what, zmq_strerror(errno));
 }
 
-/* Sends without waiting. Queues have no limit, so EAGAIN also means that the bus is broken. */
+/* Sends without blocking. EAGAIN counts as an error, too, because a socket without a queue limit never returns it. */
 static int
 send_frame(void *socket, const void *bytes, size_t n)
 {
@@ -73,7 +73,7 @@ send_frame(void *socket, const void *bytes, size_t n)
     return 0;
 }
 
-/* Receives a message that has arrived, or that the doorbell has announced. */
+/* Receives a message that has arrived, or whose doorbell was rung. */
 static void
 recv_frame(void *socket, void *bytes, size_t n)
 {
@@ -83,8 +83,8 @@ recv_frame(void *socket, void *bytes, size_t n)
     assert(got == (int)n);
 }
 
-/* Returns the number of ends that the calling thread sees. A thread that does not see the newest end yet has no
- * message from it. */
+/* Returns the number of ends, as the calling thread sees it. The number may be out of date, but a thread that does
+ * not see the newest end yet has received no message from that end. */
 static inline int
 bus_has_threads(const struct zmq_bus *z)
 {
@@ -134,7 +134,8 @@ bus_zmq_collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 
 /* ---- waiting ---- */
 
-/* Returns true if another thread that is awake was last seen on this core: it cannot work while the caller spins. */
+/* Returns true if this core was the last one of another thread that is awake: that thread cannot work while the
+ * caller spins. */
 static bool
 crowded(const struct zmq_bus *z, const struct end *e, int core)
 {
@@ -175,8 +176,7 @@ bus_zmq_spin(const struct zmq_bus *z, struct end *e)
 }
 
 /* Sleeps until a doorbell is rung, until a nudge or a signal, or until the end's time limit. The session's thread
- * also wakes after LOOK_UP_NS, because an interrupt may have come from another thread, or just before the thread
- * fell asleep. */
+ * sleeps for at most LOOK_UP_NS, because an interrupt may arrive on another thread, or just before the sleep begins. */
 static void
 bus_zmq_doze(const struct zmq_bus *z, struct end *e)
 {
@@ -202,6 +202,7 @@ recv_zmq(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wai
     return bus_zmq_collect(z, e, m, max);
 }
 
+/* Takes a turn at the session's end. The other device threads take their turns themselves. */
 static bool
 drive_zmq(struct bus *b, uint32_t self)
 {
@@ -217,7 +218,6 @@ choose_zmq(struct bus *b, uint64_t n)
     return 0;
 }
 
-/* Takes a turn at the session's end; all other ends have threads that take turns themselves. */
 static void
 attach_zmq(struct bus *b, uint32_t end, struct bus_user user)
 {
@@ -247,8 +247,8 @@ socket_new(struct zmq_bus *z, void **out)
     return 0;
 }
 
-/* Connects threads i and j, i < j, by a pair of sockets. The binding socket can send only after it has read its
- * mailbox and learned of its peer; reading ZMQ_EVENTS makes it do so. */
+/* Connects threads i and j, i < j, by a pair of sockets. The binding socket cannot send before it has read its
+ * mailbox and learned of its peer. A query of ZMQ_EVENTS makes the socket read its mailbox. */
 static int
 connect_ends(struct zmq_bus *z, int i, int j)
 {
@@ -264,8 +264,8 @@ connect_ends(struct zmq_bus *z, int i, int j)
     return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? bus_broken(name) : 0;
 }
 
-/* Raises the process's limit of open files for sockets: from 32 threads on they need more than the usual soft limit
- * of 1024. */
+/* Raises the process's soft limit of open files: the sockets of 32 or more threads need more than the usual 1024
+ * files. */
 static void
 allow_files(int n)
 {
@@ -299,8 +299,8 @@ disconnect_ends(struct zmq_bus *z, int j)
     }
 }
 
-/* Opens ends for new threads, up to end nthread - 1. Existing threads sleep meanwhile, and use new sockets only after
- * their next message. */
+/* Opens ends for new threads, up to end nthread - 1. The existing threads sleep meanwhile, and use the new sockets
+ * only after their next message. */
 static int
 grow_zmq(struct bus *b, int nthread)
 {
@@ -344,7 +344,7 @@ bus_close_zmq(struct bus **b)
     *b = NULL;
 }
 
-/* Returns zeroed memory that shares no cache line with other memory; NULL: out of memory. bytes: a multiple of
+/* Returns zeroed memory that shares no cache line with other memory; NULL: out of memory. bytes: size, a multiple of
  * CACHE_LINE. */
 static void *
 lines_new(size_t bytes)

@@ -2,9 +2,9 @@
  *
  * A message is 32 bytes of numbers and never a pointer: it is valid between threads, between processes, in a log and
  * in the simulator. m.from and m.to are addresses of process and thread. `task` and `out` are indices in the
- * receiver's plan partition. Threads of one process share a partition, so both ends use the same indices. Between
- * processes a FULL names the receiver's RECV task and a FREE names the sender's SEND task; the processes exchange
- * these indices when they connect the partitions. Run numbers wrap around: compare them with run_after(). */
+ * receiver's plan partition. Threads of one process share a partition, so sender and receiver use equal indices.
+ * Between processes a FULL names the receiver's RECV task and a FREE names the sender's SEND task; the processes
+ * exchange these indices when they connect the partitions. Run numbers wrap around: compare them with run_after(). */
 #ifndef RILLE_ACT_MESSAGE_H
 #define RILLE_ACT_MESSAGE_H
 
@@ -12,12 +12,13 @@
 
 enum msg_kind {
     /* producer -> thread of readers: register `reg` of result (task, out) holds micro-batch `piece`; its readers are
-     * fan `fan` of the result. With out = MSG_FAR, SEND -> RECV `task`: a micro-batch can be received. On a direct
-     * channel: the micro-batch is being sent, as act number `reg` of the link, from 0 (p2p.h). */
+     * fan `fan` of the result. With out = MSG_FAR, from the SEND of a channel to its RECV `task`: a micro-batch can
+     * be received. On a direct channel this FULL says that the micro-batch is being sent; `reg` is the number of the
+     * link's act, from 0 (p2p.h). */
     MSG_FULL = 1,
-    /* thread of readers -> producer: no reader on this thread uses register `reg` of result (task, out) any more. With
-     * out = MSG_FAR, RECV -> SEND `task`: a micro-batch was received. On a direct channel: the RECV is ready for
-     * another micro-batch. */
+    /* thread of readers -> producer: no reader on this thread uses register `reg` of result (task, out) any more.
+     * With out = MSG_FAR, from the RECV of a channel to its SEND `task`: a micro-batch was received. On a direct
+     * channel this FREE says that the RECV is ready for another micro-batch. */
     MSG_FREE,
     MSG_START, /* session -> thread: begin run number `run` */
     MSG_STOP,  /* session -> thread: start no more acts, and answer with MSG_END */
@@ -28,7 +29,7 @@ enum msg_kind {
 struct msg {
     uint8_t kind, status; /* kind: enum msg_kind; status: 0 or enum err_code */
     uint16_t fan;
-    uint32_t epoch; /* epoch of the cluster (coordinator.h); 0: there is one process */
+    uint32_t epoch; /* epoch of the cluster (coordinator.h); 0: no cluster */
     uint32_t from, to;
     uint32_t run, task;
     uint16_t out, reg;
@@ -55,7 +56,8 @@ addr_process(uint32_t addr)
     return (int)(addr >> ADDR_THREAD_BITS);
 }
 
-/* Returns true if run number a comes after run number b, with wrap-around; the two must be less than 2^31 apart. */
+/* Returns true if run number a comes after run number b. Run numbers wrap around; a and b must be less than 2^31
+ * apart. */
 static inline bool
 run_after(uint32_t a, uint32_t b)
 {

@@ -1,9 +1,9 @@
 /* activity.c - reports, for signal handlers, what a device thread computes and waits for.
  *
- * Each thread publishes the task whose kernel it computes (worker.shown.acting). While a thread only waits for
- * streams, it publishes the first task with incomplete stream work, also of an open run (worker.shown.awaited). Both
- * words are atomic. A thread sets `awaited` before it waits, and clears it before the run, or the wait for open runs,
- * returns. No plan is freed before that, so a handler never reads a freed plan. */
+ * A thread publishes the task whose kernel it computes in worker.shown.acting. While it only waits for streams, it
+ * publishes in worker.shown.awaited the first task, in the current or an open run, whose stream work is incomplete.
+ * Both words are atomic. A thread sets `awaited` before it waits, and clears it before the run, or the wait for open
+ * runs, returns. No plan is freed before that, so a handler never reads a freed plan. */
 #include "actors/act/run/activity.h"
 
 #include "actors/act/run/actor.h"
@@ -14,8 +14,7 @@
 
 #include <stdatomic.h>
 
-/* Returns the first act in flight whose work is not complete, on stream f, or on all streams if f is NULL. NULL:
- * there is none. */
+/* Returns the first act in flight on stream f whose work is not complete; f NULL: on any of the streams. NULL: none. */
 static const struct under_way *
 first_under_way(const struct worker *w, const struct flow *f)
 {
@@ -38,7 +37,8 @@ act_line(const struct run *r, const struct task *t)
     return t->blame_node >= 0 ? r->line[t->blame_node] : (struct line){0};
 }
 
-/* Publishes the task that the thread waits for. A concurrent reader sees the previous task, no task, or the new one. */
+/* Publishes the task that the thread waits for. A concurrent reader sees the previous task, no task, or the new
+ * task. */
 static void
 set_awaited(struct awaited *a, const struct act *act, struct line at)
 {
@@ -70,8 +70,8 @@ activity_await_nothing(struct worker *w)
 
 /* ---- text ---- */
 
-/* Appends text to a buffer that ends at `end`, and returns its new end. Signal handlers must not call printf, so
- * this file uses these functions instead. */
+/* Appends text to a buffer that ends at `end`, and returns the end of the text. Signal handlers must not call
+ * printf, so this file has functions for text. */
 static char *
 put_status_text(char *at, const char *end, const char *text)
 {
@@ -137,8 +137,8 @@ activity_thread(const struct worker *w, char *text, size_t size)
                          (struct line){.file = atomic_load(&a->file), .line = atomic_load(&a->line)}, text, size);
 }
 
-/* Returns the task on another thread that blocks task i: the producer of a missing input, or (with *reads set to
- * true) a reader that still uses an output register. -1: there is none. */
+/* Returns the task on another thread that blocks task i: the producer of a missing input, or a reader that still
+ * uses an output register. *reads: true for such a reader. -1: none. */
 static int32_t
 waited_for(const struct actors *a, int32_t i, bool *reads)
 {
@@ -170,7 +170,7 @@ activity_record_wait(struct worker *w)
 }
 
 /* Prints the first blocked task of a thread. Other threads may change their state meanwhile, so the text may be
- * slightly old, but no value in it is torn. */
+ * slightly out of date, but every value in the text was once valid. */
 void
 activity_waiting(const struct run *r, int thread, char *text, size_t size)
 {

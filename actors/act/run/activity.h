@@ -1,4 +1,4 @@
-/* activity.h - reports what a device thread does; its printing functions are async-signal-safe. */
+/* activity.h - reports what a device thread does. The functions that print text are async-signal-safe. */
 #ifndef RILLE_ACT_ACTIVITY_H
 #define RILLE_ACT_ACTIVITY_H
 
@@ -10,11 +10,12 @@ void activity_print(const struct plan *p, const struct run *r, int32_t task, cha
 /* Publishes that the thread is about to wait for stream f; NULL: for any stream. */
 void activity_await(struct worker *w, const struct flow *f);
 void activity_await_nothing(struct worker *w);
-/* Prints the task that the thread computes, or waits for on a stream; "": there is none. */
+/* Prints the task that the thread computes, or whose stream work it waits for; "": none. */
 void activity_thread(const struct worker *w, char *text, size_t size);
-/* Records, in the thread's flight recorder, the first task that another thread blocks. Called on the thread itself. */
+/* Records, in the thread's flight recorder, the thread's first task that is blocked by another thread. Called on the
+ * thread itself. */
 void activity_record_wait(struct worker *w);
-/* Prints the thread's first actor that another thread blocks, and the blocking task; "": there is none. */
+/* Prints the thread's first actor that is blocked by another thread, and the task that blocks it; "": none. */
 void activity_waiting(const struct run *r, int thread, char *text, size_t size);
 
 #endif

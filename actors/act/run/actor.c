@@ -1,4 +1,4 @@
-/* actor.c - the life of an act: its actor becomes ready, acts, publishes its results and gives its inputs back. */
+/* actor.c - the life of an act: an actor becomes ready, acts, publishes the results and gives the inputs back. */
 #include "actors/act/run/actor.h"
 
 #include "actors/act/run/activity.h"
@@ -47,7 +47,8 @@ deliver(struct worker *w, const struct reader *r)
     if (++w->actors->actor[r->task].in[r->port].tokens == p->need) await_less(w, r->task);
 }
 
-/* Notifies readers first to end - 1 of a fan on this thread that a register is full, or that a signal was sent. */
+/* Notifies readers number `first` to end - 1 of a fan on this thread. For a result: a register is full. For a
+ * control edge: a signal was sent. */
 static void
 tell_readers(struct worker *w, const struct fan *fan, int first, int end)
 {
@@ -56,7 +57,7 @@ tell_readers(struct worker *w, const struct fan *fan, int first, int end)
     w->counts.messages += end - first;
 }
 
-/* Records that all readers of fan f, which is on this thread, have to give register `reg` back. */
+/* Sets the number of readers of fan f, on this thread, that have to give register `reg` back. */
 static void
 count_readers(struct worker *w, int task, int out, int f, int reg)
 {
@@ -65,7 +66,7 @@ count_readers(struct worker *w, int task, int out, int f, int reg)
     w->actors->left[w->actors->first_out[task] + out][f * o->nreg + reg] = o->fan[f].nreader - FAULT(READER_COUNT);
 }
 
-/* Records that a register is full, and notifies all readers of fan f, which is on this thread. */
+/* Records that a register is full, and notifies all readers of fan f. The fan must be on this thread. */
 static void
 fan_arrive(struct worker *w, int task, int out, int f, int reg)
 {
@@ -74,7 +75,7 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     tell_readers(w, fan, 0, fan->nreader);
 }
 
-/* Records that all readers on one thread have given a register back. Frees the register if no thread uses it. */
+/* Records that the readers on one thread have given a register back. Frees the register if no thread uses it. */
 static void
 reg_free(struct worker *w, int task, int out, int reg)
 {
@@ -101,7 +102,8 @@ give_back_register(struct worker *w, const struct in_port *p, int32_t *left, int
 
 /* ---- channels ---- */
 
-/* Uses up one micro-batch that the channel may send or receive, and notifies the task at the channel's other end. */
+/* Uses up a credit of the channel, that is, a micro-batch that its task may send or receive, and notifies the task
+ * at the channel's other end. */
 static void
 pass_on_act(struct worker *w, int task, int piece)
 {
@@ -155,7 +157,8 @@ take_register(struct actor *a, const struct out_port *p, struct out_state *s)
     return reg;
 }
 
-/* Consumes an act's share of a full register. Returns true if this was the last share of register *reg. */
+/* Counts one act's read of the input's register. Returns true if this input must give the register back after the
+ * act, and sets *reg to its index. */
 static bool
 take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in_state *s, int *reg)
 {
@@ -170,7 +173,7 @@ take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in
     return !o->once;
 }
 
-/* Publishes the results and gives the inputs back, for an act without stream work. */
+/* Publishes the results and gives the inputs back when an act without stream work is over. */
 static void
 settle_act(struct worker *w, int task, int piece)
 {
@@ -219,7 +222,8 @@ end_work(struct act *a)
     return a->task->kind->done ? a->task->kind->done(a) : 0;
 }
 
-/* Charges the thread's time to a device. Reads the clock only when the device changes, not for each act. */
+/* Charges the thread's time to a device. Reads the clock only when the device changes, because a read per act costs
+ * too much. */
 void
 worker_bill(struct worker *w, int32_t device)
 {
@@ -283,7 +287,7 @@ fills_of(const struct worker *w, const struct in_port *p)
     return w->actors->fill[w->actors->first_out[p->task] + p->out];
 }
 
-/* Makes the stream wait for inputs that other streams write, once per other stream. */
+/* Makes the stream wait for inputs that are written on other streams, at most once for each other stream. */
 static void
 wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
 {
@@ -301,7 +305,7 @@ wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
     }
 }
 
-/* Claims the output registers of enqueued work, and notifies the readers that need no completion of the work. */
+/* Claims the output registers of enqueued work. Notifies the readers that may act before the work is complete. */
 static void
 issue_outputs(struct worker *w, int task, int piece, int64_t mark)
 {
@@ -336,7 +340,7 @@ issue_inputs(struct worker *w, int task)
     }
 }
 
-/* Notifies the readers that wait for completion, when the work is complete. */
+/* Notifies the readers that had to wait until the work was complete. */
 static void
 done_outputs(struct worker *w, int task, int piece, int64_t now)
 {
@@ -374,7 +378,7 @@ done_inputs(struct worker *w, int task)
     }
 }
 
-/* Returns true if no stream of the device has work, and no open run has work left. */
+/* Returns true if the device is idle: its streams have no work, and no open run has work left. */
 static bool
 has_nothing_to_do(const struct worker *w, int32_t device)
 {
@@ -392,7 +396,8 @@ may_finish(const struct flow *f)
     return !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark);
 }
 
-/* Before act u is finished, finishes the older acts that wrote its inputs and whose work on the device is complete. */
+/* Finishes acts that wrote the inputs of act u, if they are older than u and their work on the device is complete.
+ * Called before u is finished, because streams may be polled in any order. */
 static void
 finish_inputs(struct worker *w, const struct under_way *u)
 {
@@ -404,7 +409,7 @@ finish_inputs(struct worker *w, const struct under_way *u)
 }
 
 /* Estimates the time, ns, at which stream work began: the latest of its enqueue time, the end of earlier work on the
- * stream, and the end of the work that wrote its inputs on other streams. */
+ * stream, and the end of work on other streams that wrote its inputs. */
 static int64_t
 begin_of(const struct worker *w, const struct flow *f, const struct under_way *u)
 {
@@ -416,7 +421,7 @@ begin_of(const struct worker *w, const struct flow *f, const struct under_way *u
     return ns;
 }
 
-/* Finishes the oldest act of a stream; the act's work must be complete. */
+/* Finishes the oldest act of a stream. The work of the act must be complete. */
 static void
 finish_oldest(struct worker *w, struct flow *f)
 {
@@ -449,7 +454,7 @@ finish_oldest(struct worker *w, struct flow *f)
 
 /* ---- bytes that the transport still reads ---- */
 
-/* Ends an act of a SEND task: notifies readers and gives back the inputs. */
+/* Ends an act of a SEND task: notifies the readers of its control edges and gives the inputs back. */
 static void
 end_sending(struct worker *w, const struct sending *s)
 {
@@ -462,7 +467,7 @@ end_sending(struct worker *w, const struct sending *s)
     done_inputs(w, s->task);
 }
 
-/* Returns true if the transport has taken the act's bytes, and all earlier acts of the task are over. */
+/* Returns true if the transport has read the act's bytes, and all earlier acts of the task are over. */
 static bool
 sending_is_over(const struct worker *w, const struct sending *s)
 {
@@ -487,7 +492,7 @@ finish_sending(struct worker *w)
     return n < was;
 }
 
-/* Ends an act of a SEND task, or queues the act with its inputs until the transport has taken its bytes. */
+/* Ends an act of a SEND task, or queues the act until the transport has read the bytes of its inputs. */
 static void
 send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
 {
@@ -499,7 +504,7 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
         end_sending(w, &s);
     } else {
         if (w->sends.nsending == w->sends.sending_capacity)
-            finish_sending(w); /* some act was received meanwhile, so this frees an entry */
+            finish_sending(w); /* frees an entry: the receiver has acknowledged an act of the list */
         assert(w->sends.nsending < w->sends.sending_capacity);
         w->sends.sending[w->sends.nsending++] = s;
         w->flows.nunder++;
@@ -531,7 +536,8 @@ worker_may_complete(const struct worker *w)
 
 enum { LOOK_UP_NS = 100000000 };
 
-/* Sleeps for at most ns nanoseconds, until stream f passes the mark (NULL: any stream progresses). Spins at first. */
+/* Sleeps for at most ns nanoseconds, until stream f passes the mark. f NULL: until any stream progresses. Spins for
+ * MOMENT_NS before it sleeps. */
 static void
 rest(struct worker *w, const struct flow *f, int64_t mark, int64_t ns)
 {
@@ -730,7 +736,7 @@ actor_reset(struct worker *w, int task)
     if (t->channel >= 0) {
         const struct channel *c = &w->plan->channel[t->channel];
         w->actors->channel[t->channel] = c->sends && !c->direct ? c->nreg : 0;
-        /* a direct SEND waits for its RECV, another RECV for bytes */
+        /* A direct SEND also waits for its RECV. Any other RECV also waits for bytes. */
         a->waits += c->sends ? c->direct : !c->direct;
     }
     if (a->waits == 0) worker_ready(w, task);

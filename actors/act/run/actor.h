@@ -4,11 +4,11 @@
  *
  * An act consumes a token of each input and a register of each output, runs the kernel, publishes the outputs to
  * their readers and gives the inputs back to their producers. An act on a stream (flow.h) consumes tokens and
- * registers when it is enqueued. The synchronisation of each edge (in_port.token) says whether the act publishes,
- * and gives back, at enqueue or on completion.
+ * registers when it is enqueued. It publishes and gives back at enqueue or on completion, according to the
+ * synchronisation of the edge (in_port.token).
  *
- * Only the device's thread touches an actor. The readers of a result on one thread are a fan; a fan on another
- * thread is notified by one message on the bus. `waits` counts an actor's ports that are not ready; 0: the actor is
+ * Only the device's thread touches an actor. A fan is the group of a result's readers on one thread. One message on
+ * the bus notifies a fan on another thread. `waits` counts the ports of an actor that are not ready; 0: the actor is
  * ready. */
 #ifndef RILLE_ACT_ACTOR_H
 #define RILLE_ACT_ACTOR_H
@@ -35,7 +35,7 @@ struct worker {
     const struct plan *plan;
     struct actors *actors;
     uint32_t run_id;
-    uint64_t number;      /* number of the current run, or of the last run between runs */
+    uint64_t number;      /* number of the current run; between runs, of the last run */
     bool active, stopped; /* active: the thread is in a run; stopped: it starts no more acts */
     bool quit;            /* true if the thread must exit */
     int64_t todo;         /* acts that are left to do on this thread in this run */
@@ -55,16 +55,16 @@ struct worker {
     } log;
     struct {
         int64_t acts, messages, thread_messages, allocations;
-        int64_t asked; /* value of must_count() at the start of the run */
+        int64_t asked; /* the thread's host allocations (must_count) before the run */
     } counts;
     struct {
-        int32_t on; /* plan device to which the thread's time since `since_ns` is charged; -1: the thread is idle */
+        int32_t on; /* plan device to which the time since `since_ns` is charged; -1: none, the thread is idle */
         int64_t since_ns;
     } bill;
     struct { /* the first failure of this thread in the run */
         int status;
         int32_t blame;  /* index of the program node whose act failed; -1: none */
-        int32_t module; /* module of that node's line (struct line); 0: none */
+        int32_t module; /* module of the line (struct line) of that node; 0: none */
         char text[2048];
     } outcome;
     struct {               /* state that signal handlers on other threads read (activity.c) */
@@ -72,7 +72,7 @@ struct worker {
         struct awaited {
             _Atomic(const struct task *) task; /* task whose stream work the thread waits for; NULL: none */
             _Atomic(const struct plan *) plan;
-            _Atomic(const char *) file; /* the task's file in the user's program; NULL: unknown */
+            _Atomic(const char *) file; /* file of the task in the user's program; NULL: unknown */
             atomic_int line;
         } awaited;
     } shown;
@@ -90,8 +90,8 @@ flow_of(const struct worker *w, const struct task *t)
  * sent. driven: streams advance only when worker_step() is called. E_MEMORY. */
 int worker_capacity(struct worker *w, const struct run *run, bool driven);
 void worker_free(struct worker *w);
-/* Resets the worker's actors and makes ready those that wait for nothing. worker_begin() and the functions below are
- * called on the worker's thread. */
+/* Resets the worker's actors, and enters the tasks that wait for nothing as ready. worker_begin() and the functions
+ * below are called on the worker's thread. */
 void worker_begin(struct worker *w, struct run *run, uint32_t run_id);
 /* Handles a message of the current run. */
 void worker_receive(struct worker *w, const struct msg *m);
@@ -100,28 +100,28 @@ void worker_bill(struct worker *w, int32_t device);
 /* Runs one act of a lane's ready task number i (0: the first in order). On failure sets w->outcome.status and
  * w->outcome.text. */
 void worker_act(struct worker *w, struct lane *l, int i);
-/* Consumes a register of each output and a token of each input when an act begins. Notifies the readers that need no
- * completion. mark: stream mark of the enqueued work; 0: not enqueued yet. */
+/* Consumes a register of each output and a token of each input when an act begins. Notifies the readers that may act
+ * before the act is complete. mark: stream mark of the enqueued work; 0: the work is not enqueued yet. */
 void worker_take_ports(struct worker *w, int task, int piece, int64_t mark);
 /* Enqueues the work of an act on its stream, which must have room. Returns the stream mark of the work; -1: failed,
  * see w->outcome.status. */
 int64_t worker_enqueue(struct worker *w, int task, int piece, struct flow *f);
-/* Enters a ready task in its lane. A direct RECV enters no lane: it tells its SEND that it is ready (p2p.h). */
+/* Adds a ready task to its lane. A direct RECV has no lane: this function notifies its SEND instead (p2p.h). */
 void worker_ready(struct worker *w, int task);
 /* Finishes acts whose stream work is complete. Returns false if no act was finished. */
 bool worker_complete(struct worker *w);
-/* Advances one driven stream by one piece of work; `choose` selects the stream. Returns false if that stream has no
- * work that can run. */
+/* Executes the next piece of work of one driven stream; `choose` selects the stream. Returns false if that stream
+ * has no work that can run. */
 bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
 /* Returns true if worker_complete may find a completed act. */
 bool worker_may_complete(const struct worker *w);
-/* Sleeps until worker_may_complete() is true, for at most `ns` nanoseconds; 0: the default limit LOOK_UP_NS. */
+/* Sleeps until worker_may_complete() is true, for at most `ns` nanoseconds; ns 0: at most LOOK_UP_NS. */
 void worker_rest(struct worker *w, int64_t ns);
 /* Waits until stream f passes a mark. Advances all driven streams, because the mark may depend on other streams. */
 void flow_await(struct worker *w, struct flow *f, int64_t mark);
-/* Advances the first driven stream that can do work. Returns false if no stream can. */
+/* Executes work of the first driven stream that has work to run. Returns false if no stream has. */
 bool worker_drive(struct worker *w);
-/* Waits until all streams are empty, and drops all acts in flight. */
+/* Waits until all streams are empty, and drops the acts in flight. */
 void worker_drain(struct worker *w);
 
 #endif

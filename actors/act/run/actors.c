@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* Allocates the fill records (struct fill) of a task whose work is on a stream: one per register of each result. */
+/* Allocates the fill records (struct fill) of a task whose work is on a stream, by result, then register. */
 static void
 make_fills(struct actors *a, int task)
 {
@@ -20,8 +20,8 @@ make_fills(struct actors *a, int task)
         a->fill[a->first_out[task] + k] = ARENA_ARRAY(&a->arena, struct fill, t->out[k].nreg);
 }
 
-/* Allocates all counts of `left` as one array: those of the first result by [fan][register], then those of the
- * second, and so on. */
+/* Allocates the counts of `left` as a single array: the counts of the first result by [fan][register], then those of
+ * the second result, and so on. */
 static void
 count_left(struct actors *a)
 {
@@ -44,7 +44,7 @@ count_left(struct actors *a)
         }
 }
 
-/* Selects the first channel to each other host, in the order of host numbers. */
+/* Selects a channel to each of the other hosts (the first channel to the host), in the order of host numbers. */
 static void
 list_peers(struct actors *a)
 {

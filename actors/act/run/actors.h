@@ -9,16 +9,16 @@ struct communicator;
 
 struct in_state {
     int32_t tokens; /* number of full registers (control edge: signals) that the input has not consumed */
-    int32_t used;   /* acts that have read the input's current register so far */
+    int32_t used;   /* number of acts that have read the current register of the input */
     int32_t read;   /* index of the input's current register */
-    int32_t given;  /* on streams: completed acts that have read register `give` */
+    int32_t given;  /* on streams: number of completed acts that have read register `give` */
     int32_t give;   /* on streams: index of the register that the input gives back next */
     int32_t *left;  /* by register of the producer: number of readers on this thread that still use the register */
 };
 struct out_state {
     int32_t write;       /* index of the register that the next act writes */
-    int32_t publish_reg; /* on streams: index of the next register whose readers are notified on completion */
-    int32_t *readers;    /* by register: number of fans that still use the register */
+    int32_t publish_reg; /* on streams: index of the register whose readers are notified at the next completion */
+    int32_t *readers;    /* by register: number of fans that still use it */
 };
 struct actor {
     int32_t waits, begun, done;
@@ -36,15 +36,16 @@ struct actors {
     const struct plan *plan;
     struct actor *actor; /* actor of each task */
     int32_t *first_out;  /* index of the first result of each task, among the results of all tasks */
-    int32_t **left;     /* by result: number of readers that still use a register, by [fan][register]; each fan's counts
-                           belong to its thread */
-    struct fill **fill; /* by result, then register: the work that wrote it; NULL: the device has no streams */
-    int64_t *busy_ns;   /* busy time of each plan device in the last run, ns: the sum of its busy periods, each from the
-                           first act until the device is idle; written by the device's thread */
-    uint8_t *roles;     /* bit mask of the stream roles that each plan device needs (sync.h) */
+    int32_t **left; /* by result: number of readers that still use a register, by [fan][register]; written by the fan's
+                       thread */
+    /* by result, then register: the stream work that wrote the register; NULL: the device has no streams */
+    struct fill **fill;
+    int64_t *busy_ns; /* busy time of each plan device in the last run, ns: the sum of its busy periods, each from the
+                         first act until the device is idle; written by the device's thread */
+    uint8_t *roles;   /* bit mask of the stream roles that each plan device needs (sync.h) */
     int32_t *channel; /* by channel: micro-batches that the channel's task may send or receive now; direct RECV: number
                          enqueued so far (p2p.h). Written by the task's thread */
-    int32_t *peer, npeer;               /* index of the first channel to each other host */
+    int32_t *peer, npeer;               /* index of the first channel to each of the other hosts */
     struct communicator **communicator; /* communicators in which this plan has ranks, in order of creation */
     int32_t ncommunicator;
     int32_t naddress;      /* largest number of arguments and results of a task */
@@ -56,10 +57,10 @@ struct actors {
 struct actors *actors_new(const struct plan *p);
 void actors_free(struct actors **a);
 size_t actors_bytes(const struct actors *a); /* returns the bytes of host memory that the actors use */
-/* Returns true if the task began an act in the last run. After a failure the task's results may be half written. */
+/* Returns true if the task began an act in the last run. If that run failed, the task's results may be half written. */
 bool actors_acted(const struct actors *a, int task);
-/* Record which tasks acted in a run in another process: actors_clear sets all counts to 0, actors_mark sets the
- * count of one task. */
+/* Record which tasks acted in a run of another process. actors_clear sets the act counts of all tasks to 0;
+ * actors_mark sets the count of a task that acted. */
 void actors_clear(struct actors *a);
 void actors_mark(struct actors *a, int task, int32_t acts);
 

@@ -6,7 +6,7 @@
 
 #include "runtime/device/device.h"
 
-/* Address that kernels get for tensors without elements, which have no memory. */
+/* The address that kernels receive for tensors without elements, which have no memory. */
 static _Alignas(64) char nothing[64];
 
 char *
@@ -18,8 +18,8 @@ reg_address(const struct run *r, const struct where *w, int reg, int piece)
     return base + (w->nact_offset ? w->berth[piece % w->nact_offset] : w->offset + reg * w->stride);
 }
 
-/* Returns the bytes of live numbers (scalars of the user's program) stored behind the device's arena; 0: the device
- * reads numbers in host memory. */
+/* Returns the size, bytes, of the live numbers (scalars of the user's program) stored behind the device's arena. 0:
+ * the device reads the live numbers in host memory. */
 static int64_t
 numbers_behind(const struct plan *p, int device)
 {

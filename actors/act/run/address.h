@@ -6,17 +6,17 @@
 
 struct worker;
 
-/* Returns the bytes that a run needs on a device: the arena, and behind it the live numbers if the device cannot
+/* Returns the bytes that a run needs on a device: the arena, and the live numbers behind it if the device cannot
  * read host memory. */
 int64_t run_arena_bytes(const struct plan *p, int device);
-/* Sets *at to the address of the live numbers behind the device's arena and returns their bytes; 0: the numbers are
- * in host memory only. */
+/* Sets *at to the address of the live numbers behind the device's arena, and returns their size, bytes. 0: the
+ * device reads the live numbers in host memory. */
 size_t run_numbers(const struct run *r, int device, void **at);
 /* Sets the addresses of the arguments and results of an act whose plan, task and piece are set; `address` is their
  * storage. */
 void act_address(const struct worker *w, struct act *a, void **address);
-/* Returns the address of register `reg` at place w, for the act on micro-batch `piece`. No other code computes
- * addresses of registers. */
+/* Returns the address of register `reg` at place w, for the act on micro-batch `piece`. This is the only function
+ * that computes addresses of registers. */
 char *reg_address(const struct run *r, const struct where *w, int reg, int piece);
 
 #endif

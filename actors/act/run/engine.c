@@ -39,14 +39,15 @@
 
 enum { BATCH = 32 };
 
-/* Says whether the run may overwrite variables; the first request decides. Shut: the run can be cancelled. Open: the
- * updates will complete, so no variable is left half written. Stopped: no update will begin. */
+/* Says whether the run may overwrite variables. Shut: not decided yet; the run can still be cancelled. Open: updates
+ * may begin and will complete, so no variable is left half written. Stopped: no update will begin. The first
+ * request, to update or to stop, decides between open and stopped. */
 enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
 
 struct engine {
     struct engine_options options;
     struct bus *bus;
-    int nstarted; /* number of device threads that exist, without the session's */
+    int nstarted; /* number of device threads that exist, not counting the session's thread */
     pthread_t thread[MOST_THREADS];
     struct worker worker[MOST_THREADS];
     struct run *job; /* the current run, set before START is sent; NULL between runs */
@@ -57,7 +58,7 @@ struct engine {
     bool stopped; /* true if all threads were told to stop */
     int64_t runs;
     atomic_int interrupted;
-    atomic_int cut; /* true if a kernel was told to stop: the run's results are invalid, even if its status is 0 */
+    atomic_int cut; /* true if a kernel was told to stop: results are invalid even if status is 0 */
     atomic_int aborted;
     _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; a word of another run means GATE_SHUT */
     struct slow {
@@ -126,8 +127,8 @@ end_worker_run(struct worker *w)
     if (w != w->engine->worker) worker_tell(w, w->engine->worker[0].id, MSG_END);
 }
 
-/* Stops this process's threads. Also stops one thread on each host with a channel to this one; that thread stops the
- * threads of its host. */
+/* Stops this process's threads. Also stops a thread on each host to which this host has a channel; the other threads
+ * of that host are stopped by that thread. */
 static void
 engine_stop_all(struct engine *e)
 {
@@ -181,8 +182,8 @@ worker_take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* Length, ns, of the last part of a wait for a lane's next task. The thread stays awake for it, because a wake-up takes
- * about as long. */
+/* The length, ns, of the end of a wait for a lane's next task, during which the thread stays awake, because a
+ * wake-up takes about as long. */
 enum { BRIEF_NS = 20000 };
 
 static bool
@@ -201,8 +202,8 @@ waits(const void *of)
     return ends ? MAX(1, w->lanes.until_ns - BRIEF_NS - now_ns()) : 0;
 }
 
-/* Receives messages and handles each. A thread that waits for streams sleeps at once, to leave the cores to the
- * streams. */
+/* Receives the messages that have arrived and handles them. A thread that waits for streams sleeps without spinning,
+ * to leave the cores to the streams. */
 static bool
 take_messages(struct worker *w, bool idle)
 {
@@ -214,8 +215,8 @@ take_messages(struct worker *w, bool idle)
     return n > 0;
 }
 
-/* Does one thing that the simulator's seed selects: runs any ready actor, advances a stream, or completes finished
- * work. */
+/* Takes one action, which the simulator's seed selects: runs any ready actor, advances a stream, or completes
+ * finished work. */
 static bool
 engine_play(struct worker *w, struct bus *b)
 {
@@ -419,12 +420,12 @@ engine_stops(struct engine *e)
     return atomic_load(&e->aborted) || (atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED));
 }
 
-/* Returns true if kernels must stop. Long kernels poll this function. */
+/* Returns true if the kernel that is running must stop. Long kernels poll this function. */
 static bool
 wants_stop(void *engine)
 {
     struct engine *e = engine;
-    signals_pass_in_time(); /* handles signals that were held back: one of them may ask to stop */
+    signals_pass_in_time(); /* handles pending signals, which may ask to stop */
     if (!engine_stops(e)) return false;
     atomic_store(&e->cut, 1);
     return true;
@@ -444,7 +445,7 @@ cancel_run(struct worker *w)
 
 /* ---- a run ---- */
 
-/* Fails a run in which no thread can do anything any more. A verified plan never reaches this. */
+/* Fails a deadlocked run, in which no thread can act. A run of a verified plan never deadlocks. */
 static void
 report_deadlock(struct worker *w)
 {
@@ -457,7 +458,8 @@ report_deadlock(struct worker *w)
     str_free(&text);
 }
 
-/* Returns true if messages of this thread are still unsent, because other threads may wait for them. */
+/* Returns true if messages of this thread are still unsent. Other threads may wait for these messages, so the run
+ * cannot end. */
 static bool
 unsettled(const struct worker *w)
 {
@@ -484,8 +486,8 @@ engine_goes_on(struct engine *e)
     return alone ? go_alone(w) : e->bus->kind->drive(e->bus, w->addr);
 }
 
-/* Takes one step of a run, in which the session's thread works as device thread 0. Returns false when every thread
- * has sent END. */
+/* Takes one step of a run; the session's thread works as device thread 0. Returns false after every thread has sent
+ * END. */
 bool
 engine_step(struct engine *e)
 {
@@ -501,8 +503,8 @@ engine_step(struct engine *e)
     return true;
 }
 
-/* Returns the worker whose failure is reported: the first by thread number, but a worker that was only stopped
- * because of another's failure comes last. NULL: no failure. */
+/* Returns the first worker, by thread number, that failed. A worker that was only cancelled (E_CANCEL) is returned
+ * only if no other worker failed. NULL: no failure. */
 static const struct worker *
 failed_worker(const struct engine *e)
 {
@@ -527,7 +529,7 @@ outcome(struct engine *e)
     return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
 
-/* Returns how long tests make acts of this operator sleep, ns; op NULL: the sum over all operators. */
+/* Returns how long tests make an act of this operator sleep, ns. op NULL: the sum over all operators. */
 static int64_t
 slowness(const struct engine *e, const struct op *op)
 {
@@ -537,7 +539,8 @@ slowness(const struct engine *e, const struct op *op)
     return ns;
 }
 
-/* Returns how long tests make acts of the task sleep, ns. A fused chain sleeps once per operator. */
+/* Returns how long tests make an act of the task sleep, ns. An act of a fused chain sleeps once for each operator of
+ * the chain. */
 static int64_t
 task_slowness(const struct engine *e, const struct plan *p, const struct task *t)
 {
@@ -630,7 +633,7 @@ int
 engine_run(struct engine *e, struct run *r)
 {
     TRY(engine_begin(e, r));
-    while (engine_step(e)) { /* each call takes one step of the run */
+    while (engine_step(e)) {
     }
     return engine_end(e);
 }

@@ -19,33 +19,32 @@ struct engine_options {
     int process; /* number of this process in the cluster; 0: the only process */
     int threads; /* maximum number of device threads */
     const struct bus_kind *bus;
-    uint64_t seed; /* simulator: seed of all random choices */
+    uint64_t seed; /* simulator: seed of the random choices */
     int64_t spin_ns;
     struct bus *with; /* simulator: bus of another process's engine, to be shared; NULL: a new bus */
-    /* Cluster: bus address of each thread of a plan, over all processes. A process runs the threads whose address has
-     * its process number. NULL: there is only this process. */
+    /* Cluster: bus address of each device thread of the plan, for all processes. A process runs the threads whose
+     * address has its process number. NULL: no cluster. */
     const uint32_t *route;
     int nroute;
     struct recorder *const *recorder; /* by thread: flight recorder for other threads and processes; NULL: none */
-    /* Cluster: shared word by which all processes decide whether a run can still be cancelled. NULL: there is only
-     * this process. */
+    /* Cluster: shared word by which the processes decide whether a run can still be cancelled. NULL: no cluster. */
     _Atomic uint64_t *gate;
 };
 int engine_new(const struct engine_options *o, struct engine **out);
 void engine_free(struct engine **e);
 
-/* Runs the plan to the end or to the first failure. On return no thread touches the run, unless the run stays open
- * (open_run.h). Errors: of the failing act, prefixed by its source line ("a.lua:3: embedding: ..."); E_CANCEL after
- * engine_interrupt(). */
+/* Runs the plan to the end or to the first failure. On return no thread uses the run, unless the run stays open
+ * (open_run.h). Errors: the error of the failing act, prefixed by its source line ("a.lua:3: embedding: ...");
+ * E_CANCEL after engine_interrupt(). */
 int engine_run(struct engine *e, struct run *r);
-/* Run a plan step by step, if several engines share a simulator and each runs one partition of the plan. All engines
- * begin before the first step. engine_step returns false after the last step; engine_end returns 0 or the run's
- * error. An error or a stop in one engine ends the run in every engine. */
+/* Run a plan step by step, if several engines share a simulator and each engine runs one partition of the plan. All
+ * engines begin before the first step. engine_step returns false after the last step; engine_end returns 0 or the
+ * run's error. An error or a stop in one engine ends the run in every engine. */
 int engine_begin(struct engine *e, struct run *r);
 bool engine_step(struct engine *e);
 int engine_end(struct engine *e);
-/* Stops the current run, if there is one. A run that has begun to update variables finishes its updates before it
- * stops. Any thread, async-signal-safe. */
+/* Stops the current run; without a run, does nothing. A run that has begun to update variables finishes its updates
+ * before it stops. Any thread, async-signal-safe. */
 void engine_interrupt(struct engine *e);
 /* Returns true if a run is in progress. Async-signal-safe. */
 bool engine_is_running(const struct engine *e);
@@ -53,7 +52,7 @@ bool engine_is_running(const struct engine *e);
  * with incomplete work, also of an open run; "": there is none. Returns false if the thread does not exist. Any
  * thread during a run or a wait, async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
-/* Prints the first actor of an idle thread that another thread blocks, and the blocking task; "": there is none.
+/* Prints the first actor of an idle thread that is blocked by another thread, and the task that blocks it; "": none.
  * Called on the session's thread, async-signal-safe. */
 bool engine_waiting_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Stops the run even if it is updating variables, because another process that takes part in the run has failed. Any

@@ -4,15 +4,15 @@
 
 #include "actors/act/run/actor.h"
 
-/* Returns true if the run may overwrite variables from now on; false if it was cancelled before. */
+/* Returns true if the run may overwrite variables from now on; false if the run was cancelled first. */
 bool worker_may_update(struct worker *w);
 /* Lets kernels on this thread poll whether the run was asked to stop. */
 void worker_ask(struct worker *w);
 /* Fails the run on this worker with the error text in err_text(); the worker starts no more acts. */
 void worker_fail(struct worker *w, int status);
-/* Wakes worker `of`, because one of its streams has completed work. Called on the stream's thread. */
+/* Wakes worker `of` after one of its streams has completed work. Called on the stream's thread. */
 void worker_told(void *of);
-/* Return the session's thread as a worker (engine_first), and the flag that an interrupt sets (engine_interrupts). */
+/* engine_first returns the session's thread as a worker; engine_interrupts returns the flag that an interrupt sets. */
 struct worker *engine_first(const struct engine *e);
 atomic_int *engine_interrupts(struct engine *e);
 /* Sends a message to the worker of another thread of the plan. */

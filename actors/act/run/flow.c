@@ -22,7 +22,7 @@ flow_new(struct flow *f, int kind, int rank, int role, bool driven, struct worke
     return 0;
 }
 
-/* Reserves storage for `naddress` addresses per act of a stream. */
+/* Reserves storage for `naddress` addresses for each act in flight of a stream. */
 static void
 flow_capacity(struct flow *f, int32_t naddress)
 {
@@ -42,7 +42,7 @@ find_flow(const struct worker *w, const struct plan_device *d, int role, const s
     return NULL;
 }
 
-/* Opens a stream of this role on the device, unless the worker has one. */
+/* Opens a stream of this role on the device, unless the worker has such a stream. */
 static int
 add_flow(struct worker *w, const struct plan_device *d, int role, const struct communicator *edge, bool driven)
 {
@@ -80,7 +80,8 @@ make_flows(struct worker *w, const struct run *run, bool driven)
     return 0;
 }
 
-/* Finds the stream of each direct channel, and reserves its queue for all acts that the channel's tasks may queue. */
+/* Finds the stream of each direct channel, and reserves room in the stream's queue for the acts that the channel's
+ * tasks may queue. */
 static void
 find_edges(struct worker *w, const struct run *run)
 {

@@ -1,7 +1,8 @@
-/* flow.h - a device stream as its thread sees it: the acts in flight, in order.
+/* flow.h - a flow: a device stream as the device's thread sees it, that is, the acts in flight on the stream, in
+ * order.
  *
- * An act keeps its entry and its addresses until its work is complete. If its run stays open, the act may outlive
- * the run. Only the device's thread touches a flow; the session's thread creates and frees flows between runs. */
+ * An act occupies its entry and its addresses until its work is complete. If the run stays open, the act may outlive
+ * the run. Only the device's thread uses a flow; the session's thread creates and frees flows between runs. */
 #ifndef RILLE_ACT_FLOW_H
 #define RILLE_ACT_FLOW_H
 
@@ -22,7 +23,7 @@ struct under_way {
     int64_t order;  /* sequence number of the act among all acts of the thread */
     struct run *of; /* run to which the act belongs */
     uint64_t run;   /* number of the act's run; `of` may describe a later run when the act completes */
-    bool counted;   /* the act counted as done when it was enqueued, so its run does not wait for it (open_run.c) */
+    bool counted;   /* the act counted as done at its enqueue, so the run does not wait for it (open_run.c) */
     struct line at; /* source line of the act in the user's program; set only when its run is left open */
 };
 struct flow {
@@ -31,8 +32,8 @@ struct flow {
     bool tells; /* the stream reports progress; false: the thread polls it */
     struct stream *stream;
     struct under_way *act; /* acts in flight: a ring of FLOW_ACTS entries */
-    int64_t first, next;   /* first: sequence number of the oldest act in flight; next: of the act enqueued next */
-    int64_t until_ns;      /* time, ns, at which the thread found the last act complete */
+    int64_t first, next;   /* sequence numbers: first: of the oldest act in flight; next: of the act enqueued next */
+    int64_t until_ns;      /* time, ns, at which the thread found the last completed act complete */
     int64_t wanted;        /* stream mark that another stream is about to wait for; 0: none */
     void **address;        /* storage for the acts' addresses: FLOW_ACTS times naddress */
     int32_t naddress;
@@ -43,12 +44,12 @@ struct flow {
     uint16_t turn; /* number of the link's next act in this run, from 0; the same at both ends of the link */
 };
 
-struct flows {         /* the streams of one thread */
+struct flows {         /* streams of the devices of a thread */
     struct flow *flow; /* streams of the thread's devices, for all plans that ran so far */
     int32_t nflow;
     struct flow **of_device; /* by plan device, then stream role: the stream; NULL: the work is synchronous */
     int32_t device_capacity;
-    /* by channel: stream of a direct channel whose task is on this thread; NULL for other channels */
+    /* by channel: stream of a direct channel that has its task on this thread; NULL for other channels */
     struct flow **of_channel;
     int32_t channel_capacity;
     int64_t nissued; /* number of acts enqueued on streams so far */
@@ -76,8 +77,9 @@ int flows_make(struct worker *w, const struct run *run, bool driven);
 /* Aborts stream work that waits for other devices, because the run has failed. */
 void flows_cut(const struct worker *w);
 void flows_free(struct worker *w);
-/* Creates the communicators in which the run has ranks, before the run begins. Blocks until every process that has
- * ranks in them has called. Called on the session's thread. E_KERNEL; E_CANCEL: aborted meanwhile. */
+/* Creates the communicators in which the run has ranks, before the run begins. Blocks until every process with ranks
+ * in these communicators has called this function, too. Called on the session's thread. E_KERNEL; E_CANCEL: aborted
+ * meanwhile. */
 int run_connect(const struct run *r, const struct communicator_post *post);
 
 static inline bool

@@ -1,4 +1,4 @@
-/* inspect.c - prints an actor's state between runs: done, ready, or the tasks that block it. */
+/* inspect.c - prints an actor's state between runs: done, ready, or the tasks that block the actor. */
 #include "actors/act/run/inspect.h"
 
 #include "actors/act/run/actor.h"

@@ -42,7 +42,7 @@ run_may_stay_open(const struct run *r)
 
 /* ---- what is left ---- */
 
-/* Saves the source lines of acts in flight, because the next run of the plan may come from other lines. */
+/* Saves the source lines of acts in flight, because the next run of the plan may have been called from other lines. */
 static void
 keep_lines(const struct worker *w, const struct flow *f)
 {
@@ -65,7 +65,7 @@ open_run_leave(struct worker *w)
     w->flows.nleft = w->flows.nunder;
 }
 
-/* Returns an act of the oldest open run that has work left; NULL: no open run has work. */
+/* Returns an act of the oldest open run with work left; NULL: no open run has work. */
 static const struct under_way *
 first_left(const struct worker *w)
 {
@@ -84,9 +84,9 @@ open_run_first(const struct worker *w)
     return u ? u->run : w->number;
 }
 
-/* End and begin the busy time of a run. Device time is charged to one run at a time: the oldest run with work in
- * flight. busy_ns is reduced by the begin time and increased by the end time, so it is negative while work is in
- * flight. time_ends() and time_begins() do nothing if the struct was used for a later run meanwhile. */
+/* time_ends() ends and time_begins() begins the busy time of a run. Device time is charged to a single run: the
+ * oldest run with work in flight. busy_ns is reduced by the begin time and increased by the end time, so it is
+ * negative while work is in flight. Both functions do nothing if the struct run is used for a later run now. */
 static void
 time_ends(struct run *r, uint64_t number, int64_t now)
 {
@@ -103,8 +103,8 @@ time_begins(struct run *r, uint64_t number, int64_t now, bool works)
     r->begin_ns = now;
 }
 
-/* Stores the error of an open run. The current run reads invalid results, so it ends with this error. If no run is
- * active, the next wait for open runs reports the error. */
+/* Stores the error of an open run. A current run ends with this error, because it reads invalid results. If no run
+ * is active, the next wait for open runs reports the error. */
 static void
 keep_run_failure(struct worker *w, const struct under_way *u, int status)
 {
@@ -168,8 +168,8 @@ put_numbers(const struct stream_work *w, const struct stream *s)
     return begun ? 0 : s->kind->copy(p->to, p->from, p->bytes);
 }
 
-/* Reserves host memory for live numbers that a stream will copy to the device; the memory is pinned where GPUs
- * exist. */
+/* Reserves host memory for the live numbers that a stream will copy to the device. The memory is pinned if the host
+ * has GPUs. */
 static int
 put_room(struct put *p, size_t bytes)
 {
@@ -190,8 +190,8 @@ open_run_free(struct worker *w)
         device_kind(DEV_CPU)->give(0, w->open.put[i].from, w->open.put[i].capacity);
 }
 
-/* Enqueues the copy of a run's live numbers. Each run copies from a buffer of its own, because copies of open runs
- * may still be in flight. */
+/* Enqueues the copy of a run's live numbers. Every run has a buffer for this, because copies of open runs may still
+ * be in flight. */
 static int
 enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
 {
@@ -268,7 +268,7 @@ engine_follows(const struct engine *e, const struct run *r)
     return w->flows.nleft == 0 || (r->stays_open && same);
 }
 
-/* Waits for open runs up to run `number`; after a failure, waits for all of them. */
+/* Waits for open runs up to run `number`; after a failure, for all open runs. */
 static int
 await_left(struct engine *e, uint64_t number, bool must)
 {

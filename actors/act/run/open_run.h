@@ -23,11 +23,11 @@ bool engine_follows(const struct engine *e, const struct run *r);
 /* Waits until the run with this number is complete. E_CANCEL: engine_interrupt() was called and the run is not
  * complete; never if `must` is true. */
 int engine_await(struct engine *e, uint64_t number, bool must);
-/* Returns the number of the first open run whose work failed since the last call; 0: none failed. Results of that
- * run and of all later runs are invalid. */
+/* Returns the number of the first open run whose work has failed since the last call; 0: none. Results of that run
+ * and of all later runs are invalid. */
 uint64_t engine_left_failed(struct engine *e);
-/* Returns the error of failed work of an open run, and sets its text by fail(); 0: none. Reports each error once,
- * and no error that a run in progress has reported. */
+/* Returns the error of an open run whose work failed, and sets the error text; 0: none. Reports an error once, and
+ * never an error that a run in progress has reported. */
 int engine_left(struct engine *e);
 
 /* ---- called by the engine and by actors ---- */
@@ -35,8 +35,8 @@ int engine_left(struct engine *e);
 /* Returns the number of the oldest open run with work left. If there is none, returns the number of the current or
  * last run. */
 uint64_t open_run_first(const struct worker *w);
-/* Returns true if the current run can end: each of its acts is done (if the run stays open: enqueued), and the run
- * OPEN_RUNS before it is complete. */
+/* Returns true if the current run can end: all its acts are done (if the run stays open: enqueued), and the run
+ * that began OPEN_RUNS runs earlier is complete. */
 static inline bool
 worker_is_over(const struct worker *w)
 {

@@ -1,11 +1,12 @@
-/* p2p.c - acts on direct channels. A receive: ready -> offered -> enqueued. A send: ready -> enqueued and reported. */
+/* p2p.c - acts on direct channels. The states of a receive are ready, offered, enqueued; those of a send are ready,
+ * enqueued and reported. */
 #include "actors/act/run/p2p.h"
 
 #include "actors/act/run/engine_inner.h"
 
 #include "runtime/base/error.h"
 
-/* Sends the other end of a direct channel a message about the act on a micro-batch. */
+/* Sends a message about the act on a micro-batch to the other end of a direct channel. */
 static void
 tell_end(struct worker *w, int task, enum msg_kind kind, uint16_t turn, int piece)
 {
@@ -43,8 +44,8 @@ p2p_offer(struct worker *w, int task)
     }
 }
 
-/* Runs one act of a SEND task: enqueues its work and consumes tokens, registers and a credit. Afterwards tells the
- * receiving end to enqueue the matching receive. */
+/* Runs one act of a SEND task: enqueues its work and consumes tokens, registers and a credit. Then reports the send
+ * to the other end, which enqueues the matching receive. */
 static void
 send_one(struct worker *w, int task, struct flow *f)
 {

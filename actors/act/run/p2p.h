@@ -17,21 +17,21 @@
 
 #include "actors/act/run/actor.h"
 
-/* Returns true if the task is the RECV of a direct channel; such a task never enters a lane. */
+/* Returns true if the task is the RECV of a direct channel. Such a RECV never enters a lane. */
 static inline bool
 p2p_offers(const struct task *t)
 {
     return (t->kind->flags & (KIND_P2P | KIND_SENDS)) == KIND_P2P;
 }
 
-/* Begins all acts for which a ready RECV has tokens and registers, and sends a FREE for each to the other end. */
+/* Begins all acts for which a ready RECV has tokens and registers, and sends a FREE to the other end for each act. */
 void p2p_offer(struct worker *w, int task);
-/* Handles a FULL message: the other end has sent act number `turn` of the link. Queues the RECV's work as the next
- * on its stream. An unexpected number fails the run (E_BUS). */
+/* Handles a FULL message: the other end has enqueued act number `turn` of the link. Queues the RECV's matching act
+ * on the stream of the link. An unexpected number fails the run (E_BUS). */
 void p2p_full(struct worker *w, int task, uint16_t turn);
-/* Queues an act of a SEND task as the next on its stream. */
+/* Queues an act of a SEND task on the stream of its link. */
 void p2p_send(struct worker *w, int task, struct flow *f);
-/* Enqueues the acts that are queued on a link, as many as its stream has room for. */
+/* Enqueues queued acts of a link, as many as its stream has room for. */
 void p2p_continue(struct worker *w, struct flow *f);
 
 #endif

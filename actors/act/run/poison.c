@@ -80,7 +80,7 @@ fill_outputs(const struct stream_work *work, const struct stream *s)
     int piece = (int)(work->piece & UINT32_MAX);
     for (int k = 0; k < t->nresult; k++) {
         const struct out_port *o = &t->out[k];
-        /* other tasks write the register, too, or an earlier act wrote it */
+        /* skips a register that other tasks write, too, or that an earlier act wrote */
         if (o->control || o->shared || piece % o->every) continue;
         fill_register(r, o, piece / o->every % o->nreg, piece, s);
     }

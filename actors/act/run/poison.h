@@ -14,17 +14,17 @@
 #include "runtime/device/stream.h"
 
 struct poison {
-    int32_t *first;   /* index of the first register of each result, among the registers of all results */
-    int32_t *readers; /* number of reads per register of each result, including reads of other results stored there */
-    _Atomic int32_t *left; /* by register: number of reads still to come, decremented by readers */
+    int32_t *first;        /* index of the first register of each result, among the registers of all results */
+    int32_t *readers;      /* number of reads per register of each result; includes other results in that register */
+    _Atomic int32_t *left; /* by register: number of reads that are still expected; decremented by readers */
 };
 
 /* Sets all read counts for a new run. Called on the session's thread. */
 void poison_begin(const struct run *r);
 /* Fills the registers that the act will write with NaN, as work on stream s; s NULL: at once. */
 void poison_outputs(const struct run *r, int task, int piece, struct stream *s);
-/* Decrements the counts of the registers that the act reads, as work on stream s behind the act's own. Fills registers
- * that no later act reads with NaN. s NULL: at once. */
+/* Decrements the read counts of the registers that the act reads, as work on stream s behind the act's work. Fills
+ * registers that no later act reads with NaN. s NULL: at once. */
 void poison_inputs(const struct run *r, int task, int piece, struct stream *s);
 
 #endif

@@ -1,7 +1,7 @@
-/* recorder.h - the flight recorder of a device thread: its last acts, and what it waits for.
+/* recorder.h - the flight recorder of a device thread: the thread's last acts, and the task for which it waits.
  *
- * The device thread writes the recorder. Other threads and processes may read every word at any time. Words
- * change one after the other, so a reader may find words that do not belong together, and checks each number. */
+ * The device thread writes the recorder. Other threads and processes may read any word at any time. Words are
+ * written one by one, so a reader may see words of different states, and must check every number. */
 #ifndef RILLE_ACT_RECORDER_H
 #define RILLE_ACT_RECORDER_H
 
@@ -14,8 +14,8 @@ enum { RECORDER_ACTS = 16, DOING_OVER = 1 << 30 };
 struct recorder {
     _Atomic uint64_t nbegun; /* number of acts that have begun, over all runs */
     _Atomic uint64_t nended; /* number of acts that are complete, over all runs */
-    _Atomic uint64_t
-        act[RECORDER_ACTS]; /* ring of the last acts: run << 32 | task + 1; DOING_OVER: the kernel call has returned */
+    /* ring of the last acts: run << 32 | task + 1; bit DOING_OVER: the kernel call has returned */
+    _Atomic uint64_t act[RECORDER_ACTS];
     _Atomic uint64_t wait; /* (waiting task + 1) << 32 | (task of another thread that blocks it) + 1; 0: no long wait */
 };
 
@@ -28,7 +28,7 @@ recorder_begin(struct recorder *r, uint32_t run, int task)
     atomic_store_explicit(&r->nbegun, n + 1, memory_order_relaxed);
 }
 
-/* Records that the call of the last act has returned. */
+/* Records that the kernel call of the last act has returned. */
 static inline void
 recorder_over(struct recorder *r)
 {
@@ -44,15 +44,15 @@ recorder_end(struct recorder *r)
     atomic_store_explicit(&r->nended, atomic_load_explicit(&r->nended, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-/* Records that a task of the thread waits for task `by` of another thread. task -1: the thread does not wait. */
+/* Records that task `task` of the thread waits for task `by` of another thread. task -1: the thread does not wait. */
 static inline void
 recorder_wait(struct recorder *r, int task, int by)
 {
     atomic_store_explicit(&r->wait, (uint64_t)(task + 1) << 32 | (uint32_t)(by + 1), memory_order_relaxed);
 }
 
-/* Sets *task to the task of the k-th last act (0: the last) of a run, and *over to true if its call has returned.
- * Returns false if the recorder has no such act. */
+/* Sets *task to the task of the k-th last act (0: the last), and *over to true if its kernel call has returned.
+ * Returns false if the recorder has no such act of this run. */
 static inline bool
 recorder_last(struct recorder *r, uint32_t run, uint64_t k, int32_t *task, bool *over)
 {

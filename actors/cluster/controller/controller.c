@@ -1,7 +1,7 @@
-/* controller.c - drives the coordinator: with sockets, a clock, and the ends of processes.
+/* controller.c - connects the coordinator's state machine to sockets, a clock and processes.
  *
  * The process of a lost member is killed before the cluster continues, because late writes would reach memory that
- * others use. The controller kills by a pidfd, which never names another process. */
+ * others use. The controller kills by a pidfd, which can never name a later process with the same pid. */
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "actors/cluster/controller/files.h"
@@ -41,8 +41,8 @@ send_to_member(void *arg, int peer, const struct packet *p)
     struct cluster *c = arg;
     str_clear(&c->packet);
     packet_write(p, &c->packet);
-    /* A failed send is ignored: the peer is lost when it stays silent. The state machine must not be called from its
-     * own callback. */
+    /* Ignores the error: a peer that is gone becomes silent and is lost then. This callback of the coordinator must
+     * not call the coordinator. */
     if (link_send(c->link, LINK_CONTROL, peer, c->packet.text, c->packet.len)) err_clear();
 }
 
@@ -57,7 +57,7 @@ static void
 wake_cluster(struct cluster *c, enum cluster_sleeper who)
 {
     uint64_t one = 1;
-    /* the write fails only if the sleeper is already woken */
+    /* write() can fail only if the eventfd is full; the sleeping thread is woken then anyway */
     if (write(c->wait.wake_fd[who], &one, sizeof one) < 0) return;
 }
 
@@ -100,7 +100,7 @@ kill_process(struct cluster *c, int rank)
     *p = (struct process){.pidfd = -1, .beat_peer = -1};
 }
 
-/* Returns the task that the lost worker was running, from the status words of its slots; -1: none of them is about
+/* Returns the task that the lost worker was running, from the status words of its slots; -1: no status word is about
  * the current run. */
 static int32_t
 task_of(const struct cluster *c, int rank)
@@ -130,7 +130,7 @@ cluster_doing(const struct cluster *c, int thread, int32_t *task)
     if (thread < 0 || thread >= c->hosts.memory[c->hosts.home].map.nslot ||
         !coordinator_memory(c->c, c->hosts.home)->own)
         return false;
-    if (!c->run.job) return true; /* between runs the bus may be replaced, so its words cannot be read */
+    if (!c->run.job) return true; /* between runs the bus may be replaced, so its status words cannot be read */
     bool over, any = recorder_last(bus_host_recorder(segment_base(c->hosts.bus), thread), c->run.id, 0, task, &over);
     if (!any || over) *task = -1;
     return true;
@@ -164,7 +164,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
             if (m->still > 1) l->node = (int32_t)(uint32_t)m->progress - 1;
         }
     }
-    c->epoch.full = false; /* cancels a NOTICE_FULL that was not handled yet */
+    c->epoch.full = false; /* cancels a NOTICE_FULL that has not been handled */
     c->epoch.nlost++;
     pthread_cond_broadcast(&c->files.changed);
     remote_access_forget(c->reach, n->rank);
@@ -174,7 +174,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
 static void
 take_have(struct cluster *c, int rank, const struct packet *p)
 {
-    struct str arenas = {0}; /* a copy that is aligned for 8-byte numbers */
+    struct str arenas = {0}; /* copied, because the numbers of 8 bytes must be aligned */
     str_addn(&arenas, p->arenas.bytes, p->arenas.n);
     struct cluster_part part = {.arena = (const void *)str_text(&arenas),
                                 .narena = (int)(p->arenas.n / 8),
@@ -262,7 +262,7 @@ take_control(struct cluster *c)
         if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
         coordinator_receive(c->c, peer, &p);
         if (p.kind != PACKET_HELLO) continue;
-        for (int r = 0; r < c->options.world; r++) { /* finds the rank that this HELLO was given */
+        for (int r = 0; r < c->options.world; r++) { /* watches the process to which this HELLO gave a rank */
             const struct member_info *m = coordinator_member(c->c, r);
             bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
             if (m->peer == peer && here && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
@@ -327,7 +327,7 @@ take_ends(struct cluster *c)
         struct process *p = &c->process[r];
         struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
         if (p->pidfd < 0 || poll(&end, 1, 0) != 1) continue;
-        take_control(c); /* receives the packets that the process sent before its end */
+        take_control(c); /* receives the packets that the process sent before it ended */
         if (p->pidfd < 0) continue;
         how_it_ended(p, how);
         coordinator_gone(c->c, r, how);
@@ -396,7 +396,7 @@ cluster_thread(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->wait.quit) {
         cluster_pump(c);
-        /* Signal handlers call cluster_interrupt(), so the broadcast is done here. */
+        /* Wakes threads that wait for files; cluster_interrupt() cannot, because signal handlers call it. */
         if (atomic_load(&c->wait.interrupted)) pthread_cond_broadcast(&c->files.changed);
         cluster_sleep(c, SLEEPS_CLUSTER);
     }
@@ -405,7 +405,7 @@ cluster_thread(void *arg)
 }
 
 /* Drives the coordinator on the session's thread until *done is true, a member is lost (E_LOST), or the user
- * interrupts (E_CANCEL). Even if *done is true at the call, all events that have arrived are handled once. */
+ * interrupts (E_CANCEL). Handles the events that have arrived at least once, even if *done is true at the call. */
 static int
 attend(struct cluster *c, const bool *done)
 {
@@ -448,8 +448,8 @@ gather_members(struct cluster *c)
 
 /* ---- opening and closing ---- */
 
-/* Returns the size of the segment: the host's memory, but only half of the address space that `ulimit -v` leaves,
- * because every process of the host maps the segment beside its own memory. */
+/* Returns the size of the segment, bytes: the host's memory, but at most half of the address space that `ulimit -v`
+ * leaves, because every process of the host needs address space for other memory, too. */
 static size_t
 host_memory(void)
 {
@@ -473,7 +473,7 @@ start_worker(struct cluster *c, int rank)
     return 0;
 }
 
-/* Starts a process for each absent rank, unless the rank has a process that has not joined yet. */
+/* Starts a process for each absent rank, except for ranks whose process was started and has not joined yet. */
 static int
 start_absent(struct cluster *c)
 {
@@ -497,7 +497,7 @@ open_link(struct cluster *c)
     return status;
 }
 
-/* Returns the lowest rank that has the memory mapped. If there is no such rank, returns -1 after fail(E_LOST). */
+/* Returns the lowest rank that has the memory mapped. Without such a rank, returns -1 and sets the error E_LOST. */
 static int
 keeper(void *of, int memory)
 {
@@ -609,7 +609,7 @@ anybody(const struct cluster *c)
     return false;
 }
 
-/* Dismisses the workers: sends BYE, waits for at most BYE_MS, then kills the processes that are left. */
+/* Dismisses the workers: sends BYE, waits for at most BYE_MS, then kills the processes that have not ended. */
 static void
 dismiss(struct cluster *c)
 {
@@ -657,7 +657,7 @@ cluster_close(struct cluster **cp)
     pthread_cond_destroy(&c->files.changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
-    if (code) fail((enum err_code)code, "%s", text); /* restores the error that was set before the call */
+    if (code) fail((enum err_code)code, "%s", text); /* restores the error from before the call */
 }
 
 /* ---- runs ---- */
@@ -670,7 +670,7 @@ finish_run(struct cluster *c, struct cluster_job *job)
     return c->run.status ? fail((enum err_code)c->run.status, "%s", c->run.text) : 0;
 }
 
-/* Stops the run on all workers after an interrupt, and waits for the run's end. */
+/* After an interrupt, stops the run on all workers and waits for its end. */
 static int
 stop_and_wait(struct cluster *c)
 {
@@ -767,7 +767,7 @@ cluster_stands(struct cluster *c)
     return does;
 }
 
-/* Begins to gather the next epoch, and starts processes for the ranks that need new workers. */
+/* Begins to gather the next epoch, and starts processes for the ranks that the epoch needs and that have no worker. */
 static int
 begin_next_epoch(struct cluster *c, int workers)
 {

@@ -1,9 +1,9 @@
-/* controller.h - a cluster as the session sees it: open it, run programs on it, learn of losses, recover.
+/* controller.h - a cluster as the session sees it: open a cluster, run programs, learn of losses, recover.
  *
  * Two threads drive the coordinator (coordinator.h) under one lock. The cluster's own thread wakes at ticks of 100
  * ms, watches processes, and receives packets at any time. The session's thread receives packets itself while it
- * waits for a run, so a run needs no switch of threads here. Only the session's thread calls these functions, except
- * for cluster_interrupt() and the functions marked "any thread".
+ * waits for a run, so a run needs no switch of threads in the controller. Only the session's thread calls these
+ * functions, except for cluster_interrupt() and the functions marked "any thread".
  *
  * The devices of a host share one memory. The controller maps the memory of its own host, and the session reads and
  * writes values there in place. On other hosts the controller only assigns addresses; values there are read and
@@ -28,21 +28,23 @@ struct cluster_options {
     const char *root;     /* folders in which workers write and read files, separated by ":"; NULL: none */
     const char *version;
     int threads; /* number from which kernels derive the size of thread teams; constant in a session */
-    /* Starts the process of a rank; the process joins the cluster at `address`. The secret may be passed to the process
-     * only through a pipe. If start is NULL, all workers are started by others. If not, cluster_open starts the first
-     * `started` ranks, and cluster_recover restarts lost workers of these ranks. */
+    /* Starts the process of a rank; the process joins the cluster at `address`. The secret must be passed to the
+     * process through a pipe, so that no other user can read it. cluster_open starts the first `started` ranks, and
+     * cluster_recover restarts lost workers of these ranks. NULL: other programs start all workers. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[CLUSTER_ID], int *pid);
     int started;
     const char *devices; /* devices that each started worker must have; NULL: not specified */
     /* If true, cluster_open waits TAKE_OVER_MS for workers that an earlier coordinator left, then starts the missing
      * workers. E_PLACE: a worker that was left has other devices than `devices`. */
     bool takes_over;
-    double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 */
-    double hang_s;    /* time without progress of any worker that owes an answer, after which one is lost, s; 0: 600 */
-    /* returns the host on which start() starts the rank, for messages. NULL, or a NULL result: this host */
+    double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 s */
+    double hang_s;    /* time without progress of all workers that owe an answer, after which one of them is lost, s; 0:
+                         600 s */
+    /* returns the name of the host on which start() starts the rank, for messages. NULL, or result NULL: this host */
     const char *(*host)(void *arg, int rank);
     void (*say)(void *arg,
-                /* receives news for the user, about workers that are rejected, slow or awaited; NULL: no receiver */
+                /* receives messages for the user about workers that are rejected, slow or awaited; NULL: messages
+                 * are dropped */
                 const char *text);
     void *arg;
 };
@@ -50,19 +52,19 @@ struct cluster_options {
 /* Binds the sockets, starts workers, and waits until all workers have joined. E_ARG, E_BUS, E_IO, E_MEMORY,
  * E_CANCEL; E_LOST: a worker ended before all had joined. */
 int cluster_open(const struct cluster_options *o, struct cluster **out);
-/* Sets the signals, bits 1 << number, that the program handles if a worker receives them. */
+/* Sets the signals (bits 1 << number) that the program handles if a worker receives them. */
 void cluster_hear(struct cluster *c, uint64_t signals);
-/* Returns the first such signal, and sets *rank to the worker that received it; 0: none. */
+/* Returns the first signal of cluster_hear() that a worker has received, and sets *rank to that worker; 0: none. */
 int cluster_heard(struct cluster *c, int *rank);
-/* Ends the job. Workers are told to end; those on this host that do not end within 2 s are killed. */
+/* Ends the job: asks the workers to end, and kills those of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
 
-/* Returns the numbers of devices of the cluster, by kind. Devices are numbered through all workers. */
+/* Returns the number of devices of each kind in the cluster. Devices are numbered through all workers. */
 const struct device_counts *cluster_devices(const struct cluster *c);
 /* Describes the GPU of a cuda device in *out, as the device's worker reported it. Appends the description of the
  * worker's kernel compiler to `kernels`. E_PLACE: no such device; E_LOST: the device's worker is lost. */
 int cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels);
-/* Returns the map of devices and slots with which the plan partition of a memory is made. */
+/* Returns the map of devices and slots from which the plan partition of a memory is compiled. */
 const struct plan_map *cluster_map(const struct cluster *c, int memory);
 int cluster_memories(const struct cluster *c);
 /* Returns the memory for which the session compiles its plan partition: the memory of this host if it has workers,
@@ -75,15 +77,15 @@ int cluster_memory_of(const struct cluster *c, int kind, int device);
 int cluster_thread_of(const struct cluster *c, int kind, int device);
 /* Writes the name of a memory's host to `out`. */
 void cluster_host(struct cluster *c, int memory, char out[64]);
-/* Sets *out to the position (position.h) of an address in the device's pool; POSITION_NONE if p is NULL. E_STATE: p
- * is outside the pool. */
+/* Sets *out to the position (position.h) of address p in the device's pool; to POSITION_NONE if p is NULL. E_STATE:
+ * p is outside the pool. */
 int cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out);
 /* Fills *out with functions that allocate, read and write the bytes of a device's pool. On another host these functions
  * use messages: any thread, E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
-/* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, its
- * position and its bytes. Any thread. E_LOST. */
+/* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, the
+ * block's position and bytes. Any thread. E_LOST. */
 int cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uint64_t *out);
 
 struct cluster_worker {
@@ -98,15 +100,16 @@ struct cluster_worker {
 /* describes worker i, not counting retired ranks; false: there are fewer */
 bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out);
 
-/* Appends the phase, the numbers of epoch and run, and a line for each worker: its state, the time without progress and
- * the act that it runs. Any thread, also during a run. */
+/* Appends the phase, the numbers of epoch and run, and for each worker a line with its state, the time without
+ * progress and the act that it runs. May be called on any thread, also during a run. */
 void cluster_status(struct cluster *c, struct str *out);
 
-/* Sets the numbers of workers lost and of recoveries so far. Any thread, also during a run. */
+/* Returns in *losses the number of workers lost so far, and in *recoveries the number of recoveries. May be called
+ * on any thread, also during a run. */
 void cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries);
 
-/* A memory's plan partition of a program. arena: for each device, its number (as in `busy`) and its arena's bytes.
- * replaces: for each root, enum root_fate. */
+/* A memory's plan partition of a program. arena: pairs of a device's number (as in `busy`) and the bytes of its
+ * arena. replaces: for each root, enum root_fate. */
 struct cluster_part {
     const uint64_t *arena;
     int narena; /* number of entries in `arena`, two per device */
@@ -114,12 +117,12 @@ struct cluster_part {
     int nreplace;
 };
 
-/* A run of a program. The program is first sent to workers that lack it; with START_SHIPS it is only sent. */
+/* A run of a program. Workers that lack the program receive it first; with START_SHIPS nothing else happens. */
 struct cluster_job {
     struct start start;
     void *arg;
-    /* Called with the act times of a timed run, for each worker in turn. began: start time of the run in the worker,
-     * ns, on the same clock as its act times. */
+    /* Called for each worker with the act times of a timed run. began: start time of the run in the worker, ns, on
+     * the clock of the act times. */
     void (*acts)(void *arg, int memory, int64_t began, const void *times, size_t n);
     void (*begun)(void *arg, int32_t root); /* called with each root that a failed run had begun to overwrite */
     /* called with each task that acted in a failed run, and its number of acts */
@@ -131,35 +134,35 @@ struct cluster_job {
     /* Called with each plan partition of the program: when a worker reports it, or at once if all workers have the
      * program and START_SHIPS is set. */
     void (*have)(void *arg, int memory, const struct cluster_part *part);
-    /* Results: the first failure. */
+    /* Results: the first failure of the run. */
     int rank, node; /* rank: worker that failed; node: program node whose act failed; -1: none */
     int64_t nact;
 };
-/* Runs a job. E_LOST: a member was lost, see cluster_lost(). E_CANCEL: cluster_interrupt() was called. Other codes:
- * the first failure. */
+/* Runs a job. E_LOST: a member was lost, see cluster_lost(). E_CANCEL: cluster_interrupt() was called. Any other
+ * code is that of the first failure. */
 int cluster_run(struct cluster *c, struct cluster_job *job);
-/* interrupts what the session's thread waits for; any thread, async-signal-safe */
+/* interrupts whatever the session's thread waits for in this file; any thread, async-signal-safe */
 void cluster_interrupt(struct cluster *c);
 void cluster_forget(struct cluster *c, uint64_t program);
 /* Returns true if a run is in progress. Async-signal-safe. */
 bool cluster_is_running(const struct cluster *c);
-/* Sets *task to the task that a thread of this host computes in the current run; -1: none. Returns false if this
- * host does not have the thread. Signal handlers, or the session's thread. */
+/* Sets *task to the task that a thread of this host computes in the current run; -1: none. Returns false if the
+ * thread is on another host. Called in signal handlers, or on the session's thread. */
 bool cluster_doing(const struct cluster *c, int thread, int32_t *task);
 
-/* ---- files: each worker writes and reads its own ---- */
+/* ---- files: workers write and read the bytes of their memory ---- */
 
 /* Returns true if workers may write and read this path, which must be a result of realpath(). */
 bool cluster_has_root(const struct cluster *c, const char *path);
 int cluster_world(const struct cluster *c); /* returns the number of workers of the job */
-/* returns the rank that runs the device now; -1: no rank */
+/* returns the rank that runs the device at present; -1: none */
 int cluster_owner(struct cluster *c, int kind, int device);
 struct cluster_file {
     int rank;
     const char *path;
-    /* To write a file: `place` holds, for each range of bytes in the order of the file, the range's position in the
-     * memory of the rank's host and its bytes. To read a file: `copy` says which bytes are copied to which positions
-     * of that memory, and `digest` holds the digests of the file's blocks. */
+    /* To write a file: `place` holds a pair for each range of bytes, in the order of the file: the range's position
+     * in the memory of the rank's host, and its length. To read a file: `copy` lists the copies from the file to
+     * positions of that memory, and `digest` holds the digests of the file's blocks. */
     const uint64_t *place;
     const struct shard_copy *copy;
     const uint64_t *digest;
@@ -168,9 +171,9 @@ struct cluster_file {
     int status;         /* fields from here on are used only by files.c */
     struct str why;
 };
-/* Requests all n files at once and waits for the outcomes. Any thread. E_LOST; E_IO: the text names the worker and
- * its reason. interruptible (session's thread only): after cluster_interrupt() the call waits until every worker has
- * abandoned its unfinished files, then fails with E_CANCEL. */
+/* Requests all n files at once and waits for the outcomes. Any thread. E_LOST; E_IO: the error text names the worker
+ * and the reason. interruptible (session's thread only): after cluster_interrupt() the call waits until every worker
+ * has abandoned its unfinished files, then fails with E_CANCEL. */
 int cluster_files(struct cluster *c, int n, struct cluster_file *file, bool interruptible);
 void cluster_file_free(struct cluster_file *f);
 
@@ -180,16 +183,17 @@ struct cluster_loss {
     uint32_t run; /* number of the run that was in progress; 0: none */
     int32_t task; /* index of the task that the worker was running; -1: not known */
     int32_t node; /* program node of the act that a hung worker was running; -1: not known */
-    /* true if a replacement may join: the worker joined before this epoch, or start() had not started it */
+    /* true if a replacement may join the cluster: the lost worker joined before this epoch, or start() had not
+     * started it */
     bool again;
 };
 /* Describes the i-th member lost in this epoch, in the order of losses; false: there are fewer. */
 bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
-/* Returns true if the epoch is formed and no member was lost since. */
+/* Returns true if the epoch is formed and has lost no member. */
 bool cluster_stands(struct cluster *c);
-/* Begins the next epoch: replaces the lost workers, or continues with `workers` members (0: as many as before). After
- * an interrupted call, continues the epoch that the interrupted call had begun. E_LOST: another member was lost
- * meanwhile. */
+/* Begins the next epoch: replaces the lost workers, or continues with `workers` members (0: as many as before).
+ * After an interrupted call, continues the epoch that the interrupted call had begun. E_LOST: a further member was
+ * lost meanwhile. */
 int cluster_recover(struct cluster *c, int workers);
 
 #endif

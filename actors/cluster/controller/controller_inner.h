@@ -1,5 +1,5 @@
-/* controller_inner.h - the controller's state by subject, and functions of controller.c that other files of this
- * folder call. Two threads use the state under one lock. */
+/* controller_inner.h - the controller's state by subject, and functions of controller.c for the other files of this
+ * folder. Two threads use the state under one lock. */
 #ifndef RILLE_CLUSTER_CONTROLLER_INNER_H
 #define RILLE_CLUSTER_CONTROLLER_INNER_H
 
@@ -15,7 +15,7 @@
 
 enum { LOSSES = 64 };
 
-/* The threads that sleep until an event: the cluster's own thread, and the session's. */
+/* The threads that sleep until an event: the cluster's own thread, and the session's thread. */
 enum cluster_sleeper { SLEEPS_CLUSTER, SLEEPS_SESSION, NSLEEPS };
 
 struct process {    /* the process of a rank */
@@ -27,22 +27,22 @@ struct process {    /* the process of a rank */
 
 struct memory_heap {
     struct memory *of;
-    struct segment *segment; /* this host's memory, or the list of allocations on another host */
+    struct segment *segment; /* this host's memory; for another host, the list of allocations there */
     uint64_t first;          /* position (position.h) of the heap's first byte */
 };
 
-/* The memory of one host. */
+/* The memory of a host. */
 struct memory {
     struct cluster *of;
     int number;
     uint32_t made_epoch;
     struct plan_map map;
-    /* heap 0: memory that the host's processes share; further heaps: one per device that has memory of its own */
+    /* heap 0: memory that the host's processes share; further heaps: a heap for each device with separate memory */
     struct memory_heap *heap;
     int nheap;
 };
 
-/* The lock guards all fields that are not constant, except those that only the session's thread uses. */
+/* The lock guards the fields that may change. Fields that only the session's thread uses need no lock. */
 struct cluster {
     /* The fields up to `started` are constant once the cluster is open. */
     struct cluster_options options;
@@ -50,34 +50,35 @@ struct cluster {
     struct link *link;     /* functions of the link are called with the lock held */
     struct reach *reach;
     struct str machine, kernels; /* kernels: identity of cpu kernels (identity.h) */
-    uint32_t isa;                /* instruction sets that products may use in this process */
+    uint32_t isa;                /* instruction sets that matrix products may use in this process */
     unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID]; /* secret: secret of each rank that was started */
     struct roots roots;
     pthread_mutex_t lock;
     pthread_t thread;
     bool started;
 
-    bool passes_on;          /* when the cluster is closed, the workers stay for another controller */
+    bool passes_on;          /* true: closing the cluster leaves the workers for another controller */
     struct process *process; /* process of each rank */
     struct str packet;       /* buffer for the packet being sent */
     struct {
         bool quit;
-        /* one eventfd per sleeping thread; if both shared one, the first to wake would clear it */
+        /* an eventfd for each sleeping thread, because a thread that wakes clears the eventfd */
         int wake_fd[NSLEEPS];
         atomic_bool attended; /* true while the session's thread receives control packets */
         pthread_t attendant;  /* the thread that receives control packets, while `attended` is true */
         atomic_int interrupted;
         int64_t tick_ns;
-        int64_t remind_ns, remind_after_ns; /* time and interval of the next report of absent workers; 0: none */
+        int64_t remind_ns, remind_after_ns; /* next report of absent workers: its time, and the interval to the
+                                               following report, ns; 0: none */
     } wait;
-    struct { /* the first signal that the program handles and a worker received; number 0: none */
+    struct { /* the first received signal that the program handles; number 0: none */
         int number, rank;
     } signal;
     struct {
         bool full, formed;
         struct cluster_loss loss[LOSSES];
         int nloss;
-        uint32_t nlost; /* number of losses so far; a change means that the epoch has ended */
+        uint32_t nlost; /* number of losses so far; the epoch has ended if this number changes */
     } epoch;
     struct {
         struct cluster_job *job; /* the job in progress; NULL: none */
@@ -95,7 +96,7 @@ struct cluster {
     struct {
         struct memory *memory; /* memory of each host; NULL until all ranks were present once */
         int nmemory, home;
-        /* own: this host's memory for values; bus: this host's message rings for the epoch */
+        /* own: memory of this host for values; bus: message rings of this host for the epoch */
         struct segment *own, *bus;
         char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* paths of `own` and of `bus` */
     } hosts;
@@ -110,10 +111,11 @@ struct cluster {
     } table;
 };
 
-/* Returns E_LOST, with a text that names the worker lost first. */
+/* Returns E_LOST, with an error text that names the worker that was lost first. */
 int control_say_lost(const struct cluster *c);
-/* Handles packets that have arrived, and wakes the cluster's thread. Must be called after a send outside of attend(),
- * because a send can consume the edge-triggered event of packets that have arrived. The caller holds the lock. */
+/* Handles packets that have arrived, and wakes the cluster's thread. Must be called after each send outside of
+ * attend(), because a send can consume the edge-triggered event of packets that have arrived. The caller holds the
+ * lock. */
 void control_look(struct cluster *c);
 
 #endif

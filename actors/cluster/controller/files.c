@@ -104,7 +104,7 @@ remove_filing(struct cluster *c, const struct filing *w)
     *at = w->next;
 }
 
-/* Cancels the requests that are not done. Workers still answer cancelled requests. */
+/* Cancels the requests that are not done. Workers still answer such requests. */
 static void
 cancel_filing(struct cluster *c, const struct filing *w)
 {
@@ -136,7 +136,7 @@ await_filing(struct cluster *c, struct filing *w)
     return c->epoch.nloss ? control_say_lost(c) : fail(E_LOST, "workers were lost while files were written or read");
 }
 
-/* Returns the first failure; its text names the worker. */
+/* Returns the first failure, with an error text that names the worker. */
 static int
 failure(struct cluster *c, const struct filing *w)
 {
@@ -152,7 +152,7 @@ failure(struct cluster *c, const struct filing *w)
     return 0;
 }
 
-/* Makes the requests of all files. loads: by file, storage for the copies that the requests point to. */
+/* Makes the requests of all files. loads: by file, the lists of copies, to which the requests point. */
 static void
 make_requests(struct filing *w, struct load_requests *loads)
 {

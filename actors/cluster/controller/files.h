@@ -10,7 +10,7 @@ struct file_request { /* one SAVE packet, or one of the LOAD packets of a file *
     bool done;
 };
 
-struct filing { /* the files that one thread waits for; stored on that thread's stack */
+struct filing { /* files for which a thread waits; stored on the thread's stack */
     struct filing *next;
     struct cluster_file *file;
     struct file_request *request;

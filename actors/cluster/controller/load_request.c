@@ -1,4 +1,4 @@
-/* load_request.c - divides large copies, and puts small ones together into requests. */
+/* load_request.c - divides large copies, and collects small copies in requests. */
 #include "actors/cluster/controller/load_request.h"
 
 #include "runtime/base/arena.h"
@@ -35,7 +35,7 @@ append_load_copy(struct load_requests *l, const struct shard_copy *c)
     l->copy[l->ncopy++] = *c;
 }
 
-/* Splits a copy into two: into halves of its rows, or, if it has one row, into halves of the row. */
+/* Splits a copy into two copies of half the rows; a copy of a single row is split within the row. */
 static void
 halve_copy(const struct shard_copy *c, struct shard_copy half[2])
 {

@@ -49,8 +49,8 @@ control_check_kept(const struct cluster *c)
     return status;
 }
 
-/* Returns the number of device threads of a worker: its share of the job's threads, but at most its number of
- * devices of one kind. */
+/* Returns the number of device threads of a worker: its share of the job's threads, but at most its largest number
+ * of devices of a kind. */
 static uint32_t
 threads_of(const struct cluster *c, const struct device_counts *d)
 {
@@ -116,8 +116,8 @@ hold_far(void *of, size_t at, size_t bytes, bool give)
     return remote_access_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
 }
 
-/* Returns the size of a memory: for this host, that of the segment; for another host, the most that one of its
- * workers reports. */
+/* Returns the size of a memory, bytes: for this host, the size of the segment; for another host, the largest size
+ * that a worker there reports. */
 static uint64_t
 memory_bytes(const struct cluster *c, int memory)
 {

@@ -7,14 +7,14 @@
 /* Begins the next epoch: fills the cluster's tables at the first call, makes the bus, and calls coordinator_form().
  * Every rank must be present. The caller holds the lock. E_ARG, E_PLACE, E_MEMORY. */
 int control_begin(struct cluster *c);
-/* Allocates all pages again in memories that were made again in this epoch. The caller holds the lock, which is
- * released meanwhile. */
+/* Allocates the pages again in memories that were made again in this epoch. The caller holds the lock; the function
+ * releases it meanwhile. */
 int control_renew(struct cluster *c);
-/* Checks the devices of workers that an earlier coordinator left. E_PLACE: a worker has other devices than the ones
- * requested now. The caller holds the lock. */
+/* Checks the devices of workers that an earlier coordinator left. E_PLACE: a worker does not have the devices that
+ * are requested now. The caller holds the lock. */
 int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
-/* Returns E_LOST if the cluster's epoch is over, else 0: the function for remote_access_options.broken. of: a struct
+/* Returns E_LOST if the cluster's epoch is over, else 0. Serves as remote_access_options.broken; of: a struct
  * cluster. */
 int control_broken(void *of);
 

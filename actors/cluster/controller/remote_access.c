@@ -1,4 +1,5 @@
-/* remote_access.c - numbered requests about bytes on other hosts; answers arrive in the order of requests. */
+/* remote_access.c - numbered requests to read and write bytes on other hosts; answers arrive in the order of
+ * requests. */
 #include "actors/cluster/controller/remote_access.h"
 
 #include "runtime/base/arena.h"
@@ -13,7 +14,7 @@
 enum {
     UNDER_WAY = 8,
     LOOK_UP_MS = 50,
-    /* time, ms, after which a BRING is repeated, because a worker that is not in the epoch yet does not answer */
+    /* time, ms, after which a BRING is repeated, because workers outside the epoch do not answer */
     PATIENCE_MS = 2000,
 };
 
@@ -21,7 +22,7 @@ struct reach {
     struct remote_access_options options;
     pthread_mutex_t lock; /* lock for all fields; held during a whole request */
     pthread_mutex_t peer_lock;
-    int *peer;        /* link number of each rank, -1: none; guarded by peer_lock */
+    int *peer;        /* link number of each rank; -1: no link; guarded by peer_lock */
     uint32_t *joined; /* epoch in which each rank's link was established; guarded by peer_lock */
     struct str packet;
     uint64_t count; /* number of requests sent */
@@ -31,15 +32,15 @@ struct reach {
 struct wish {
     enum packet_kind kind;
     int memory, rank;
-    int source, source_rank; /* (BRING) memory from which bytes are copied, and rank of its worker that sends them */
+    int source, source_rank; /* (BRING) memory of the source bytes, and rank of the worker there that sends them */
     uint64_t at, from;
     char *bytes; /* (FETCH) destination of the bytes; (STORE) their source */
     size_t n, asked, answered;
     uint64_t first;   /* number of the request's first packet */
-    int64_t heard_ns; /* time, ns, of the last answer, or of the last repetition */
-    int64_t begun_ns; /* time, ns, from which an answer has been due */
+    int64_t heard_ns; /* time, ns, of the last answer or repetition */
+    int64_t begun_ns; /* start time, ns, of the wait for an answer (options.deadline_ns) */
     bool give;
-    const uint64_t *place; /* (SUM, one packet) for each block: its position and its bytes */
+    const uint64_t *place; /* (SUM, one packet) pairs of a block's position and bytes */
     int nplace;
     uint64_t *digest;
 };
@@ -107,8 +108,8 @@ ask_memory(struct reach *r, struct wish *w)
     return link_send(r->options.link, LINK_BULK, peer_of_rank(r, w->rank), r->packet.text, r->packet.len);
 }
 
-/* Handles an answer. The number of an answer says which packet it belongs to; answers to abandoned requests are
- * dropped. */
+/* Handles an answer. The number of the answer tells to which packet of the request it belongs; answers to abandoned
+ * requests are dropped. */
 static int
 receive_answer(struct reach *r, struct wish *w, const struct packet *p)
 {
@@ -134,8 +135,8 @@ receive_answer(struct reach *r, struct wish *w, const struct packet *p)
     return 0;
 }
 
-/* Records the link of a rank. A link belongs to a process, so a packet of a lost process may arrive after the first
- * packet of its successor. So the packet with the later epoch decides about the rank's link. */
+/* Records the link of a rank. A link belongs to a process, and a packet of a lost process may arrive after the first
+ * packet of its successor. So only a packet with an equal or later epoch changes the rank's link. */
 static void
 know_peer(struct reach *r, int peer, const struct packet *p)
 {
@@ -150,7 +151,7 @@ know_peer(struct reach *r, int peer, const struct packet *p)
     pthread_mutex_unlock(&r->peer_lock);
 }
 
-/* Receives all messages that have arrived. w NULL: no request waits for an answer. */
+/* Receives the messages that have arrived. w: the request that waits for answers; NULL: none. */
 static int
 receive_answers(struct reach *r, struct wish *w)
 {
@@ -177,14 +178,14 @@ remote_access_forget(struct reach *r, int rank)
     pthread_mutex_lock(&r->peer_lock);
     r->peer[rank] = -1;
     pthread_mutex_unlock(&r->peer_lock);
-    /* Use the socket once, because ZeroMQ frees connections of lost processes only when their socket is used. A
-     * request in progress uses the socket anyway. */
+    /* Receives once from the socket, because ZeroMQ frees connections of lost processes only when their socket is
+     * used. If a request is in progress (lock held), the request uses the socket. */
     if (pthread_mutex_trylock(&r->lock)) return;
     receive_answers(r, NULL);
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Prepares the unanswered packets of a request to be sent again, to this rank. */
+/* Prepares the unanswered packets of a request to be sent again to worker `rank`. */
 static void
 ask_another(struct reach *r, struct wish *w, int rank)
 {
@@ -194,8 +195,9 @@ ask_another(struct reach *r, struct wish *w, int rank)
     w->heard_ns = now_ns();
 }
 
-/* Finds the worker to ask. If the worker is another one than before, prepares the unanswered packets to be sent again.
- * E_LOST: there is no worker, or the epoch is over, so the two workers of a BRING cannot connect. */
+/* Finds the worker that must answer the request. If this worker has changed, prepares the unanswered packets to be
+ * sent again. E_LOST: there is no such worker; or, for a BRING, the epoch is over, so its two workers cannot
+ * connect. */
 static int
 find_wish_keepers(struct reach *r, struct wish *w)
 {
@@ -209,8 +211,8 @@ find_wish_keepers(struct reach *r, struct wish *w)
     return 0;
 }
 
-/* Prepares the unanswered packets to be sent again after a failed send. By the time of that send, the link may work
- * again, or another worker may have taken over the memory. */
+/* After a failed send, prepares the unanswered packets to be sent again. By then the link may work again, or another
+ * worker may have taken over the memory. */
 static bool
 give_up_wish(struct reach *r, struct wish *w)
 {
@@ -219,7 +221,7 @@ give_up_wish(struct reach *r, struct wish *w)
     return false;
 }
 
-/* Loses a worker that has not answered in time. The next search for a worker then finds another one, or fails. */
+/* Loses a worker that has not answered in time. After that, the search for a worker finds another worker or fails. */
 static void
 check_deadline(struct reach *r, struct wish *w)
 {

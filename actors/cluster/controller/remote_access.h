@@ -12,32 +12,32 @@
 
 struct reach;
 struct remote_access_options {
-    struct link *link; /* link to the workers; only this file uses its bulk socket */
+    struct link *link; /* link to the workers; no other file uses the link's bulk socket */
     const unsigned char *job;
     int world;
     void *of;
-    /* Returns the rank that answers for a memory now. If there is no such rank, returns -1 and sets the error E_LOST.
-     * Any thread. */
+    /* Returns the rank that answers for a memory at present. Without such a rank, returns -1 and sets the error
+     * E_LOST. Any thread. */
     int (*keeper)(void *of, int memory);
-    /* Returns 0, or E_LOST with a text that names the lost worker if the epoch is over: workers that are not
-     * connected yet cannot connect before the next epoch. Any thread. */
+    /* Returns E_LOST, with a text that names the lost worker, if the epoch is over: workers that are not connected
+     * yet cannot connect before the next epoch. Otherwise returns 0. Any thread. */
     int (*broken)(void *of);
     int64_t deadline_ns; /* time without an answer after which a worker is lost, ns; 0: no limit */
-    /* Loses a rank, because it did not answer, or its answer makes no sense. Any thread. */
+    /* Declares a worker lost because it did not answer, or its answer makes no sense. Any thread. */
     void (*lose)(void *of, int rank, const char *how);
 };
 struct reach *remote_access_new(const struct remote_access_options *o);
 void remote_access_free(struct reach **r);
-/* Forgets the link of a rank, because its process is lost; a new process may get the rank. */
+/* Forgets the link of a rank whose process is lost. A new process may get the rank. */
 void remote_access_forget(struct reach *r, int rank);
 
-/* hold allocates (give: frees) pages at a position, store writes bytes there, and fetch reads them. E_LOST,
+/* hold allocates (give: frees) pages at a position; store writes bytes to a position; fetch reads bytes. E_LOST,
  * E_MEMORY, E_BUS. */
 int remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
 int remote_access_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
 int remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
-/* Fetches the digests (runtime/file/source.h) of at most REMOTE_ACCESS_DIGESTS blocks, together at most
- * REMOTE_ACCESS_DIGEST_BYTES. place: for each block, its position and its bytes. */
+/* Fetches the digests (runtime/file/source.h) of at most REMOTE_ACCESS_DIGESTS blocks with at most
+ * REMOTE_ACCESS_DIGEST_BYTES in total. place: for each block, the block's position and bytes. */
 enum { REMOTE_ACCESS_DIGESTS = 4096, REMOTE_ACCESS_DIGEST_BYTES = 4 << 20 };
 int remote_access_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out);
 /* Copies bytes from position `from` of memory `source` to position `at` of another memory, directly between their

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Returns the index of a slot in the table of all slots. slot: its number in its memory. */
+/* Returns the index of a slot in the table of all slots. slot: number of the slot in the memory. */
 static int
 rank_of_slot(const struct cluster *c, uint32_t memory, uint32_t slot)
 {
@@ -36,7 +36,7 @@ cluster_owner(struct cluster *c, int kind, int device)
     return rank;
 }
 
-/* Prints the devices that the rank runs now, such as "cpu:2 cpu:3". */
+/* Prints the devices that the rank runs at present, such as "cpu:2 cpu:3". */
 static void
 print_devices(const struct cluster *c, int rank, char *out, size_t size)
 {

@@ -1,4 +1,4 @@
-/* watch.c - what workers do: reports of workers that hang, and the status of a job. */
+/* watch.c - reports of workers that hang, and the status of a job. */
 #include "actors/cluster/controller/watch.h"
 
 #include "runtime/base/clock.h"
@@ -15,7 +15,7 @@ seconds_still(const struct member_info *m)
     return m->still * TICK_MS * 1e-3;
 }
 
-/* Appends a worker's rank, host and process. */
+/* Appends a worker's rank, host and process id. */
 static void
 print_worker(const struct cluster *c, int rank, struct str *out)
 {
@@ -23,7 +23,8 @@ print_worker(const struct cluster *c, int rank, struct str *out)
     str_addf(out, "worker %d (%s, pid %d)", rank, m->host ? m->host : "?", (int)m->pid);
 }
 
-/* Appends the operator and the source line of a node of the program that runs; nothing if the node is not known. */
+/* Appends the operator and the source line of a node of the program that runs. Appends nothing if the node is not
+ * known. */
 static void
 print_node(const struct cluster *c, int32_t node, bool name, struct str *out)
 {
@@ -32,7 +33,7 @@ print_node(const struct cluster *c, int32_t node, bool name, struct str *out)
 
 /* ---- hangs ---- */
 
-/* Appends a line of a report, with the source line of its node. */
+/* Appends a line of a worker's report, with the source line of the node that the line names. */
 static void
 print_report_line(struct cluster *c, const unsigned char *line, uint32_t n)
 {
@@ -47,7 +48,7 @@ print_report_line(struct cluster *c, const unsigned char *line, uint32_t n)
 void
 control_report(struct cluster *c, const struct notice *n)
 {
-    struct str text = {0}; /* a copy, which ends with a zero */
+    struct str text = {0}; /* a copy that ends with a NUL */
     str_add(&c->hang, "\n  ");
     print_worker(c, n->rank, &c->hang);
     str_addf(&c->hang, ", no progress for %.1f s:", seconds_still(coordinator_member(c->c, n->rank)));
@@ -57,7 +58,7 @@ control_report(struct cluster *c, const struct notice *n)
     str_free(&text);
 }
 
-/* Appends the text to rille-hang-PID.txt in the current folder. Returns false if that is not possible. */
+/* Appends the text to rille-hang-PID.txt in the current folder. Returns false if the file cannot be written. */
 static bool
 write_hang_file(const char *path, const char *text)
 {

@@ -1,6 +1,6 @@
-/* watch.h - reports of workers that hang (coordinator_hang.c), or that have not joined. Owner: the cluster
- * (controller.h). Called with its lock held, on the session's thread or on the cluster's,
- * except for control_lose(). */
+/* watch.h - reports of workers that hang (coordinator_hang.c) or have not joined. Owner: the cluster (controller.h).
+ * Except for control_lose(), the functions are called with the cluster's lock held, on the session's thread or on the
+ * cluster's own thread. */
 #ifndef RILLE_CLUSTER_WATCH_H
 #define RILLE_CLUSTER_WATCH_H
 
@@ -8,13 +8,14 @@
 
 enum { TICK_MS = 100 };
 
-/* Collects the report of a member that was asked. */
+/* Collects the report of a member that was asked what it does. */
 void control_report(struct cluster *c, const struct notice *n);
-/* Handles NOTICE_HANG: begins to collect reports, or writes them for the user and into rille-hang-PID.txt. */
+/* Handles NOTICE_HANG: begins to collect reports, or writes the reports for the user and into rille-hang-PID.txt. */
 void control_hang(struct cluster *c, const struct notice *n);
-/* Reports the workers that the controller waits for: after REMIND_MS, then each time twice as late. */
+/* Reports the workers that the controller waits for: first after REMIND_MS, then after intervals that double. */
 void control_say_absent(struct cluster *c);
-/* Loses a worker whose answer about values did not arrive, or makes no sense. Takes the lock itself; any thread. */
+/* Loses a worker whose answer about values did not arrive, or makes no sense. Any thread; the function takes the
+ * lock. */
 void control_lose(void *of, int rank, const char *how);
 /* Reports a slow worker to the user, with its host and pid. */
 void control_say_slow(struct cluster *c, const struct notice *n);

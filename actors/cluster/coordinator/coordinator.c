@@ -114,7 +114,7 @@ coordinate_cut(struct coordinator *c, int peer)
     c->env.cut(c->env.arg, peer);
 }
 
-/* Detaches a member from its link. The number of the link may later be given to a new worker's link. */
+/* Detaches a member from its link. The link's number may later belong to a new worker's link. */
 static void
 detach(struct coordinator *c, struct member *m)
 {
@@ -124,8 +124,9 @@ detach(struct coordinator *c, struct member *m)
     m->info.peer = -1;
 }
 
-/* Records a lost process of another host, so that a worker there kills it: it could still write to memory that
- * others of its host use. Processes of the coordinator's host are killed by the coordinator's owner. */
+/* Records the pid of a lost process on another host. A worker of that host kills the process, because it could still
+ * write to memory that its host's other processes use. On the coordinator's host, the owner of the coordinator kills
+ * lost processes. */
 static void
 fence(struct coordinator *c, const struct member *m)
 {
@@ -151,7 +152,7 @@ coordinate_lose(struct coordinator *c, int rank, const char *how)
     c->asked = 0;
     for (int r = 0; r < c->options.world; r++) {
         c->member[r].files = 0;
-        if (spoke) c->member[r].info.missed = 0; /* relaying of heartbeats ends, so silence is counted from now on */
+        if (spoke) c->member[r].info.missed = 0; /* silence counts from now, because relaying of heartbeats ends */
     }
     coordinate_stop(c, STOP_LOST);
     coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
@@ -202,7 +203,8 @@ coordinator_hear(struct coordinator *c, uint64_t signals)
     c->signals = signals;
 }
 
-/* Reports a signal that the program handles. For another signal, dismisses the worker. */
+/* Handles a worker's report that it received a signal. If the program handles this signal, notifies the program
+ * (NOTICE_SIGNAL). Otherwise dismisses the worker and counts it as lost. */
 static void
 take_signal(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -218,7 +220,7 @@ take_signal(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- heartbeats ---- */
 
-/* Returns true if it is not known whether a rank is alive, because the worker that relays its heartbeats is silent. */
+/* Returns true if nothing is known about a rank, because the worker that relays its heartbeats is silent. */
 static bool
 is_unheard(const struct coordinator *c, int rank)
 {

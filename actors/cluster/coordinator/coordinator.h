@@ -1,30 +1,31 @@
-/* coordinator.h - state machine: the members of a cluster, its current phase, and its losses.
+/* coordinator.h - state machine: the members of a cluster, the current phase, and the losses.
  *
- *   GATHER   workers send HELLO; each is admitted (WELCOME) or rejected (REFUSE)
+ *   GATHER   workers send HELLO; each worker is admitted (WELCOME) or rejected (REFUSE)
  *   MAKE     every rank is present: the first worker of each other host makes the host's memory; if there are several
  *            hosts, every worker opens a port (MAKE -> MADE)
  *   FORM     FORM says which memory and slots each worker has; the worker maps its memory and answers READY
  *   IDLE     all workers are ready: runs may begin
- *   SHIP     a program is sent to workers that lack it; each compiles it (PROGRAM -> HAVE)
- *   RUN      START is sent to all workers, and each answers with END; after the first failure STOP is sent to all;
- *            ids of communicators are forwarded from worker to worker (UNITE)
- *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
+ *   SHIP     a program is sent to workers that lack it and compile it (PROGRAM -> HAVE)
+ *   RUN      START is sent to all workers, and every worker answers with END; after the first failure STOP is sent to
+ *            all; ids of communicators are forwarded from worker to worker (UNITE)
+ *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next epoch
  *
- * The coordinator uses no clock, socket or thread. The owner passes in packets and ticks; the coordinator sends packets
- * and notices through callbacks. So ZeroMQ (controller.c) and the simulator (t/cluster/sim.c) drive it alike. A link
- * must deliver the packets of one direction in order or not at all. A gap in packet numbers means that the member is
- * lost; duplicates and packets of other epochs are dropped.
+ * The coordinator uses no clock, socket or thread. The owner passes in packets and ticks; the coordinator sends
+ * packets and notices through callbacks. So the same code runs with ZeroMQ (controller.c) and with the simulator
+ * (t/cluster/sim.c). A link must deliver the packets of one direction in order or not at all. A gap in packet
+ * numbers means that the member is lost; duplicates and packets of other epochs are dropped.
  *
  * A member is lost when its process or link ends (coordinator_gone, coordinator_cut), or after `silence` ticks
  * without a heartbeat. Silence is counted in ticks, not in time, because a suspended controller counts no ticks.
  *
- * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If no member that
- * owes an answer has progressed for `hang` ticks, all of them are asked what they do; then one member is lost.
+ * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If none of the
+ * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of them
+ * is lost.
  *
  * A **memory** holds the values of the devices of one host. Memories are numbered in the order of their first ranks.
- * The coordinator makes the memory of its own host; the first worker of another host makes that host's. A memory
- * persists as long as one worker is alive that has mapped it (READY). If no such worker is left, the memory is made
- * again, empty (coordinator_memory()).
+ * The coordinator makes the memory of its own host; the first worker of another host makes the memory of that host.
+ * A memory persists as long as a worker is alive that has mapped the memory (READY). If no such worker is left, the
+ * memory is made again, empty (coordinator_memory()).
  *
  * With more than `direct` members, one worker of each host, the **speaker**, relays the heartbeats of the host's
  * other workers, which leave them in shared memory. Relaying begins when the epoch is formed, and ends with the
@@ -32,16 +33,16 @@
  * the speaker can be lost, because nothing is known of the workers that it relays for. With thousands of speakers
  * heartbeats are less frequent, so losses are detected later.
  *
- * Workers create the communicators of a collective library. START carries the number of the last failed run: workers
- * abort their communicators when a run fails, so every rank creates older communicators again. Before the first run of
- * a program, the collectives of all its partitions are compared.
+ * Workers create the communicators of a collective library. When a run fails, the workers abort their communicators.
+ * START carries the number of the last failed run, so every rank knows which communicators must be created again.
+ * Before the first run of a program, the collectives of all its partitions are compared.
  *
  * A **slot** is a device thread of the cluster. Plans name the slots of their memory, and a table in FORM assigns a
  * worker to each slot. If a worker is lost for good, other workers of its host take over its slots, and no plan
  * changes.
  *
- * Owner: the cluster (controller.h), under its lock. Texts that come in are copied; data that goes out is valid
- * during the call. */
+ * Owner: the cluster (controller.h), under the cluster's lock. Texts that come in are copied; data that goes out is
+ * valid during the call. */
 #ifndef RILLE_CLUSTER_COORDINATOR_H
 #define RILLE_CLUSTER_COORDINATOR_H
 
@@ -52,7 +53,7 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    /* ticks that a packet may be late after a heartbeat has reported it; then the packet counts as lost */
+    /* longest delay, ticks, of a packet that a heartbeat has reported as sent; then the packet counts as lost */
     LAG_TICKS = 20,
 };
 
@@ -84,7 +85,7 @@ enum member_state {
     MEMBER_READY,   /* the worker has mapped the epoch's memory */
     MEMBER_BUSY,    /* the worker makes its memory or port, compiles a program, or runs */
     MEMBER_LOST,
-    MEMBER_RETIRED, /* the worker is lost for good; other workers run its slots */
+    MEMBER_RETIRED, /* the worker is lost for good; its slots are run by other workers */
 };
 const char *member_state_text(enum member_state state);
 
@@ -92,14 +93,14 @@ struct member_info {
     enum member_state state;
     int peer;                    /* number of the worker's link; -1: none */
     int memory;                  /* number of the memory of the worker's host; -1 until every rank was present once */
-    char *host, *devices, *gpus; /* gpus: description of the worker's GPUs (gpus.h) */
-    uint32_t pid, cores, abilities, isa; /* isa: instruction sets that the worker's products may use */
+    char *host, *devices, *gpus; /* gpus: description of the GPUs of the worker (gpus.h) */
+    uint32_t pid, cores, abilities, isa; /* isa: instruction sets that the worker's matrix products may use */
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */
     uint64_t bytes, beats;
     int missed;             /* ticks since the worker's last packet or heartbeat */
     uint64_t acts, busy_ns; /* acts and busy time, ns, of all devices of the worker, over all runs */
     uint64_t progress;      /* the worker's progress (PROGRESS), from its last heartbeat */
-    int still;              /* ticks without progress while the worker owes an answer, with heartbeats */
+    int still;              /* ticks without progress, with heartbeats, while the worker owes an answer */
     int lag;                /* ticks since a heartbeat reported a packet that has not arrived; 0: none is missing */
     bool stayed;            /* true if the worker joined before the current epoch */
 };
@@ -113,9 +114,9 @@ enum notice_kind {
     NOTICE_SLOW,    /* `rank` is slower than workers with equal work; text: by how much. Reported once per rank */
     NOTICE_FILED,   /* packet: a FILED packet of `rank`, the outcome of a SAVE or LOAD */
     NOTICE_HAVE,    /* packet: the HAVE packet of `rank`, the result of compiling a program */
-    /* Members that owe answers make no progress. rank -1: reports (NOTICE_REPORT) of all of them follow, and discard
-     * earlier reports. Another rank: this member will be lost, because it hangs; status is not 0 if it has not
-     * reported. */
+    /* Members that owe answers make no progress. rank -1: earlier reports are discarded, and the reports of these
+     * members follow (NOTICE_REPORT). Another rank: this member hangs and will be lost; status is not 0 if it has
+     * not reported. */
     NOTICE_HANG,
     NOTICE_REPORT, /* packet: the REPORT packet of `rank` */
     NOTICE_SIGNAL, /* `rank` has received a signal that the program handles; status: the signal's number */
@@ -140,21 +141,22 @@ struct coordinator_env {
 struct coordinator_options {
     int world;   /* number of workers */
     int silence; /* ticks without a heartbeat after which a member is lost */
-    int hang;    /* ticks without progress of any member that owes an answer, after which one is lost; 0: no limit */
-    /* largest number of members that all send their own heartbeats; with more members, speakers relay them */
+    /* ticks without progress of all members that owe an answer, after which one of them is lost; 0: no limit */
+    int hang;
+    /* number of members up to which all send heartbeats directly; with more members, speakers relay heartbeats */
     int direct;
     const char *version; /* version of Rille; workers of another version are rejected */
     const char *machine; /* identity of the coordinator's host (machine.h) */
     const char *beat;    /* address of the link for heartbeats */
     const char *bulk;    /* address of the link for values */
-    const char *name;    /* text that names the job; workers of a job with another name are rejected */
-    /* kernels: identity of cpu kernels (kernels/exec/identity.h); workers with other kernels are rejected. isa:
-     * instruction sets that products may use at most */
+    const char *name;    /* name of the job; workers of a job with another name are rejected */
+    /* kernels: identity of cpu kernels (kernels/exec/identity.h); workers with other kernels are rejected. isa: the
+     * only instruction sets that matrix products may use */
     const char *kernels;
     uint32_t isa;
     unsigned char job[CLUSTER_ID];
-    /* By rank: the secret that the worker started for the rank sends in HELLO. NULL, or all zero: any worker may
-     * have the rank. */
+    /* By rank: the secret that was given to the rank's worker at its start, and that the worker repeats in HELLO.
+     * NULL, or all zero: any worker may have the rank. */
     const unsigned char (*secret)[CLUSTER_ID];
 };
 
@@ -163,28 +165,29 @@ struct coordinator;
 struct coordinator *coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env);
 void coordinator_free(struct coordinator **c);
 
-/* Records that the key of link `peer` belongs to a rank, so the link's worker can join only as that rank. */
+/* Records that the key of link `peer` belongs to a rank. The link's worker can join only as that rank. */
 void coordinator_vouch(struct coordinator *c, int peer, int rank);
 /* Handles a packet from link `peer`. The first packet of a link registers the link. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
 /* Rejects the worker on link `peer`, because it sends packets of another protocol version. */
 void coordinator_foreign(struct coordinator *c, int peer, int protocol);
-/* Handles a heartbeat, which names its rank. Heartbeats arrive on a separate link, and prove only that the process
- * is alive. Returns false if the sender is no member. */
+/* Handles a heartbeat, which names the rank of its sender. Heartbeats arrive on a separate link, and prove only that
+ * the process is alive. Returns false if the sender is no member. */
 bool coordinator_beat(struct coordinator *c, const struct packet *p);
 /* Handles the end of link `peer`; how: the reason. */
 void coordinator_cut(struct coordinator *c, int peer, const char *how);
-/* Handles the end of a rank's process, even if it has not joined. how: the reason, such as "was killed by signal 9". */
+/* Handles the end of the process of a rank, which may not have joined yet. how: the reason, such as "was killed by
+ * signal 9". */
 void coordinator_gone(struct coordinator *c, int rank, const char *how);
-/* Sets the signals that the program handles if a worker receives them, bits 1 << number. Another signal is the loss of
- * the worker that received it. */
+/* Sets the signals (bits 1 << number) that the program handles if a worker receives them. A worker that receives any
+ * other signal is lost. */
 void coordinator_hear(struct coordinator *c, uint64_t signals);
 void coordinator_tick(struct coordinator *c);
-/* Fills *out with the heartbeat that must be sent to a rank now; *out is valid until the next call. Returns false if no
- * heartbeat is due: the rank is no member, a speaker relays its heartbeats, or it is not time yet. */
+/* Fills *out with the heartbeat that must be sent to a rank now; *out is valid until the next call. Returns false if
+ * no heartbeat is due: the rank is no member, a speaker relays its heartbeats, or the interval is not over. */
 bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 
-/* Begins an epoch, after NOTICE_FULL. Everything that *f points to must stay valid until NOTICE_FORMED. */
+/* Begins an epoch, after NOTICE_FULL. The data to which *f points must stay valid until NOTICE_FORMED. */
 struct form {
     uint32_t threads, abilities;
     const char *segment, *bus; /* paths of the shared memory and of the bus on the coordinator's own host */
@@ -194,7 +197,8 @@ struct form {
     const uint64_t *bytes; /* size of each memory in bytes */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
-/* Returns the instruction sets that all processes of the job have in common. The first epoch sets them. */
+/* Returns the instruction sets that all processes of the job have in common. They are determined when the first
+ * epoch is formed. */
 uint32_t coordinator_isa(const struct coordinator *c);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
@@ -202,20 +206,21 @@ enum { HOLD_GIVE = 1 };
 enum { FILED_MORE = 1 };
 enum { REPORT_WORKS = 1 };
 
-/* Sends the program to members that lack it, then runs it. May be called only in phase IDLE. Ends with NOTICE_ENDED or
- * NOTICE_LOST; everything that *s points to must stay valid until then. */
+/* Sends the program to members that lack it, then runs it. May be called only in phase IDLE. Ends with NOTICE_ENDED
+ * or NOTICE_LOST; the data to which *s points must stay valid until then. */
 struct start {
     uint64_t program; /* number that names the program, derived from its bytes by program_name() */
     const void *bytes;
     size_t nbyte;
     /* digest of the controller's plan partition; digest of the plan's outline */
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID];
-    int memory; /* memory of the controller's plan partition; -1: no partition, so its digest is not compared */
+    int memory; /* memory of the controller's plan partition; -1: the controller has no partition to compare */
     uint32_t run, flags;
     const struct places *places; /* by memory: positions of leaves, roots and arenas */
     const uint64_t *numbers;
     int nnumber;
-    /* by memory: schedule rows (plan_sim_rows_write) for members that have rows of another number; NULL: no rows */
+    /* by memory: schedule rows (plan_sim_rows_write), sent to members that do not have rows of this number; NULL: no
+     * rows */
     const struct str *rows;
     uint32_t rows_number;
 };
@@ -223,30 +228,31 @@ struct places {
     const uint64_t *at;
     int n;
 };
-/* only send the program; the call ends when every member has it */
+/* START_TIMED: record act times; START_SHIPS: only send the program, until every member has it */
 enum { START_TIMED = 1, START_SHIPS = 2 };
 enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
 void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
-/* Sends a member a request about a file (SAVE, LOAD or CANCEL), also during a run. NOTICE_FILED of the request follows,
- * or NOTICE_LOST of any member; after CANCEL the notice follows sooner. Returns false if no epoch is formed. */
+/* Sends a member a request about a file (SAVE, LOAD or CANCEL), also during a run. NOTICE_FILED of the request
+ * follows, unless a member is lost (NOTICE_LOST) first; CANCEL makes NOTICE_FILED arrive sooner. Returns false if no
+ * epoch is formed. */
 bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
-/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, so a program that is
- * used again need not be sent again. */
+/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, to save sending
+ * them again when they are used again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
 /* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN. Opens ranks that were
- * lost, or had not joined, for new workers: first the lowest rank of each memory without a member, then the lowest of
- * all. The other ranks are retired for good. E_ARG: `workers` is less than the number of living members and memories
- * without a member, or more than all ranks that are left. */
+ * lost, or had not joined, for new workers: first the lowest rank of each memory without a member, then the lowest
+ * other ranks. The remaining ranks are retired for good. E_ARG: `workers` is less than the number of living members
+ * plus memories without a member, or more than the number of ranks that are not retired. */
 int coordinator_recover(struct coordinator *c, int workers);
-/* Ends the job: sends BYE to all members. */
+/* Ends the job by sending BYE to the members. */
 void coordinator_bye(struct coordinator *c);
 
 enum coordinator_phase coordinator_phase(const struct coordinator *c);
 uint32_t coordinator_epoch(const struct coordinator *c); /* returns the number of the current epoch, from 1 */
-/* Returns the ratio of the time of a rank's acts to that of other workers' equal acts, at the last comparison; 0:
- * the rank was not slow. */
+/* Returns how many times longer a rank's acts took than equal acts of other workers, at the last comparison; 0: the
+ * rank was not slow. */
 double coordinator_slow(const struct coordinator *c, int rank);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
 /* Returns the rank that runs a slot in the current epoch. */
@@ -255,16 +261,16 @@ uint32_t coordinator_slot(const struct coordinator *c, int slot);
 struct memory_info {
     char *machine;
     bool own;            /* true for the memory of the coordinator's host */
-    int keeper;          /* rank that made the memory ready for this epoch; -1: the coordinator did */
+    int keeper;          /* rank that made the memory ready for this epoch; -1: the coordinator made it */
     uint32_t made_epoch; /* epoch in which the memory was made, or made again */
 };
 int coordinator_memories(const struct coordinator *c);
-/* Appends the ranks that have not joined, as in "1, 4-7". Returns their number of ranges. */
+/* Appends the ranks that have not joined, as in "1, 4-7". Returns the number of ranges in the text. */
 int coordinator_absent(const struct coordinator *c, struct str *out);
 /* Returns the lowest rank that has the memory mapped; -1: no rank. */
 int coordinator_keeper(const struct coordinator *c, int memory);
 const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);
-/* Returns the bytes that the coordinator keeps for members, links and programs, to measure the cost of a large
+/* Returns the bytes that the coordinator uses for members, links and programs, to measure the cost of a large
  * cluster. */
 size_t coordinator_bytes(const struct coordinator *c);
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 100 }; /* characters of a worker's texts in messages */
+enum { SHOWN = 100 }; /* maximum number of characters of a worker's text in messages */
 
 bool
 coordinate_zero(const unsigned char p[CLUSTER_ID])
@@ -31,8 +31,8 @@ coordinate_same(struct span said, const unsigned char want[CLUSTER_ID])
     return differ == 0;
 }
 
-/* Returns true if a worker on this machine may have the rank, because all devices of a memory must be on one host. A
- * memory without members may move to another host, unless it is the memory of the coordinator's host. */
+/* Returns true if a worker on this machine may have the rank, because the devices of a memory must be on one host. A
+ * memory without members may move to another host, except for the memory of the coordinator's host. */
 static bool
 fits_memory(const struct coordinator *c, int rank, struct span machine)
 {
@@ -64,7 +64,8 @@ rank_for(const struct coordinator *c, int key, const struct packet *p)
     return -1;
 }
 
-/* Checks the GPUs of a worker that replaces another one, because plans were made for the GPUs of the former worker. */
+/* Checks the GPUs of a worker that replaces another worker, because plans were made for the GPUs of the former
+ * worker. */
 static int
 check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
 {
@@ -78,7 +79,7 @@ check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
     return 0;
 }
 
-/* Checks that no member uses a GPU of the new worker, because a collective library permits one rank per GPU. */
+/* Checks that no member uses a GPU of the new worker, because a collective library permits only one rank per GPU. */
 static int
 check_hello_ranks(const struct coordinator *c, const struct packet *p, const char *gpus)
 {
@@ -90,8 +91,8 @@ check_hello_ranks(const struct coordinator *c, const struct packet *p, const cha
     return 0;
 }
 
-/* Writes to `why` what is wrong with the worker's devices. A worker whose devices the session cannot use is rejected,
- * because such a worker would end the whole job. */
+/* Writes to `why` what is wrong with the worker's devices. A worker whose devices the session cannot use is rejected
+ * here, because such a worker would make the whole job fail. */
 static void
 object_to_devices(const struct coordinator *c, int rank, const struct packet *p, struct str *why)
 {
@@ -110,8 +111,8 @@ object_to_devices(const struct coordinator *c, int rank, const struct packet *p,
     free(gpus);
 }
 
-/* Returns true if the worker belongs to this job: the coordinator started it, so that it knows a secret, or both have
- * the same name of their job. */
+/* Returns true if the worker belongs to this job: either the coordinator started the worker and gave it a secret, or
+ * the worker has the name of the job. */
 static bool
 is_of_job(const struct coordinator *c, const struct packet *p)
 {
@@ -138,8 +139,8 @@ object_to_job(const struct coordinator *c, const struct packet *p, struct str *w
     str_add(why, "; each job needs an address of its own, and all its processes the same RILLE_JOB");
 }
 
-/* Writes to `why` what is wrong with the worker's cpu kernels, whose results must have the same bits as those of other
- * workers. */
+/* Writes to `why` what is wrong with the worker's cpu kernels. The kernels of all workers must compute results with
+ * the same bits. */
 static void
 object_to_kernels(const struct coordinator *c, const struct packet *p, struct str *why)
 {
@@ -155,7 +156,7 @@ object_to_kernels(const struct coordinator *c, const struct packet *p, struct st
     }
 }
 
-/* Writes to `why` the reason for rejecting a worker. Returns false if there is no reason. */
+/* Writes to `why` the reason for rejecting a worker. Returns false if the worker is accepted. */
 static bool
 objection(const struct coordinator *c, int key, const struct packet *p, int rank, struct str *why)
 {
@@ -189,7 +190,8 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     return why->len > 0;
 }
 
-/* Rejects the worker on a link, and reports it. who: text for the notice, " (host, pid 4711)" or "". */
+/* Rejects the worker on a link, and reports that (NOTICE_REFUSED). who: text for the notice, " (host, pid 4711)" or
+ * "". */
 static void
 refuse_peer(struct coordinator *c, int peer, const char *who, const char *why)
 {
@@ -236,7 +238,7 @@ memory_of_machine(struct coordinator *c, const char *machine)
     return c->nmemory++;
 }
 
-/* Assigns a memory to every rank, because all ranks are present now. If a host was lost, its memory moves to the
+/* Assigns a memory to every rank; called when all ranks are present. If a host was lost, its memory moves to the
  * host of the new workers. */
 void
 coordinate_full(struct coordinator *c, int rank)

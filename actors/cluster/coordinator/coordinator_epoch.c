@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the rank that runs a slot: the slot's owner if it is present, else one of the present workers of the same
- * memory, in turn. */
+/* Returns the rank that runs a slot: the slot's owner if that worker is present; otherwise the slots of the absent
+ * owners are divided in turn among the present workers of the memory. */
 static uint32_t
 heir(const struct coordinator *c, const struct slot *s, int slot)
 {
@@ -24,7 +24,7 @@ heir(const struct coordinator *c, const struct slot *s, int slot)
     return s->owner;
 }
 
-/* Returns the lowest rank that has the memory mapped. If no rank has it mapped, returns the memory's lowest rank, which
+/* Returns the lowest rank that has the memory mapped. Without such a rank, returns the memory's lowest rank, which
  * must make the memory; -1: the memory has no members. */
 int
 coordinate_keeper(const struct coordinator *c, int memory)
@@ -38,7 +38,8 @@ coordinate_keeper(const struct coordinator *c, int memory)
     return first;
 }
 
-/* Selects, for each memory of another host, the rank that makes it ready, by the rule of coordinate_keeper(). */
+/* Selects, for each memory of another host, the rank that makes the memory ready. The rule is that of
+ * coordinate_keeper(). */
 static void
 find_memory_keepers(struct coordinator *c)
 {
@@ -68,11 +69,11 @@ coordinator_absent(const struct coordinator *c, struct str *out)
 
 /* ---- heartbeats ---- */
 
-/* Links the members of each memory in a list, in order of rank. The first member becomes the speaker. */
+/* Links the members of each memory in a list, in order of rank. The first member of the list becomes the speaker. */
 static void
 line_up_members(struct coordinator *c)
 {
-    /* heartbeats become less frequent with so many speakers */
+    /* with more speakers, heartbeats become less frequent */
     enum { SPEAKERS = 4096 };
     int nin = 0, nspeaker = 0;
     for (int m = 0; m < c->nmemory; m++) c->memory[m].first = -1;
@@ -119,8 +120,8 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Writes the addresses that the workers of a memory need: those of neighbouring memories, because snapshots are
- * copied there, and those of memories that they asked for. */
+/* Writes the addresses that the workers of a memory need: those of workers of neighbouring memories, to which
+ * snapshots are copied, and those of workers of memories that this memory's workers have asked for. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -133,8 +134,8 @@ known_ports(const struct coordinator *c, int memory, struct str *out)
         if ((int)at->meets[i] != next && (int)at->meets[i] != last) add_ports(c, (int)at->meets[i], out);
 }
 
-/* Records that workers of a memory know the addresses of another memory. Returns false if the other memory was recorded
- * before. */
+/* Records that workers of a memory know the addresses of another memory's workers. Returns false if that was
+ * recorded before. */
 static bool
 remember_meeting(struct memory *at, uint32_t memory)
 {
@@ -152,8 +153,8 @@ send_ports(struct coordinator *c, int rank, const struct str *ports)
                     (struct packet){.kind = PACKET_PORTS, .ports = {(const void *)ports->text, (uint32_t)ports->len}});
 }
 
-/* Sends the addresses of one memory's workers to the workers of memory `to`, except to the asker, who gets them in
- * the answer. */
+/* Sends the addresses of one memory's workers to the workers of memory `to`. The worker that asked gets the
+ * addresses in the answer instead. */
 static void
 introduce(struct coordinator *c, int memory, int to, int asker)
 {
@@ -164,8 +165,8 @@ introduce(struct coordinator *c, int memory, int to, int asker)
     str_free(&ports);
 }
 
-/* Answers a request for the addresses of the workers of other memories (hosts). When two memories meet for the first
- * time, the other workers of both get each other's addresses, too, because a reply needs an address. */
+/* Answers a request for the addresses of the workers of other memories (hosts). If two memories communicate for the
+ * first time, their other workers get the addresses of the other side, too, because a reply needs an address. */
 void
 coordinate_meet(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -212,7 +213,7 @@ send_form(struct coordinator *c)
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
         send_spoken(c, r, &spoken);
-        /* the text is made once for ranks of a host that follow each other */
+        /* the text is made once for successive ranks of the same host */
         if (m->info.memory != of) known_ports(c, m->info.memory, &ports);
         of = m->info.memory;
         coordinate_send(
@@ -238,8 +239,8 @@ send_form(struct coordinator *c)
     str_free(&spoken);
 }
 
-/* Returns the MAKE_ flags for a member: what it must make. If no member has reported that it mapped the memory, the
- * memory is made again, even if some members have begun to map the old one. */
+/* Returns the MAKE_ flags for a member, which say what the member must make. If no member has reported that it
+ * mapped the memory, the memory is made again, even if some members have begun to map the old memory. */
 static uint32_t
 make_what(struct coordinator *c, int rank)
 {
@@ -251,8 +252,8 @@ make_what(struct coordinator *c, int rank)
     return what | MAKE_MEMORY | MAKE_FRESH;
 }
 
-/* Sets the instruction sets that all processes have in common, for the whole job: a process cannot change them after
- * its first product. */
+/* Sets the instruction sets that all processes have in common, for the whole job: a process cannot change its
+ * instruction sets after its first matrix product. */
 static void
 settle_isa(struct coordinator *c)
 {
@@ -269,7 +270,7 @@ coordinator_isa(const struct coordinator *c)
     return c->isa;
 }
 
-/* Sends MAKE to members that must make something. These members are BUSY until they answer. */
+/* Sends MAKE to the members that must make something. A member is BUSY until it answers. */
 void
 coordinator_form(struct coordinator *c, const struct form *f)
 {
@@ -296,7 +297,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            /* new workers have mapped no memory yet */
+                            /* a new worker kills no lost processes: it has mapped no memory yet */
                             m->info.stayed ? (uint32_t)(4 * at->nlost) : 0};
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,
@@ -362,7 +363,7 @@ is_out(const struct member *m)
     return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
 }
 
-/* If a memory has no living member, returns its lowest rank that can be restarted; else returns -1. */
+/* If a memory has no living member, returns the lowest of its ranks that can be restarted; otherwise returns -1. */
 static int
 first_gone(const struct coordinator *c, int memory)
 {
@@ -395,7 +396,7 @@ coordinator_recover(struct coordinator *c, int workers)
     }
     least = alive;
     for (int m = 0; m < c->nmemory; m++) least += first_gone(c, m) >= 0;
-    if (!c->nmemory) least = alive + lost; /* until every rank was present once, no rank can take over slots */
+    if (!c->nmemory) least = alive + lost; /* before every rank was present once, no rank can take over slots */
     if (workers < MAX(least, 1) || workers > alive + lost)
         return fail(E_ARG,
                     "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",

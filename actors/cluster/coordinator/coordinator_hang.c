@@ -1,11 +1,12 @@
-/* coordinator_hang.c - finds a member that is alive and makes no progress, and loses it.
+/* coordinator_hang.c - finds a member that is alive but makes no progress, and loses it.
  *
- * A member owes an answer while it makes memory, maps memory, compiles, runs, or handles files. Its heartbeats carry a
- * number that changes with each piece of work that it completes. A worker of a run can wait for another one, so the run
- * hangs only if no member that owes an answer progresses. Then all of these members are asked what they do; a process
- * whose work hangs still answers. After the answers, or REPORT_TICKS, the coordinator loses one member. Members that do
- * work come first, then members that do not answer, then members that wait for no other member. Among equals, the
- * coordinator loses the member without progress for the longest time. Progress in the meantime ends the inquiry. */
+ * A member owes an answer while it makes memory, maps memory, compiles, runs, or handles files. Its heartbeats carry
+ * a number that changes when the member completes a piece of work. A worker of a run can wait for another worker, so
+ * the run hangs only if none of the members that owe an answer progresses. Then these members are asked what they
+ * do; a process whose work hangs still answers. After the answers, or REPORT_TICKS, the coordinator loses one
+ * member. It prefers members that do work, then members that do not answer, then members that wait for no other
+ * member. Among equals, the coordinator loses the member without progress for the longest time. Progress in the
+ * meantime ends the inquiry. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 enum { REPORT_TICKS = 50 };
@@ -25,7 +26,7 @@ coordinate_count_still(struct coordinator *c, int rank)
     m->info.still = owes_answer(c, m) ? m->info.still + 1 : 0;
 }
 
-/* Returns true if at least one member owes an answer, and none of these has progressed for `hang` ticks. */
+/* Returns true if at least one member owes an answer, and no such member has progressed for `hang` ticks. */
 static bool
 nothing_progresses(const struct coordinator *c)
 {
@@ -68,7 +69,7 @@ all_reported(const struct coordinator *c)
     return true;
 }
 
-/* Returns how much points to a member as the one that hangs. */
+/* Returns how likely a member is the cause of the hang; the highest number is lost first. */
 static int
 suspicion(const struct member *m, int rank)
 {

@@ -1,5 +1,5 @@
-/* coordinator_inner.h - state of the coordinator, and functions that its files share. coordinator.h says which
- * thread may call them. */
+/* coordinator_inner.h - state of the coordinator, and functions that the coordinator's files share. The thread
+ * rules of coordinator.h apply. */
 #ifndef RILLE_CLUSTER_COORDINATOR_INNER_H
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
@@ -8,7 +8,7 @@
 /* The work of a worker since workers were last compared (coordinator_pace.c). */
 struct pace {
     uint64_t acts, busy_ns;
-    double times; /* ratio of the worker's busy time to that of its peers, at the last comparison; 0: not slow */
+    double times; /* busy time of the worker divided by that of other workers, at the last comparison; 0: not slow */
     int32_t rank;
     bool told;
 };
@@ -16,7 +16,8 @@ struct pace {
 struct member {
     struct member_info info;
     struct pace pace;
-    /* numbers of packets: last sent, last received, last reported by the worker's heartbeat */
+    /* packet numbers: sent: last packet sent; seen: last packet received; said: last packet that the worker's
+     * heartbeat reported */
     uint32_t sent, seen, said;
     uint64_t pulses;
     bool ended; /* the member has ended the current run */
@@ -26,10 +27,10 @@ struct member {
         int32_t rank; /* rank for which the member waits; -1: none */
     } report;
     bool holds;    /* the member has mapped its host's memory */
-    char *machine; /* identity of the worker's host; NULL once the member's memory has a number */
-    char *port;    /* address at which workers of other hosts reach this worker */
+    char *machine; /* identity of the worker's host; NULL after the member was assigned to a memory */
+    char *port;    /* address of the worker for workers of other hosts */
     bool mpi;      /* the worker can use MPI */
-    int next;      /* next rank of the same memory in this epoch; -1: this is the last */
+    int next;      /* next higher rank of the same memory in this epoch; -1: none */
 };
 
 /* A link, recorded when its first packet arrives. */
@@ -43,12 +44,12 @@ struct peer {
 struct shipped {
     uint64_t id;
     bool idle;           /* the program is unused at present */
-    bool agreed;         /* all partitions agree on their collectives */
-    uint8_t *has;        /* by rank: true if the member's current process has the program */
+    bool agreed;         /* the partitions agree on their collectives */
+    uint8_t *has;        /* by rank: true if the member's present process has the program */
     uint32_t *rows;      /* by rank: number of the schedule rows that the member has; 0: none */
-    struct part *memory; /* plan partition of the workers of each memory */
+    struct part *memory; /* by memory: plan partition of the workers of the memory */
 };
-/* A plan partition, as the workers of its memory report it. */
+/* A plan partition, as reported by workers of its memory. */
 struct part {
     unsigned char digest[CLUSTER_ID];
     bool known;
@@ -56,17 +57,18 @@ struct part {
     struct str comm_ranks; /* collectives of the partition, from the last report */
 };
 
-/* A host's memory in the current epoch, and what its workers need from other hosts. */
+/* A host's memory in the current epoch, and what the memory's workers need from other hosts. */
 struct memory {
     struct memory_info info;
-    /* (other hosts) pids of processes lost since an epoch was last formed; the host's workers kill them */
+    /* (other hosts) pids of processes lost since an epoch was last formed; workers of the host kill these processes */
     uint32_t *lost;
     int nlost, lost_capacity;
     char *segment, *bus;
-    /* other memories whose workers this memory's workers asked to reach; the neighbours need no request */
+    /* other memories whose workers were asked for by workers of this memory; not the neighbours, whose addresses are
+     * in FORM */
     uint32_t *meets;
     int nmeet, meet_capacity;
-    int first; /* lowest rank of the memory in this epoch, which is the speaker; -1: none */
+    int first; /* lowest rank of the memory in this epoch (the speaker); -1: none */
     int ngpu;  /* number of cuda devices of the memory, set when an epoch is formed */
 };
 
@@ -78,24 +80,24 @@ struct coordinator {
     uint32_t epoch;
     struct member *member; /* state of each rank */
     int awaited;           /* number of answers that are missing until phase MAKE, FORM, SHIP or RUN ends */
-    int first_out;         /* lower bound: every rank below is a member or retired */
+    int first_out;         /* lower bound of the absent ranks: every lower rank is a member or retired */
     struct memory *memory;
     int nmemory;
     /* argument of coordinator_form() for the last epoch; its pointers are valid until NOTICE_FORMED */
     struct form form;
     bool isa_is_set; /* true once an epoch was formed with `isa` */
-    uint32_t isa;    /* instruction sets that products may use in all workers */
+    uint32_t isa;    /* instruction sets that matrix products may use in all workers */
     bool speaks;     /* true if speakers relay heartbeats in this epoch */
     uint32_t every, ticks;
-    int asked;         /* ticks since members without progress were asked for reports; 0: they were not */
-    struct str others; /* buffer for heartbeats that a speaker is to relay */
+    int asked;         /* ticks since members without progress were asked for reports; 0: no reports were requested */
+    struct str others; /* buffer for heartbeats that a speaker must relay */
     struct peer *peer;
     int npeer, peer_capacity;
     struct shipped *shipped;
     int nshipped, shipped_capacity;
     struct slot slot[CLUSTER_SLOTS];
     int nslot;
-    uint32_t npaced;         /* number of successful runs, to know when workers are compared */
+    uint32_t npaced;         /* number of successful runs; determines when workers are compared */
     struct start start;      /* argument of coordinator_start(), valid in phases SHIP and RUN */
     int status, blame, node; /* first failure of the run: its status, the rank that failed, and the program node */
     uint32_t anew;           /* number of the last run that failed; 0: none */
@@ -117,16 +119,17 @@ is_wanted(const struct member *m)
 /* Functions of coordinator.c: sending, and losing a member. */
 void coordinate_send(struct coordinator *c, int rank, struct packet p);
 void coordinate_tell(struct coordinator *c, struct notice n);
-/* Sends STOP to members that have not ended the run. STOP_LOST is sent to all members, because it also ends the
- * epoch. */
+/* Sends STOP to members that have not ended the run. If `why` is STOP_LOST, sends STOP to all members, because
+ * STOP_LOST also ends the epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose(struct coordinator *c, int rank, const char *how);
-/* Counts a member as lost if its answer makes no sense now. After a loss, drops every answer. Returns `makes_sense`. */
+/* Checks an answer of a member. Counts the member as lost if the answer makes no sense now; after a loss, every
+ * answer is dropped. Returns `makes_sense`. */
 bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
-void coordinate_know(struct coordinator *c, int peer); /* registers a link if it is not known yet */
+void coordinate_know(struct coordinator *c, int peer); /* registers a link, unless it is known */
 void coordinate_cut(struct coordinator *c, int peer);
-/* returns a copy of the text, unprintable bytes written as \x1b; the caller frees it */
+/* returns a copy of the text, with unprintable bytes written as \x1b; the caller frees the copy */
 char *coordinate_text(struct span s);
 void member_forget(struct member *m);
 
@@ -135,7 +138,7 @@ void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
 bool coordinate_all_in(struct coordinator *c);
 void coordinate_full(struct coordinator *c, int rank); /* called when every rank is present */
 bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
-/* Returns true if the bytes are equal; the time does not depend on where they differ. */
+/* Returns true if the bytes are equal. The duration does not reveal the position of a difference. */
 bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 
 /* Functions of coordinator_epoch.c. */
@@ -144,7 +147,7 @@ bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 bool coordinate_speaks(const struct coordinator *c);
 bool coordinate_is_spoken(const struct coordinator *c, int rank);
 int coordinate_keeper(const struct coordinator *c, int memory);
-/* Counts an answer of a member. Returns true if no further answer is missing. */
+/* Counts an answer of a member. Returns true if this was the last missing answer. */
 static inline bool
 coordinate_last(struct coordinator *c)
 {
@@ -161,7 +164,7 @@ void coordinate_count_still(struct coordinator *c, int rank);
 void coordinate_find_hang(struct coordinator *c);
 void coordinate_report(struct coordinator *c, int rank, const struct packet *p);
 
-/* Functions of coordinator_pace.c: coordinate_worked records an END packet; coordinate_pace compares workers after a
+/* Functions of coordinator_pace.c. coordinate_worked records an END packet; coordinate_pace compares workers after a
  * successful run. */
 void coordinate_worked(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_pace(struct coordinator *c);

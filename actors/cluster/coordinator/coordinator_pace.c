@@ -1,10 +1,10 @@
-/* coordinator_pace.c - finds workers that are slower than others with the same work.
+/* coordinator_pace.c - finds workers that are slower than other workers with the same work.
  *
- * Each END packet reports the acts of a worker and the busy time of its devices. After every WINDOW successful runs,
- * workers with equal numbers of acts are compared: replicas have equal numbers, pipeline stages do not. A worker is
- * reported if its busy time exceeds twice the median of the others, and by more than chance explains (excess_ns).
- * A worker is reported only once. Waiting is not busy time, so a worker that waits for a slow one does not appear
- * slow. */
+ * An END packet reports the acts of a worker and the busy time of the worker's devices. After every WINDOW
+ * successful runs, workers with equal numbers of acts are compared: replicas have equal numbers, pipeline stages do
+ * not. A worker is reported if its busy time is more than twice the median of the other workers, and exceeds the
+ * median by more than chance explains (excess_ns). A worker is reported only once. Waiting is not busy time, so a
+ * worker that waits for a slow worker does not appear slow. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "runtime/base/arena.h"
@@ -34,8 +34,8 @@ report_pace(struct coordinator *c, struct pace *p)
     coordinate_tell(c, (struct notice){.kind = NOTICE_SLOW, .rank = p->rank, .text = text});
 }
 
-/* Compares n workers with equal numbers of acts, sorted by busy time. The list is sorted, so the median of all workers
- * except one is at `middle` or directly behind it. */
+/* Compares n workers with equal numbers of acts, sorted by busy time. The median of all workers except worker i is
+ * at `middle`, or directly behind it if i <= middle. */
 static void
 compare_paces(struct coordinator *c, struct pace **p, int n)
 {

@@ -53,8 +53,8 @@ drop_shipped(struct coordinator *c, struct shipped *s)
     shipped_free(c, &out);
 }
 
-/* Marks a program as unused and moves it to the end of the list, so that the first unused entry has been unused
- * longest. If there are more than COORDINATOR_IDLE unused programs, drops the oldest. */
+/* Marks a program as unused and moves it to the end of the list, so the first unused entry has been unused longest.
+ * If there are more than COORDINATOR_IDLE unused programs, drops that entry. */
 void
 coordinator_forget(struct coordinator *c, uint64_t program)
 {
@@ -94,7 +94,7 @@ ship(struct coordinator *c, int rank, const struct start *s)
     c->member[rank].info.state = MEMBER_BUSY;
 }
 
-/* Sends the program's schedule rows to a member, unless the member already has rows of this number. */
+/* Sends the program's schedule rows to a member that lacks the rows of this number. */
 static void
 ship_rows(struct coordinator *c, int rank, const struct start *s)
 {
@@ -123,9 +123,9 @@ end_run(struct coordinator *c, const struct packet *p)
                                        .packet = p});
 }
 
-/* Records a failure of the run. The first failure is kept, but E_CANCEL is replaced by a later failure with another
- * code: a worker that was stopped because of another's failure may report first. Returns true if no failure was
- * recorded before. */
+/* Records a failure of the run. Keeps the first failure, but replaces E_CANCEL by a later failure with another code,
+ * because a worker that was only stopped after another worker's failure may report first. Returns true if no failure
+ * was recorded before. */
 static bool
 blame(struct coordinator *c, int rank, int status, int node, struct span text)
 {
@@ -152,7 +152,8 @@ begin_run(struct coordinator *c)
         c->member[r].ended = false;
         if (!is_in(&c->member[r])) continue;
         c->member[r].info.state = MEMBER_BUSY;
-        c->member[r].info.progress &= ~(uint64_t)UINT32_MAX; /* the node belongs to an earlier run */
+        /* the node in the progress word belongs to an earlier run */
+        c->member[r].info.progress &= ~(uint64_t)UINT32_MAX;
         c->awaited++;
     }
     for (int r = 0; r < c->options.world; r++) {
@@ -170,7 +171,8 @@ begin_run(struct coordinator *c)
     }
 }
 
-/* Checks that all partitions agree on their collectives, because workers verify only the partition of their memory. */
+/* Checks that the partitions agree on their collectives. The coordinator must check, because a worker verifies only
+ * the partition of its memory. */
 static bool
 parts_agree(struct coordinator *c, struct shipped *s)
 {
@@ -185,7 +187,7 @@ parts_agree(struct coordinator *c, struct shipped *s)
     return false;
 }
 
-/* Called when every member has the program: begins the run, or ends the shipping if only that was requested. */
+/* Called when every member has the program: begins the run, or ends the call if only the shipping was requested. */
 static void
 continue_shipping(struct coordinator *c)
 {
@@ -204,7 +206,7 @@ all_have(const struct coordinator *c, const struct shipped *s)
     return true;
 }
 
-/* Sends NOTICE_HAVE again for each partition of a program that members already had. */
+/* Repeats NOTICE_HAVE for each partition of a program that members already had. */
 static void
 retell(struct coordinator *c, const struct shipped *s)
 {
@@ -242,8 +244,8 @@ coordinator_start(struct coordinator *c, const struct start *s)
         if (is_in(&c->member[r]) && !p->has[r]) ship(c, r, s);
 }
 
-/* Compares the outline with the controller's, and the partition with those of other workers of its memory. Returns
- * what differs; NULL: nothing. */
+/* Compares the outline with the controller's outline, and the partition with the partitions of other workers of the
+ * same memory. Returns the name of what differs; NULL: nothing. */
 static const char *
 objection_to(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -271,7 +273,7 @@ keep_shipped_part(struct shipped *s, int memory, const struct packet *p)
     str_addn(&part->replaces, p->replaces.bytes, p->replaces.n);
 }
 
-/* Handles a HAVE packet. If some workers reject a program, the workers that compiled the program keep it. */
+/* Handles a HAVE packet. If some workers reject a program, workers that compiled the program keep it. */
 void
 coordinate_have(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -318,8 +320,8 @@ coordinate_acts(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- communicators ---- */
 
-/* Forwards the id of a communicator, from the worker of its first rank to the workers of the other ranks. The list
- * of memories must be in ascending order. */
+/* Forwards the id of a communicator, from the worker of its first rank to the workers of the other ranks. The
+ * packet's list of memories must be in ascending order. */
 void
 coordinate_unite(struct coordinator *c, int rank, const struct packet *p)
 {

@@ -20,13 +20,14 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
-    /* packet numbers; said: number of the coordinator's last packet, as its heartbeat reports */
+    /* packet numbers: sent: last packet sent; seen: last packet received; said: last packet that the coordinator's
+     * heartbeat reported */
     uint32_t epoch, sent, seen, said;
     uint64_t beats, heard, progress;
-    uint32_t npiece;       /* number of parts of programs received so far; they count as progress */
-    int speaker;           /* rank that relays this worker's heartbeats; -1: this worker sends them itself */
-    uint32_t every, ticks; /* every: ticks between two heartbeats; ticks: number of ticks so far */
-    /* spoken: ranks whose heartbeats this worker relays; others: their heartbeats, for the next BEAT packet */
+    uint32_t npiece; /* number of parts of programs received so far; a received part counts as progress */
+    int speaker;     /* rank that relays this worker's heartbeats; -1: no rank, the worker sends heartbeats directly */
+    uint32_t every, ticks; /* every: ticks between two heartbeats; ticks: ticks counted so far */
+    /* spoken: ranks whose heartbeats this worker relays; others: heartbeats of these ranks, for the next BEAT packet */
     struct str spoken, others;
     unsigned char job[ID];
     struct str program; /* bytes received so far of a program, or of its schedule rows */
@@ -139,7 +140,7 @@ ports(struct worker_member *m, const struct packet *p)
     queue_work(m, (struct work){.kind = WORK_PORTS, .packet = p});
 }
 
-/* Appends a part of a program, which must begin where the previous part ended. */
+/* Appends a part of a program. The part must begin where the previous part ended. */
 static void
 piece(struct worker_member *m, const struct packet *p, enum work_kind as)
 {
@@ -186,7 +187,7 @@ queue_start(struct worker_member *m, const struct packet *p)
 static void
 queue_stop(struct worker_member *m, const struct packet *p)
 {
-    if (p->flags == STOP_LOST) m->speaker = -1; /* until the next epoch every member sends its own heartbeats */
+    if (p->flags == STOP_LOST) m->speaker = -1; /* until the next epoch, members send heartbeats directly */
     if (p->flags == STOP_LOST) str_clear(&m->spoken);
     queue_work(m, (struct work){.kind = WORK_STOP, .packet = p});
 }
@@ -222,7 +223,7 @@ bye(struct worker_member *m, const struct packet *p)
     member_end(m, LEAVE_DONE, "");
 }
 
-/* The function for each kind of packet. inside: the packet is valid only in state IN. */
+/* The function for each kind of packet. inside: true if the packet is valid only in state IN. */
 static const struct {
     void (*take)(struct worker_member *m, const struct packet *p);
     bool inside;
@@ -341,9 +342,9 @@ beat_others(struct worker_member *m)
     }
 }
 
-/* Leaves this worker's heartbeat in shared memory for its speaker, and reads the coordinator's from there. Returns
- * false if no heartbeat of the coordinator was found there in this epoch, or none for long; then this worker also sends
- * heartbeats itself. */
+/* Leaves this worker's heartbeat in shared memory for the speaker, and reads the coordinator's heartbeat there.
+ * Returns false if the worker must also send heartbeats directly: there is no speaker, or the coordinator's
+ * heartbeat has not changed for QUIET intervals or was never seen in this epoch. */
 static bool
 leave_beat(struct worker_member *m)
 {

@@ -4,10 +4,10 @@
  *   IN       a member; passes work from the coordinator to the executor, in order
  *   LEFT     the membership has ended: dismissed (status 0), or failed (not 0)
  *
- * Like the coordinator, a member uses no clock, socket or thread. The owner passes in packets, ticks and the executor's
- * answers; the member sends packets and work through callbacks. The executor works in the order of arrival, except for
- * STOP, CANCEL, ASK and UNITE, which concern the work in progress. Owner: the worker (worker_inner.h), under its lock.
- */
+ * Like the coordinator, a member uses no clock, socket or thread. The owner passes in packets, ticks and the
+ * executor's answers; the member sends packets and work through callbacks. The executor does work in the order of
+ * arrival, except for STOP, CANCEL, ASK and UNITE, which concern the work in progress. Owner: the worker
+ * (worker_inner.h), under the worker's lock. */
 #ifndef RILLE_CLUSTER_MEMBER_H
 #define RILLE_CLUSTER_MEMBER_H
 
@@ -22,19 +22,19 @@ enum work_kind {
     WORK_FORGET,
     WORK_START,  /* run a program; the answer is member_ended() */
     WORK_FILE,   /* write or read a file; the answer is member_filed() */
-    WORK_CANCEL, /* abandon the file request with the same count */
+    WORK_CANCEL, /* abandon the file request that has the same `count` */
     WORK_STOP,   /* stop the run in progress */
     WORK_ASK,    /* report at once what the worker does; the answer is member_report() */
     WORK_UNITE,  /* store the id of a communicator, which another worker created, for the current run */
-    WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason, unless LEAVE_DONE */
-    /* Requests from workers of other hosts (carrier.h) follow; they are queued with the coordinator's work, in order of
-       arrival. */
+    WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason (not for LEAVE_DONE) */
+    /* Requests and answers of workers of other hosts (carrier.h). They are queued with the coordinator's work, in
+     * order of arrival. */
     WORK_ASKED, /* a worker requests this worker's list of a program's channels */
     WORK_LISTED,
     WORK_PORTS, /* addresses of other workers, requested by member_meet() */
     NWORK
 };
-/* the coordinator is gone; another one may follow */
+/* LEAVE_ORPHAN: the coordinator is gone; another coordinator may follow */
 enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN };
 struct work {
     enum work_kind kind;
@@ -52,15 +52,15 @@ struct member_env {
     void *arg;
     void (*send)(void *arg, const struct packet *p); /* sends a packet to the coordinator */
     void (*work)(void *arg, const struct work *w);   /* passes work to the executor; *w is valid during the call */
-    /* Returns a word of a rank in this epoch's shared memory; NULL: not available now. */
+    /* Returns a word of a rank in this epoch's shared memory; NULL: the word is not available now. */
     _Atomic uint64_t *(*word)(void *arg, int rank, enum beat_word which);
 };
 
-enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* maximum bytes of a program, and of its schedule rows */
+enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* maximum size of a program, and of a program's schedule rows, bytes */
 
 struct member_options {
     struct packet hello; /* HELLO packet that describes this process; its spans must outlive the member */
-    int silence;         /* ticks without a heartbeat after which the coordinator counts as gone */
+    int silence;         /* ticks without a heartbeat after which the coordinator is considered gone */
     int wait;            /* ticks within which the worker must be admitted; 0: no limit */
 };
 
@@ -69,12 +69,12 @@ struct worker_member *member_new(const struct member_options *o, const struct me
 void member_free(struct worker_member **m);
 void member_linked(struct worker_member *m); /* called when the link exists: sends HELLO */
 void member_receive(struct worker_member *m, const struct packet *p);
-/* counts a tick; a heartbeat may be due afterwards, so call member_beat() */
+/* counts a tick; the caller then calls member_beat(), because a heartbeat may be due */
 void member_tick(struct worker_member *m);
 void member_cut(struct worker_member *m, const char *how);
 /* member_heard handles a heartbeat of the coordinator. member_beat fills *out with this worker's next heartbeat,
- * valid until the next call. member_beat returns false if no heartbeat is due: the worker has no rank yet, a speaker
- * relays its heartbeats, or it is not time yet. */
+ * valid until the next call. It returns false if no heartbeat is due: the worker has no rank yet, a speaker relays
+ * its heartbeats, or the interval is not over. */
 void member_heard(struct worker_member *m, const struct packet *p);
 bool member_beat(struct worker_member *m, struct packet *out);
 /* Sets the progress that the next heartbeats report. done: a number that changes with each completed piece of work;
@@ -90,7 +90,7 @@ struct made {
 };
 void member_made(struct worker_member *m, uint32_t epoch, const struct made *made);
 void member_ready(struct worker_member *m, uint32_t epoch, int status, const char *text);
-/* Requests the addresses of a memory's workers; they arrive as WORK_PORTS. */
+/* Requests the addresses of a memory's workers. The answer arrives as WORK_PORTS. */
 void member_meet(struct worker_member *m, uint32_t epoch, uint32_t memory);
 struct have {
     uint64_t program;
@@ -98,8 +98,8 @@ struct have {
     const char *text; /* reason of the failure, if status is not 0 */
     /* digest of the plan partition and of the outline, CLUSTER_ID bytes each */
     const unsigned char *digest, *outline;
-    const uint64_t *arenas; /* for each device of the partition: device number, then bytes of the device's arena */
-    int narena;             /* number of entries in `arenas`, two per device */
+    const uint64_t *arenas;        /* pairs: number of a device of the partition, and bytes of the device's arena */
+    int narena;                    /* number of entries in `arenas`, two per device */
     const unsigned char *replaces; /* for each root: how it is stored, enum root_fate (channel.h) */
     int nreplace;
     const void *comm_ranks; /* collectives of the partition (comm_ranks.h) */
@@ -113,24 +113,24 @@ struct run_end {
     uint64_t acts;
     const int32_t *begun; /* roots that updates of a failed run had begun to overwrite */
     int nbegun;
-    const int32_t *acted; /* for each task that began in a failed run: its index, then its number of acts */
+    const int32_t *acted; /* pairs: index of a task that began in a failed run, and its number of acts */
     int nacted;           /* number of entries in `acted`, two per task */
-    const uint64_t *busy; /* for each device of this worker: its number, then its busy time in ns */
+    const uint64_t *busy; /* pairs: number of a device of this worker, and its busy time, ns */
     int nbusy;            /* number of entries in `busy`, two per device */
     const void *times;    /* begin and end times of the acts of a timed run */
     size_t ntime;         /* size of `times` in bytes */
     int64_t began;        /* start time of the run, ns (CLOCK_MONOTONIC, like the act times in `times`) */
 };
 void member_ended(struct worker_member *m, const struct run_end *e);
-/* Reports the outcome of a file request. digests: digests of the blocks of a written file. */
+/* Reports the outcome of a file request. digests: digests of the blocks of the file, if the request wrote a file. */
 void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
                   const struct str *digests);
 /* Answers WORK_ASK: whether the worker does work, the rank for which it waits (-1: none), and lines of text. */
 void member_report(struct worker_member *m, bool works, int32_t rank, const struct str *lines);
-/* Passes a signal that this process has received to the coordinator, which decides whether the worker stays. Without
- * a coordinator the worker leaves. */
+/* Passes a signal that this process has received to the coordinator. The coordinator decides whether the worker
+ * stays. Without a coordinator the worker leaves. */
 void member_signal(struct worker_member *m, int number);
-/* Sends LEAVE, because the worker ends by its own decision; why: the reason. */
+/* Sends LEAVE, because the worker ends by itself; why: the reason. */
 void member_leave(struct worker_member *m, const char *why);
 /* Sends the id of a communicator that has ranks in other memories, for one run. */
 struct unite {

@@ -2,14 +2,14 @@
  *
  * A ring has one writer and one reader. The writer fills an entry, then advances `sent` (release). The reader loads
  * `sent` (acquire), reads the entry, then advances `taken`. If a ring is full, the sender keeps further messages in
- * a list of its own, and moves them to the ring in order at its next send or wait. A full ring is rare, because the
- * plan's credits bound the messages in flight. No thread ever blocks.
+ * a private list, and moves them to the ring, in order, at its next send or wait. A full ring is rare, because the
+ * plan's credits bound the messages in flight. Threads never block on a full ring.
  *
  * Sleeping follows waker.h: a thread sets the waker, checks the rings again, and sleeps; a sender advances `sent`,
  * then wakes the receiver.
  *
- * Data that another process may have written is checked before use. The counters of a ring are checked here against
- * its length; indices in a message are checked where the plan is known. */
+ * Data that another process may have written is checked before use. The counters of a ring are checked in this file
+ * against the ring's length; indices in a message are checked where the plan is known. */
 #include "actors/cluster/memory/bus_host.h"
 
 #include "runtime/base/arena.h"
@@ -46,10 +46,10 @@ struct spill {
     int32_t n, capacity;
 };
 
-struct end { /* an end of the bus in this process; only its own thread uses it */
+struct end { /* an end of the bus in this process, used only by the end's thread */
     int slot, first;
     struct spill *spill;  /* by receiving slot: messages that did not fit into the ring */
-    struct ring *brought; /* ring of messages from other hosts; aligned memory inside `block` */
+    struct ring *brought; /* ring of messages from other hosts; an aligned part of `block` */
     char *block;
     int nspilled;
     int64_t sent;
@@ -224,7 +224,7 @@ spill_add(struct end *e, int to, const struct msg *m)
     e->nspilled++;
 }
 
-/* Moves messages that did not fit into the ring to it, in order, as many as fit now. */
+/* Moves the messages that did not fit into the ring to the ring, in order, as many as fit now. */
 static void
 spill_send(struct host_bus *h, struct end *e, int to)
 {
@@ -268,7 +268,7 @@ bus_host_far(struct bus *b, const struct bus_far *far)
     ((struct host_bus *)b)->far = *far;
 }
 
-/* Returns the end with this address; NULL: it belongs to another process. */
+/* Returns the end with this address; NULL: an address of another process. */
 static struct end *
 host_end_of(struct host_bus *h, uint32_t addr)
 {
@@ -352,8 +352,8 @@ bus_host_spin(const struct host_bus *h, const struct end *e)
     return false;
 }
 
-/* Sleeps until a message, a nudge or a signal arrives, but no longer than LOOK_UP_MS, or than the end's user allows
- * (bus_user.waits). */
+/* Sleeps until a message, a nudge or a signal arrives, but at most LOOK_UP_MS, and at most as long as the end's user
+ * allows (bus_user.waits). */
 static void
 bus_host_doze(struct host_bus *h, struct end *e)
 {

@@ -1,13 +1,13 @@
 /* bus_host.h - messages between device threads of several processes on one host.
  *
- * A bus end is a slot of the cluster. All ends of a host share one segment. The segment has a message ring for each
- * pair of ends, written only by the sender, and a futex word to sleep on for each end. The segment belongs to an epoch:
- * the controller makes it, and the workers map it. Each process opens the ends of its own slots by bus_kind's open,
- * with the bus from bus_host_map() as options.with.
+ * A bus end is a slot of the cluster. The ends of a host share a segment. The segment has a message ring for each
+ * pair of ends, written only by the sender, and a futex word to sleep on for each end. The segment belongs to an
+ * epoch. The controller makes the segment, and the workers map it. A process opens the ends of its slots by
+ * bus_kind's open, with the bus from bus_host_map() as options.with.
  *
- * As between threads, a message's arrival orders the bytes of the register that the message is about; both processes
- * map those bytes. A message may arrive before this process knows that the message's run has begun. Until then the
- * message stays in its ring (bus_kind's admit). */
+ * As between threads, a message's arrival makes the bytes of its register visible to the receiver; sender and
+ * receiver both map these bytes. A message may arrive before this process knows that the message's run has begun.
+ * Until then the message stays in its ring (bus_kind's admit). */
 #ifndef RILLE_CLUSTER_BUS_HOST_H
 #define RILLE_CLUSTER_BUS_HOST_H
 
@@ -22,30 +22,29 @@ size_t bus_host_bytes(int nslot);
 /* Initializes a segment for nslot slots, in zeroed memory. */
 void bus_host_format(void *segment, int nslot);
 
-/* Creates the bus of one process on a segment. owner: by slot, the process that runs the slot; the slots of a
- * process are its threads, in order. E_BUS: the segment was not made for nslot slots. bus_kind's close frees the
- * bus. */
+/* Creates the bus of a process on a segment. owner: by slot, the process that runs the slot; the slots of a process
+ * are its threads, in order. E_BUS: the segment was not made for nslot slots. bus_kind's close frees the bus. */
 int bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, struct bus **out);
-/* Sets the function that sends messages to addresses without a slot, which are processes of other hosts. Call
- * bus_host_far() before the first message is sent. The sending thread calls the function. */
+/* Sets the function that sends messages to processes of other hosts; their addresses have no slot. bus_host_far()
+ * must be called before the first message is sent. The sending thread calls the function. */
 struct bus_far {
     void *of;
     int (*send)(void *of, const struct msg *m);
 };
 void bus_host_far(struct bus *b, const struct bus_far *far);
-/* bus_host_fetch delivers a message from another host to a thread of this process; false: there is no space now.
- * bus_host_fetch drops a message for an unknown thread. Only one thread may deliver messages. bus_host_fetch_room
- * returns true if there is space for the message. */
+/* bus_host_fetch delivers a message from another host to a thread of this process; false: the thread's ring is full.
+ * It drops a message for an unknown thread. Only one thread may deliver messages. bus_host_fetch_room returns true
+ * if there is space for the message. */
 bool bus_host_fetch(struct bus *b, const struct msg *m);
 bool bus_host_fetch_room(struct bus *b, const struct msg *m);
-/* Wakes the session's thread if it sleeps on this bus. Any thread. */
+/* Wakes the session's thread, if it sleeps until a message of this bus arrives. Any thread. */
 void bus_host_nudge(struct bus *b);
-/* Returns the shared word by which all processes decide whether a run can still be cancelled (engine_options.gate). */
+/* Returns the shared word by which the processes decide whether a run can still be cancelled (engine_options.gate). */
 _Atomic uint64_t *bus_host_gate(void *segment);
 /* Returns the flight recorder of a slot's thread, which other processes read (engine_options.recorder). */
 struct recorder *bus_host_recorder(void *segment, int slot);
 
-/* Returns a word that the slot's worker and the worker that relays its heartbeats share (member.h). */
+/* Returns a word of a slot's worker, shared with the worker that relays its heartbeats (member.h). */
 _Atomic uint64_t *bus_host_beat(void *segment, int slot, enum beat_word which);
 
 extern const struct bus_kind bus_host;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the index of the first allocation whose end is above a position; h->n: there is none. */
+/* Returns the index of the first allocation that ends above a position; h->n: none. */
 static int32_t
 first_behind(const struct device_heap *h, uint64_t at)
 {

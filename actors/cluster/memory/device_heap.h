@@ -1,7 +1,7 @@
 /* device_heap.h - a worker's allocations in the heaps of its devices, by position (position.h).
  *
- * The controller decides which bytes of a device heap are allocated and freed; the worker allocates them by the
- * device kind's `take`. Only one thread at a time uses a heap. */
+ * The controller decides which bytes of a device heap are allocated and freed; the worker allocates the bytes by the
+ * device kind's `take`. Only one thread at a time may use a heap. */
 #ifndef RILLE_CLUSTER_DEVICE_HEAP_H
 #define RILLE_CLUSTER_DEVICE_HEAP_H
 
@@ -18,12 +18,12 @@ struct device_heap {
     int32_t n, capacity;
 };
 
-/* Allocates bytes of the device, and records them at a position. E_MEMORY, E_KERNEL; E_BUS: the range overlaps
- * another allocation. */
+/* Allocates bytes on the device, and records the allocation at a position. E_MEMORY, E_KERNEL; E_BUS: the range
+ * overlaps an existing allocation. */
 int device_heap_take(struct device_heap *h, int kind, int device, uint64_t at, size_t bytes);
-/* Frees the allocation that begins at this position, if there is one. */
+/* Frees the allocation that begins at this position. Does nothing if there is no such allocation. */
 void device_heap_give(struct device_heap *h, uint64_t at);
-/* Returns the allocation that contains all these bytes; NULL: there is none. */
+/* Returns the allocation that contains the whole range of bytes; NULL: none. */
 const struct holding *device_heap_find(const struct device_heap *h, uint64_t at, size_t bytes);
 void device_heap_free(struct device_heap *h);
 

@@ -1,9 +1,9 @@
 /* segment.c - a host's shared memory file (memfd), and the allocator of its bytes.
  *
- * A large allocation is a number of whole pages, found by first fit in a list of free ranges in address order; freed
- * neighbours are merged. A small allocation is a cell of a size class, cut from a chunk of cells of that class; a
- * chunk is never returned. The device pools above (runtime/device/device.c) reuse buffers, so a step normally calls
- * neither allocator. */
+ * A large allocation is a number of whole pages, found by first fit in a list of free ranges in address order; free
+ * neighbours are merged. A small allocation is a cell of a size class, cut from a chunk of cells of that class;
+ * chunks are never freed. The device pools (runtime/device/device.c) reuse buffers, so a training step normally
+ * makes no allocation in a segment. */
 #include "actors/cluster/memory/segment.h"
 
 #include "runtime/base/arena.h"
@@ -27,11 +27,11 @@ struct extent {
 };
 
 struct segment {
-    int fd; /* descriptor of the memfd; -1: a view of another host's segment */
+    int fd; /* descriptor of the memfd; -1: an address range for the segment of another host */
     struct segment_far far;
     char *base;
     size_t bytes, used;
-    struct extent *free; /* free ranges, sorted by address; no two are adjacent */
+    struct extent *free; /* free ranges, sorted by address and never adjacent */
     int32_t nfree, free_capacity;
     struct extent *taken; /* allocated ranges of pages, sorted by address */
     int32_t ntaken, taken_capacity;
@@ -161,7 +161,7 @@ segment_renew(struct segment *s)
     return 0;
 }
 
-/* Returns the index of the first range that begins at or above `at`; n: there is none. */
+/* Returns the index of the first range that begins at or above `at`; n: none. */
 static int32_t
 first_extent_from(const struct extent *list, int32_t n, size_t at)
 {

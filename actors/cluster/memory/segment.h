@@ -17,12 +17,12 @@
 struct segment;
 enum { SEGMENT_PATH = 64 };
 
-/* Makes a segment. bytes: size of the address range; segment_take() allocates its pages. E_MEMORY. */
+/* Makes a segment. bytes: size of the address range, whose pages are allocated by segment_take(). E_MEMORY. */
 int segment_new(size_t bytes, struct segment **out);
-/* Opens a segment by path. E_MEMORY; E_IO: the file is missing, is no segment, or has another size than `bytes`. */
+/* Opens a segment by path. E_MEMORY; E_IO: the file is missing, is no segment, or does not have `bytes` bytes. */
 int segment_open(const char *path, size_t bytes, struct segment **out);
-/* Makes the controller's view of another host's segment. hold: allocates (give: frees) pages on that host, and
- * returns 0 or the error. E_MEMORY. */
+/* Makes the controller's view of another host's segment. hold: function that allocates (give: frees) pages on that
+ * host, and returns 0 or the error. E_MEMORY. */
 struct segment_far {
     void *of;
     int (*hold)(void *of, size_t at, size_t bytes, bool give);
@@ -38,8 +38,8 @@ void segment_path(const struct segment *s, char path[SEGMENT_PATH]);
 size_t segment_bytes(const struct segment *s);
 char *segment_base(const struct segment *s);
 
-/* Allocates bytes at a multiple of 64; new pages are zero. NULL: no free range in the segment, or no memory on the
- * host. */
+/* Allocates bytes at a multiple of 64; new pages are zero. NULL: no free range in the segment is large enough, or
+ * the host has no memory. */
 void *segment_take(struct segment *s, size_t bytes);
 void segment_give(struct segment *s, void *p);
 size_t segment_used(const struct segment *s); /* returns the number of allocated bytes */

@@ -1,13 +1,13 @@
 /* carrier.c - links to workers of other hosts, and the thread that owns the links. A net carries the messages
  * (net_zmq.c, net_mpi.c).
  *
- * Device threads send messages, and the bytes of each act of a SEND (a parcel), themselves if the links are free.
- * If a link is busy, a device thread queues an item for the carrier's thread. A message is sent whole, a parcel in
- * pieces. Received data is not trusted: job, epoch, run, task and offset are checked. Received pieces stay in ZeroMQ's
- * memory until the RECV task acts and copies the bytes into its register.
+ * Device threads send messages, and the bytes of each act of a SEND (a parcel), themselves if the links are free. If
+ * a link is busy, a device thread queues an item for the carrier's thread. A message is sent whole, a parcel in
+ * pieces. Received data is not trusted: job, epoch, run, task and offset are checked. Received pieces stay in
+ * ZeroMQ's memory until the RECV task acts and copies the bytes into its register.
  *
- * ZeroMQ calls released() on a thread of its own when it no longer needs a piece's memory. A ticket (struct
- * transport) is done when all pieces of its act are released. */
+ * ZeroMQ calls released() on a thread of its own when it no longer needs a piece's memory. The ticket of a SEND's
+ * act (struct transport) is done when ZeroMQ has released all pieces of the act. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/memory/bus_host.h"
@@ -70,8 +70,8 @@ carrier_lose(struct carrier *c, const char *fmt, int rank)
     c->hear.lost(c->hear.of, how);
 }
 
-/* Reports a worker as lost if the link to it stays down for link_ms. If the link is down because the worker ended,
- * the coordinator usually ends the epoch before link_ms is over. */
+/* Reports a worker as lost if the link to this worker stays down for link_ms. If the link is down because the worker
+ * ended, the coordinator usually ends the epoch earlier. */
 static void
 look_after(struct carrier *c, int rank)
 {
@@ -140,7 +140,8 @@ released(void *data, void *hint)
         bus_host.nudge(c->bus, from);
     }
     atomic_fetch_sub(&p->flying, 1);
-    atomic_fetch_sub(&c->flying, 1); /* must be last: when the count is 0, a waiting thread may free all of this */
+    /* must be last: a thread that waits for 0 may free the channels */
+    atomic_fetch_sub(&c->flying, 1);
     carrier_wake(c);
 }
 
@@ -158,13 +159,13 @@ send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
     c->net->send(c, addr_process(parcel->m.to), BYTES, &h, &piece);
 }
 
-/* Sends further pieces to a peer while fewer than CREDITS pieces to it are in flight. */
+/* Sends further pieces to a peer, as long as fewer than CREDITS pieces to this peer are in flight. */
 static void
 send_peer_pieces(struct carrier *c, struct peer *p)
 {
     while (p->first && atomic_load(&p->flying) < CREDITS) {
         struct parcel *parcel = p->first;
-        /* last piece: the parcel may be reused as soon as the piece is sent */
+        /* the last piece: the parcel leaves the queue first, because it may be reused as soon as the piece is sent */
         if (parcel->sent + PIECE >= parcel->lane->c->bytes) {
             p->first = parcel->next;
             if (!p->first) p->last = &p->first;
@@ -221,7 +222,7 @@ has_queue(struct carrier *c)
 }
 
 /* Sends an item on the calling device thread if the carrier's lock is free, the link is open and the queue is empty;
- * false: not sent. Sending here saves waking the carrier's thread. */
+ * returns false if not. Sending on the device thread saves waking the carrier's thread. */
 static bool
 send_now(struct carrier *c, const struct item *i)
 {
@@ -260,7 +261,7 @@ send_far(void *of, const struct msg *m)
 
 /* ---- receiving ---- */
 
-/* Receives the next message of a road (MESSAGES or BYTES); false: there is none. */
+/* Receives the next message of a road (MESSAGES or BYTES); false: none has arrived. */
 static bool
 take_next(struct carrier *c, enum road road)
 {
@@ -270,7 +271,8 @@ take_next(struct carrier *c, enum road road)
            (c->mpi && net_mpi.receive(c, road, &c->head[road], &c->body[road]));
 }
 
-/* Returns the channel end of the RECV task that a message names in the current run; NULL: the message is invalid. */
+/* Returns this worker's end of the channel whose RECV task is named by a message of the current run; NULL: the
+ * message is invalid. */
 static struct carrier_channel *
 lane_for(const struct carrier *c, const struct head *h)
 {
@@ -349,7 +351,7 @@ carrier_receive(struct carrier *c, enum road road)
 
 /* ---- the thread ---- */
 
-/* Opens MPI. If MPI's ranks are not the cluster's, every worker detects that and uses tcp. */
+/* Opens MPI. If MPI's ranks differ from the cluster's ranks, every worker detects the difference and uses tcp. */
 static void
 carrier_open_mpi(struct carrier *c)
 {
@@ -395,7 +397,7 @@ fd_of(void *socket)
     return fd;
 }
 
-/* Returns the time after which the thread wakes even if no event arrives. */
+/* Returns the time at which the thread wakes even without an event. */
 static struct timespec
 nap_of(const struct carrier *c)
 {
@@ -479,8 +481,8 @@ carrier_new(const struct carrier_options *o, struct carrier **out)
     return status;
 }
 
-/* Joins the carrier's thread. Closing MPI waits for every worker, and some may no longer exist. So after WAIT_S
- * seconds the function returns false, and MPI stays open until the process ends. */
+/* Joins the carrier's thread. Closing MPI waits for every worker, but some workers may no longer exist. So after
+ * WAIT_S seconds the function returns false, and MPI stays open until the process ends. */
 static bool
 join_thread(struct carrier *c, bool has_mpi)
 {
@@ -539,8 +541,8 @@ carrier_has_mpi(const struct carrier *c)
 
 /* ---- epochs ---- */
 
-/* Reads a line "3 tcp://10.0.0.1:40000 tcp://10.0.0.1:40001": a rank and its address for each road. An address that
- * is already known is kept. */
+/* Reads a line "3 tcp://10.0.0.1:40000 tcp://10.0.0.1:40001": a rank and the addresses of its two roads. Keeps an
+ * address that is already known. */
 static void
 read_port(struct carrier *c, const char *line, size_t n)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* sends of fewer bytes are copied, so that their register is free at once */
+/* acts with fewer bytes are copied before they are sent, so that their register is free at once */
 enum { COPIED = 1 << 16 };
 
 /* ---- lanes ---- */
@@ -48,7 +48,7 @@ carrying_put(void *of, int32_t channel, const struct channel *c, const char *fro
     int64_t act = l->put++;
     struct parcel *parcel = &l->parcel[act % c->nreg];
     bool copied = !l->dense || c->bytes < COPIED;
-    /* the receiver has all bytes already, and ZeroMQ will release them soon */
+    /* waits for ZeroMQ to release the register's former pieces; the receiver has their bytes, so that is soon */
     while (atomic_load(&parcel->left) > 0) relax();
     if (!copied) {
         parcel->bytes = from + c->slice[0].skip;
@@ -85,8 +85,8 @@ carrying_take(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* Drops parcels that were not sent, and waits until ZeroMQ has released the pieces that were sent. The wait ends,
- * because peers receive until the epoch is over, and then the links are closed. */
+/* Drops parcels that were not sent, and waits until ZeroMQ has released all pieces in flight. The wait ends: peers
+ * receive until the epoch is over, and then the links are closed. */
 static void
 carrying_stop(void *of)
 {

@@ -22,19 +22,19 @@ enum {
     CARRIER_LIST,
     CARRIER_FETCH,
     CARRIER_FETCHED
-}; /* further kinds of messages, used only between carriers; enum msg_kind has the lower numbers */
+}; /* further kinds of messages, used only between carriers; lower numbers: enum msg_kind */
 
-/* Range of bytes that a CARRIER_FETCH requests. In the answer (CARRIER_FETCHED) this range precedes the bytes. */
+/* Range of bytes that a CARRIER_FETCH requests. The answer (CARRIER_FETCHED) contains this range before the bytes. */
 struct fetch {
     uint64_t count, at, n;
 };
 
-/* Header of every message; lists and pieces have bytes behind it. All hosts must have the same byte order. */
+/* Header of every message. A list or a piece is followed by bytes. All hosts must have the same byte order. */
 struct head {
     unsigned char job[CLUSTER_ID];
     struct msg m;
     uint64_t program; /* id of the program, in CARRIER_ASK and CARRIER_LIST */
-    uint64_t offset;  /* offset of a piece in the bytes of its act */
+    uint64_t offset;  /* offset of a piece, bytes, from the first byte of the act */
 };
 
 /* The bytes that one act of a SEND task sends, in pieces of at most PIECE bytes. */
@@ -44,7 +44,7 @@ struct parcel {
     struct msg m; /* FULL message that is sent behind the bytes */
     const char *bytes;
     int64_t sent;
-    _Atomic int32_t left; /* number of pieces that ZeroMQ has not released, those not sent yet included */
+    _Atomic int32_t left; /* number of pieces that ZeroMQ has not released, including pieces not sent yet */
 };
 
 /* One end of a channel with bytes: a ring of acts, with an entry for each register of the channel. */
@@ -53,16 +53,16 @@ struct carrier_channel {
     const struct channel *c;
     uint32_t far_addr;
     int32_t far_task, npiece;
-    /* SEND: view of the bytes, if they are contiguous; NULL: put() gathers them into a copy */
+    /* SEND: view of the bytes, if they are contiguous; NULL: put() gathers the bytes into a copy */
     const struct view *dense;
-    char *copies;          /* SEND: buffers for copied bytes, one per register */
+    char *copies;          /* SEND: buffers for copied bytes, by register */
     struct parcel *parcel; /* SEND: one parcel per register */
-    /* SEND, device thread: number of acts whose bytes put() has handed to the carrier, and number of acts whose FULL
-     * was sent */
+    /* SEND, device thread: put: number of acts whose bytes put() has handed to the carrier; told: number of acts
+     * whose FULL was sent */
     int64_t put, told;
     _Atomic int64_t gone; /* SEND: number of acts whose bytes ZeroMQ has released */
-    zmq_msg_t *piece;     /* RECV: received pieces, npiece per register */
-    /* RECV, carrier's thread: came: number of acts received; offset: bytes received of the next act */
+    zmq_msg_t *piece;     /* RECV: received pieces, npiece for each register */
+    /* RECV, carrier's thread: came: number of acts received completely; offset: received bytes of the next act */
     int64_t came, offset;
     _Atomic int64_t taken; /* RECV, device thread: number of acts whose bytes were copied to their register */
 };
@@ -70,8 +70,8 @@ struct carrier_channel {
 struct carrier_channels {
     struct carrier *carrier;
     const struct plan *plan;
-    struct carrier_channel *lane; /* this process's end of each channel of the plan */
-    /* ends of sending channels with bytes, sorted by address and task of the other end */
+    struct carrier_channel *lane; /* by channel of the plan: the end of this process */
+    /* sending ends of channels with bytes, sorted by address and task of the receiving end */
     struct carrier_channel **to;
     int32_t nto;
     struct transport transport;
@@ -79,11 +79,11 @@ struct carrier_channels {
 
 struct peer {
     char port[NROAD][CARRIER_PORT];
-    /* sockets of net_zmq by road, and sockets that report the end of their links */
+    /* by road: socket of net_zmq, and socket on which ZeroMQ reports the end of the link */
     void *socket[NROAD], *monitor[NROAD];
     struct parcel *first, **last; /* queue of parcels to this peer that are not completely sent */
     _Atomic int32_t flying;       /* number of pieces to this peer that ZeroMQ has not released */
-    int64_t down_ns; /* time at which a link to this peer went down, ns (CLOCK_MONOTONIC); 0: no link is down */
+    int64_t down_ns; /* time, ns (CLOCK_MONOTONIC), at which a link to this peer went down; 0: no link is down */
 };
 
 struct item { /* an entry of the carrier's queue: a message, or a parcel */
@@ -93,8 +93,8 @@ struct item { /* an entry of the carrier's queue: a message, or a parcel */
 };
 
 /* A way to carry messages between workers: tcp or MPI. A message is a header (struct head) and at most one body.
- * Headers of one road from one sender arrive in order. The carrier's thread calls these functions, with its lock
- * held. If ready() is true, a device thread may call send(), too. */
+ * Headers of a road from the same sender arrive in order. The carrier's thread calls these functions with the
+ * carrier's lock held. If ready() is true, a device thread may call send(), too. */
 struct net {
     const char *name;
     int (*connect)(struct carrier *c, int rank); /* opens the links to a worker. E_BUS */
@@ -102,7 +102,7 @@ struct net {
     void (*close)(struct carrier *c, int rank);
     /* Sends a header, and a body unless it is NULL. The net owns the body from now on, and frees it after use. */
     void (*send)(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body);
-    /* Receives the next complete message of a road into *h and *body, which must be empty; false: there is none. */
+    /* Receives the next complete message of a road into *h and *body, which must be empty; false: none has arrived. */
     bool (*receive)(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body);
     /* returns true if the link exists and any thread that holds the lock may send on it */
     bool (*ready)(struct carrier *c, int rank);
@@ -111,8 +111,8 @@ struct net {
 };
 extern const struct net net_zmq, net_mpi;
 int net_zmq_bind(struct carrier *c, enum road road, const char *host);
-/* Initializes MPI (net_mpi.c), and waits until every worker does so. E_BUS: MPI cannot start, or its ranks are not
- * the cluster's. */
+/* Initializes MPI (net_mpi.c), and waits until every worker does so. E_BUS: MPI cannot start, or its ranks differ
+ * from the ranks of the cluster. */
 int mpi_open(struct carrier *c);
 void mpi_close(struct carrier *c);         /* closes MPI; waits for the other workers, unless MPI is broken */
 void mpi_break(struct carrier *c);         /* marks MPI as broken, after the loss of a worker */
@@ -121,7 +121,7 @@ bool mpi_is_busy(const struct carrier *c); /* returns true if the thread should 
 struct carrier {
     struct carrier_hear hear;
     const struct net *net;  /* net on which this epoch's messages are sent; messages are received from all nets */
-    int link_ms;            /* carrier_options.link_ms, or its default */
+    int link_ms;            /* carrier_options.link_ms; the default if that is 0 */
     enum carrier_mpi wants; /* carrier_options.mpi */
     const struct mpi_plugin *plugin;
     struct mpi *mpi; /* state of MPI; NULL: MPI is not open */
@@ -144,8 +144,8 @@ struct carrier {
     struct peer *peer;       /* link to the worker of each rank */
     struct bus *bus;
     struct carrier_channels *carrying; /* channels of the current run; NULL: no run */
-    bool held[NROAD]; /* true if head[road] must wait for a later run or epoch; all messages behind it wait, too */
-    bool look[NROAD]; /* true if a message may have arrived on the road; if not, no system call is made */
+    bool held[NROAD]; /* true if head[road] must wait for a later run or epoch; the messages behind it wait, too */
+    bool look[NROAD]; /* false: no message can have arrived on the road, so no system call is made */
     struct head head[NROAD];
     zmq_msg_t body[NROAD];
     int64_t tick_ns;
@@ -155,29 +155,30 @@ struct carrier {
     /* cut: close all links; lost: a worker was lost; opens: the carrier's thread must open MPI */
     atomic_bool asleep, cut, lost, opens;
     _Atomic int64_t flying; /* number of pieces to all peers that ZeroMQ has not released */
-    atomic_bool dropping;   /* true if the run ended early, so that bytes not sent yet are dropped */
+    atomic_bool dropping;   /* true if the run ended early; bytes that were not sent are dropped then */
 };
 
-/* The result of handling a received message. FATE_DONE: accepted, or dropped. FATE_LATER: the message must wait, and so
- * must all messages behind it. FATE_STRANGE: invalid. carrier_take owns the body if it keeps it. */
+/* The result of handling a received message. FATE_DONE: the message was accepted or dropped. FATE_LATER: it must
+ * wait, and the messages behind it, too. FATE_STRANGE: it is invalid. If carrier_take keeps the body, it owns the
+ * body. */
 enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
 enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
 /* Send and receive requests for bytes of a host's memory, and the answers (fetch.c). */
 void carrier_send_fetch(struct carrier *c, const struct item *i);
 enum fate carrier_take_fetch(struct carrier *c, const struct head *h, zmq_msg_t *body);
 enum fate carrier_take_fetched(struct carrier *c, const struct head *h, zmq_msg_t *body);
-/* carrier_head returns a header for this epoch. carrier_knows returns true if there is a link to the worker, and
- * opens one if possible. carrier_post queues an item for the carrier's thread. All three are in carrier.c. */
+/* Functions of carrier.c. carrier_head returns a header for this epoch. carrier_knows returns true if there is a
+ * link to the worker, and opens a link if possible. carrier_post queues an item for the carrier's thread. */
 struct head carrier_head(const struct carrier *c, const struct msg *m);
 bool carrier_knows(struct carrier *c, int rank);
 void carrier_post(struct carrier *c, const struct item *i);
 /* Returns a message of this kind, from this carrier to the carrier of worker `rank`. */
 struct msg carrier_speech(const struct carrier *c, int kind, int rank);
-/* Returns the sending channel end to which a FULL belongs; NULL: its channel has no bytes. */
+/* Returns the sending end of the channel to which a FULL belongs; NULL: the channel has no bytes. */
 struct carrier_channel *carrier_channels_find(const struct carrier_channels *k, const struct msg *m);
 /* Wakes the carrier's thread if it sleeps. Any thread. */
 void carrier_wake(struct carrier *c);
-/* Waits until ZeroMQ has released all pieces that were sent. */
+/* Waits until ZeroMQ has released all pieces in flight. */
 void carrier_await(struct carrier *c);
 
 #endif

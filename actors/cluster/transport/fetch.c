@@ -1,8 +1,8 @@
 /* fetch.c - workers fetch bytes from another host's memory.
  *
- * So values are moved from host to host without passing through the controller, which decides only what is copied
- * where. Requests travel with messages, and answers with bytes, on the links between workers; each belongs to an
- * epoch. Neither worker waits for the other: the requester repeats a request that gets no answer (remote_access.c). */
+ * In this way values are moved from host to host without passing through the controller, which only requests the
+ * copies. Requests are sent on the links for messages, and answers on the links for bytes; requests and answers
+ * belong to an epoch. Neither worker blocks: the requester repeats a request that gets no answer (remote_access.c). */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "runtime/base/error.h"

@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 
-/* copy of MPI_COMM_WORLD, which separates Rille's messages from other MPI messages of the process */
+/* copy of MPI_COMM_WORLD; separates Rille's messages from other MPI messages of the process */
 static MPI_Comm all;
 
 static int

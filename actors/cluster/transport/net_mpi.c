@@ -1,8 +1,8 @@
 /* net_mpi.c - links over MPI, by the plug-in: a message is a header, followed by its body. The MPI tag says whether
- * bytes are a header or a body, and on which road (messages or bytes).
+ * the bytes are a header or a body, and on which road (messages or bytes).
  *
  * A worker's MPI rank is its rank in the cluster. MPI has no descriptor to sleep on, so the carrier's thread polls.
- * MPI does not report the end of a link: the coordinator reports a lost worker. After a loss MPI is broken for this
+ * MPI does not report the end of a link; the coordinator reports lost workers. After a loss MPI is broken for this
  * process: pending sends are abandoned, and no MPI function is called any more. */
 #include "actors/cluster/transport/carrier_inner.h"
 
@@ -78,7 +78,7 @@ struct sending {
     void *ticket[2]; /* tickets of the sends of header and body; NULL: complete */
 };
 
-struct receiving { /* the header that was received last on a road, and its body while it is being received */
+struct receiving { /* by road: the header received last, and its body while the body is being received */
     void *ticket;
     char *bytes;
     struct mpi_head head;
@@ -134,8 +134,8 @@ free_sending(struct sending *s)
     free(s);
 }
 
-/* Keeps an abandoned send until the process ends, because MPI may still read its bytes. If the body is a piece of a
- * parcel, counts the piece as released, because the run that owns the bytes waits for that. */
+/* Keeps an abandoned send until the process ends, because MPI may still read its bytes. A piece of a parcel is
+ * counted as released, because the end of the run waits until all its pieces are released. */
 static void
 keep_sending(struct sending *s, bool piece)
 {
@@ -145,7 +145,7 @@ keep_sending(struct sending *s, bool piece)
     kept = s;
 }
 
-/* Abandons the pending sends to a worker. If there are any, MPI is broken from then on. */
+/* Abandons the pending sends to a worker. After abandoning a send, MPI is broken. */
 static void
 give_up_mpi(struct mpi *m, int rank)
 {
@@ -197,7 +197,8 @@ mpi_is_over(struct mpi *m, void **ticket)
     return true;
 }
 
-/* Frees completed sends, oldest first for each worker, because a channel's tickets are numbers of released acts. */
+/* Frees completed sends, for each worker only in the order of sending, because a channel's ticket is a number of
+ * acts: it is done when so many acts are released. */
 static void
 mpi_collect(struct mpi *m)
 {
@@ -216,8 +217,8 @@ connect_mpi(struct carrier *c, int rank)
     return c->mpi && !c->mpi->broken ? 0 : fail(E_BUS, "MPI is closed, or has failed");
 }
 
-/* Waits for pending sends to the worker for at most FINISH_MS, then abandons those that are left. Does not wait if
- * MPI is broken. */
+/* Waits for pending sends to the worker for at most FINISH_MS, then abandons sends that are still pending. Does not
+ * wait if MPI is broken. */
 static void
 carrier_close_mpi(struct carrier *c, int rank)
 {
@@ -253,7 +254,7 @@ free_bytes(void *data, void *hint)
     free(data);
 }
 
-/* Begins to receive the body of a received header; false: the body is too long, or MPI failed. */
+/* Begins to receive the body of a received header. Returns false if the body is too long, or MPI failed. */
 static bool
 expect_body(struct mpi *m, enum road road, int rank)
 {
@@ -264,8 +265,8 @@ expect_body(struct mpi *m, enum road road, int rank)
     return r->ticket != NULL;
 }
 
-/* Receives the next header; false: there is none. The loop inside is short, because a header is small and has
- * arrived. */
+/* Receives the next header; false: none has arrived. The loop is short, because a header is small and look() says
+ * that it has arrived. */
 static bool
 take_head(struct mpi *m, enum road road, int *rank)
 {

@@ -1,7 +1,7 @@
-/* net_zmq.c - links over tcp by ZeroMQ. For each road (messages, bytes), a worker has a PULL socket to which all
- * other workers send, and a PUSH socket to each other worker.
+/* net_zmq.c - links over tcp by ZeroMQ. For each road (messages, bytes), a worker has a PULL socket, to which the
+ * other workers send, and a PUSH socket to every other worker.
  *
- * A link never reconnects, because messages could have been lost; a monitor socket reports the link's end. */
+ * A link never reconnects, because messages could have been lost. A monitor socket reports the link's end. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/wire/curve.h"
@@ -17,7 +17,7 @@ net_broken(const char *what)
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
 
-/* Opens a socket with options and keys. rank: the worker to which a PUSH socket connects; not used for PULL. */
+/* Opens a socket with options and keys. rank: the worker to which a PUSH socket connects; not used for PULL sockets. */
 static int
 new_socket(struct carrier *c, int type, const char *address, int rank, void **out)
 {
@@ -101,8 +101,8 @@ carrier_send_zmq(struct carrier *c, int rank, enum road road, const struct head 
     if (body && (sent < 0 || zmq_msg_send(body, socket, ZMQ_DONTWAIT) < 0)) zmq_msg_close(body);
 }
 
-/* Receives the next part of a message; false: there is none. Sets *good to false if the sender is not permitted, and
- * *key to the rank of the sender's key. */
+/* Receives the next part of a message; false: none has arrived. Sets *good to false if the sender is not permitted,
+ * and *key to the rank of the sender's key. */
 static bool
 receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good, int *key)
 {
@@ -111,8 +111,8 @@ receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good, int
     return true;
 }
 
-/* Receives the next valid message: a header and at most one body, sent by the worker whose key was used. Drops
- * invalid messages. */
+/* Receives the next valid message: a header and at most one body. If the sender's key belongs to a rank, the header
+ * must name this rank as sender. Drops invalid messages. */
 static bool
 receive_zmq(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
 {

@@ -1,5 +1,5 @@
-/* curve.c - puts CURVE keys on ZeroMQ sockets, and answers authentication requests (ZAP, RFC 27) on a thread of its
- * own. */
+/* curve.c - sets CURVE keys on ZeroMQ sockets, and answers authentication requests (ZAP, RFC 27) on a separate
+ * thread. */
 #include "actors/cluster/wire/curve.h"
 
 #include "runtime/base/arena.h"
@@ -14,8 +14,8 @@
 #include <string.h>
 
 static const char domain[] = "rille",
-                  /* User-Id of a client with the workers' shared key; a client with the key of a rank has the rank
-                   * as User-Id */
+                  /* User-Id of a client that has the workers' shared key; if a client has the key of a rank, the
+                   * User-Id is the rank */
     any_worker[] = "worker";
 
 struct curve {
@@ -70,7 +70,7 @@ is_key(const char *want, zmq_msg_t *frame)
     return zmq_msg_size(frame) == 32 && zmq_z85_decode(bytes, want) && !memcmp(zmq_msg_data(frame), bytes, 32);
 }
 
-/* Sets the User-Id of the client whose key is in the request; "": the client is not permitted. */
+/* Sets the User-Id of the client whose key is in the request; "": the client is rejected. */
 static void
 who_is(const struct key *k, int n, zmq_msg_t frame[ZAP_FRAMES], char user[16])
 {
@@ -143,7 +143,7 @@ curve_free(struct curve **cp)
 
 /* ---- sockets ---- */
 
-/* Makes a socket a CURVE server. A worker with a key of its own uses that key; any other server uses the
+/* Makes a socket a CURVE server. A worker that has the key of a rank uses that key; otherwise the server uses the
  * coordinator's key. */
 int
 curve_serve(void *socket, const struct key *k)

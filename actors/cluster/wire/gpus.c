@@ -1,4 +1,4 @@
-/* gpus.c - prints and parses descriptions of GPUs; each entry ends with a bar. */
+/* gpus.c - prints and parses descriptions of GPUs, which are entries that end with a bar, "|". */
 #include "actors/cluster/wire/gpus.h"
 
 #include "runtime/base/arena.h"

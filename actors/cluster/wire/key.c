@@ -62,7 +62,7 @@ key_file_name(int whose, char name[KEY_FILE])
         snprintf(name, KEY_FILE, "%s-%d", side_name[KEY_WORKER], whose);
 }
 
-/* Sets *line to the next line and returns its length without the line end; -1: there are no more lines. */
+/* Sets *line to the next line and returns its length without the line end; -1: no more lines. */
 static int
 next_line(const char **at, const char *end, const char **line)
 {
@@ -73,7 +73,7 @@ next_line(const char **at, const char *end, const char **line)
     return (int)((stop ? stop : end) - *line);
 }
 
-/* Returns true if the line is NAME, a space and a key of 40 characters. */
+/* Returns true if the line consists of NAME, a space and a key of 40 characters. */
 static bool
 is_line(const char *line, int n, const char *name)
 {

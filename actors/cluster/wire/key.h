@@ -1,14 +1,14 @@
 /* key.h - CURVE keys of a cluster, in files for the coordinator and its workers.
  *
- * A cluster has one of two kinds of keys. A shared key is one file with two secrets, the coordinator's and the
- * workers'. The coordinator admits any holder of the workers' secret, as any rank. Keys per rank are a folder with a
- * file per process: "coordinator", "worker-0", "worker-1"... Each file holds the secret of its process and the
- * public keys of all processes. A key per rank proves its worker's rank to the coordinator and to other workers, so a
- * stolen key gives access as one rank only.
+ * There are two kinds of keys. A shared key is a file with two secrets: one of the coordinator, one of the workers.
+ * The coordinator admits any holder of the workers' secret, as any rank. Keys per rank are a folder with a file per
+ * process: "coordinator", "worker-0", "worker-1"... A file holds the secret of its process and the public keys of
+ * all processes. A key per rank proves its worker's rank to the coordinator and to other workers, so a stolen key
+ * gives access as one rank only.
  *
- * Whoever can read a key file has access, so key_read() rejects a file that other users can read. A caller that
- * reads or copies a key owns it until key_forget(); any thread. The bytes of keys are written to key files and
- * nowhere else. */
+ * A user who can read a key file has access to the cluster, so key_read() rejects files that other users can read. A
+ * caller that reads or copies a key owns the key until key_forget(); any thread. The bytes of keys are written to key
+ * files and nowhere else. */
 #ifndef RILLE_CLUSTER_KEY_H
 #define RILLE_CLUSTER_KEY_H
 
@@ -19,30 +19,30 @@ enum {
     KEY_FILE = 24, /* size of the longest file name in a folder of keys, and NUL */
 };
 
-/* The owner of a key: a rank from 0, or one of these two constants. */
-/* any worker, of any rank */
+/* The owner of a key: a rank, from 0, or one of two constants. KEY_ANY: workers of any rank; KEY_COORDINATORS: the
+ * coordinator */
 enum { KEY_ANY = -1, KEY_COORDINATORS = -2 };
 enum key_side { KEY_COORDINATOR, KEY_WORKER };
 struct key {
-    /* keys by side (enum key_side); "": not known, or the secret of another process */
+    /* keys by side (enum key_side); "": not known, or (secret) the key belongs to another process */
     char secret[2][KEY_TEXT], public[2][KEY_TEXT];
-    int nrank; /* number of ranks that have keys of their own; 0: the workers share a key */
-    /* rank of the worker whose secret this is; KEY_ANY: secret shared by all workers; KEY_COORDINATORS: the
-     * coordinator's */
+    int nrank; /* number of ranks with keys per rank; 0: the workers share a key */
+    /* rank of the worker that owns the secret; KEY_ANY: the workers share the secret; KEY_COORDINATORS: the
+     * coordinator owns the secret */
     int rank;
     char (*of)[KEY_TEXT]; /* public key of each rank */
 };
 
 int key_new(struct str *text); /* generates the text of a shared key file. E_STATE: libzmq was built without CURVE */
-/* Generates the texts of the files in a folder of keys: text[0] is the coordinator's, text[1 + r] that of rank r.
+/* Generates the texts of the files in a folder of keys: text[0] for the coordinator, text[1 + r] for rank r.
  * E_STATE: libzmq was built without CURVE; E_ARG: nrank is less than 1. */
 int key_new_ranks(int nrank, struct str *text);
 void key_file_name(int whose, char name[KEY_FILE]);
-/* Reads a key. path: a key file, or a folder of key files, of which `whose` selects one. E_IO: unreadable, or
- * accessible to other users. E_ARG: malformed (the text names the line), or the key of another process. From this
- * call on, the process writes no core file. */
+/* Reads a key. path: a key file, or a folder of key files, where `whose` (a rank or KEY_COORDINATORS) selects the
+ * file. E_IO: unreadable, or accessible to other users. E_ARG: malformed (the text names the line), or the key of
+ * another process. From this call on, the process writes no core file. */
 int key_read(const char *path, int whose, struct key *out);
-/* parses the text of a key file. E_ARG: malformed; then *out needs no key_forget() */
+/* parses the text of a key file. E_ARG: malformed; the caller need not call key_forget() then */
 int key_parse(const char *text, size_t n, struct key *out);
 void key_copy(const struct key *k, struct key *out);
 void key_forget(struct key *k); /* overwrites the secrets with zeros and frees the key's memory */

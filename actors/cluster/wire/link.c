@@ -2,10 +2,10 @@
  *
  * Socket options and their reasons (libzmq 4.3.4):
  * - LINGER 0: an unsent message must not delay closing. `control` lingers for LAST_WORDS_MS, to send BYE or LEAVE.
- * - MAXMSGSIZE: a frame header states the frame's size, and the receiver allocates that size at once.
+ * - MAXMSGSIZE: limits the memory of a frame, because the receiver allocates the size that the frame's header states.
  * - ROUTER_MANDATORY: without it, a ROUTER silently drops messages to unknown peers.
  * - IMMEDIATE: without it, a DEALER queues messages before the peer is connected. IMMEDIATE is set for heartbeats only,
- * because the option also drops messages that were received and not yet read when a link ends.
+ *   because the option also drops messages that were received and not yet read when a link ends.
  * - HANDSHAKE_IVL 2 s: limits the time of a handshake. ZMTP heartbeats are off, because they cut healthy links under
  *   load.
  * A ROUTER identifies its peers by routing ids that it generates and never reuses. */
@@ -29,8 +29,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* REFUSALS: number of failed handshakes in a row that mean a wrong key. A single failed handshake means nothing,
- * because a killed peer closes the connection in the same way, without a message. */
+/* REFUSALS: number of successive failed handshakes that prove a wrong key. One failed handshake proves nothing,
+ * because a peer that was killed closes the connection in the same way, without a message. */
 enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96, LAST_WORDS_MS = 1000 };
 
 struct peer_id {
@@ -48,7 +48,7 @@ struct link_end {
 
 struct link {
     void *context, *monitor;
-    struct curve *curve; /* handler of authentication requests; NULL: no key, or a worker's end */
+    struct curve *curve; /* handler of authentication requests; NULL: no key, or the end of a worker */
     bool serves;
     struct key key; /* key of this end; all zero: none */
     struct link_end end[NLINK_SOCKET];
@@ -72,7 +72,7 @@ starts(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-/* Checks an address. any: the port may be "*", which stands for any free port. */
+/* Checks an address. any: the port may be "*" (any free port). */
 static int
 read_address(const char *text, bool any, bool *local)
 {
@@ -101,9 +101,9 @@ link_address(const char *text, bool *local)
     return read_address(text, false, local);
 }
 
-/* Copies an address. Replaces the host name of a tcp address by its numeric address, if libzmq needs that. To bind,
- * libzmq accepts only numeric addresses and network interfaces. For IPv6 the numeric address shows that open_socket()
- * must enable IPv6. All other names are looked up by libzmq when it connects. */
+/* Copies an address. Replaces the host name of a tcp address by a numeric address, if libzmq needs that: for bind,
+ * libzmq accepts only numeric addresses and network interfaces; for IPv6, the numeric address tells open_socket() to
+ * enable IPv6. libzmq looks up other names when it connects. */
 static void
 number_host(const char *address, bool binds, char out[LINK_ENDPOINT])
 {
@@ -179,8 +179,8 @@ remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* Returns true if the process that made the folder has ended. The maker holds a lock on the folder, and the kernel
- * releases the lock however the process ends. */
+/* Returns true if the process that made the folder has ended. This process holds a lock on the folder until its end;
+ * the kernel releases the lock however the process ends. */
 static bool
 is_left(const char *folder)
 {
@@ -192,7 +192,7 @@ is_left(const char *folder)
     return left;
 }
 
-/* Removes socket folders of killed coordinators, if none of their workers has removed them. */
+/* Removes socket folders of killed coordinators that no worker has removed. */
 static void
 sweep_base(const char *base)
 {
@@ -206,8 +206,8 @@ sweep_base(const char *base)
     if (list) closedir(list);
 }
 
-/* Locks the new folder. Returns false if another process had already removed the folder, because the folder was not
- * locked yet and looked abandoned. */
+/* Locks the new folder. Returns false if another process has removed the folder, which looked abandoned before it
+ * was locked. */
 static bool
 lock_folder(struct link *l)
 {
@@ -216,8 +216,8 @@ lock_folder(struct link *l)
     return l->lock >= 0 && !flock(l->lock, LOCK_EX) && !stat(l->folder, &st);
 }
 
-/* Makes a folder of mode 0700 for the ipc sockets, in the first suitable place; its random name cannot be taken in
- * advance. */
+/* Makes a folder of mode 0700 for the ipc sockets, in the first suitable parent folder. The name is random, so no
+ * other user can take it in advance. */
 static int
 make_socket_folder(struct link *l)
 {
@@ -236,7 +236,8 @@ make_socket_folder(struct link *l)
     return fail(E_IO, "cannot make a folder for sockets in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s", strerror(errno));
 }
 
-/* Makes the folder of an address "ipc://FOLDER/control", and replaces a folder that a killed coordinator has left. */
+/* Makes the folder of an address "ipc://FOLDER/control". Replaces an existing folder if the coordinator that made it
+ * was killed. */
 static int
 make_named_folder(struct link *l, const char *bind)
 {
@@ -259,7 +260,7 @@ make_named_folder(struct link *l, const char *bind)
         else
             why = EADDRINUSE;
     }
-    l->folder[0] = '\0'; /* another process owns it */
+    l->folder[0] = '\0'; /* another process owns the folder, so closing this link must not remove it */
     return fail(E_BUS, "%s: %s", bind, strerror(why));
 }
 
@@ -431,7 +432,7 @@ link_free(struct link **lp)
     struct link *l = *lp;
     *lp = NULL;
     if (!l) return;
-    /* Stop the monitor first: otherwise ZeroMQ's thread waits forever for its reports to be read. */
+    /* The monitor must be stopped first: otherwise ZeroMQ's thread waits forever for its reports to be read. */
     if (l->monitor) zmq_socket_monitor(l->end[LINK_CONTROL].socket, NULL, 0);
     for (int i = 0; i < NLINK_SOCKET; i++) {
         zmq_msg_close(&l->end[i].msg);
@@ -465,8 +466,8 @@ link_fd(const struct link *l, enum link_socket which)
     return fd;
 }
 
-/* Returns the index of the peer with this routing id, adding the peer if it is new; -1: too many peers. The search
- * begins with the oldest peers, which send most. */
+/* Returns the index of the peer with this routing id, and adds an unknown peer; -1: too many peers. The search
+ * begins with the oldest peers, because they send most. */
 static int
 peer_number(struct link_end *e, const void *id, size_t n)
 {
@@ -482,8 +483,8 @@ peer_number(struct link_end *e, const void *id, size_t n)
     return e->npeer++;
 }
 
-/* Receives the next message; false: there is none. *good: the number of frames is right, and the sender is
- * permitted. */
+/* Receives the next message; false: none has arrived. Sets *good to true if the message has the right number of
+ * frames and its sender is permitted. */
 static bool
 receive_from(struct link *l, struct link_end *e, int *peer, bool *good)
 {

@@ -23,9 +23,9 @@ struct link;
 int link_address(const char *text, bool *local);
 
 /* Opens a coordinator's end. bind: a tcp address, with port * for any free port; "ipc://FOLDER/control": ipc in this
- * folder, which is made with mode 0700; NULL: ipc in a new private folder. The folder is removed with the link. key:
- * NULL if messages are not encrypted; this is possible only if no other host can reach the address (else E_ARG). E_BUS:
- * the sockets cannot be bound, because the port is in use, for example. */
+ * folder, which is made with mode 0700; NULL: ipc in a new private folder. Closing the link removes the folder. key:
+ * NULL: messages are not encrypted, which is permitted only if no other host can reach the address (else E_ARG).
+ * E_BUS: the sockets cannot be bound, because the port is in use, for example. */
 int link_serve(const char *bind, const struct key *key, struct link **out);
 /* Opens a worker's end. address: link_endpoint() of the coordinator. The connection is established when the
  * coordinator exists; until then no message arrives. */
@@ -34,7 +34,7 @@ int link_join(const char *address, const struct key *key, struct link **out);
  * the connection. */
 int link_join_more(struct link *l, enum link_socket which, const char *address);
 void link_free(struct link **l);
-/* Removes the ipc folder of this address; the coordinator that made the folder must have ended. */
+/* Removes the ipc folder of this address. The coordinator that made the folder must have ended. */
 void link_sweep(const char *address);
 
 const char *link_endpoint(const struct link *l, enum link_socket which);
@@ -42,19 +42,19 @@ int link_fd(const struct link *l, enum link_socket which);
 /* Returns a descriptor that becomes readable when link_state() may have changed. Worker's end only. */
 int link_state_fd(const struct link *l);
 
-/* Receives a message; false: there is none. *peer: index of the sender (0 at a worker's end). The bytes are valid
+/* Receives a message; false: none has arrived. *peer: index of the sender (0 at a worker's end). The bytes are valid
  * until the next call. */
 bool link_receive(struct link *l, enum link_socket which, int *peer, const void **bytes, size_t *n);
-/* Returns the rank whose key a peer has; KEY_ANY: the peer has the workers' shared key, or no key. Coordinator's end
- * only. */
+/* Returns the rank whose key a peer has; KEY_ANY: the peer has the workers' shared key, or there are no keys.
+ * Coordinator's end only. */
 int link_rank(const struct link *l, enum link_socket which, int peer);
 /* Returns true if the peer's key permits it to act as worker `rank`. */
 bool link_is_of(const struct link *l, enum link_socket which, int peer, int rank);
-/* Sends a message. E_BUS: the peer is gone, or it accepts no messages. */
+/* Sends a message. E_BUS: the peer is gone or does not accept messages. */
 int link_send(struct link *l, enum link_socket which, int peer, const void *bytes, size_t n);
 
 enum link_state {
-    LINK_WAITING, /* the coordinator was not reached yet */
+    LINK_WAITING, /* the coordinator has not been reached yet */
     LINK_UP,
     LINK_DENIED, /* handshakes fail: the keys differ, or only one side has a key */
     LINK_DOWN,   /* the link was established and has ended */

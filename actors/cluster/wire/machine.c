@@ -1,4 +1,4 @@
-/* machine.c - identity of a host (boot id, user, pid namespace), and the program that a process runs. */
+/* machine.c - identity of a host (boot id, user, pid namespace) and of the program that a process runs. */
 #include "actors/cluster/wire/machine.h"
 
 #include "runtime/base/error.h"
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { END_MS = 20000 }; /* time limit for a killed process to end, ms; freeing much memory takes long */
+enum { END_MS = 20000 }; /* time limit, ms, for a killed process to end: the kernel needs long to free much memory */
 
 static void
 add_boot(struct str *out)
@@ -104,8 +104,8 @@ machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS])
     return good;
 }
 
-/* Writes the local address from which this host reaches `to`. Connecting a datagram socket selects a route and sends
- * nothing. */
+/* Writes the local address from which this host reaches `to`. Finds the address by connecting a datagram socket,
+ * which selects a route and sends nothing. */
 static bool
 own_end(const struct addrinfo *to, char out[MACHINE_ADDRESS])
 {

@@ -1,15 +1,15 @@
-/* machine.h - identifies this host, and the processes on it that run this program. Any thread. */
+/* machine.h - identifies this host, and processes of this program on the host. Any thread. */
 #ifndef RILLE_CLUSTER_MACHINE_H
 #define RILLE_CLUSTER_MACHINE_H
 
 #include "runtime/base/str.h"
 
-/* Appends a text that is equal in two processes if they can access each other's memory: same boot of a kernel, same
+/* Appends a text that is equal in two processes if each can access the other's memory: same boot of a kernel, same
  * user, same pid namespace. host: name of a simulated host, for tests; NULL: the real host. */
 void machine_text(const char *host, struct str *out);
-/* Appends a suffix unique to this process, so that no other process shares its memory. */
+/* Appends a suffix unique to this process. With it, the process counts as sharing memory with no other process. */
 void machine_apart(struct str *out);
-/* Returns true if two texts are of one host. The suffix that machine_apart() appends is ignored. */
+/* Returns true if two texts are of the same host. Ignores the suffix of machine_apart(). */
 bool machine_is_same(const char *a, size_t n, const char *b);
 /* writes the name of the host; host: a simulated name, NULL: the real host */
 void machine_host(const char *host, char out[64]);
@@ -22,12 +22,12 @@ bool machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS]);
 bool machine_address(const char *to, char out[MACHINE_ADDRESS]);
 /* Returns true if the host is "localhost" or a loopback address. */
 bool machine_is_loopback(const char *host, size_t n);
-/* Returns true if pid is another process of this user that runs this very program. The controller watches and kills
- * only processes for which this function returns true. */
+/* Returns true if pid is another process of this user with the same program file as this process. The controller
+ * watches and kills only such processes. */
 bool machine_runs_us(int pid);
 
-/* Kills a process for which machine_runs_us() is true, and waits until it has ended; never kills another program.
- * E_BUS: the process still exists after 20 s. */
+/* Kills a process, if machine_runs_us() is true for it, and waits until it has ended; never kills a process of
+ * another program. E_BUS: the process still exists after 20 s. */
 int machine_end(int pid);
 
 #endif

@@ -34,8 +34,9 @@ span_print(struct span s, struct str *out)
 
 enum field_kind { F_U32, F_I32, F_U64, F_STATUS, F_TEXT, F_B16, F_BYTES, F_U32S, F_I32S, F_U64S, NFIELD_KIND };
 
-/* Encoding by field kind. size: bytes of a number, or of an element of a span. A span is preceded by its length in
- * bytes; most: largest length of a span, or largest number; 0: any number. */
+/* Encoding by field kind. size: bytes of a number, 0: the field is a span; unit: bytes of an element of a span. A
+ * span is preceded by its length in bytes. most: maximum length of a span, bytes, or maximum value of a number; 0:
+ * any value. */
 static const struct {
     uint8_t size, unit;
     uint32_t most;

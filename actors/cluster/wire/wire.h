@@ -46,8 +46,8 @@ enum packet_kind {
     NPACKET
 };
 
-/* The fields of all kinds of packets. All kinds of packets use one struct, because they share most fields; wire.def
- * says which fields a kind has. */
+/* The fields of packets. All kinds of packets use one struct, because many fields are common to them; wire.def says
+ * which fields a kind has. */
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
@@ -61,7 +61,7 @@ struct packet {
     struct span slots;  /* worker of each slot, as uint32_t */
     struct span ports;  /* ports of workers, as text: a line per worker with its rank and addresses */
     struct span lost;   /* pids of lost processes, as uint32_t */
-    struct span spoken, others, memories; /* arrays of uint32_t: see BEAT, FORM, MEET in wire.def */
+    struct span spoken, others, memories; /* arrays of uint32_t: see BEAT, FORM and MEET in wire.def */
     struct span places;                   /* positions of leaf shards, root shards and arenas, as int64_t */
     struct span numbers;
     struct span arenas, replaces, comm_ranks;
@@ -70,22 +70,22 @@ struct packet {
     struct span digests;      /* digests of blocks, as uint64_t */
 };
 
-/* Indices of the numbers of a relayed heartbeat: rank, count of heartbeats, number of the rank's last packet, and the
- * two halves of its progress (PROGRESS). */
+/* Indices of the numbers of a relayed heartbeat: rank, count of heartbeats, number of the rank's last packet, and
+ * both halves of the rank's progress (PROGRESS). */
 enum { BEAT_RANK, BEAT_COUNT, BEAT_SEQ, BEAT_NODE, BEAT_DONE, NBEAT };
-/* The words that a worker shares with the worker that relays its heartbeats: its own heartbeat, the coordinator's
- * heartbeat for it, and its progress. */
+/* Words that a worker shares with the speaker, which relays its heartbeats. WORD_UP: the worker's heartbeat;
+ * WORD_DOWN: the coordinator's heartbeat for the worker; WORD_PROGRESS: the worker's progress. */
 enum beat_word { WORD_UP, WORD_DOWN, WORD_PROGRESS, NBEAT_WORD };
-/* A worker's progress: a number that changes whenever the worker completes some of its work, and the program node whose
- * act it runs; -1: none. */
+/* The progress of a worker. done: a number that changes when the worker completes a piece of work; node: the program
+ * node whose act the worker runs; -1: none. */
 #define PROGRESS(done, node) ((uint64_t)(uint32_t)(done) << 32 | (uint32_t)((node) + 1))
 
 const char *packet_name(int kind); /* returns the name of a packet kind, such as "HELLO"; "?": unknown kind */
-/* Appends the encoded packet to out; asserts that all fields are within their limits. */
+/* Appends the encoded packet to out. Asserts that the fields are within their limits. */
 void packet_write(const struct packet *p, struct str *out);
 /* Decodes a packet. E_BUS: the bytes are malformed; the text says how. */
 int packet_read(const void *bytes, size_t n, struct packet *out);
-/* Returns the protocol version of a packet, even of one that packet_read() rejects; 0: not a packet of Rille. */
+/* Returns the protocol version of a packet, even if packet_read() rejects the packet; 0: not a packet of Rille. */
 int packet_protocol(const void *bytes, size_t n);
 
 #endif

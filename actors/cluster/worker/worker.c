@@ -3,15 +3,15 @@
  * Two threads receive packets, under one lock. The main thread does the work, and receives packets itself while it
  * is idle, so a run begins without a switch of threads. The link's thread sends and receives heartbeats. While the
  * main thread is busy, the link's thread receives packets, too. The link's thread handles STOP, CANCEL and UNITE at
- * once, and queues all other work; files have a thread of their own. If the worker must leave while the main thread is
- * in a kernel and does not return, the link's thread ends the process.
+ * once, and queues all other work; a separate thread handles files. If the worker must leave while the main thread
+ * is in a kernel and does not return, the link's thread ends the process.
  *
  * The thread that receives packets also reads and writes values of this host's memory for the controller. The
  * controller requests such reads and writes only between runs, or for buffers that no run writes.
  *
- * If a program uses several hosts, its channels are connected before HAVE is sent. This worker asks one worker of
- * each other memory for that memory's list of channels, and sends its own memory's list on request. A worker's index in
- * its memory selects the worker that it asks there.
+ * If a program uses several hosts, its channels are connected before HAVE is sent. For each other memory, this
+ * worker asks a worker of that memory for the memory's list of channels, and sends the list of its own memory on
+ * request. Worker i of this memory asks worker i of the other memory, modulo the number of workers there.
  *
  * Received data is not trusted: programs are parsed strictly and verified, and address ranges must be inside the
  * segment. */
@@ -52,7 +52,7 @@ static void
 wake_main_thread(struct worker_process *w)
 {
     uint64_t one = 1;
-    /* the write fails only if the main thread is already woken */
+    /* write() can fail only if the eventfd is full; the main thread is woken then anyway */
     if (write(w->wake_fd, &one, sizeof one) < 0) return;
 }
 
@@ -65,11 +65,11 @@ send_to_controller(void *arg, const struct packet *p)
     str_clear(&w->shared.packet);
     packet_write(p, &w->shared.packet);
     if (link_send(w->link, LINK_CONTROL, 0, w->shared.packet.text, w->shared.packet.len))
-        err_clear(); /* the error is ignored: a coordinator that is lost sends no more heartbeats */
+        err_clear(); /* ignored: a coordinator that is gone sends no more heartbeats */
 }
 
-/* Stops the engine's run, if it must stop. The worker calls stop_engine() again at every tick, because an engine that
- * is about to begin a run discards an earlier interrupt. */
+/* Stops the engine's run, if the run must stop. Called again at every tick, because an engine that is about to begin
+ * a run discards an earlier interrupt. */
 static void
 stop_engine(struct worker_process *w)
 {
@@ -102,14 +102,15 @@ static void
 stop_worker_run(struct worker_process *w, const struct packet *p)
 {
     if (p->flags == STOP_LOST && w->shared.carrier)
-        carrier_cut(w->shared.carrier, true); /* ends waits of threads that send to the lost worker */
+        carrier_cut(w->shared.carrier, true); /* ends the waits of threads that send to the lost worker */
     if (p->flags == STOP_LOST) w->shared.over = p->epoch;
     w->shared.run.stop_why = w->shared.run.stop == p->run ? MAX(w->shared.run.stop_why, p->flags) : p->flags;
     w->shared.run.stop = p->run;
     stop_engine(w);
 }
 
-/* Copies the bytes to which the spans of an order point, because these bytes are in the link's buffer. */
+/* Copies the bytes to which the spans of an order point, because the originals are in the link's buffer, which is
+ * reused. */
 static void
 keep_spans(struct order *o)
 {
@@ -181,8 +182,8 @@ on_work(void *arg, const struct work *work)
         wake_main_thread(w);
 }
 
-/* Returns the word for heartbeats of a rank of this host (bus_host_beat); NULL: there is no bus, or the rank has no
- * slot. */
+/* Returns the shared word for heartbeats of a rank of this host (bus_host_beat); NULL: there is no bus, or the rank
+ * has no slot. */
 static _Atomic uint64_t *
 on_word(void *arg, int rank, enum beat_word which)
 {
@@ -289,7 +290,7 @@ worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *
     return 0;
 }
 
-/* Allocates or frees pages, as a HOLD packet says: in the memory that the host's processes share (heap 0), or on the
+/* Handles a HOLD packet: allocates or frees pages in the memory that the host's processes share (heap 0), or on the
  * device to which the heap belongs. */
 static int
 hold_buffer(struct worker_process *w, const struct packet *p)
@@ -311,7 +312,7 @@ hold_buffer(struct worker_process *w, const struct packet *p)
     return 0;
 }
 
-/* Finds the bytes that a FETCH packet asks for. If the bytes must be copied first, *copy is set to the copy, which the
+/* Finds the bytes that a FETCH packet asks for. If the bytes must be copied first, sets *copy to the copy, which the
  * caller frees. */
 static int
 fetch(const struct worker_process *w, const struct packet *p, struct span *out, void **copy)
@@ -381,7 +382,7 @@ take_sum(struct worker_process *w, const struct packet *p)
     str_free(&sums);
 }
 
-/* Copies bytes from one position of this worker's memory to another. */
+/* Copies bytes to another position of this worker's memory. */
 static int
 bring_here(const struct worker_process *w, const struct packet *p)
 {
@@ -394,7 +395,7 @@ bring_here(const struct worker_process *w, const struct packet *p)
     return status;
 }
 
-/* Requests bytes from another worker. The controller gets its answer when the bytes have arrived. */
+/* Requests bytes from a worker of another host. The controller gets its answer when the bytes have arrived. */
 static void
 take_bring(struct worker_process *w, const struct packet *p)
 {
@@ -459,9 +460,9 @@ on_give(void *of, uint64_t at, size_t n, void *to)
     return status;
 }
 
-/* Stores fetched bytes and answers the controller's request. Drops bytes that belong to no request, or are of
- * another size. The answer can consume the edge-triggered event of packets that have arrived, so such packets are
- * handled here, too. */
+/* Stores fetched bytes and answers the controller's request. Drops bytes that belong to no request, or have the
+ * wrong size. The answer can consume the edge-triggered event of packets that have arrived, so the function handles
+ * such packets, too. */
 static void
 on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 {
@@ -523,8 +524,8 @@ worker_tick(struct worker_process *w)
     worker_take_beats(w);
 }
 
-/* Handles everything that has arrived. Packets are handled before a change of the link's state: if BYE arrives and
- * the link ends, the coordinator is not lost. */
+/* Handles everything that has arrived. Packets are handled before a change of the link's state, because the end of
+ * the link after a BYE is no loss of the coordinator. */
 static void
 worker_pump(struct worker_process *w)
 {
@@ -557,7 +558,7 @@ worker_sleep(struct worker_process *w, bool control)
     pthread_mutex_lock(&w->lock);
 }
 
-/* Ends the process, because the main thread is in a kernel or a system call and has not returned in time. */
+/* Ends the process, because the main thread is in a kernel or a system call and did not return in time. */
 static void
 end_process(const struct worker_process *w)
 {
@@ -642,7 +643,7 @@ open_worker(struct worker_process *w)
     machine_host(w->options.host, w->host);
     device_counts_print(&w->options.devices, &w->devices);
     int ngpu = w->options.devices.n[DEV_CUDA];
-    /* replaces the abilities that were set for an earlier cluster */
+    /* replaces abilities that were set for an earlier cluster by those of this process's GPUs */
     if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu));
     gpus_print(0, ngpu, &w->gpus);
     struct limits limits = limits_now();
@@ -709,7 +710,7 @@ close_worker(struct worker_process *w)
     pthread_mutex_destroy(&w->lock);
 }
 
-/* Serves one coordinator. Sets *last to the rank that the coordinator assigned, if it assigned one. E_LOST: the
+/* Serves one coordinator. Sets *last to the rank that the coordinator assigned, if there is one. E_LOST: the
  * coordinator is gone. */
 static int
 serve_once(const struct cluster_worker_options *o, int *last)
@@ -742,8 +743,8 @@ serve_once(const struct cluster_worker_options *o, int *last)
     return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s", text);
 }
 
-/* Serves one coordinator after another. If keep_s is not 0, a worker that has lost its coordinator joins the next
- * one as the same rank. */
+/* Serves coordinators, one after the other. If keep_s is not 0, a worker that has lost its coordinator joins the
+ * next coordinator with the same rank. */
 int
 cluster_serve(const struct cluster_worker_options *o)
 {

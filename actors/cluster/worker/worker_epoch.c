@@ -1,4 +1,4 @@
-/* worker_epoch.c - a worker joins a cluster, makes what its host and the epoch need, and opens its engine. */
+/* worker_epoch.c - a worker joins a cluster, makes what the epoch needs on this host, and opens its engine. */
 #include "actors/cluster/worker/worker_epoch.h"
 
 #include "actors/cluster/worker/worker_job.h"
@@ -24,8 +24,8 @@ span_string(struct span s)
     return text;
 }
 
-/* Connects the link for values. The first packet on the link tells the coordinator the worker's rank, and the epoch in
- * which the worker was admitted. */
+/* Connects the link for values. The first packet on this link tells the coordinator the worker's rank, and the epoch
+ * in which the coordinator admitted the worker. */
 static int
 join_bulk(struct worker_process *w, const char *address, uint32_t epoch)
 {
@@ -57,8 +57,8 @@ worker_epoch_welcome(struct worker_process *w, const struct order *o)
     free(bulk);
 }
 
-/* Replaces the mapped segment. No work of this process uses the old segment, because no run began before the
- * coordinator knew that it was mapped. */
+/* Replaces the mapped segment. No work of this process uses the old segment, because no run begins before the
+ * coordinator knows that the new segment is mapped. */
 static void
 set_segment(struct worker_process *w, struct segment *segment, uint32_t made)
 {
@@ -127,8 +127,8 @@ u32_at(struct span s, size_t i)
     return v;
 }
 
-/* Kills lost worker processes of this host, even if they are only stopped, or only disconnected from the
- * coordinator. */
+/* Kills lost worker processes of this host. A lost process may still run: it may be suspended, or only disconnected
+ * from the coordinator. */
 static int
 end_lost(struct span lost)
 {
@@ -221,8 +221,8 @@ read_map(struct worker_process *w, const struct packet *p)
     return 0;
 }
 
-/* Sets the abilities that plans for GPUs may use: the common abilities of all GPUs of the cluster. A worker without a
- * GPU sets the abilities, too, because all workers must make equal plans. */
+/* Sets the abilities that plans for GPUs may use: those that all GPUs of the cluster have. A worker without a GPU
+ * sets the abilities, too, because all workers must make equal plans. */
 static int
 join_gpus(const struct worker_process *w, uint32_t abilities)
 {
@@ -236,8 +236,8 @@ join_gpus(const struct worker_process *w, uint32_t abilities)
     return all ? cuda_join(abilities, first, n) : 0;
 }
 
-/* Returns the bus address of a thread of a memory's plan partition. The address consists of the owner of the thread's
- * slot, and the slot's index among the owner's slots. -1: there is no such thread. */
+/* Returns the bus address of a thread of a memory's plan partition, made of the owner of the thread's slot and the
+ * slot's index among the owner's slots. -1: there is no such thread. */
 int64_t
 worker_epoch_address(const struct worker_process *w, int memory, int thread)
 {
@@ -261,11 +261,11 @@ worker_epoch_close(struct worker_process *w)
     pthread_mutex_unlock(&w->lock);
     if (w->shared.carrier) carrier_leave(w->shared.carrier);
     engine_free(&e);    /* engine_free() frees the bus, too */
-    worker_unite_cut(); /* aborts the communicators of the epoch that ended */
+    worker_unite_cut(); /* aborts the communicators of the epoch that has ended */
 }
 
-/* Computes the bus address of each thread of this memory, and lists the recorders of this worker's own threads. A
- * worker has one thread per slot that it owns, in the order of the slots. */
+/* Computes the bus address of each thread of this memory, and lists the recorders of this worker's threads. A worker
+ * has a thread for each slot that it owns, in the order of the slots. */
 static void
 read_route(struct worker_process *w, int rank)
 {
@@ -279,8 +279,8 @@ read_route(struct worker_process *w, int rank)
     }
 }
 
-/* Returns true if threads may spin: there must be cores left for the threads of the carrier and of the link. Other
- * processes may share the host, and a launcher may bind this process to a few cores. */
+/* Returns true if threads may spin, because cores are left for the threads of the carrier and of the link. Counts
+ * the threads of all workers of the host, and the cores to which a launcher has bound this process. */
 static bool
 may_spin(const struct worker_process *w)
 {
@@ -320,7 +320,7 @@ open_memory(struct worker_process *w, const struct packet *p)
     return status;
 }
 
-/* Tells the user why hosts communicate by tcp instead of MPI. Only the worker of rank 0 prints this. */
+/* Tells the user why hosts communicate by tcp instead of MPI. Only the worker of rank 0 prints this message. */
 static void
 say_why_tcp(const struct worker_process *w)
 {

@@ -1,9 +1,9 @@
 /* worker_files.c - a worker writes bytes of its host's memory to files, and reads them back.
  *
- * Files are handled in order on a thread of their own, while runs and heartbeats continue. Bytes are copied through
- * a private block, and the lock is held only while bytes are copied between block and memory. The folders that files
- * may be in were given when the process started (runtime/file/root.h). Copying stops when the epoch ends or the
- * request is cancelled. */
+ * A separate thread handles files in order, while runs and heartbeats continue. Bytes are copied through a private
+ * block, and the lock is held only while bytes are copied between block and memory. The folders in which files may
+ * be were given when the process started (runtime/file/root.h). Copying stops when the epoch ends or the request is
+ * cancelled. */
 #include "actors/cluster/worker/worker_files.h"
 
 #include "runtime/base/error.h"
@@ -20,15 +20,15 @@
 struct transfer { /* a copy between a file and memory, block by block */
     struct worker_process *w;
     const struct order *order;
-    uint32_t made; /* epoch in which the memory was made */
+    uint32_t made; /* epoch in which the host's memory was made */
     char *block;   /* buffer of SOURCE_BLOCK bytes */
     size_t n;      /* number of bytes in `block` */
     struct saving out;
     struct str digests;
 };
 
-/* Checks that the request is still valid. E_LOST: the epoch is over; E_CANCEL: the request was cancelled. With the
- * lock. */
+/* Checks that the request is still valid. E_LOST: the epoch is over; E_CANCEL: the request was cancelled. The caller
+ * holds the lock. */
 static int
 check_wanted(const struct transfer *t)
 {
@@ -93,7 +93,7 @@ write_places(struct transfer *t, struct span places)
     return write_block(t);
 }
 
-/* Writes a file and flushes it to disk. After a failure no file is left. */
+/* Writes a file and flushes it to disk. Removes the file after a failure. */
 static int
 save_file(struct transfer *t, const char *path)
 {
@@ -117,7 +117,7 @@ save_file(struct transfer *t, const char *path)
 static bool
 is_copy(const struct shard_copy *c, const struct source *from)
 {
-    /* least stride: rows must not overlap, and this limits their number */
+    /* least: the least stride, at which rows do not overlap; it also bounds the number of rows */
     int64_t last, least = c->nrow > 1 ? c->bytes : 0;
     return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= least &&
            c->to_stride >= least && !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) &&
@@ -125,7 +125,7 @@ is_copy(const struct shard_copy *c, const struct source *from)
            !__builtin_mul_overflow(c->nrow - 1, c->to_stride, &last) && c->to <= INT64_MAX - last;
 }
 
-/* Copies rows from the file to memory, split at block boundaries, so that each block is read once. */
+/* Copies rows from the file to memory, split at block boundaries, so that each block is read only once. */
 static int
 load_copy_rows(struct transfer *t, const struct source *from, const struct shard_copy *c)
 {

@@ -6,8 +6,8 @@
 
 /* Wakes the thread for new work, and starts it at the first call. The caller holds the lock. */
 void worker_files_wake(struct worker_process *w);
-/* Cancels the file request of this number, if it is not answered; copying stops after the current block. With the
- * lock. */
+/* Cancels the file request with this number, if it was not answered yet; copying stops after the current block. The
+ * caller holds the lock. */
 void worker_files_cancel(struct worker_process *w, uint64_t count);
 /* Waits until the thread has ended, and frees the work that is left. shared.quit must be set. */
 void worker_files_close(struct worker_process *w);

@@ -1,4 +1,5 @@
-/* worker_inner.h - the state of a worker process, in parts by owner, and functions of worker.c for the other files. */
+/* worker_inner.h - the state of a worker process, in parts by the thread that uses them, and functions of worker.c
+ * for the other files. */
 #ifndef RILLE_CLUSTER_WORKER_INNER_H
 #define RILLE_CLUSTER_WORKER_INNER_H
 
@@ -36,7 +37,7 @@ struct asker { /* a worker that waits for this worker's list of channels */
     uint64_t program;
 };
 
-struct united { /* id of a communicator, created by another worker for a run */
+struct united { /* id of a communicator of a run, created by another worker */
     uint32_t run;
     uint64_t name;
     unsigned char id[COMMUNICATOR_ID];
@@ -49,15 +50,15 @@ struct brought { /* a request to a worker of another host. at: destination; from
 };
 enum { WORKER_FETCHES = 64 };
 
-/* State that all threads use. Every use holds the lock. */
+/* State that is shared by the threads. Every use holds the lock. */
 struct worker_shared {
     struct str packet;    /* buffer for the packet being sent */
     bool busy, quit;      /* busy: the main thread does work; quit: the link's thread must end */
     enum work_kind work;  /* the work that the main thread does while `busy` is true */
-    uint32_t ndone;       /* number of works that are done, and of blocks of files that are copied */
+    uint32_t ndone;       /* number of completed pieces of work and copied blocks of files; reported as progress */
     struct orders orders; /* queue of work for the main thread */
     int64_t tick_ns;
-    bool signalled; /* true if the process's signal was passed to the coordinator */
+    bool signalled; /* true after the process's signal was reported to the coordinator */
     uint32_t over;  /* number of the last epoch in which a member was lost */
     struct {
         bool asked;
@@ -73,9 +74,9 @@ struct worker_shared {
         const struct plan *plan; /* plan of the run in progress; NULL: none */
         bool meets;              /* true while the current run creates communicators */
         atomic_bool parts;       /* true if the current run must stop creating communicators; read without the lock */
-        bool decides;            /* true if this memory decides whether the current run can still be cancelled */
-        /* true if the run decides that, or updates no variable: then an interrupt also stops the creation of
-         * communicators */
+        bool decides;            /* true if this memory decides whether the current run can be cancelled */
+        /* true if an interrupt also stops the creation of communicators: this memory decides (`decides`), or the run
+         * updates no variable */
         bool yields;
     } run;
     struct {
@@ -86,10 +87,11 @@ struct worker_shared {
     struct segment *segment; /* memory that the host's processes share */
     uint32_t segment_made;   /* epoch in which `segment` was made */
     struct device_heap heap; /* memory that the worker has allocated on its devices */
-    struct carrier *carrier; /* transport to other hosts; NULL: there are none. Set once, by the main thread */
-    struct brought brought[WORKER_FETCHES]; /* requests in flight, at index count % WORKER_FETCHES */
-    /* The epoch's tables of devices and slots. The main thread writes these tables with the lock, and reads them
-     * without. */
+    /* transport to other hosts, set once by the main thread; NULL: the cluster has one host */
+    struct carrier *carrier;
+    struct brought brought[WORKER_FETCHES]; /* requests in flight; request `count` is at index count % WORKER_FETCHES */
+    /* The epoch's tables of devices and slots. The main thread writes these tables with the lock held, and reads
+     * them without it. */
     struct plan_map map;
     struct slot *slot; /* slots of all memories */
     /* nslot: slots of this memory; nall: slots of all memories; nmemory: number of memories */
@@ -107,13 +109,13 @@ struct worker_files {
 
 /* State that only the main thread uses. */
 struct worker_main {
-    /* segment for messages of the epoch; the link's thread reads it, too, while shared.bus_end is set */
+    /* segment for messages of the epoch; also read by the link's thread, while shared.bus_end is set */
     struct segment *bus;
-    struct segment *made_bus; /* segment for messages that this worker made for its host; NULL: none */
+    struct segment *made_bus; /* segment for messages, if this worker made one for its host; NULL: none */
     struct atlas *atlas;
-    uint8_t *met; /* by memory, enum meeting: whether the ports of its workers are known */
+    uint8_t *met; /* by memory, enum meeting: whether the ports of the memory's workers are known */
     uint32_t *route;
-    struct recorder **recorder; /* by local thread; the link's thread reads them while shared.bus_end is set */
+    struct recorder **recorder; /* by local thread; also read by the link's thread, while shared.bus_end is set */
     int nlocal, world;          /* nlocal: number of slots of this worker; world: number of workers */
     uint32_t epoch;
     unsigned char job_id[CLUSTER_ID];
@@ -121,10 +123,10 @@ struct worker_main {
     int njob, job_capacity;
     struct asker *asker;
     int nasker, asker_capacity;
-    uint32_t anew; /* number of the last failed run before the communicators were created */
+    uint32_t anew; /* number of the last failed run when the present communicators were created */
 };
 
-/* A worker process. The fields before `lock` are constant once its threads run. */
+/* A worker process. The fields before `lock` are constant once the worker's threads run. */
 struct worker_process {
     struct cluster_worker_options options;
     struct link *link;            /* functions of the link are called with the lock held */
@@ -140,21 +142,22 @@ struct worker_process {
     struct worker_main main;
 };
 
-/* The functions below are called with the lock held, unless they say otherwise. */
+/* The functions below are called with the lock held, unless their comments say otherwise. */
 void worker_leave(struct worker_process *w, int status, const char *text);
 void worker_take_control(struct worker_process *w);
 struct order *order_take(struct orders *from); /* removes and returns the first order; NULL: the queue is empty */
 void order_free(struct order *o);
-/* Finds n bytes at a position (position.h). E_BUS: they are not in this worker's memory. The caller holds the lock. */
+/* Finds n bytes at a position (position.h). E_BUS: the bytes are not in this worker's memory. The caller holds the
+ * lock. */
 struct spot {
     const struct device_kind *kind; /* device kind whose copy() reads and writes `data` */
     char *data;
 };
 int worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out);
-/* Repeats requests for bytes of other hosts that have not arrived. Takes the lock itself. */
+/* Repeats requests for bytes of other hosts that were not answered. The caller does not hold the lock. */
 void worker_fetch_again(struct worker_process *w);
-/* Functions that handle messages from workers of other hosts. The functions are called on the carrier's thread, and
- * take the lock themselves. */
+/* Functions that handle messages from workers of other hosts. They are called on the carrier's thread, without the
+ * lock. */
 extern const struct carrier_hear worker_hear;
 
 #endif

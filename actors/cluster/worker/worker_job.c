@@ -49,8 +49,7 @@ worker_job_forget(struct worker_process *w, const struct order *o)
     *j = w->main.job[--w->main.njob];
 }
 
-/* Stores the schedule rows of a program. If the rows are not valid, acts run in the order in which they become
- * ready. */
+/* Stores the schedule rows of a program. If the rows are invalid, acts run in the order in which they become ready. */
 void
 worker_job_rows(struct worker_process *w, const struct order *o)
 {
@@ -105,7 +104,7 @@ new_job(struct worker_process *w, uint64_t id, struct plan *p)
     return j;
 }
 
-/* Reports to the coordinator what was compiled, or why it failed. */
+/* Reports the outcome of compiling to the coordinator: the plan's properties, or the error. */
 static void
 tell_have(struct worker_process *w, struct job *j, int status)
 {
@@ -141,7 +140,7 @@ tell_have(struct worker_process *w, struct job *j, int status)
 
 /* ---- connecting partitions ---- */
 
-/* Returns the i-th worker of a memory, in order of rank; i < 0: returns the number of its workers. */
+/* Returns the i-th worker of a memory, in order of rank. i < 0: returns the number of workers of the memory. */
 static int
 workers_of(const struct worker_process *w, int memory, int i)
 {
@@ -156,8 +155,8 @@ workers_of(const struct worker_process *w, int memory, int i)
     return i < 0 ? n : last;
 }
 
-/* Returns the worker of a memory that this worker asks for its list of channels. The workers of this memory ask
- * different workers there, as far as possible. */
+/* Returns the worker of another memory that this worker asks for the memory's list of channels: the worker with the
+ * same index, modulo the number of workers there. So the requests are spread over the workers. */
 static int
 partner_rank(const struct worker_process *w, int memory)
 {
@@ -187,7 +186,8 @@ worker_job_met(struct worker_process *w, const char *ports)
     }
 }
 
-/* Returns true if the ports of a memory's workers are known; if not, requests them once. */
+/* Returns true if the ports of a memory's workers are known. If not, requests the ports, unless that was done
+ * before. */
 static bool
 ask_to_meet(struct worker_process *w, int memory)
 {
@@ -240,8 +240,8 @@ worker_job_connect(struct worker_process *w, struct job *j)
     return 0;
 }
 
-/* Sends this worker's list of channels. If the program failed to compile, the list is empty, and so differs from
- * every other list. */
+/* Sends this worker's list of channels. If the program failed to compile, the list is empty, so that it differs from
+ * every valid list. */
 static void
 answer_ask(struct worker_process *w, const struct job *j, int rank)
 {

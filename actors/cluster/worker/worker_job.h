@@ -7,18 +7,18 @@
 
 struct job { /* a program and its plan */
     uint64_t id;
-    struct plan *plan; /* plan of this memory's partition; NULL: compilation failed */
+    struct plan *plan; /* plan of this memory's partition; NULL: the program failed to compile */
     struct actors *actors;
     struct run run;
     struct arena arena, of_rows;
-    struct lane_rows rows; /* schedule rows received last; used if run.rows points here */
+    struct lane_rows rows; /* schedule rows received last; run.rows points to them if they are used */
     struct channel_far *far;
-    struct carrier_channels *carrying; /* this worker's ends of the channels to other hosts; NULL: no channels */
-    bool *listed;                      /* by memory: true if its list of channels has arrived, or is not needed */
-    int32_t nwanted;                   /* number of lists of channels that have not arrived */
-    uint32_t epoch;                    /* epoch to which the addresses in `far` belong */
-    bool had;                          /* true if the outcome of compiling was reported to the coordinator */
-    bool waits; /* true if ports of workers must be known before lists of channels are requested */
+    struct carrier_channels *carrying; /* ends of the channels to other hosts on this worker; NULL: no channels */
+    bool *listed;    /* by memory: true if the memory's list of channels has arrived, or is not needed */
+    int32_t nwanted; /* number of lists of channels that have not arrived */
+    uint32_t epoch;  /* epoch in which the addresses in `far` are valid */
+    bool had;        /* true if the outcome of compiling was reported */
+    bool waits;      /* true if ports of workers must be known before lists of channels are requested */
 };
 
 /* Carry out the work PROGRAM, FORGET, ROWS, ASKED, LISTED and PORTS (member.h). */
@@ -32,8 +32,8 @@ void worker_job_ports(struct worker_process *w, const struct order *o);
 void worker_job_met(struct worker_process *w, const char *ports);
 /* returns the job of a program; NULL: not known */
 struct job *worker_job_find(struct worker_process *w, uint64_t id);
-/* Sets the addresses of the other ends of the program's channels for this epoch. E_PLAN: another host has no such
- * thread. */
+/* Sets the addresses of the far ends of the program's channels for this epoch. E_PLAN: a far end names a thread that
+ * does not exist. */
 int worker_job_connect(struct worker_process *w, struct job *j);
 void worker_job_free(struct job *j);
 

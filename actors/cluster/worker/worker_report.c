@@ -1,7 +1,8 @@
-/* worker_report.c - reads the flight recorders of a worker's device threads (recorder.h), for heartbeats and reports.
+/* worker_report.c - reads the flight recorders of a worker's device threads (recorder.h), for heartbeats and
+ * reports.
  *
- * The run's plan is valid while `shared.run.plan` is set, and the recorders while `shared.bus_end` is set. Numbers of
- * tasks from a recorder are checked against the plan. */
+ * The run's plan is valid while `shared.run.plan` is set, and the recorders are valid while `shared.bus_end` is set.
+ * Task numbers from a recorder are checked against the plan, because recorders are read while they change. */
 #include "actors/cluster/worker/worker_report.h"
 
 #include "actors/act/bus/message.h"
@@ -55,7 +56,7 @@ print_device_of(const struct plan *p, int32_t device, struct str *out)
     str_addf(out, "%s:%d", device_kind_text(p->device[device].kind), (int)p->device[device].rank);
 }
 
-/* Writes for which task of which worker a thread waits. */
+/* Writes the task for which a thread waits, and the worker of that task. */
 static void
 report_wait(const struct worker_process *w, uint64_t wait, struct account *a)
 {
@@ -72,7 +73,7 @@ report_wait(const struct worker_process *w, uint64_t wait, struct account *a)
     if (a->rank < 0 && rank != member_rank(w->member)) a->rank = rank;
 }
 
-/* Writes what a thread does: it runs an act, waits for its stream, or waits for another thread. */
+/* Writes what a thread does: running an act, waiting for its stream, or waiting for another thread. */
 static void
 report_state(const struct worker_process *w, int thread, struct account *a)
 {
@@ -107,7 +108,7 @@ report_thread(const struct worker_process *w, int thread, struct account *a)
         str_addf(&a->lines, "%d   before: %s\n", (int)t->blame_node, task_text(t));
 }
 
-/* Writes what the main thread does, if it is in no run. */
+/* Writes what the main thread does when no run is in progress. */
 static void
 report_work(const struct worker_process *w, struct account *a)
 {

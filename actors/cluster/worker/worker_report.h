@@ -7,7 +7,8 @@
 
 /* Stores the worker's progress, which the next heartbeat reports. */
 void worker_report_progress(struct worker_process *w);
-/* Answers the packet ASK (member.h): reports each thread's present act, last acts, and the task that it waits for. */
+/* Answers the packet ASK (member.h): reports each thread's present act, its last acts, and the task for which it
+ * waits. */
 void worker_report(struct worker_process *w);
 
 #endif

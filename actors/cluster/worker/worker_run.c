@@ -83,8 +83,8 @@ run_job(struct worker_process *w, struct job *j, const struct packet *p, bool *r
     return status;
 }
 
-/* Returns the list of roots that updates had begun to overwrite in a failed run; these roots are half written. The
- * caller frees the list. */
+/* Returns the roots that updates had begun to overwrite in a failed run; such roots are half written. The caller
+ * frees the array. */
 static int32_t *
 list_begun(const struct job *j, int *n)
 {
@@ -103,7 +103,7 @@ list_begun(const struct job *j, int *n)
     return list;
 }
 
-/* Returns, for each task that acted, its index and its number of acts. The caller frees the list. */
+/* Returns pairs for the tasks that acted: index of the task, number of its acts. The caller frees the array. */
 static int32_t *
 list_acted(const struct job *j, int *n)
 {
@@ -117,7 +117,8 @@ list_acted(const struct job *j, int *n)
     return list;
 }
 
-/* Returns, for each device of this worker's threads, its number and its busy time in ns. The caller frees the list. */
+/* Returns pairs for the devices of this worker's threads: device number, busy time in ns. The caller frees the
+ * array. */
 static uint64_t *
 list_busy(const struct worker_process *w, const struct job *j, int *n)
 {

@@ -1,8 +1,8 @@
 /* worker_unite.c - creates the communicators of a run whose ranks are in several workers.
  *
- * The worker of a communicator's first rank creates its id, and the workers of the other ranks wait for the id. All
+ * The worker of a communicator's first rank creates its id, and the workers of the other ranks wait for the id. The
  * workers create communicators in the same order, before the run, and keep them until the epoch ends or a run fails.
- * If a worker fails meanwhile, STOP stops the others, as during a run. */
+ * If a worker fails meanwhile, STOP ends the creation in the other workers, as it ends a run. */
 #include "actors/cluster/worker/worker_unite.h"
 
 #include "actors/cluster/worker/worker_job.h"

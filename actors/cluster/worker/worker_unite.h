@@ -8,10 +8,10 @@
 struct job;
 
 int worker_unite_meet(struct worker_process *w, struct job *j, const struct packet *start);
-/* Aborts all communicators, so that later runs create new ones. */
+/* Aborts the communicators, so that later runs create new communicators. */
 void worker_unite_cut(void);
 /* worker_unite_store stores an id that was received. worker_unite_part makes the current run stop waiting for ids.
- * Any thread, with the lock. */
+ * Any thread; the caller holds the lock. */
 void worker_unite_store(struct worker_process *w, const struct packet *p);
 void worker_unite_part(struct worker_process *w);
 
