@@ -1,5 +1,5 @@
-/* choose.c - chooses the signature of a call with the fewest bytes, moved now or in pending reductions; of equal
- * ones, the most balanced.
+/* choose.c - chooses the signature of a call that costs the fewest bytes: those moved now plus those of pending
+ * reductions. Among signatures with equal bytes, chooses the most balanced.
  *
  * Bytes moved now are the sum of the prices of the operands that move. debt.c computes the bytes of pending
  * reductions. A signature that would make an operand partial without a request by the user is never tried. A
@@ -17,7 +17,8 @@
 
 /* ---- cost of a point ---- */
 
-/* Returns the price of a move. Movers of the same value (twins) share the cache. */
+/* Returns the price of moving mover i, a value that may have to move (search.h). Movers of the same value (twins)
+ * share the cache. */
 static int64_t
 price_of(const struct search *s, const struct mover *m, int code, const struct point *p)
 {

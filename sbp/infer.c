@@ -138,7 +138,7 @@ print_set(const char *set, struct str *s)
     }
 }
 
-/* Returns what to do about an operand of positions that is not integer. */
+/* Returns advice for a call whose operand of positions (indices) is not of an integer dtype. */
 static const char *
 index_remedy(enum dtype d)
 {

@@ -321,7 +321,7 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Generates choices until one recurs. beside: prices only copies that readers need in the present choice. */
+/* Generates choices until one recurs. beside: true: prices only the copies that readers need in the present choice. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {

@@ -20,7 +20,7 @@ lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Sets to[j] = min over i of t[i][j] - from[i]. */
+/* Computes messages to columns: to[j] = min over rows i of t[i][j] - from[i]. t: costs of the edge. */
 INLINE void
 over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
@@ -34,7 +34,7 @@ over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, in
         for (int32_t j = 0; j < m; j++) to[j] = lesser(to[j], t[(int64_t)i * m + j] - from[i]);
 }
 
-/* Sets to[i] = min over j of t[i][j] - from[j]. */
+/* Computes messages to rows: to[i] = min over columns j of t[i][j] - from[j]. t: costs of the edge. */
 INLINE void
 over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {

@@ -223,8 +223,8 @@ prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
 }
 
 /* Adds a tensor with several readers, which share its conversions: each reader forbids "not made" of the form that
- * it needs. reads: by node, the last tensor that the node made or read; if it is i, the node may already have edges
- * to this tensor's forms. */
+ * it needs. reads: by node, the last tensor that the node made or read; if that is tensor i, the node may already
+ * have edges to the tensor's forms. */
 static int
 add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 {

@@ -65,7 +65,7 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
 {
     struct val *moved[BUILD_OPERANDS];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
-    /* without the call's strategy: views of a moved operand are calls of their own (reuse_below) */
+    /* drops the call's strategy, because the views of a moved operand are separate calls (reuse_below) */
     struct call_context plain = build_plain(ctx);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
@@ -86,8 +86,8 @@ add_source(const struct call_context *ctx, const struct op *op, int nin, struct 
     return build_add(ctx, op, in, attr, &made, out);
 }
 
-/* Returns the placement p with each device moved by `ranks` along a mesh axis: the device at coordinate c of the axis
- * holds the shard of coordinate c - ranks. */
+/* Returns placement p with each device moved by `ranks` positions along a mesh axis: the device at coordinate c of
+ * the axis then holds the shard of coordinate c - ranks. */
 static int
 shifted_place(struct atlas *a, const struct place *p, int axis, int64_t ranks, const struct place **out)
 {
@@ -171,7 +171,8 @@ compose(const struct call_context *ctx,
     return status;
 }
 
-/* Moves operands to layouts that have the strategy's splits; of these layouts, chooses the cheapest to reach. */
+/* Moves operands to layouts that have the splits of the strategy. If several layouts have them, chooses the layout
+ * that is cheapest to reach. */
 static int
 lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct called *c)
 {

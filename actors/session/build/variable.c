@@ -210,7 +210,7 @@ is_pending(const struct val *v)
     return !v->store && !is_meta(v);
 }
 
-/* Sets *out to whether uncomputed v checks data, which may be invalid. */
+/* Sets *out to true if v is not computed yet and checks data, which may be invalid. */
 static int
 may_fail(struct rille_session *s, struct val *v, bool *out)
 {
@@ -221,7 +221,7 @@ may_fail(struct rille_session *s, struct val *v, bool *out)
     return 0;
 }
 
-/* Computes the uncomputed values that check data. *wrong: index of the first value that failed. */
+/* Computes those of the uncomputed values that check data. *wrong: index of the first value that failed. */
 static int
 compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
 {

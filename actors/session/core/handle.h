@@ -24,7 +24,7 @@ struct rille_tensor {
     struct val *val; /* a reference is held while nref > 0 */
     int32_t nref, nref_weak;
     bool leaf, requires_grad, watched; /* watched: backward was called on this tensor since the last step */
-    bool frozen;  /* requires_grad was set to false, so a module counts the tensor as a parameter */
+    bool frozen;  /* the user set requires_grad to false; modules still list the tensor as a parameter */
     bool planned; /* a planner may choose the tensor's layout */
     bool placed;  /* a planner has chosen the tensor's layout */
     /* a compiled step gathers this sharded tensor once and keeps the gathered value for backward */
@@ -43,14 +43,14 @@ struct rille_graph;
 struct rille_live;
 /* Lists of all handles that the host program holds. */
 struct session_handles {
-    /* list of tensors with nref > 0; the lists `lives` and `graphs` also have only objects with handles */
+    /* tensors with nref > 0; the lists `lives` and `graphs`, too, contain only objects with handles */
     struct rille_tensor *tensors;
     struct rille_live *lives;
     struct rille_graph *graphs;
-    struct own_gradient *own; /* of nodes; the user's hooks among them */
-    int64_t nhook;            /* hooks so far */
-    struct hook *freed;       /* hooks that were freed while hooks are called */
-    int32_t nhooking;         /* calls of hooks in progress */
+    struct own_gradient *own; /* records of nodes' user-defined gradients and hooks (own_gradient.h) */
+    int64_t nhook;            /* number of hooks registered so far */
+    struct hook *freed;       /* hooks that were freed while a hook was running; their memory is released later */
+    int32_t nhooking;         /* number of hook calls in progress */
     int64_t ntensor;
 };
 

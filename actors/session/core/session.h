@@ -32,7 +32,7 @@ struct session_snapshots {
     struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it did */
     int64_t n;               /* number of snapshots taken */
     struct doubt *doubt;     /* replicas that differed at the last comparison (durable/snapshot.h); NULL: none */
-    struct str wrong;        /* workers whose replicas were wrong, as the last comparison found */
+    struct str wrong;        /* text: the workers whose replicas the last comparison found to be wrong */
 };
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */
@@ -116,7 +116,7 @@ struct session_count {
 /* Totals over all runs, for monitors (run/totals.c). Any thread, under the lock. */
 struct session_totals {
     pthread_mutex_t lock;
-    bool on; /* runs are added */
+    bool on; /* true: each run is added to the totals */
     struct rille_metrics sum;
 };
 

@@ -62,7 +62,7 @@ struct session_trace {
     struct batch_numbers *numbers; /* numbers of the whole batch (step/batch_numbers.h); NULL: none */
     bool paused;
     bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
-    bool whole;   /* the trace only finds the numbers of the whole batch */
+    bool whole;   /* the trace only serves to compute the numbers of the whole batch */
     bool differs; /* the last trace failed because the function made other calls for the whole batch */
     bool planned; /* a planner will choose the layouts */
 };

@@ -35,7 +35,7 @@ struct fitter {
     /* memory limit given to the planner, which does not count all memory of a plan, bytes */
     int64_t reckoned;
     bool quick;                  /* quick search, as in solve.h */
-    struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far */
+    struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
     /* least memory by the planner's count if the limit was too low; 0: the limit was not too low */
     struct assign_least possible;
     /* program with the planner's layouts, from which all plans are made; NULL: each plan starts from the traced
@@ -251,7 +251,7 @@ search_below(struct fitter *f, const int32_t *parts, struct plan **best)
     return 0;
 }
 
-/* Returns true if the schedule's name asks for any fast schedule. */
+/* Returns true if the schedule search may choose a schedule of any kind ("auto", "memory"). */
 static bool
 is_any(const struct fitter *f)
 {
@@ -308,7 +308,7 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
     for (int i = possible > f->limit ? 0 : STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
         if (i < STEPS && f->g->planning.assigned && f->g->planning.assigned->solved.peak <= within)
-            continue; /* a plan for this limit would be the same */
+            continue; /* the last plan's layouts meet this limit, so the plan would be the same */
         status = lay_once(f, within, out, &held);
         *least = MIN(*least, held);
     }

@@ -202,7 +202,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     if (!quick) remember_bound(g, &a);
     assigned_free(&g->planning.assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
-    if (quick) a.mode = SOLVE_OPTIMAL; /* the least memory is the same in all modes */
+    if (quick) a.mode = SOLVE_OPTIMAL; /* a quick search looks for the least memory, which is the same in all modes */
     a.rates = s->devices.rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);
