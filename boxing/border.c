@@ -19,7 +19,7 @@ struct inverse {
     box_far_fn *far;
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* set if the plan has a relay */
+    struct relay relay; /* used if the plan has a hierarchical reduction (relay.h) */
     bool apart;
     int32_t self; /* source position whose readers are searched */
     struct spot at;
@@ -88,7 +88,7 @@ find_group_members(struct inverse *v, int32_t group)
         members_of_mesh(v);
         return;
     }
-    if (v->apart) { /* members use the replicas in turn */
+    if (v->apart) { /* the members of the group use the replicas in turn */
         step = from->nreplica;
         first = (v->at.replica + step - tile % step) % step;
     }
@@ -136,8 +136,8 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Adds the reads of the addend at source position `self` by the owners of the sum that use the same replica. Each
- * owner reads its own share. */
+/* Adds the reads of the addend at source position `self`, by those owners of the sum that use the same replica. Each
+ * owner reads the part that is its share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {
@@ -165,8 +165,8 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
 }
 
 /* Adds the reads of a chunk of a share in the segment of source position `self`. Owners that use the same replica
- * read the addend at `self`. If `self` is the owner, the next segment's owner reads its sum; after the last segment,
- * the members do. */
+ * read the addend at `self`. If `self` is itself the owner, the next segment's owner reads the running sum of
+ * `self`; after the last segment, the members of the group read it. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {

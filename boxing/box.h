@@ -49,7 +49,7 @@ struct box_work {
     /* rank: device number; pos: stage number or, for a destination shard, its mesh position in `to` */
     int32_t rank, pos;
     int32_t nstep;
-    int32_t same; /* index of the first stage or shard with the same steps, because replicas share a list */
+    int32_t same; /* index of the first stage or shard with the same steps; replicas share one list of steps */
     const struct box_step *step;
 };
 
@@ -128,8 +128,9 @@ struct box_read {
  * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets, the
  * reads in `in` of one that come from the other equal those in `out` of the other, entry by entry. Time and memory
  * are proportional to the data that these ranks exchange. */
-/* Selects reads within the set that `in` must list, too, because these reads cannot be done in place; NULL: none.
- * Arguments are mesh positions; `to` is in the source mesh if the read fills a stage. */
+/* Returns true if a read between two ranks of the set cannot be done in place, for instance because they are in
+ * different memory spaces. `in` lists such reads, too; `out` does not. No function (NULL): all reads within the set
+ * are in place. Arguments are mesh positions; `to` is in the source mesh if the read fills a stage. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;

@@ -10,8 +10,8 @@
 
 #include <limits.h>
 
-/* Returns true if, of the cell's destination positions whose devices also hold the cell in the source, `pos` is the
- * first. */
+/* Returns true if `pos` is the first of those destination positions of the cell whose devices also hold the cell
+ * before the move. */
 static bool
 first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32_t pos)
 {

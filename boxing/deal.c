@@ -34,8 +34,8 @@ struct best {
     int32_t group, held;
 };
 
-/* Returns the group with the most members that hold the addend; among equal ones, the first at or after `turn`.
- * Counts these members for WINDOW groups at a time, to avoid an allocation. */
+/* Returns the group with the most members that hold the addend. If several groups have equally many, returns the
+ * first of them at or after `turn`. Counts these members for WINDOW groups at a time, to avoid an allocation. */
 static struct best
 best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t addend, int32_t turn)
 {
@@ -99,7 +99,7 @@ rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t
         if (l->sbp[a].kind == SBP_B && m->sbp[a].kind == SBP_B) members *= l->place->axis[a];
     }
     int32_t far = from->naddend - near;
-    if (members == to->nreplica) near = 0; /* some group holds the near addends completely */
+    if (members == to->nreplica) near = 0; /* all members of some group hold these addends, so none of them remains */
     return (struct rest){far + near, (int64_t)far * to->nreplica + (int64_t)near * (to->nreplica - members), near > 0};
 }
 
@@ -259,8 +259,8 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
         give_sum(d);
 }
 
-/* Selects the owners of a group's sum: the members that hold an addend of it, each for one share. If no member holds
- * an addend, selects the holders. */
+/* Selects the owners of a group's sum: the members that hold an addend of the sum, each for one share. If no member
+ * holds an addend, selects the holders of the addends. */
 void
 deal_owners(struct deal *d, int32_t group)
 {

@@ -2,16 +2,17 @@
  *
  * A cell is the intersection of a source tile and a destination tile. All elements of a cell have the same p
  * addends, each with its holders (source positions), and the same q groups of destination positions. All members of
- * a group get one value. q > 1 only for a P destination, where the groups' values combine to the complete value. The
- * deal assigns each addend to a group so that transmissions are fewest:
+ * a group get one value. There is more than one group only for a P destination: the groups' values then combine to
+ * the complete value. The deal assigns each addend to a group so that transmissions are fewest:
  * - a group without addends fills itself with the identity, without a transmission;
  * - a group with one addend copies it: a member that does not hold the addend
  *   receives it once;
  * - a group with k > 1 addends reduces them at an owner: k + members - 2
  *   transmissions, one more if no member holds an addend. That is the minimum,
  *   because k - 1 transmissions precede the first complete rank, and each
- *   further member needs one afterwards. The first are as wide as an addend, the
- *   others as the group's value: a sum of halves is f32 until it is complete.
+ *   further member needs one afterwards. The first k - 1 transmissions have the
+ *   width of an addend, the others the width of the group's value: a sum of
+ *   halves is f32 until it is complete.
  *
  * The function that makes a deal owns it; one thread. */
 #ifndef RILLE_BOXING_DEAL_H
@@ -25,7 +26,7 @@ struct deal {
     int32_t ntile;    /* number of tiles of the source layout */
     bool apart;       /* no device is in both placements; set only for a partial destination */
     int32_t src, dst; /* corners of the source tile and destination tile that form the cell */
-    int32_t turn;     /* number of the share that is dealt */
+    int32_t turn;     /* number of the share whose addends are being assigned */
     int32_t *give;    /* by addend: the group that it is assigned to */
     int32_t *ntaken;  /* by group: number of addends assigned to it */
     int32_t owned;    /* group of the last deal_owners() call; -1: none yet */

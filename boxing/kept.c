@@ -211,7 +211,7 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
 
 /* How an axis splits one side's range. These data are the same for all parts. */
 struct parts {
-    /* n: number of parts; within: the first part that does not end inside the other side's range */
+    /* n: number of parts; within: index of the first part that does not end inside the other side's range */
     int32_t n, within;
     int64_t least, longer;
     struct span s, o; /* s: range of this side; o: range of the other side */
@@ -246,8 +246,8 @@ alike_until(const struct parts *p, int32_t c)
     return lo < p->o.lo || hi > p->o.hi ? c + 1 : MIN(end, p->within);
 }
 
-/* Returns the next axis to enumerate: of the axes that split a present range, the one with the fewest coordinates to
- * examine (*first <= coordinate < *end). -1: no axis is left. */
+/* Returns the axis to enumerate next: among the axes that split a present range, the axis with the fewest
+ * coordinates to examine. These are *first to *end - 1. -1: no axis is left. */
 static int
 next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t *end)
 {

@@ -74,7 +74,8 @@ struct price {
 /* ---- the price of one hop ---- */
 
 struct load {
-    /* load of a rank: messages, bytes received, bytes reduced, own bytes copied */
+    /* load of a rank: alpha: messages; beta: bytes received; gamma: bytes reduced; copy: bytes copied within the
+     * rank */
     double alpha, beta, gamma, copy;
 };
 
@@ -225,8 +226,8 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
 
 /* ---- bytes that single ranks receive ---- */
 
-/* Selects the ranks that must not receive more bytes than in the direct exchange. Without P none need be checked,
- * because no rank receives more unless the total is larger. */
+/* Selects the ranks that must not receive more bytes than in the direct exchange. Without P selects none: then some
+ * rank receives more only if the total is larger, and such paths are rejected anyway. */
 static void
 watch_ranks(struct search *s)
 {

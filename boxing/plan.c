@@ -32,7 +32,7 @@ struct maker {
     struct grid from, to;
     struct deal deal;
     struct relay relay; /* set if the plan has a hierarchical reduction */
-    int32_t leg;        /* hierarchical reduction with `back`: segment of the present destination shard */
+    int32_t leg;        /* in a hierarchical reduction with `back`: segment of the present destination shard */
     struct box_plan *plan;
     struct memo addends, parts; /* caches of equal lists of sources, and of equal works */
     int32_t replica;            /* source replica that the present steps read */
@@ -205,8 +205,8 @@ whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
 
-/* Adds the step for a chunk of a share: the sum of the segments before, then the addends of this segment, in the
- * owner's replica. */
+/* Adds the step for a chunk of a share: the sources are the running sum of the segments before, then the addends of
+ * this segment in the owner's replica. */
 static void
 plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
 {
@@ -253,7 +253,7 @@ plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk, bool back)
     add_stage(m, back ? relay_back(&m->relay, leg, pos, chunk) : relay_stage(&m->relay, leg, pos, chunk));
 }
 
-/* Plans the stages of the segment's positions that are in `mine`. */
+/* Plans the stages of a segment, for those of its positions that are in the plan's set `mine`. */
 static void
 plan_legs(struct maker *m, const struct box_ranks *mine, int32_t leg, bool back)
 {

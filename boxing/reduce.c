@@ -135,7 +135,8 @@ struct summing {
     const void *of;
 };
 
-/* Returns the elements of source k. If halves and floats are mixed, converts halves into `room`. */
+/* Returns the elements of source k in the dtype of the sum. If halves and floats are mixed, converts halves into
+ * `room`. */
 static const void *
 source_at(const struct summing *s, int k, int64_t row, int64_t i, int64_t n, float *room)
 {

@@ -76,7 +76,7 @@ scene_of(struct scene *s, struct arena *a, const struct type *t, const struct la
     }
 }
 
-/* Returns which part of page dimension k a page shows. */
+/* Returns the part of page dimension k that a page shows. */
 static int
 page_part(const struct scene *s, int page, int k)
 {

@@ -36,7 +36,7 @@ struct scene {
     const struct box_plan *plan; /* move that fills the layout block by block; NULL: none */
 };
 
-/* Makes a scene. other: layout drawn beside l with the same dimensions; NULL: none. */
+/* Makes a scene. other: second layout that is drawn beside l, so both scenes use the same dimensions; NULL: none. */
 void scene_of(struct scene *s, struct arena *a, const struct type *t, const struct layout *l,
               const struct layout *other);
 /* Returns the mesh position that holds a tile of one sheet. */

@@ -23,7 +23,8 @@ enum {
 
 struct cell {
     char glyph[4]; /* a UTF-8 character, NUL-terminated; empty: blank */
-    /* colour of the 256 ANSI colours: FAINT: of the text; else of the background of black text; 0: none */
+    /* number of an ANSI colour (of 256): FAINT colours the character; any other colours its background, on which
+     * text is black; 0: none */
     uint8_t color;
 };
 
@@ -352,7 +353,7 @@ print_origins(const struct scene *sc, bool color, struct words *w)
     str_free(&word);
 }
 
-/* Prints the ranks from i on that receive as many bytes as i: "0-2, 5". */
+/* Prints the ranks, from index i on, that receive as many bytes as rank i: "0-2, 5". */
 static void
 print_alike(const struct move_text *m, int i, struct str *s)
 {

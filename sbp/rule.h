@@ -45,9 +45,9 @@ int rule_parse(struct arena *a, const char *text, struct rule *out);
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
 /* Sets the dimensions of result k; leaves its dtype unchanged. */
 void rule_shape(const struct rule *r, int k, struct type *out);
-/* Returns the number of points that the call computes: the product of all factors of operands or of all factors of
- * results, whichever is larger. Factors that only operands have and factors that only results have are not
- * multiplied (rows of x, and rows of a slice of x). */
+/* Returns the number of points that the call computes: the product of the sizes of all factors of operands, or of
+ * all factors of results, whichever is larger. A factor that only operands have and a factor that only results have
+ * are not multiplied with each other (rows of x, and rows of a slice of x). */
 double rule_points(const struct rule *r);
 
 /* Write common rules, for make_rule(). These functions choose the letters; absent operands and numbers become "=". */

@@ -37,8 +37,8 @@ happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
     h[dies - 1].less += bytes;
 }
 
-/* Lists the relevant times: the limit may be exceeded, a live range ends after the time, and another began since the
- * last listed time. Returns their number. */
+/* Lists the relevant times; returns their number. A time is relevant if three conditions hold: the limit may be
+ * exceeded, a live range ends after the time, and another live range began since the last listed time. */
 static int32_t
 list_happening_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
 {

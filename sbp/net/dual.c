@@ -215,7 +215,8 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
     for (int32_t j = 0; j < nend; j++, m += n) dual_add(sum, m, n);
 }
 
-/* Writes to `to`, for each value at this end, the least remaining cost on the edge. */
+/* Writes to `to`, for each value at this end, the least cost that remains on the edge over the values at the other
+ * end. */
 INLINE void
 dual_reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
@@ -279,7 +280,7 @@ dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth)
             ahead++;
         else
-            dual_reach(&end[j], n, end[j].to); /* moves as much cost as the edge can give */
+            dual_reach(&end[j], n, end[j].to); /* moves all the cost that the edge can give */
     }
     int32_t parts = MAX(1, MAX(ahead, nend - ahead));
     dual_sum(d, k, d->sum);

@@ -25,7 +25,7 @@ struct folded {
     int32_t nsure;
     struct arena arena;
 };
-/* Folds net n; scale: factor of the costs. Returns false if the net has no solution. */
+/* Folds net n; scale: factor by which costs are multiplied. Returns false if the net has no solution. */
 bool fold_begin(struct folded *f, const struct net *n, int64_t scale);
 void fold_end(struct folded *f);
 /* Sets the costs of c, a copy of the folded network: the network's own costs plus scaled extra costs by node and

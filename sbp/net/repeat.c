@@ -11,7 +11,7 @@
 enum {
     LAYERS = 6,   /* minimum number of layers of a run */
     PERIODS = 96, /* maximum number of periods that are tried */
-    HUB = 64,     /* an item with at least this many neighbours tells nothing about layers */
+    HUB = 64,     /* an item with at least this many neighbours is ignored when layers are determined */
 };
 
 /* ---- runs ---- */
@@ -200,7 +200,8 @@ grow_repeat(struct repeat *r)
     }
 }
 
-/* Appends item i and its counterparts in later layers (its chain) to r->row. Returns the row's new length. */
+/* Appends item i and its counterparts in later layers (its chain) to r->row, which has n entries. Returns the row's
+ * new length. */
 static int32_t
 stand_in_row(struct repeat *r, int32_t i, int32_t n)
 {

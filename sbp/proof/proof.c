@@ -1,8 +1,8 @@
 /* proof.c - checks a certificate by replaying its steps.
  *
- * The network has the simplest data structures: variables keep all values, with a mark for remaining ones; edges
- * have full tables; removed edges leave the lists. Bounds are summed in 128 bits; an impossible cost stays
- * impossible. */
+ * The network has the simplest data structures: a variable keeps all its values, and a mark tells which of them
+ * remain; edges have full tables; removed edges leave the lists. Bounds are summed in 128 bits; an impossible cost
+ * stays impossible. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
@@ -22,7 +22,7 @@ struct edge {
     int64_t *cost;    /* [value of end 0][value of end 1] */
     int64_t *to[2];   /* messages to the values of each end; NULL: none */
     int64_t *room[2]; /* memory to which `to` points */
-    wide low;         /* least cost of the edge after subtracting messages */
+    wide low;         /* least cost of the edge that remains after its messages are subtracted */
 };
 struct var {
     int64_t n, nedge, capacity, *cost;
@@ -365,8 +365,8 @@ support(struct state *s)
     return 0;
 }
 
-/* Removes an edge whose costs are sums: every entry equals (first entry of its row) + (first entry of its column) -
- * (first entry of the table). */
+/* Removes an edge whose cost is the sum of a cost of each end: every entry equals (first entry of its row) + (first
+ * entry of its column) - (first entry of the table). */
 static int
 proof_cut(struct state *s)
 {
@@ -393,8 +393,8 @@ proof_cut(struct state *s)
     return 0;
 }
 
-/* Returns the least cost of v's values, given value i at the other end of edge a and value j at that of edge b
- * (NULL: no edge). */
+/* Returns the least cost over v's values, given value i at the other end of edge a and value j at the other end of
+ * edge b (NULL: no edge). */
 static int64_t
 least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, const struct edge *b, int64_t j)
 {

@@ -76,7 +76,8 @@ begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
     return known;
 }
 
-/* Sweeps until the network is closed or the bound stalls, then removes values. *bound: raised to the last bound. */
+/* Sweeps until the network is closed (no better solution is left) or the bound stalls, then removes values. *bound:
+ * raised to the last bound. */
 static enum outcome
 tighten(struct explore *s, struct cfn *c, int64_t *bound)
 {

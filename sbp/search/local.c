@@ -83,8 +83,8 @@ local_cost(struct local *l, int32_t node, int32_t k, int64_t most)
     return sum;
 }
 
-/* Returns the best candidate given the decided neighbours. Among equal ones, prefers the cheapest by itself, then
- * start's, then the first. */
+/* Returns the cheapest candidate of a node, given its decided neighbours. Breaks ties by the candidate's own cost
+ * without conversions, then in favour of the candidate in `start`, then of the first. */
 static int32_t
 best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allowed)
 {

@@ -26,7 +26,7 @@ int64_t local_cost(struct local *l, int32_t node, int32_t k, int64_t most);
 /* Choose candidates for all nodes of the net by a rule. start: breaks ties; NULL: the first candidate does. */
 void choose_outward(struct local *l, const int32_t *start);   /* SOLVE_PROPAGATE */
 void choose_by_levels(struct local *l, const int32_t *start); /* SOLVE_RECURSIVE */
-/* Improves a possible choice: each node of `some` (NULL: all) takes its best candidate while its neighbours stay as
+/* Improves a feasible choice: each node of `some` (NULL: all) takes its best candidate while its neighbours stay as
  * they are. */
 void choose_beside(struct local *l, const uint8_t *some);
 /* Repairs a choice: each node that makes the choice impossible takes its best candidate given its neighbours. */

@@ -172,7 +172,7 @@ most_open(const struct regrets *r)
     return most;
 }
 
-/* Closes the regrets whose lower bound is less than `below`, because these bounds are exact. */
+/* Closes the regrets whose lower bound is less than `below`, because lower bounds less than `below` are exact. */
 static void
 close_known(struct regrets *r, int64_t below)
 {
@@ -210,7 +210,7 @@ bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
     return fits && !exact;
 }
 
-/* Bounds small regrets first: fewer values of the network then remain, and no table needs splitting. */
+/* Bounds small regrets first, because then fewer values of the network remain and no table needs splitting. */
 static void
 bound_rising(struct regrets *r)
 {

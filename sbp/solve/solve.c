@@ -239,7 +239,7 @@ void
 net_prove(struct arena *a, struct solved *s)
 {
     int64_t *price[] = {s->price, ARENA_ARRAY(a, int64_t, s->ntime + 1)};
-    for (int k = 0; k < 2 && s->owed; k++) { /* the second pass uses prices of 0, if the first proves nothing */
+    for (int k = 0; k < 2 && s->owed; k++) { /* if the first pass proves nothing, the second pass uses prices of 0 */
         s->certified = limited_prove(s->net, price[k], s->bound, &s->proof);
         s->price = price[k];
         s->owed = s->certified == 0;

@@ -306,7 +306,8 @@ sums_differ(const struct copy *a, int32_t pos_a, const struct copy *b, int32_t p
     return m && n && memcmp(m, n, sizeof *m * (size_t)source_blocks((int64_t)x->bytes));
 }
 
-/* Returns the number of shards that must equal shard `pos`; differing: only those that differ from it. */
+/* Returns the number of shards that must equal shard `pos`; differing: true: counts only those of them that differ
+ * from it. */
 static int
 count_replicas(const struct copy *c, int32_t pos, bool differing)
 {
@@ -324,8 +325,8 @@ copy_agrees(const struct copy *c)
     return true;
 }
 
-/* Returns true if a shard differs from at least half of the shards that must equal it. So the minority is odd or, if
- * there is none, every shard that differs. */
+/* Returns true if a shard differs from at least half of the shards that must equal it. With a majority, these are
+ * the shards of the minority; without a majority, every shard that differs. */
 static bool
 is_odd(const struct copy *c, int32_t pos)
 {

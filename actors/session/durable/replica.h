@@ -11,7 +11,7 @@ struct sums;
 struct copy {
     struct type type;
     const struct layout *layout;
-    struct store *store; /* holds a reference; NULL: none */
+    struct store *store; /* the shards, held by reference; NULL: none */
     /* holds a reference; by mesh position: copy of the shard on another host ("spare"); NULL: no copy, or none is
      * needed */
     struct store *spare;
@@ -30,12 +30,12 @@ void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, st
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Returns true if all shards that must be equal have equal digests. */
 bool copy_agrees(const struct copy *c);
-/* Prints the devices and workers of shards that differ: from the other shards that must be equal or, if `right` is not
- * NULL, from the shards of that copy of the same variable. Prints nothing if none differs. */
+/* Prints the devices and workers of shards that differ. right: copy of the same variable to compare with; NULL:
+ * compares the shards that must be equal with each other. Prints nothing if none differs. */
 void copy_print_odd(const struct rille_session *s, const struct copy *c, const struct copy *right, struct str *out);
 bool copying_ended(const struct copying *c);
-/* Ends the work that copies_replicate() or copies_digest() began. whole: waits until all is done and reports an
- * error. Not whole: stops after the transfer in progress, and leaves the error text unchanged. Returns the status;
+/* Ends the work that copies_replicate() or copies_digest() began. whole: true: waits until all is done, and reports
+ * an error; false: stops after the transfer in progress, and leaves the error text unchanged. Returns the status;
  * E_CANCEL: stopped early. */
 int copying_end(struct copying **c, bool whole);
 /* Restores lost shards from replicas and spares. E_LOST: no copy of a shard is left. E_IO: a shard is damaged; the

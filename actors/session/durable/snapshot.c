@@ -259,7 +259,8 @@ doubt_replicas(struct rille_session *s, struct kept *k, int which)
     return status;
 }
 
-/* Finds the replicas that were wrong at the comparison before, if the same work was repeated since and agrees now. */
+/* Finds the replicas that the last comparison found to differ and that were wrong. This is known if the same work
+ * was repeated since and the replicas agree now. */
 static void
 find_wrong(struct rille_session *s, const struct snapshot *p)
 {

@@ -166,7 +166,8 @@ struct dlpack_export {
 };
 
 static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* protects `open` and `deleted` of all exports, and left pools */
+    /* protects `open` and `deleted` of all exports, and the pools that closed sessions left to exports */
+    PTHREAD_MUTEX_INITIALIZER;
 
 static void
 export_free(struct dlpack_export *e)

@@ -96,7 +96,7 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
     v->mark = mark;
     if (v->node->mark == mark) return 0;
     v->node->mark = mark;
-    return -1; /* the walk must visit the node's operands */
+    return -1; /* the operands of the node must be visited */
 }
 
 /* Walks depth first, operands before their reader. Uses an explicit stack, because programs may be deep. */
@@ -564,15 +564,15 @@ collection_uses(struct collection *c)
     return c->use;
 }
 
-/* Returns true if a result is read by more than its `uses` readers in the walk, but the run does not keep the
- * result. */
+/* Returns true if the run does not keep a result that has more readers than the `uses` readers in the walk. */
 static bool
 is_value_wanted(const struct collection *c, const struct val *v, int32_t uses)
 {
     return !v->store && v->mark != c->root_mark && v->keep > uses;
 }
 
-/* Sets keep_next for results that have readers of their own outside the walk, not only through an unfinished reader. */
+/* Sets keep_next for results that have direct readers outside the walk. A result that is read only by an unfinished
+ * node does not count. */
 static void
 keep_next_time(const struct collection *c, int32_t i)
 {

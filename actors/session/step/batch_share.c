@@ -235,8 +235,8 @@ read_concat(struct reading *r, int nin, struct val *const *in, const struct attr
     return true;
 }
 
-/* Reads a slice of complete blocks of the rows: the result has their rows. Returns false if the call is none of that
- * kind. */
+/* Reads a slice of complete blocks of the rows: the result has the rows of these blocks. Returns false if the call
+ * is no such slice. */
 static bool
 read_slice(const struct rille_session *s, struct reading *r, const struct val *x, const struct attr *attr)
 {
@@ -270,7 +270,7 @@ common_blocks(int nin, struct val *const *in)
     return blocks ? blocks : 1;
 }
 
-/* Returns true if an operand differs from micro-batch to micro-batch other than by being their mean. */
+/* Returns true if an operand differs between micro-batches and is not a mean over the micro-batch. */
 static bool
 has_more_than_means(int nin, struct val *const *in)
 {
@@ -765,7 +765,7 @@ batch_share_rows(const struct call_context *ctx, const struct val *v, struct val
     return 0;
 }
 
-/* Returns v as one row. */
+/* Returns v with one more dimension in front, as a single row. */
 static int
 one_row_of(const struct call_context *ctx, struct val *v, struct val **out)
 {

@@ -65,7 +65,8 @@ struct step_inputs {
     /* by leaf: argument with rows sorted by micro-batch, for the run in progress; NULL: needs no sorting */
     struct store **sorted;
 };
-/* The numbers that a step binds at each call. */
+/* Scalars of a step that are bound at each call: constants, values of user functions (live numbers), and random
+ * seeds. */
 struct step_numbers {
     int32_t nnumber, nlive;
     struct number *number;

@@ -318,7 +318,8 @@ trace_end(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        r->input[i]->input = ENDED_INPUT; /* handles that the user keeps are not inputs of a later trace */
+        /* so that handles which the user keeps do not count as inputs of a later trace */
+        r->input[i]->input = ENDED_INPUT;
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
     }
@@ -467,7 +468,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
         const struct journal_entry *e = &r->journal[i];
         struct rille_tensor *g = e->t->grad;
         if (s->trace.pieces > 1 && trace_per_microbatch(e->t->val))
-            continue; /* a variable of the trace, as its gradient */
+            continue; /* the variable belongs to the trace, and so does its gradient */
         if (g && (!e->grad || g != e->grad)) {
             y->val[y->n] = g->val;
             y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};

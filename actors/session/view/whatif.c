@@ -131,8 +131,8 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-/* Reuses the step's searched schedule. If the number of stages differs, does not, because stages share devices on
- * the new mesh. */
+/* Reuses the step's searched schedule, unless the number of stages differs; it may differ because stages share
+ * devices on the new mesh. */
 static int
 schedule_for(const struct program *is, struct program *q)
 {
