@@ -150,8 +150,8 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds the reads of the complete sum at `self` in its segment: by the members and, on the way back, by the previous
- * segment's owner. */
+/* Adds the reads of the complete sum that `self` holds in its segment: the members of the group read it and, on the
+ * way back, the previous segment's owner reads it. */
 static void
 reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {

@@ -125,8 +125,8 @@ struct box_read {
 };
 
 /* The border of a set of ranks. `in`: reads from ranks outside the set; `out`: reads by ranks outside the set. Each
- * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets, the
- * reads in `in` of one that come from the other equal those in `out` of the other, entry by entry. Time and memory
+ * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets A and B,
+ * the reads in A's `in` that come from B equal the reads in B's `out` that go to A, entry by entry. Time and memory
  * are proportional to the data that these ranks exchange. */
 /* Returns true if a read between two ranks of the set cannot be done in place, for instance because they are in
  * different memory spaces. `in` lists such reads, too; `out` does not. No function (NULL): all reads within the set

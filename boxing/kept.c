@@ -3,14 +3,15 @@
  * A position holds a range of each dimension before the move and one after. The number of elements that the position
  * keeps is the product of the overlaps. The sum over positions factors into groups of dimensions that no mesh axis
  * connects. Within a group the search enumerates axis by axis, but only the coordinates that matter:
- * - an axis that cuts one side only, after all other axes there: its parts add up
- *   to the range that it cuts, so it is left out;
- * - parts that do not overlap the other side's range keep nothing: skipped;
+ * - an axis is left out if it cuts one side only, and no other axis cuts that range
+ *   further: its parts add up to the range;
+ * - parts that do not overlap the other side's range are skipped, because they keep
+ *   nothing;
  * - parts inside the other side's range, if that range is not cut further, differ
- *   only by their length, and there are two lengths; the same for parts of a range
- *   that both sides cut alike. One part stands for all of its length.
- * The rest, cuts across cuts, are enumerated one by one. The next axis is the one with the fewest parts to examine
- * among those that cut a current range: the smaller the ranges, the fewer overlap.
+ *   only by their length. The same holds for parts of a range that both sides cut
+ *   alike. Parts have at most two lengths, so one part of each length is examined.
+ * All other parts are enumerated one by one. The next axis is the one with the fewest parts to examine among the axes
+ * that cut a present range, because smaller ranges overlap fewer parts.
  *
  * Callers that price many moves cache the groups: a tensor has many pairs of layouts, but few groups, because pairs
  * share most of them. A group is independent of mesh and tensor: axes of equal size are interchangeable, and a move

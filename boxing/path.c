@@ -259,8 +259,8 @@ same_path_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
-/* Returns true if all shards have equal sizes, and can be cut into equal slices: the number of ranks divides every
- * split dimension, and at least one dimension. */
+/* Returns true if all shards of the layout have equal sizes, and can be cut into equal slices: the number of ranks
+ * divides the size of every split dimension, and of at least one dimension. */
 static bool
 parts_are_equal(const struct search *s, const struct layout *l)
 {

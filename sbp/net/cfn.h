@@ -97,8 +97,8 @@ void cfn_table_drop(struct cfn_table **t);
 const int64_t *cfn_transposed(const struct cfn *c, const struct cfn_edge *e);
 /* Returns true if every pair of values is possible. The table caches the answer. */
 bool cfn_all_possible(const struct cfn *c, const struct cfn_edge *e);
-/* Returns true if the edge's costs are a sum of a cost of u's value and a cost of v's value: T(i, j) = T(i, 0) +
- * T(0, j) - T(0, 0), with all pairs possible. */
+/* Returns true if the edge's cost is the sum of a cost of u's value and a cost of v's value: T(i, j) = T(i, 0) +
+ * T(0, j) - T(0, 0) for all entries of the edge's table T, and all pairs of values are possible. */
 bool cfn_is_sum(const struct cfn *c, const struct cfn_edge *e);
 /* Removes an edge. */
 void cfn_cut(struct cfn *c, int32_t edge);

@@ -223,8 +223,8 @@ is_after(const struct val *v)
     return v->node && (v->node->accumulate || v->node->after);
 }
 
-/* Sums a gradient over the micro-batches. A gradient that does not depend on data is the same for all micro-batches:
- * multiplies that gradient by their number. */
+/* Sums a gradient over the micro-batches. A gradient that does not depend on data is the same for all micro-batches,
+ * so it is multiplied by the number of micro-batches instead. */
 static int
 sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val *g, struct val **out)
 {

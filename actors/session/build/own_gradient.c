@@ -403,7 +403,8 @@ own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, stru
     return status;
 }
 
-/* Returns the list of hooks at t's gradient. E_STATE: t has no gradient, or backward has passed. */
+/* Returns the list of hooks at t's gradient. E_STATE: t takes no hook now: it has no gradient, is a parameter in a
+ * compiled step, or backward was already called through it. */
 static int
 hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
 {

@@ -49,9 +49,10 @@ last_stage(const struct session_stages *all, const struct place *p)
 
 /* ---- the stage of a value ----
  *
- * A placement may have several stages, so the placement of a value does not tell its stage. A computed value is in the
- * first stage on its placement that is not before a stage of its operands. Parameters do not count: a parameter is used
- * in the stage that is reached when it is met. */
+ * A placement may have several stages, so the placement of a value does not tell its stage. A computed value is in
+ * the first stage on its placement that is not before a stage of its operands. A parameter has no stage of its own:
+ * a call uses it in the first stage on the parameter's placement that is not before the stages of the other
+ * operands. */
 
 struct staged {
     const struct val *v;

@@ -25,8 +25,8 @@ struct tracer {
     void (*journal)(struct rille_session *s, struct rille_tensor *t);
     /* Returns true if the variable was made in the trace. */
     bool (*made)(const struct rille_tensor *t);
-    /* Returns the sum of v over the whole batch, as a value that is computed before the step. v must follow from the
-     * step's arguments. */
+    /* Returns the sum of v over the whole batch, as a value that is computed before the step. v must depend on
+     * nothing but the step's arguments. */
     int (*total)(const struct call_context *ctx, struct val *v, struct val **out);
     /* Returns v summed over the micro-batches. */
     int (*sum)(const struct call_context *ctx, struct val *v, struct val **out);

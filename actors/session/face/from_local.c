@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Sets *type to the type of the tensor with these shards: an axis is as long as the shards along the mesh axes that
- * split it. */
+/* Sets *type to the type of the tensor with these shards. The size of a dimension is the sum of the shards' sizes
+ * along the mesh axes that split the dimension. */
 static void
 joined_type(const struct layout *l, struct rille_tensor *const *shard, struct type *type)
 {

@@ -165,9 +165,8 @@ struct dlpack_export {
     struct dlpack_export *next;
 };
 
-static pthread_mutex_t lock =
-    /* protects `open` and `deleted` of all exports, and the pools that closed sessions left to exports */
-    PTHREAD_MUTEX_INITIALIZER;
+/* protects `open` and `deleted` of all exports, and the pools that closed sessions left to exports */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void
 export_free(struct dlpack_export *e)

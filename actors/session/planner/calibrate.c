@@ -189,7 +189,8 @@ calibrate_transposed(struct rille_session *s, struct rille_tensor *a, struct ril
     return rille_call(s, rille_op_find("transpose"), 1, &arg, 2, at, out);
 }
 
-/* Adds the three products of a layer: y = x w and, with y as the gradient, y w' and x' y. */
+/* Adds the three products of a layer with input x and weight w: y = x w and, with y in place of the gradient, y w^T
+ * and x^T y. */
 static int
 trace_layer(struct rille_session *s, struct rille_tensor *x, struct rille_tensor *w, struct rille_tensor **y,
             struct rille_tensor *back[2])

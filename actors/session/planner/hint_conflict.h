@@ -23,7 +23,7 @@ struct hint_conflicts {
     int32_t *of_node, *of_leaf, *of_root;
     int32_t *reader; /* by leaf: its first reader; -1: none */
 };
-/* Initialises m. origin: by leaf. All arguments must outlive m. */
+/* Initialises m. origin: source of each leaf of the program (compiled.h). All arguments must outlive m. */
 void hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const struct assigned *a,
                          const struct origin *origin, struct arena *arena);
 /* Returns true if the move of r for node i connects layouts of two hints. Fills *out with the hints, the move and

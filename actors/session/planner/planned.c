@@ -144,8 +144,8 @@ planned_end(const struct planned_clock *c, int status)
     return atomic_load(&c->s->interrupted) ? fail(E_CANCEL, "interrupted") : status;
 }
 
-/* Starts the search from the last choice, even if that was made under another limit. A lower bound under a higher
- * limit also holds under a lower limit. */
+/* Starts the search from the layouts chosen last, even if they were chosen under another limit. Keeps their lower
+ * bound if it also holds under the new limit: a bound under a higher limit does. */
 static void
 remember_bound(struct rille_graph *g, struct assign_options *a)
 {

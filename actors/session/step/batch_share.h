@@ -43,7 +43,8 @@ int batch_share_batch(const struct call_context *ctx, struct val *v, struct val 
 int batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g);
 /* Returns true if the node is a nonlinear function of means and sums over the rows of the batch. */
 bool batch_share_nonlinear(const struct node *n);
-/* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, of which it has only a part. */
+/* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, but a micro-batch has only
+ * some of these rows. */
 int batch_share_note(struct rille_session *s, struct node *n);
 /* Sets the share of a tensor without operands whose dimension `axis` is the number of rows. E_PLAN: its values would
  * differ from those for the whole batch. */
