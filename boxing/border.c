@@ -58,7 +58,7 @@ grid_digit(const struct grid *g, int32_t pos, int axis)
 }
 
 /* Restricts the destination positions to those that read the replica at source position `self`. On one mesh, a
- * device reads the replica that has the device's own coordinates on the source's B axes. */
+ * device reads the replica whose coordinates on the source's B axes equal the device's coordinates. */
 static void
 members_of_mesh(struct inverse *v)
 {

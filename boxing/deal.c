@@ -179,7 +179,7 @@ own_group(const struct deal *d, int32_t addend, int32_t nth)
     return pos < 0 ? free_group(d, d->turn + nth) : (grid_spot(d->to, pos).addend + d->turn) % d->to->naddend;
 }
 
-/* Assigns each addend that a group holds completely to that group; marks the others with -1. */
+/* Assigns each addend that a group holds completely to that group. Marks the other addends with -1. */
 static void
 keep_whole_addends(struct deal *d)
 {

@@ -42,8 +42,8 @@ void deal_init(struct deal *d, struct arena *a, const struct grid *from, const s
 int32_t deal_shares(const struct deal *d, int32_t src, int32_t dst);
 /* Assigns the addends of share number `turn` of a cell to groups. */
 void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);
-/* Selects the ranks that reduce for a group with several addends. owner[]: their source positions, one share each.
- * With `direct`, every member reduces for itself, which costs the same and saves a hop. */
+/* Selects the ranks that reduce for a group with several addends. owner[]: source positions of these ranks; each
+ * rank reduces one share. With `direct`, every member reduces for itself, which costs the same and saves a hop. */
 void deal_owners(struct deal *d, int32_t group);
 /* Computes share k of n of a cell. Splits the cell along the dimension that makes the largest share smallest.
  * Returns false if the share is empty. */

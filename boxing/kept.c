@@ -177,7 +177,7 @@ cut_ranges(const struct group *g, struct ranges *r, int side, int d)
     }
 }
 
-/* Restricts the coordinates of an axis to those whose parts, on this side, overlap the other side's range. */
+/* Restricts the coordinates of an axis to the coordinates whose parts, on this side, overlap the other side's range. */
 static void
 narrow_cells(const struct group *g, const struct ranges *r, int side, int a, int32_t *first, int32_t *end)
 {
@@ -210,7 +210,7 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
     return is_next_axis(g, r, side, a) && r->ncut[!side][d] == g->cuts[!side][d].n;
 }
 
-/* How an axis splits one side's range. These data are the same for all parts. */
+/* How an axis splits one side's range. The fields hold for all parts of the axis. */
 struct parts {
     /* n: number of parts; within: index of the first part that does not end inside the other side's range */
     int32_t n, within;

@@ -35,7 +35,9 @@ enum {
 struct state {
     const struct layout *at;
     const struct layout
-        *as; /* representative of `at`: layouts that differ only by an exchange of equal mesh axes have the same one */
+        /* layout that represents `at`; layouts that differ only by an exchange of equal mesh axes have the same
+         * representative */
+        *as;
     int32_t before; /* index of the state before the last hop; -1: start */
     int8_t nhop;
     int64_t bytes; /* bytes of the last hop */

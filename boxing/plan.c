@@ -49,7 +49,7 @@ memo_init(struct memo *m, struct arena *a, int32_t n)
     m->slot = ARENA_ARRAY(a, struct memo_slot, m->nslot);
 }
 
-/* Returns the slot of a key. The slot may hold another key with the same low bits. */
+/* Returns the slot of a key. The slot may hold another key whose low bits are equal. */
 static struct memo_slot *
 memo_at(const struct memo *m, int64_t key)
 {
@@ -142,7 +142,8 @@ plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
     append_step(m, step, &share);
 }
 
-/* Makes the stage with this number from the present steps; stores their slices one after the other. */
+/* Makes the stage with this number from the present steps. Stores the steps' slices one after the other in the
+ * stage. */
 static void
 add_stage(struct maker *m, int32_t number)
 {
@@ -159,8 +160,8 @@ add_stage(struct maker *m, int32_t number)
     s->offset = offset;
 }
 
-/* Plans the stage of source position `pos`: its shares of the cells of its own shard, for the group that gets its
- * addend. */
+/* Plans the stage of source position `pos`: for each cell of the position's shard, the share that `pos` reduces for
+ * the group that gets its addend. */
 static void
 plan_stage(struct maker *m, int32_t pos)
 {

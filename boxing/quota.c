@@ -69,8 +69,8 @@ claims_of(const struct grid *g, const struct grid *h, struct claim *claim)
     }
 }
 
-/* Counts the ranks in each group that have the same tiles as this position, and returns the smallest count. -1: an
- * earlier position counted them. */
+/* Counts, for each group, the ranks whose tiles equal those of this position, and returns the smallest count. -1: an
+ * earlier position counted these ranks. */
 static int32_t
 smallest_group(const struct grid *g, const struct grid *h, const struct claim *claim, int32_t pos)
 {

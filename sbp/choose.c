@@ -32,8 +32,8 @@ price_of(const struct search *s, const struct mover *m, int code, const struct p
     return bytes;
 }
 
-/* Returns true if an earlier mover of the same value moves to the same layout, because a value moves there only
- * once. */
+/* Returns true if an earlier mover of the same value moves to the same layout. That move counts once, because a
+ * value moves to a layout only once. */
 static bool
 moved_before(const struct search *s, int i, int code, const struct point *p)
 {

@@ -132,8 +132,8 @@ group_members(const struct call *c, const struct rule *r, const char *text, bool
     return members;
 }
 
-/* Returns, as bits, the operands that are added to a sum over f: the linear group of an operand with f. Operands of
- * that group must be partial, too, because each rank adds them to its own sum. */
+/* Returns, as bits, the operands that are added to a sum over factor f: the linear group of an operand with f. Each
+ * of these operands must be partial, too, because each rank adds its addend to its partial sum. */
 static uint64_t
 added_to(const struct call *c, const struct rule *r, int f, enum reduce red)
 {
@@ -566,7 +566,7 @@ any_legal(const struct place *p, const struct rule *r, const struct sig_list *li
 {
     if (x == p->naxis) return sig_legal(p, r, list, choice, order);
     for (choice[x] = 0; choice[x] < list->nsig; choice[x]++) {
-        /* On an axis with one rank all entries mean the same, so only the all-B signature is tried. */
+        /* all entries mean the same on an axis with one rank, so only the all-B signature is tried */
         const struct sig *s = &list->sig[choice[x]];
         bool fits =
             p->axis[x] == 1 ? sig_is_broadcast(s, list->noperand) : sig_matches(r, s, layout, list->noperand, x);

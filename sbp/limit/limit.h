@@ -17,8 +17,8 @@ enum { LIMIT_SHIFT = 24 };
  * the limit, without copies. */
 struct net *limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime);
 
-/* Returns a lower bound on the peak of every choice. Counts each value with its fewest bytes, independently of the
- * others. */
+/* Returns a lower bound on the peak of every choice: the peak if each value has its fewest bytes, independently of
+ * the other values. */
 int64_t limit_least_peak(const struct net *n);
 
 struct limit {

@@ -20,8 +20,9 @@ enum {
     SURE = 6,          /* number of choices made regardless of the clock, until one is within the limit */
     TIMES = 4,         /* maximum number of times with a price */
     LOOKS = 12,        /* number of bounding rounds per price vector */
-    SWEEPS = 4,        /* number of sweeps over the prices; each sweep improves one price after the other */
-    DEAREST = 1000     /* at the highest price, a choice's bytes cost this many times its own cost */
+    SWEEPS = 4,        /* number of sweeps over the prices; a sweep improves the prices one by one */
+    /* at the highest price, the bytes of a choice cost this many times the choice's cost without prices */
+    DEAREST = 1000
 };
 
 struct found { /* a choice; over: its live bytes minus the limit, at each time with a price */

@@ -73,7 +73,7 @@ edge_other(const struct cfn_edge *e, int32_t v)
 {
     return e->u == v ? e->v : e->u;
 }
-/* Returns the edge's cost of value i of v and value j of the variable at the other end. */
+/* Returns the cost on the edge of value i of v together with value j of the variable at the other end. */
 static inline int64_t
 edge_cost(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i, int32_t j)
 {

@@ -235,7 +235,7 @@ least_position(const int64_t *x, int32_t n)
     return best;
 }
 
-/* Returns the edge's cost of value i at this end and the chosen value at the other end. */
+/* Returns the cost on the edge of value i at this end together with the chosen value at the other end. */
 INLINE int64_t
 dual_beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 {
@@ -382,7 +382,7 @@ dual_value_bounds(struct dual *d, int32_t k)
 
 /* ---- solutions ---- */
 
-/* Writes to d->sum the cost of each value of the k-th variable, given the chosen values of all others. */
+/* Writes to d->sum the cost of each value of the k-th variable, given the chosen values of all other variables. */
 static void
 costs_here(struct dual *d, int32_t k)
 {

@@ -11,7 +11,8 @@
 
 struct fold_node {
     int32_t node;
-    const uint16_t *to; /* by candidate of the folded variable: the node's candidate; NULL: the same number */
+    /* by candidate of the folded variable: candidate of the node; NULL: candidates have the same numbers */
+    const uint16_t *to;
 };
 struct fold_sure {
     int32_t node, candidate;

@@ -106,9 +106,9 @@ repeat_moved(const struct repeat *r, int32_t i, int32_t by)
     return to < 0 || to >= r->n || r->head[r->row[to]] != r->head[i] ? -1 : r->row[to];
 }
 
-/* Determines a run's first layer and, if *way is 0, its direction, by a vote of items in other runs that are
- * neighbours of this run. Uses the run's items from `from` on, `step` apart. vote: all 0; restored. Returns false if
- * there is no vote. */
+/* Determines the first layer of a run and, if *way is 0, the direction of its layers. Items in neighbouring runs
+ * vote. Uses the run's items from `from` on, `step` apart. vote: array of zeros; restored. Returns false if there is
+ * no vote. */
 static bool
 ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int32_t *vote, int32_t *way, int32_t *base)
 {
@@ -131,7 +131,8 @@ ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int3
     return most > 0;
 }
 
-/* Aligns a run's layers with those of neighbouring runs: first the run as a whole, then each position of the period. */
+/* Aligns a run's layers with the layers of neighbouring runs: first all items of the run together, then each
+ * position of the period. */
 static bool
 align(struct repeat *r, int32_t run, int32_t *vote)
 {

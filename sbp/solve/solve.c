@@ -90,8 +90,8 @@ by_rule(const struct net *n, enum solve_mode mode, const int32_t *start, struct 
     local_end(&l);
 }
 
-/* Applies the rules. SOLVE_OPTIMAL starts from the best result of all rules. Any other mode uses its own rule or, if
- * that fails, the first rule that finds a choice. */
+/* Applies the rules. SOLVE_OPTIMAL starts from the best result of all rules. Any other mode applies the rule of that
+ * mode or, if that rule finds no choice, the first rule that finds one. */
 static void
 by_rules(const struct net *n, const struct solve_options *o, struct best *r)
 {
@@ -211,7 +211,7 @@ solve_all(struct arena *a, const struct net *n, const struct solve_options *o, s
     return 0;
 }
 
-/* Replaces the choice by one with the same cost that sends fewer bytes, if there is one. */
+/* Replaces the choice by a choice with the same cost that sends fewer bytes, if there is one. */
 static void
 settle_ties(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
 {

@@ -190,8 +190,8 @@ lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct ca
 static int add_primitive(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                          const struct attr *attr, struct val **out);
 
-/* If a call returns its operand, adds a reshape to the same shape, so that the strategy belongs to a node of its
- * own. */
+/* If a call returns its operand, adds a reshape to the operand's shape, so that a separate node carries the
+ * strategy. */
 static int
 look_as_asked(const struct call_context *ctx, const struct op *op, struct val **out)
 {
@@ -208,8 +208,8 @@ look_as_asked(const struct call_context *ctx, const struct op *op, struct val **
     return add_primitive(&inner, reshape, 1, &x, attr, out);
 }
 
-/* Expands a composite call with a strategy as if its operands already had the layouts that the strategy requires,
- * and splits the operators inside in the same way. */
+/* Expands a composite call with a strategy as if its operands already had the layouts that the strategy requires.
+ * Splits the operators inside the call accordingly. */
 static int
 compose_as_asked(const struct call_context *ctx,
                  int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
@@ -310,10 +310,10 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 
-/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a
- * node of its own. Outside a trace, only an operand itself qualifies, because older values may be freed. After a
- * move, an inverse view equals the original value only if the layouts agree, too. A value that needs a gradient
- * never replaces another value. */
+/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a new
+ * node. Outside a trace, the existing value must be an operand, because older values may be freed. After a move, an
+ * inverse view equals the original value only if the layouts agree, too. A value that needs a gradient never
+ * replaces another value. */
 static struct val *
 folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -357,7 +357,7 @@ can_recreate(const struct call_context *ctx, const struct val *v, int *left)
     return true;
 }
 
-/* Makes the unplaced value again on the placement, by the same calls. */
+/* Creates the unplaced value on the placement by repeating the calls that made it. */
 static int
 recreate(const struct call_context *ctx, const struct val *v, const struct place *to, struct val **out)
 {
@@ -373,8 +373,8 @@ recreate(const struct call_context *ctx, const struct val *v, const struct place
     return *out = res[0], 0;
 }
 
-/* Moves v to the placement, or makes it there again if that needs few calls and no bytes. The gradient of a moved value
- * gets the value's layout. */
+/* Moves v to the placement. If few calls without data make v, repeats these calls on the placement instead, because
+ * that moves no bytes. The gradient of a moved value gets the value's layout. */
 static int
 move_to_place(const struct call_context *ctx, struct val *v, const struct place *to, struct val **out)
 {

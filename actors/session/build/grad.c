@@ -282,9 +282,9 @@ add_to_total(struct sweep *w, const struct call_context *ctx, struct gradient *t
     return 0;
 }
 
-/* Adds g to the gradient of v. First moves g to v's placement, casts it to v's dtype, and splits g as v is split if
- * g is replicated. If v is the same for all micro-batches (a weight that two stages share), the move to another
- * placement happens once per batch. */
+/* Adds g to the gradient of v. First moves g to v's placement, and casts it to v's dtype. If g is replicated and v
+ * is split, splits g like v. If v is the same for all micro-batches (a weight that two stages share), the move to
+ * another placement happens once per batch. */
 static int
 receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
 {
@@ -419,7 +419,7 @@ is_repeated_node(const struct sweep *w, const struct node *n)
     return n->region && (trace_microbatches(w->ctx->s) == 1 || n->per_piece);
 }
 
-/* Adds a copy of the call that reads recomputed operands; its results have the same layouts. */
+/* Adds a copy of the call that reads the recomputed operands. Its results have the layouts of the original results. */
 static int
 node_recompute(struct sweep *w, struct node *n)
 {

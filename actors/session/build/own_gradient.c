@@ -113,7 +113,7 @@ function_new(struct rille_session *s, const struct rille_backward *user, int nin
     return f;
 }
 
-/* Returns the node's own gradient; makes one if there is none. */
+/* Returns the record of user-defined gradients of a node; makes a new record if there is none. */
 static struct own_gradient *
 own_of(struct rille_session *s, struct node *n)
 {

@@ -10,7 +10,7 @@
 #include "actors/session/core/call_context.h"
 #include "actors/session/core/handle.h"
 
-/* A call of a function with its own gradient. Shared by the nodes of its results. */
+/* A call of a function with a user-defined gradient. The nodes of the function's results share the record. */
 struct own_function {
     struct rille_session *s;
     struct rille_backward user; /* name: interned by the graph */
@@ -36,7 +36,7 @@ struct own_gradient {
     struct own_gradient *next, *back; /* links of the session's list */
 };
 
-/* Frees a node's own gradient; for graph_on_own_gradient(). */
+/* Frees a node's record of user-defined gradients; for graph_on_own_gradient(). */
 void own_gradient_release(struct graph *g, struct own_gradient *own);
 /* Calls the backward function with f->dresult and `saved`: the saved tensors or their recomputed copies.
  * din[i]: gradient of argument i; NULL: none. */

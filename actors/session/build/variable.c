@@ -221,7 +221,7 @@ may_fail(struct rille_session *s, struct val *v, bool *out)
     return 0;
 }
 
-/* Computes those of the uncomputed values that check data. *wrong: index of the first value that failed. */
+/* Computes each value that is not computed yet and that checks data. *wrong: index of the first value that failed. */
 static int
 compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
 {

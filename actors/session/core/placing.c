@@ -89,7 +89,7 @@ known_stage(const struct staging *w, const struct val *v)
     return -1;
 }
 
-/* Pushes the operands of v whose stages are unknown on the stack. Returns the latest stage of the other operands. */
+/* Puts the operands of v whose stages are unknown on the stack. Returns the latest stage of the other operands. */
 static int
 open_operands(struct staging *w, const struct val *v)
 {

@@ -67,7 +67,8 @@ struct saving_shards {
     struct arena arena;
 };
 
-/* Chooses which replica of each shard is written: that of the worker with the shortest file so far. */
+/* Chooses, for each shard, the worker that writes it: among the workers with a replica, the worker whose file is
+ * shortest so far. */
 static void
 choose_writers(const struct saving_shards *g, const struct layout *l, int *writer)
 {

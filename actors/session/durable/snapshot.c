@@ -400,8 +400,9 @@ restore_all(struct rille_session *s)
     s->random.ordinal = p->ordinal;
 }
 
-/* Recovers until the cluster is complete and holds a complete snapshot. A worker lost meanwhile counts as one more
- * loss. If a worker that this recovery started is lost, recovery fails, because it would probably be lost again. */
+/* Recovers until the cluster is complete and holds a complete snapshot. A worker lost during recovery counts as one
+ * more loss. If the lost worker was started by this recovery, the recovery fails, because the worker would probably
+ * be lost again. */
 static int
 regain(struct rille_session *s, int workers)
 {

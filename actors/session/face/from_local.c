@@ -23,7 +23,7 @@ joined_type(const struct layout *l, struct rille_tensor *const *shard, struct ty
     }
 }
 
-/* Checks that the shards are those of a tensor of this type. */
+/* Checks that a tensor of this type has shards of these types. */
 static int
 check_shards(const struct layout *l, struct rille_tensor *const *shard, const struct type *type)
 {

@@ -282,7 +282,8 @@ rille_calibrate(struct rille_session *s, struct rille_cost *out)
     out->alpha_ns = MAX(1, (four - two) / 2);
     out->hop_ns = MAX(0, two - out->alpha_ns);
     out->beta_ns_per_byte = MAX(0, copy - two) / (bytes / 2);
-    out->copy_ns_per_byte = out->beta_ns_per_byte; /* in a single process, a move is the same copy loop */
+    /* within a single process, receiving bytes is the same copy loop as copying bytes */
+    out->copy_ns_per_byte = out->beta_ns_per_byte;
     out->gamma_ns_per_byte = MAX(0, sum - two - out->beta_ns_per_byte * bytes / 2) / bytes;
     return 0;
 }

@@ -293,9 +293,9 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
     return status;
 }
 
-/* Makes a plan if the time runs out before any plan fits. Plans greedily for limits up to twice the planner's known
- * minimum or, if such plans are too large, for that minimum. The result does not depend on the clock or on the
- * limit, so a request for the reported minimum finds the same plan. Plans found earlier are not reported. */
+/* Makes a plan if the time runs out before any plan fits. Plans greedily for memory limits from twice the planner's
+ * known minimum down to the minimum. The result does not depend on the clock or on the user's limit, so a request
+ * for the reported minimum finds the same plan. Plans found earlier are not reported. */
 static int
 lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
 {
@@ -468,7 +468,7 @@ try_levels(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries plans that recompute the same share `again` of each stage. */
+/* Tries plans that recompute the share `again` of every stage. */
 static int
 try_again(struct fitter *f, int32_t again, int32_t n, struct found *best)
 {

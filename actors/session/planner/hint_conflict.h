@@ -15,7 +15,7 @@ struct hint_conflicts {
     const struct program *p;
     /* result of the planner; NULL: planned in another mode, so no conflicts are reported */
     const struct assigned *a;
-    /* by net node: the node that determines its layouts; a hint determines its own */
+    /* by net node: the node that determines its layouts; for a hint: the hint itself */
     int32_t *follows;
     const struct origin *origin;
     struct arena *arena; /* memory for reported texts */

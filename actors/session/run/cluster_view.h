@@ -18,7 +18,7 @@ enum { CLUSTER_VIEW_PARTS = 64 };
 struct cluster_view {
     const struct plan *plan;
     const struct actors *actors;
-    const struct act_time *act; /* acts of another host; the session's own acts are in the graph */
+    const struct act_time *act; /* acts on a remote host; the acts on the session's host are in the graph */
     int64_t nact;
     char host[64]; /* name of the host; "": the session has a single host */
 };

@@ -314,8 +314,9 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds as roots: present versions of variables that the walk computes, and results that have handles but were not
- * kept when an earlier run computed them. Without this, every run would compute both again. */
+/* Adds two kinds of values as roots: present versions of variables that the walk computes, and results that have
+ * handles but were not kept when an earlier run computed them. If these values were no roots, every run would
+ * compute them again. */
 static void
 collect_variables(struct collection *c)
 {

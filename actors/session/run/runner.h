@@ -31,7 +31,8 @@ size_t runner_bytes(const struct runner *r); /* approximate size in host memory,
 /* Creates a runner for a plan, and takes ownership of the plan. */
 struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);
-/* Runs the runner's plan. First allocates buffers for roots that have none, or reuses those of the root's leaf. */
+/* Runs the runner's plan. First gives buffers to roots that have none: new buffers, or the buffers of the leaf that
+ * the root overwrites. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
 /* After a failed run: sets root[k] if an update had begun to overwrite the leaf of root k. */
 void runner_overwrote(const struct runner *r, bool *root);

@@ -36,13 +36,13 @@ int batch_numbers_data(struct rille_session *s, const struct type *t, const void
 /* Returns true if the positions of the last slice are those for the whole batch, divided by the number of
  * micro-batches. */
 bool batch_numbers_multiplied(const struct rille_session *s);
-/* Returns which sizes of the last reshape depend on the size of the batch: bit d: that of dimension d. All bits are
- * set if that is not known. */
+/* Returns, as bits by dimension, which sizes of the last reshape depend on the size of the batch. All bits are set
+ * if that is not known. */
 unsigned batch_numbers_scales(const struct rille_session *s, const struct op *op);
 /* Compares the tensor that an operator without operands makes with the tensor that it made for the whole batch.
  * Returns the dimension that depends on the size of the batch; -1: none, or not known. */
 int batch_numbers_source(struct rille_session *s, const struct node *n);
-/* Returns true if numbers are replaced by those of the call with the whole batch. */
+/* Returns true if numbers are replaced by the numbers of the call with the whole batch. */
 bool batch_numbers_known(const struct rille_session *s);
 /* Ends a trace. Frees the stored numbers, except after the trace with the whole batch, because the next trace uses
  * them. */

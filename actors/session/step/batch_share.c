@@ -429,7 +429,7 @@ counts_elements(const struct type *t, int rows, double count)
     return false;
 }
 
-/* Returns true if the call is linear in means over the rows, so that its result is such a mean, too. */
+/* Returns true if the call is linear in means over the rows, so that its result is a mean over the rows, too. */
 static bool
 is_linear_in_means(struct rille_session *s, const struct node *n, struct reading *r)
 {
@@ -580,7 +580,8 @@ times_number(const struct call_context *ctx, struct val *v, double f, struct val
     return 0;
 }
 
-/* Converts a value that is the same for all micro-batches, or a mean over them, to a share of a sum. */
+/* Converts a value to a share of a sum. The value is the same for all micro-batches, or contributes to a mean over
+ * the micro-batches. */
 static int
 share_operand(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -623,7 +624,7 @@ struct joined {
 static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
 static int joined_value(const struct call_context *ctx, struct val *v, struct val **out);
 
-/* Makes the batch's sum or mean, in a step before this one. */
+/* Makes the batch's sum or mean, in a step that runs before the present step. */
 static int
 total_before(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -651,7 +652,8 @@ join_operand(const struct call_context *ctx, struct val *v, struct joined *j, st
     return 0;
 }
 
-/* Makes the batch's value of a function of means and sums, by the same calls on the batch's means and sums. */
+/* Makes the batch's value of a function of means and sums, by applying the function's calls to the batch's means and
+ * sums. */
 static int
 join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
 {
@@ -791,7 +793,8 @@ batch_share_join(const struct call_context *ctx, struct val *v, struct val **out
     if (share != SHARE_MAX && share != SHARE_MIN) return joined_value(ctx, v, out);
     *reduce = op_find(share == SHARE_MAX ? (is_bool ? "any" : "max") : is_bool ? "all" : "min");
     struct call_context alone = *ctx;
-    bool was = rille_micro_batch_alone(ctx->s, true); /* the row is that of one micro-batch */
+    /* the row belongs to one micro-batch, so the call must not be changed for the whole batch */
+    bool was = rille_micro_batch_alone(ctx->s, true);
     int status = one_row_of(&alone, v, out);
     rille_micro_batch_alone(ctx->s, was);
     return status;

@@ -182,7 +182,7 @@ leads_at_rest(const struct made *group, const struct layout *lead)
     return false;
 }
 
-/* Prints all combinations with the same operators as `group`, which is the first of them. */
+/* Prints all combinations of a group, which have the same operators. group: the first combination of the group. */
 static void
 print_form_group(struct made *group, struct str *s)
 {

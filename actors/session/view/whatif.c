@@ -233,7 +233,8 @@ is_own(const struct rille_graph *g, const struct rille_cluster *c)
     return same;
 }
 
-/* Sets the choice from which a search starts: under a memory limit the smallest plan found, else the step's own. */
+/* Sets the layouts from which a search starts: under a memory limit, the layouts of the smallest plan found; else
+ * the step's present layouts. */
 static void
 begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within, struct assign_options *o)
 {
