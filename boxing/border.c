@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct inverse {
-    struct arena *arena, tmp; /* arena: of the result; tmp: of this call */
+    struct arena *arena, tmp; /* arena: memory of the result; tmp: memory of this call */
     const struct box_plan *plan;
     const struct box_ranks *mine;
     box_far_fn *far;
@@ -23,8 +23,8 @@ struct inverse {
     bool apart;
     int32_t self; /* source position whose readers are searched */
     struct spot at;
-    int32_t *member, nmember; /* member: destination positions */
-    struct box_read *read;    /* reads found so far; malloc */
+    int32_t *member, nmember; /* destination positions of the group members that read `self` */
+    struct box_read *read;    /* reads found so far; allocated by malloc */
     int32_t nread, capacity;
 };
 

@@ -55,13 +55,13 @@ struct search {
     const struct box_cost *cost;
     uint8_t stands[MAX_AXIS]; /* by axis: the first axis that equals this axis (find_equal_axes) */
     int64_t bound;
-    bool every;  /* list paths of every length, not only the cheapest */
+    bool every;  /* true: list paths of every length; false: only the cheapest */
     double best; /* price of the cheapest path so far, ns */
     struct state *state;
     int32_t nstate, capacity;
     int32_t level;           /* index of the first state with the present number of hops */
     struct hash_table found; /* states by representative layout */
-    struct arena kept;       /* memory of the fields below */
+    struct arena kept;       /* memory of the caches and buffers below */
     struct hash_table known; /* cache of box_bytes_known() */
     struct hash_table price; /* cache of hop prices */
     struct quota quota;
@@ -306,7 +306,7 @@ weight(const struct layout *l, int axis)
 static const struct layout *
 layout_stands_for(const struct search *s, const struct layout *l)
 {
-    int n = l->place->naxis, has[MAX_AXIS]; /* has: by axis: the axis whose entry it gets */
+    int n = l->place->naxis, has[MAX_AXIS]; /* has[a]: axis whose entry axis a gets */
     bool moved = false, equal = l->place == s->from->place && parts_are_equal(s, l);
     for (int a = 0; a < n; a++) has[a] = a;
     for (int a = 0; a < n && equal; a++)

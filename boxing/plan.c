@@ -31,12 +31,12 @@ struct maker {
     struct arena *arena, tmp; /* arena: memory of the plan; tmp: memory of this call */
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* set if the plan has a hierarchical reduction */
+    struct relay relay; /* used if the plan has a hierarchical reduction */
     int32_t leg;        /* in a hierarchical reduction with `back`: segment of the present destination shard */
     struct box_plan *plan;
     struct memo addends, parts; /* caches of equal lists of sources, and of equal works */
     int32_t replica;            /* source replica that the present steps read */
-    struct box_step *step;      /* steps of the present work; malloc */
+    struct box_step *step;      /* steps of the present work; allocated by malloc */
     int32_t nstep, capacity;
 };
 

@@ -14,7 +14,7 @@
  *
  * Non-temporal stores (movnt) gain nothing, and the next reader would miss the caches: plain stores are used. Copies
  * use memcpy, which decides by itself. */
-#pragma GCC optimize("O3", "no-trapping-math") /* a reduction spends its time in the loops below */
+#pragma GCC optimize("O3", "no-trapping-math") /* reductions spend their time in the loops below */
 #include "boxing/box.h"
 
 #include "runtime/tensor/half.h"

@@ -50,14 +50,16 @@ void rule_shape(const struct rule *r, int k, struct type *out);
  * are not multiplied with each other (rows of x, and rows of a slice of x). */
 double rule_points(const struct rule *r);
 
-/* Write common rules, for make_rule(). These functions choose the letters; absent operands and numbers become "=". */
-/* "ab[c]->ab[c]": every operand has the dimensions of in[0] */
+/* The rule_ functions below write common rules, for make_rule(). They choose the letters, and write "=" for absent
+ * operands and numbers. */
+/* Writes the rule "ab[c]->ab[c]": every operand has the dimensions of in[0], and `axis` stays unsplit. */
 int rule_keep(const struct call *c, int axis, struct str *rule);
-/* NumPy broadcasting of all operands. E_SHAPE: sizes differ */
+/* Writes the rule that broadcasts all operands as NumPy does. E_SHAPE: sizes differ, and none of them is 1. */
 int rule_broadcast(const struct call *c, struct str *rule);
-int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim,
-                struct str *rule);                     /* naxes 0: reduces all axes */
-int rule_same(const struct call *c, struct str *rule); /* all operands and results have one shape */
+/* Writes the rule that reduces axes of in[0]; naxes 0: all axes. */
+int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, struct str *rule);
+/* Writes the rule of a call whose operands and results all have one shape. */
+int rule_same(const struct call *c, struct str *rule);
 /* Writes the rule for reshaping in[0] with elements in order ("(ab)c->a(bc)"). One dim[i] may be -1: its size is
  * inferred. make_rule() passes `rule`. infer() passes `size`, to receive the sizes of the rule's letters. Either may
  * be NULL. */

@@ -16,7 +16,7 @@
 enum {
     TURNS = 48,        /* maximum number of choices */
     QUICK = 6,         /* maximum number of choices of a search that must end at counted work */
-    WORK = 2000000000, /* counted work after which a search with QUICK ends */
+    WORK = 2000000000, /* counted work (work.h) after which a search limited to QUICK choices ends */
     SURE = 6,          /* number of choices made regardless of the clock, until one is within the limit */
     TIMES = 4,         /* maximum number of times with a price */
     LOOKS = 12,        /* number of bounding rounds per price vector */

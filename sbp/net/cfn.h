@@ -32,7 +32,7 @@ struct cfn_edge {
 };
 struct cfn_var {
     int32_t n;       /* number of remaining values; 0: the variable was eliminated */
-    int64_t *cost;   /* unary cost of each value */
+    int64_t *cost;   /* cost of each value, without edges */
     uint16_t *value; /* by value: candidate of the node */
     int32_t nedge, capacity;
     int32_t *edge;
@@ -47,7 +47,7 @@ struct cfn {
     int32_t nnode; /* number of variables that are nodes; the "made" variables follow */
     struct cfn_var *var;
     struct cfn_edge *edge;
-    double *rank; /* by variable: position in the order of dual sweeps */
+    double *rank; /* by variable: sort key for the order of dual sweeps */
     int64_t constant, scale;
     int64_t work;         /* counted work of reductions: approximate number of costs read */
     struct trail *trail;  /* record of all steps; NULL: none is kept */
@@ -59,7 +59,8 @@ struct cfn {
 /* Makes a network from a checked net; the caller frees it. extra: scaled costs, added to the candidates by node;
  * NULL: none. */
 struct cfn *cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra);
-struct cfn *cfn_copy(const struct cfn *c); /* Copies a network; the copy has the same trail. */
+/* Copies a network. The copy records its steps in the trail of c. */
+struct cfn *cfn_copy(const struct cfn *c);
 void cfn_free(struct cfn **c);
 /* Lets edges with equal costs share one table. */
 void cfn_share(struct cfn *c);

@@ -16,7 +16,7 @@ enum { SCOPE = 30 }; /* maximum number of variables of a table */
 struct table {
     int32_t n, *scope;
     int64_t *cost; /* costs in row-major order: the last variable of the scope is contiguous */
-    bool used;     /* a clique already contains the table */
+    bool used;     /* the table belongs to a clique already */
     /* a clique made the table; in the backward pass the table holds the cost of the rest of the network */
     bool made;
 };

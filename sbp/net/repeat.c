@@ -224,7 +224,7 @@ stand_in_rows(struct repeat *r)
     memset(r->head, 0xff, sizeof *r->head * (size_t)(r->n + 1));
     for (int32_t i = 0; i < r->n; i++)
         if (r->last[i] < 0) n = stand_in_row(r, i, n);
-    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* items in cycles, which have no first item */
+    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* adds items in cycles, which have no first item */
 }
 
 /* Assigns an item without a run to the layer of its neighbours, if these agree. */

@@ -15,7 +15,7 @@
 __extension__ typedef __int128 wide;
 enum { MOST = 1 << 22, MOST_ENTRIES = 1 << 28, SHIFT = 24, DEPTH = 1000 };
 static const char TOO_LARGE[] = "tables larger than can be checked";
-#define FAR ((wide)1 << 96) /* more than any sum of costs */
+#define FAR ((wide)1 << 96) /* a number larger than any sum of costs */
 
 struct edge {
     int64_t end[2];   /* the edge's two variables */
@@ -38,7 +38,7 @@ struct state { /* the network at some step of the proof */
     int64_t nvar, capacity, constant, below, entries;
     struct var *var;
     int depth;
-    bool closed; /* no solution below the claimed bound is left */
+    bool closed; /* true: no solution below the claimed bound is left */
 };
 
 /* Adds two costs. A sum that is too large is capped, which can only weaken the proof. A sum that is too small ends
@@ -669,7 +669,7 @@ proof_split(struct state *s)
 static const struct {
     const char *name;
     int (*step)(struct state *s);
-    bool has_lines; /* reads the end of the last line, too */
+    bool has_lines; /* passes the end of the last line, too */
 } step_of[] = {{"support", support, false}, {"out", prove_removal, false}, {"as", prove_substitution, false},
                {"cut", proof_cut, false},   {"drop", proof_drop, false},   {"round", bound_round, false},
                {"split", proof_split, true}};

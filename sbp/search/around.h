@@ -11,7 +11,7 @@
 
 struct around {
     const struct net *net;
-    struct local local; /* the present choice */
+    struct local local; /* the present choice, as local.h stores it */
     int64_t cost, scale;
     bool (*stop)(void *arg); /* ends the search when it returns true; NULL: never */
     void *arg;

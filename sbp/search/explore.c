@@ -84,7 +84,8 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     struct dual d;
     int64_t before = -NET_NEVER;
     enum outcome is = STUCK;
-    bool known = begin_with_fewer(s, c, &d); /* in this case at least one round must follow */
+    /* messages of a network with few layers are known; at least one round must follow to use them */
+    bool known = begin_with_fewer(s, c, &d);
     int sweeps = known ? 1 : SWEEPS;
     for (int idle = 0;
          idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && (known || (!tired(s) && !explore_stops(s)));) {

@@ -165,7 +165,7 @@ choose_outward(struct local *l, const int32_t *start)
 
 /* The influence of a neighbour on the candidate of a node. */
 struct word {
-    int32_t of;    /* the neighbour */
+    int32_t of;    /* node index of the neighbour */
     int64_t pays;  /* cost of the conversion between the neighbour and the node */
     int64_t saves; /* maximum by which another candidate of the node would increase that cost */
 };

@@ -265,7 +265,7 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
     if (status == E_SBP && ctx->strategy && op->split_form) {
         TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
-        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* derives again to report the error */
+        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* derives the call again to report its error */
     }
     TRY(status);
     if (op->split_form && d->bytes > 0 && !ctx->strategy) {

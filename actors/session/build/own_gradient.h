@@ -32,8 +32,8 @@ struct own_gradient {
     struct node *node;
     struct own_function *function;    /* NULL: hooks only */
     int result;                       /* index among the function's results */
-    struct hook *hooks;               /* in order of registration */
-    struct own_gradient *next, *back; /* links of the session's list */
+    struct hook *hooks;               /* hooks of the node's results, in order of registration */
+    struct own_gradient *next, *back; /* neighbours in the session's list */
 };
 
 /* Frees a node's record of user-defined gradients; for graph_on_own_gradient(). */

@@ -35,7 +35,7 @@ struct pair { /* a copy to make; both buffers are borrowed, and have equal size 
 /* The copies of a shard: PART is the shard itself, SPARE its copy on another host. */
 enum { PART, SPARE, NSIDE };
 struct sum {
-    uint64_t *digest; /* by block of 1 MiB; NULL: not computed */
+    uint64_t *digest; /* digests by block of 1 MiB; NULL: not computed */
     bool damaged[NSIDE];
 };
 struct sums {
@@ -52,7 +52,7 @@ struct copying {
     pthread_t thread;
     bool runs;
     atomic_bool stop, ended;
-    int status; /* result of the thread, valid after `ended` */
+    int status; /* result of the copying thread, valid once `ended` is set */
     char text[512];
 };
 

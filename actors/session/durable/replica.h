@@ -17,8 +17,10 @@ struct copy {
     struct store *spare;
     struct sums *sums; /* digests by mesh position; NULL: not computed */
 };
-bool copy_is_lost(const struct copy *c);  /* returns true if a shard or a spare is lost or damaged */
-bool copy_is_whole(const struct copy *c); /* returns true if no shard is lost or damaged; ignores spares */
+/* Returns true if a shard or a spare is lost or damaged. */
+bool copy_is_lost(const struct copy *c);
+/* Returns true if no shard is lost or damaged; ignores spares. */
+bool copy_is_whole(const struct copy *c);
 void copy_drop(struct copy *c);
 /* Begins to copy shards to other hosts, into new buffers. The buffers stay held until copying_end(). E_MEMORY. */
 struct copying;
@@ -43,7 +45,7 @@ int copying_end(struct copying **c, bool whole);
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Prints the name of the first shard that was lost together with its host. */
 void copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, struct str *out);
-/* returns true if a shard is lost and has no replica */
+/* Returns true if a shard is lost and has no replica. */
 bool copies_gone(struct rille_session *s, int32_t n, struct copy *const *c);
 
 #endif

@@ -223,8 +223,8 @@ rille_has_snapshot(struct rille_session *s)
 /* ---- comparing replicas ---- */
 
 struct doubt {
-    struct rille_tensor *t; /* weak reference */
-    int which;              /* VALUE or GRADIENT */
+    struct rille_tensor *t; /* variable whose replicas differed, by weak reference */
+    int which;              /* copy whose replicas differed: VALUE or GRADIENT */
     struct copy copy;
 };
 

@@ -25,7 +25,8 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         f = n->live->value;
         i = (int64_t)f;
     } else if (n->kind == NUM_ORDINAL) {
-        i += (int64_t)s->random.ordinal; /* n->i: ordinal of the call within the trace */
+        /* adds the session's counter of random calls, because n->i counts from the start of the trace */
+        i += (int64_t)s->random.ordinal;
     } else if (n->kind == NUM_SEED) {
         i = (int64_t)s->random.seed;
     }

@@ -27,7 +27,8 @@ struct runner {
     struct remote *remote;           /* cluster state; NULL before the first run on workers */
     const struct moved_bytes *moved; /* bytes that a run moves (totals.h); NULL: not counted yet */
 };
-size_t runner_bytes(const struct runner *r); /* approximate size in host memory, bytes */
+/* Returns the approximate size of the runner in host memory, bytes. */
+size_t runner_bytes(const struct runner *r);
 /* Creates a runner for a plan, and takes ownership of the plan. */
 struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);

@@ -29,9 +29,9 @@
 #include <string.h>
 
 struct journal_entry {
-    struct rille_tensor *t;    /* holds a reference */
-    struct val *val;           /* holds a reference */
-    struct rille_tensor *grad; /* holds a reference; NULL: none */
+    struct rille_tensor *t;    /* variable, by reference */
+    struct val *val;           /* the variable's value before the trace, by reference */
+    struct rille_tensor *grad; /* the variable's gradient before the trace, by reference; NULL: none */
     bool had_grad;
 };
 
@@ -43,8 +43,9 @@ struct unfed_loss {
 
 /* A sum over the whole batch that is computed before the step (trace_total): `of` summed over the micro-batches. */
 struct batch_total {
-    struct val *of, *sum; /* holds references */
-    /* holds a reference: the variable that the step reads; a separate step writes this variable before each call */
+    struct val *of, *sum; /* by reference: a per-micro-batch value, and its sum over the batch */
+    /* variable, by reference, through which the step reads the total; a separate step writes the variable before
+     * each call */
     struct rille_tensor *t;
     int32_t level; /* 0: reads no other total; else 1 + the highest level of the totals that it reads */
 };
@@ -52,24 +53,24 @@ struct batch_total {
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
-    bool split; /* weight gradients have separate credits */
-    /* segments of the arguments' rows: micro-batch k consists of the k-th part of each */
+    bool split; /* weight gradients have credits of their own, so they may be delayed */
+    /* segments of the arguments' rows: micro-batch k consists of the k-th part of each segment */
     struct segments segments;
-    struct val **input; /* holds references */
-    /* by argument: holds a reference, if a planner may choose the layout; else NULL */
+    struct val **input; /* values that represent the arguments, by reference */
+    /* by argument: the argument's tensor, by reference, if a planner may choose the layout; else NULL */
     struct rille_tensor **auto_input;
     struct journal_entry *journal;
     int32_t njournal, capacity;
-    const struct place **fed; /* placements with nodes that run per micro-batch */
+    const struct place **fed; /* placements on which nodes run once per micro-batch */
     int32_t nfed, fed_capacity;
     struct unfed_loss *unfed;
     int32_t nunfed, unfed_capacity;
     struct read_variable *variable; /* variables that the traced calls read */
     int32_t nvariable, variable_capacity;
-    struct hash_table variables; /* index of `variable` by address */
+    struct hash_table variables; /* map from the address of a variable to its index in `variable` */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    struct rille_live **ask; /* holds references: live numbers that calls used, even if nothing reads them */
+    struct rille_live **ask; /* live numbers that calls used, by reference, even if nothing reads them */
     int32_t nask, ask_capacity;
 };
 
