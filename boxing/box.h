@@ -201,8 +201,8 @@ box_nlevel(const struct box_plan *p)
     const struct box_relay *r = p->relay;
     return r ? (r->nleg + (r->back ? r->nleg - 1 : 0)) * r->nchunk : 1;
 }
-/* box_source_width returns the bytes of an element in a source; box_source_bytes, the bytes of a step's slice in
- * source k. */
+/* box_source_width returns the number of bytes per element in a source; box_source_bytes returns the number of bytes
+ * that a step reads from source k. */
 static inline int64_t
 box_source_width(const struct box_plan *p, const struct box_source *s)
 {

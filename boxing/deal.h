@@ -50,7 +50,7 @@ void deal_owners(struct deal *d, int32_t group);
 bool deal_share(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *share);
 /* Returns the least possible bytes sent per element of a cell. Allocates nothing. */
 int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst);
-/* Returns deal_cost() of a cell of which no destination rank holds an element. */
+/* Returns deal_cost() of a cell that no destination rank holds before the move. */
 int64_t deal_cost_apart(const struct grid *from, const struct grid *to);
 
 /* Returns the replica from which a device reads addends. reader: the device's position in the source mesh. The

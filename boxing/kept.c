@@ -155,7 +155,7 @@ cell_group(const struct move *m, uint32_t dims, struct group *g)
 
 /* ---- one axis after the other ---- */
 
-/* Returns true if axis a is the next axis that splits this side's range of its dimension. */
+/* Returns true if axis a is the next axis to split the range that this side has in the axis's dimension. */
 static bool
 is_next_axis(const struct group *g, const struct ranges *r, int side, int a)
 {

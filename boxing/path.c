@@ -116,8 +116,8 @@ count_senders(struct arena *a, const struct box_work *w, int32_t self)
     return n - (sorted_find(rank, n, self) >= 0);
 }
 
-/* Returns the load of one rank at one level of stages. self: the rank as a source; -1: the rank is no source,
- * because the device kinds differ. */
+/* Returns the load of one rank at one level of stages. self: mesh position of the rank as a source; -1: the rank is
+ * no source, because the device kinds differ. */
 static struct load
 load_of(struct arena *a, const struct box_plan *p, const struct box_work *w, int32_t self)
 {
@@ -291,7 +291,8 @@ find_equal_axes(struct search *s)
     }
 }
 
-/* Returns an entry as a number for sorting. The number of a split also depends on its position in the cutting order. */
+/* Returns an SBP entry as a number by which entries are sorted. For a split, the number also depends on the split's
+ * position in the cutting order. */
 static int
 weight(const struct layout *l, int axis)
 {

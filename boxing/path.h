@@ -53,7 +53,7 @@ struct box_path {
     int64_t bound; /* least possible bytes, sum over ranks */
     int ncandidate;
     /* Candidates, best first: at most one per number of hops, and always the direct exchange. With more than
-     * BOX_FEW_AXES axes, the list may lack candidates that cost more than a shorter one. */
+     * BOX_FEW_AXES axes, the list may lack candidates that cost more than a candidate with fewer hops. */
     struct box_candidate *candidate;
 };
 

@@ -94,7 +94,8 @@ set_text_edges(struct edges *e, const struct parts *p, int space, const int *lea
     }
 }
 
-/* Returns the box-drawing character for lines that leave to the left, right, top and bottom. */
+/* Returns the box-drawing character from which lines lead left, right, up and down, each if the argument of that
+ * name is true. */
 static const char *
 joint(bool left, bool right, bool up, bool down)
 {
@@ -194,7 +195,7 @@ draw_text_ticks(struct canvas *c, const struct scene *s, const struct edges *col
     }
 }
 
-/* Draws one page at (x, y): its stacks, with a plus between them. Returns the first line below. */
+/* Draws one page at (x, y): its stacks, with a plus between them. Returns the first free line below. */
 static int
 draw_text_page(struct canvas *c, const struct scene *s, int page, int x, int y)
 {
@@ -228,7 +229,7 @@ draw_text_page(struct canvas *c, const struct scene *s, int page, int x, int y)
     return y + depth + h + 2;
 }
 
-/* Draws a layout from column x and line y on. Returns the first line below. */
+/* Draws a layout with its top left corner at column x and line y. Returns the first free line below. */
 static int
 draw_text_scene(struct canvas *c, const struct scene *s, int x, int y)
 {

@@ -253,8 +253,8 @@ count_passes(const struct call *c)
     return n;
 }
 
-/* Returns true if a view repeats this dimension. Holding the complete dimension costs a rank nothing, so it is split
- * only on request. */
+/* Returns true if a view repeats this dimension, as in expand. The complete dimension needs no memory on a rank, so
+ * it is split only on request. */
 static bool
 is_repeated_factor(const struct call *c, const struct rule *r, int f)
 {

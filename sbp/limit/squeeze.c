@@ -46,7 +46,7 @@ struct squeeze {
 
 /* ---- the priced net ---- */
 
-struct priced { /* a price table that was made before, and the tensor that it was made for */
+struct priced { /* a price table that was made for a tensor; tensors with the same table share it */
     const int64_t *price, *copy, *span, *is;
     int32_t nto;
 };

@@ -15,7 +15,8 @@ struct dual_end_of;
 struct dual {
     struct cfn *c;
     int32_t n, *order; /* remaining variables in sweep order */
-    int32_t *first;    /* by position in that order, with an end mark: index of the variable's first edge end */
+    /* by position in that order, with one entry more for the end: index of the variable's first edge end */
+    int32_t *first;
     struct dual_end_of *end;
     int64_t *messages;    /* messages of all edge ends, one after the other */
     bool pruned;          /* true: values were removed; the network then owns the messages */

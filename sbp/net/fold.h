@@ -19,8 +19,9 @@ struct fold_sure {
 };
 struct folded {
     const struct net *net;
-    struct cfn *c;          /* folded network, without prices of memory */
-    int32_t *first;         /* by folded variable, with an end mark: index of its first entry in `node` */
+    struct cfn *c; /* folded network, without prices of memory */
+    /* by folded variable, with one entry more for the end: index of the variable's first entry in `node` */
+    int32_t *first;
     struct fold_node *node; /* the nodes that each folded variable decides */
     struct fold_sure *sure; /* nodes with one remaining candidate */
     int32_t nsure;

@@ -315,7 +315,7 @@ full_table(struct margin *m, struct arena *a, const struct table *t)
     return x;
 }
 
-/* Subtracts the table's least entry from all entries, and adds it to the constant. */
+/* Subtracts the table's least entry from all its entries, and adds that entry to the constant. */
 static void
 normalize_factor(struct margin *m, int64_t *x, int64_t n)
 {

@@ -31,8 +31,8 @@ struct repeat {
     int32_t *place, *head;  /* by item: its index in `row`, and the first item of its chain */
 };
 
-/* Detects repetition from n, key, first, near and ordered. Returns false if too little repeats; then repeat_end() is
- * not needed. */
+/* Detects repetition. Reads the fields n, key, first, near and ordered, which the caller has set. Returns false if
+ * too little repeats; then repeat_end() is not needed. */
 bool repeat_begin(struct repeat *r);
 void repeat_end(struct repeat *r);
 /* Returns the counterpart of item i `by` layers later; i itself if it has no layer; -1: none. */

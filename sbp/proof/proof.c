@@ -54,7 +54,8 @@ add_saturated(const struct state *s, int64_t a, int64_t b)
 
 /* ---- cost of the choice ---- */
 
-/* Returns the cost of a tensor's conversions; each needed form counts once. seen: by form: marks of earlier tensors. */
+/* Returns the cost of a tensor's conversions; each needed form counts once. seen[form]: 1 + index of the last tensor
+ * for which the form was counted. */
 static wide
 cost_of_tensor(const struct proof *r, int64_t i, int64_t *seen)
 {
@@ -637,7 +638,7 @@ state_copy(const struct state *from, struct state *s)
 
 static int steps(struct state *s);
 
-/* Replays a split: every remaining value needs a case, and every case must be closed. */
+/* Replays a split. Every value that is left needs a case, and every case must end with no solution below the claim. */
 static int
 proof_split(struct state *s)
 {

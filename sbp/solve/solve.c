@@ -166,7 +166,7 @@ copy_best(struct arena *a, const struct net *n, const struct best *r)
     return to;
 }
 
-/* Finds the choice into *r, according to the mode. lowest: receives the choice with the least peak found. */
+/* Finds a choice according to the mode, and stores it in *r. lowest: receives the choice with the least peak found. */
 static void
 find_choice(struct arena *a, const struct net *n, const struct solve_options *o, struct best *r, struct lowest *lowest,
             struct solved *out)

@@ -343,7 +343,7 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
 
 enum { RECREATED = 16 }; /* maximum number of calls that are repeated on another placement */
 
-/* Returns true if the unplaced value follows from at most *left calls without data, none of which has run. */
+/* Returns true if at most *left calls, none of which reads data or has run yet, make the unplaced value. */
 static bool
 can_recreate(const struct call_context *ctx, const struct val *v, int *left)
 {

@@ -79,8 +79,9 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* Returns the value that v replaces in the program, if its gradient is requested or has hooks; v itself: none.
- * build_cast_below and reuse_below insert a cast or a move below a value, and v is the view above it. */
+/* Returns the value that v stands for, if that value's gradient is requested or it has hooks; otherwise returns v.
+ * build_cast_below and reuse_below insert a cast or a move below a value; the program then reads v, the view above
+ * the cast or move, in place of that value. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {
@@ -307,7 +308,7 @@ receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v,
     return 0;
 }
 
-/* Moves the parts of a gradient into its total: sums parts of the same operator and layout in one call. */
+/* Moves the parts of a gradient into its total. Parts that have the same operator and layout are summed in one call. */
 static int
 sum_parts(struct sweep *w, const struct call_context *ctx, struct gradient *to)
 {

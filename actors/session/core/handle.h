@@ -8,7 +8,8 @@
 #include "runtime/graph/graph.h"
 
 struct rille_session;
-/* A function of the user that backward calls with a gradient, or a handle that gets the gradient. */
+/* A hook: a function of the user that backward calls with a gradient, or a handle in which backward stores the
+ * gradient. */
 struct hook {
     struct hook *next, *freed; /* freed: link of the session's list of freed hooks */
     int64_t id;
@@ -17,8 +18,8 @@ struct hook {
     struct rille_hook_user user;
     struct rille_tensor *retains; /* referred to: the handle that gets the gradient */
 };
-/* The user's handle for a value. A leaf is a variable: val is its present version. The struct lives while the
- * variable has handles (nref), or versions or snapshots that refer to it (nref_weak). */
+/* The user's handle for a value. A leaf is a variable, and its val is the present version. The struct lives as long
+ * as handles to the variable exist (nref), or versions or snapshots refer to the variable (nref_weak). */
 struct rille_tensor {
     struct rille_session *s;
     struct val *val; /* a reference is held while nref > 0 */

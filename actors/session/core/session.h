@@ -37,7 +37,7 @@ struct session_snapshots {
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */
 struct session_calls {
-    /* region: recomputation region of new nodes; the backward pass recomputes all nodes of a region; 0: none, so
+    /* region: recomputation region of new nodes, of which the backward pass recomputes all nodes; 0: none, so
      * results are kept from the forward pass. nregion: number of regions so far. */
     int32_t region, nregion;
     int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
@@ -67,7 +67,7 @@ struct session_updates {
 struct memo {
     struct hash_table calls;
 };
-/* Result of a walk from the requested values. The next walk reuses the arrays (collect.c). */
+/* Result of a walk over the graph, starting from the requested values. The next walk reuses the arrays (collect.c). */
 struct collection {
     struct node **node;
     struct val **leaf, **number, **root;

@@ -45,7 +45,7 @@ struct tracer {
     void (*number)(struct rille_session *s, const struct op *op, struct rille_arg *a);
     /* Called with operands and attributes of each call of the user, before its nodes are added. */
     void (*call)(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
-    /* Called with the values of each tensor that the user creates from values. May replace the values. */
+    /* Called when the user creates a tensor from values. May replace *data, the values. */
     int (*data)(struct rille_session *s, const struct type *t, const void **data);
     /* Called for each value on which backward is called. */
     void (*loss)(struct rille_session *s, const struct val *y);

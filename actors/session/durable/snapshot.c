@@ -334,8 +334,8 @@ pass_over_taken(struct rille_session *s)
     snapshot_free(&h->taken);
 }
 
-/* Returns the latest usable snapshot. A snapshot in progress is usable if its copies are complete or nothing of it
- * is lost. */
+/* Returns the latest usable snapshot. A snapshot in progress is usable if its copies are complete, or if none of its
+ * shards was lost. */
 static int
 choose_snapshot(struct rille_session *s)
 {

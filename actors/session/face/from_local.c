@@ -1,5 +1,5 @@
-/* from_local.c - makes a tensor from one shard per rank. The tensor shares the buffers of shards that are on their
- * devices already, so only other shards are moved. */
+/* from_local.c - makes a tensor from one shard per rank. A shard that is on the rank's device already is not moved:
+ * the tensor shares its buffer. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
 

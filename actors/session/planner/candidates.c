@@ -87,7 +87,8 @@ is_candidate_told(const struct told *x, const struct told *y)
     return true;
 }
 
-/* Returns the list that all nodes with these candidates and operands share, because layers repeat. */
+/* Returns the candidate list of a node. Nodes with equal candidates and operands share one list, because layers
+ * repeat. */
 static struct told *
 told_of(struct explain_candidates *t, const struct prog_node *n, const struct assign_candidate *c, int32_t count)
 {

@@ -68,8 +68,8 @@ assign_program(struct fitter *f, struct program *p)
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
-/* Returns a new program with layouts. If a planner chose them, no pass may reorder nodes, because the planner's
- * result refers to nodes by index. */
+/* Returns a new program with layouts. If a planner chose the layouts, no pass may reorder nodes, because the
+ * planner's result refers to nodes by index. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {

@@ -47,8 +47,8 @@ planned_leaf_behind(const struct program *p, struct ref r)
     return r.kind == REF_LEAF ? r.index : -1;
 }
 
-/* Frees the layouts of an optimiser's state to follow the parameter's: variables of equal shape that the update of a
- * free leaf reads. */
+/* Frees the layouts of an optimiser's state, so that they can follow the parameter's layout. The state is the
+ * variables of the parameter's shape that the update of a free leaf reads. */
 static void
 follow_updates(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
 {
@@ -126,7 +126,7 @@ planned_call(struct rille_session *s)
 struct planned_clock
 planned_clock(struct rille_session *s, int64_t ns)
 {
-    /* how much longer than the counted time a slow machine may take before the clock ends a search */
+    /* limit of computing time on a slow machine, as a multiple of the counted time */
     enum { SLOWER = 4 };
     return (struct planned_clock){s, work_done() + ns, computed_ns() + SLOWER * ns};
 }

@@ -23,7 +23,7 @@ struct frame {
     int32_t next;
 };
 
-/* Returns true if the run that wrote the store failed after it had ended with open work (open_run.h). */
+/* Returns true if the run that wrote the store returned with open work (open_run.h), and this work failed later. */
 static bool
 store_failed(const struct store *s)
 {
@@ -201,7 +201,8 @@ is_made(const struct val *x)
     return x && !x->is_number && x->index < 0;
 }
 
-/* Returns true if n reduces a value of this walk to at most 1/LITTLE of its elements. */
+/* Returns true if n is a reduction of a value of this walk whose result has at most 1/LITTLE of the value's
+ * elements. */
 static bool
 folds_to_little(const struct node *n)
 {

@@ -31,7 +31,8 @@ void batch_numbers_call(struct rille_session *s, const struct op *op, int nin, s
                         const struct attr *attr);
 /* E_PLAN: the function made other calls for the whole batch than for a micro-batch. */
 int batch_numbers_same(struct rille_session *s);
-/* Replaces the values of a tensor by those in the call with the whole batch. E_PLAN: these have another shape. */
+/* Replaces the values of a tensor by the values that it had in the call with the whole batch. E_PLAN: those values
+ * have another shape. */
 int batch_numbers_data(struct rille_session *s, const struct type *t, const void **data);
 /* Returns true if the positions of the last slice are those for the whole batch, divided by the number of
  * micro-batches. */

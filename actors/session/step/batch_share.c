@@ -214,8 +214,8 @@ read_reshape(const struct rille_session *s, struct reading *r, const struct val 
     r->blocks = blocks;
 }
 
-/* Reads a concat along the dimension of rows. The result has the blocks of all operands. Returns false if the axis is
- * another one, or the operands have blocks of different sizes. */
+/* Finds the share of a concat along the dimension of rows. The result has the blocks of all operands. Returns false
+ * if the concat is along another dimension, or if the operands have blocks of different sizes. */
 static bool
 read_concat(struct reading *r, int nin, struct val *const *in, const struct attr *attr)
 {

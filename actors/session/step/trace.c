@@ -615,8 +615,8 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
-/* Takes over the references to tensors that the calls read. Excludes gradients, because a step may overwrite a
- * gradient that nothing else holds. */
+/* Moves the references to the tensors that the calls read from the trace to the step. Excludes gradients, because a
+ * step may overwrite a gradient that nothing else holds. */
 static void
 graph_variables(struct rille_graph *g, const struct trace *r)
 {
@@ -637,7 +637,8 @@ graph_variables(struct rille_graph *g, const struct trace *r)
     hash_free(&gradients);
 }
 
-/* Fills the step's sources. Counters (r->ask) come before other live numbers, which may read them. */
+/* Fills in where the step's leaves and numbers come from. Counters (r->ask) are listed before other live numbers,
+ * because those may read counters. */
 static void
 graph_sources(struct rille_graph *g, struct rille_session *s, bool totals)
 {

@@ -139,7 +139,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     return 0;
 }
 
-/* Returns the largest size of dimension d on a rank, if shards are balanced. */
+/* Returns the size of dimension d in the largest shard, if shards are balanced. */
 static int64_t
 largest_part_of_dim(const struct layout *l, const struct type *type, int d)
 {
@@ -352,7 +352,7 @@ count_bytes(struct teller *t, const struct layout *from, const struct layout *to
     t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
 }
 
-/* Describes a move over too many ranks, with the least possible bytes from the closed form. */
+/* Describes a move over more ranks than can be planned. Gives the least possible bytes, from the closed form. */
 static void
 tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
             struct str *text)
