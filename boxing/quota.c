@@ -42,9 +42,10 @@ left_alone(const struct quota *q, const struct layout *at, int32_t rank)
     return n * (int64_t)dtype_bytes((enum dtype)q->type->dtype);
 }
 
-/* Returns the least number of transmissions for an element with p addends, each held by r ranks of a tile, in groups
- * of at least m of these ranks. A group with k > 1 addends needs k - 1 transmissions to reduce them, and one to each
- * member that did not reduce. A group with one addend needs one to each member without that addend. */
+/* Returns the least number of transmissions for an element with p addends, each held by r ranks of a tile. These
+ * ranks are in groups of at least m ranks. A group with k > 1 addends needs k - 1 transmissions to reduce them, and
+ * one to each member that did not reduce. A group with one addend needs one transmission to each member without that
+ * addend. */
 static int64_t
 least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
 {

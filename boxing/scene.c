@@ -46,7 +46,7 @@ is_cut(const struct layout *l, int dim)
     return false;
 }
 
-/* Selects two dimensions to draw. Prefers split dimensions, and among these the last ones. */
+/* Selects two dimensions to draw: split dimensions if possible, and the last ones among several. */
 static void
 choose_dims(struct scene *s, const struct type *t, const struct layout *l, const struct layout *other)
 {

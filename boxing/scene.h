@@ -18,7 +18,8 @@ struct shown {
 };
 struct shown shown_of(int n, int most);
 
-/* Parts of a split dimension: part i is at[i] <= k < at[i + 1]. A missing dimension has one part of size 1. */
+/* Parts of a split dimension: part i holds the indices k with at[i] <= k < at[i + 1]. A missing dimension has one
+ * part of size 1. */
 struct parts {
     int n;
     int64_t *at;

@@ -44,7 +44,8 @@ moved_before(const struct search *s, int i, int code, const struct point *p)
     return false;
 }
 
-/* Returns bytes moved now plus bytes of pending reductions; 5 % more for a point that leaves ranks without work. */
+/* Returns the cost of a point: bytes moved now plus bytes of pending reductions; 5 % more if the point leaves ranks
+ * without work. */
 static int64_t
 point_bytes(const struct point *p)
 {
@@ -122,7 +123,8 @@ has_partial(const struct search *s, int g)
     return false;
 }
 
-/* Returns the signature of axis x that leaves the most operands unchanged; without P if the axis has one rank. */
+/* Returns the signature of axis x that leaves the most operands unchanged. If the axis has one rank, only signatures
+ * without P are considered. */
 static int
 most_matching(const struct search *s, int x, uint64_t may)
 {
@@ -154,7 +156,8 @@ next_signature(const struct search *s, int i, int *g)
     return later;
 }
 
-/* Advances to the next combination of the free axes, last axis fastest. Returns false after the last. */
+/* Advances to the next combination of signatures on the free axes; the last axis changes fastest. Returns false
+ * after the last combination. */
 static bool
 next_point(const struct search *s, struct point *p)
 {

@@ -73,7 +73,7 @@ call_print_operands(const struct call *c, struct str *s)
     }
 }
 
-/* Fails with the operator's name, the operand's name, the given text, and all operands. */
+/* Fails with an error text made of the operator's name, the operand's name, the given text, and all operands. */
 static int __attribute__((format(printf, 4, 5)))
 refuse_operand(enum err_code code, const struct call *c, int i, const char *fmt, ...)
 {

@@ -57,7 +57,7 @@ struct search {
 struct point {
     int64_t bytes, owed;
     double share; /* fraction of the work that the busiest rank does */
-    /* fraction that is compared: `share`, or 1 for an in-place update, which must stay with its variable */
+    /* fraction by which points are compared: `share`, or 1 for an in-place update, which must stay with its variable */
     double load;
     bool idle; /* some rank has no work, because a factor has fewer elements than shards */
     int nsame;

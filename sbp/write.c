@@ -188,7 +188,7 @@ put_factor(struct side *s, int d, int f, bool unsplit)
     s->nfactor[d]++;
 }
 
-/* Advances from a dimension that is used up to the next one larger than 1. */
+/* Advances from a dimension that is used up to the next dimension whose size is larger than 1. */
 static void
 next_dim(struct side *s)
 {

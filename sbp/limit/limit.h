@@ -29,7 +29,7 @@ struct limit {
     int64_t *live;        /* by time: live bytes of the last choice passed to limit_live */
     /* tensors with bytes that node i makes: tensor[first[i]] to tensor[first[i + 1] - 1] */
     int32_t *first, *tensor;
-    int64_t **extra; /* by node, by candidate: cost of its bytes at the present prices, scaled */
+    int64_t **extra; /* by node, by candidate: cost of the candidate's bytes at the present prices, scaled */
     /* State of the subgradient steps: */
     /* best: the best bound so far, scaled; pace: step length as a fraction of the distance to the goal */
     double best, pace;

@@ -15,7 +15,7 @@
 
 enum {
     TURNS = 48,        /* maximum number of choices */
-    QUICK = 6,         /* maximum number of choices of a search that must end at counted work */
+    QUICK = 6,         /* maximum number of choices if the search must end at a count of work (`quick`) */
     WORK = 2000000000, /* counted work (work.h) after which a search limited to QUICK choices ends */
     SURE = 6,          /* number of choices made regardless of the clock, until one is within the limit */
     TIMES = 4,         /* maximum number of times with a price */
@@ -285,8 +285,8 @@ dual_at(const struct squeeze *q)
     return least;
 }
 
-/* Returns the price of time[k] at which choices x and y have equal cost, with all other prices fixed; negative: none
- * from 0 to the highest price. */
+/* Returns the price of time[k] at which choices x and y cost the same, with all other prices fixed. Negative: no
+ * such price lies between 0 and the highest price. */
 static double
 crossing(const struct squeeze *q, const struct found *x, const struct found *y, int32_t k)
 {
@@ -355,8 +355,8 @@ mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t 
     }
 }
 
-/* Makes a mixture of x, which is within the limit, and y: takes as many of y's first or last layers as the limit
- * allows (bisection). */
+/* Makes a mixture of choice x, which is within the limit, and choice y: as many of the first or last layers as the
+ * limit allows are taken from y (bisection). */
 static void
 mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const struct found *y, bool first,
          const int32_t *rest)

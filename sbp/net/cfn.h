@@ -94,7 +94,7 @@ void cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t);
 int32_t cfn_edge_between(const struct cfn *c, int32_t u, int32_t v);
 struct cfn_table *cfn_table_new(int64_t n);
 void cfn_table_drop(struct cfn_table **t);
-/* Returns the transpose of an edge's table, valid as long as the table. */
+/* Returns the transpose of an edge's table. The transpose is valid as long as the table is. */
 const int64_t *cfn_transposed(const struct cfn *c, const struct cfn_edge *e);
 /* Returns true if every pair of values is possible. The table caches the answer. */
 bool cfn_all_possible(const struct cfn *c, const struct cfn_edge *e);

@@ -325,7 +325,7 @@ normalize_factor(struct margin *m, int64_t *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] = x[i] >= NET_NEVER ? NET_NEVER : x[i] - low;
 }
 
-/* Fills the tables of variables and edges with their costs after the dual's messages. */
+/* Fills the tables of variables and edges with the costs that remain after the dual's messages. */
 static void
 begin_tables(struct margin *m)
 {

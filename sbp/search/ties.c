@@ -29,7 +29,7 @@ struct pairs {
 
 /* ---- numbers ---- */
 
-/* Returns the bytes that a choice sends: the cost in a net whose costs are bytes. */
+/* Returns the number of bytes that a choice sends. Computes it as the cost in a net whose costs are bytes. */
 static int64_t
 choice_bytes_sent(const struct net *n, const int32_t *choice)
 {

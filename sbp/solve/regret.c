@@ -137,8 +137,8 @@ keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int3
     return true;
 }
 
-/* Finds the best plan in which a node takes candidate k; if o->stop() ends the search, only bounds it. Folding must
- * have left the node more than one candidate. */
+/* Finds the best plan in which a node takes candidate k. If o->stop() ends the search, only bounds the cost of that
+ * plan. Folding must have left the node more than one candidate. */
 static void
 find_one(struct regrets *r, int32_t node, int32_t k)
 {

@@ -467,8 +467,8 @@ build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct v
     return 0;
 }
 
-/* Returns true if v is an uncomputed view of all elements of its operand. Returns false if only one of the two needs
- * a gradient, or if a trace is in progress and v was made before it. */
+/* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if v needs a
+ * gradient and the operand does not (or the reverse), or if a trace is in progress and v was made before it. */
 static bool
 shows_all(const struct call_context *ctx, const struct val *v)
 {

@@ -192,7 +192,7 @@ call2(const struct call_context *ctx, const char *op, struct val *a, struct val 
     return 0;
 }
 
-/* Returns true if node n is not computed yet, so that an operator may fuse an addition into it. */
+/* Returns true if node n is not computed yet, so that n's operator may fuse an addition into n. */
 static bool
 is_gradient_asked(const struct node *n)
 {

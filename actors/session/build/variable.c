@@ -47,8 +47,8 @@ does_not_fit(const struct type *from, const struct type *to)
     return status;
 }
 
-/* Returns the layout of t's next version v. An unplaced variable takes the placement of a value that has one, except
- * that a trace keeps the placements of variables from outside. */
+/* Returns the layout for v, the next version of t. An unplaced variable gets v's placement if v has one. In a trace,
+ * though, a variable from outside keeps its placement. */
 static const struct layout *
 next_layout(struct rille_tensor *t, const struct val *v)
 {

@@ -12,8 +12,7 @@ struct copy {
     struct type type;
     const struct layout *layout;
     struct store *store; /* the shards, held by reference; NULL: none */
-    /* holds a reference; by mesh position: copy of the shard on another host ("spare"); NULL: no copy, or none is
-     * needed */
+    /* by mesh position: copy of the shard on another host ("spare"), by reference; NULL: no copy, or none is needed */
     struct store *spare;
     struct sums *sums; /* digests by mesh position; NULL: not computed */
 };

@@ -235,7 +235,7 @@ forget_tensors(struct rille_session *s, struct forgotten *f)
     }
 }
 
-/* Frees all remaining handles, and lists them if the host program left any. */
+/* Frees all remaining handles. If the host program left any handles, lists them. */
 static int
 forget_handles(struct rille_session *s)
 {

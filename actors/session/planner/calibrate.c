@@ -152,7 +152,7 @@ trace_op(struct rille_session *s, const char *op, struct rille_tensor *const x[2
     return status;
 }
 
-/* Times an operator on two n x n matrices, split over two devices. */
+/* Times an operator on two n x n matrices, each split over two devices. */
 static int
 time_op(struct rille_session *s, const char *op, int64_t n, const char *const sbp[2], double *ns)
 {

@@ -14,7 +14,7 @@ struct explain_candidates {
     const struct program *p;
     const struct assigned *planned; /* NULL: the step was not planned */
     struct arena *a;
-    /* caches: bytes by move; candidates by node signature, without the data that differ between nodes with equal
+    /* sent: bytes by move; told: candidates by node signature, without the data that differ between nodes with equal
      * signatures */
     struct hash_table sent, told;
     struct arena tmp;

@@ -280,8 +280,8 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     return 0;
 }
 
-/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by the excess of the
- * last plan and a little more, because other layouts hold other amounts of memory that the planner does not count. */
+/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by slightly more than
+ * the excess of the last plan, because other layouts hold other amounts of memory that the planner does not count. */
 static int
 lay_below(struct fitter *f, int64_t held, struct plan **out)
 {
@@ -336,9 +336,9 @@ no_plan_fits(const struct fitter *f, int64_t held)
     return status;
 }
 
-/* Makes a plan with a planner's layouts within the limit: first without a limit for the planner, then with lower
- * ones. A plan may hold more or less than the planner counts, because of kernels' scratch memory and of fusions that
- * a layout prevents. */
+/* Makes a plan with layouts from a planner within the memory limit. First plans without a limit for the planner,
+ * then with lower and lower limits. A plan may hold more or less than the planner counts, because of kernels'
+ * scratch memory and of fusions that a layout prevents. */
 static int
 lay_plan_within(struct fitter *f, struct plan **out)
 {
@@ -437,7 +437,7 @@ keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
     return parts;
 }
 
-/* Reduces recomputation of single stages by one step at a time, as long as the plan gets faster. */
+/* Reduces recomputation of one stage at a time, by one step at a time, as long as the plan gets faster. */
 static int
 improve_parts(struct fitter *f, int32_t n, struct found *best)
 {

@@ -255,7 +255,7 @@ struct readers {
     bool kept;
 };
 
-/* Returns the readers by node * OP_OUT + output. The caller frees the array. */
+/* Returns an array of each value's readers, indexed by node * OP_OUT + output. The caller frees the array. */
 static struct readers *
 collect_readers(const struct collection *c)
 {
@@ -288,8 +288,8 @@ node_beside(const struct collection *c, const struct readers *readers, int32_t i
     return other->op == n->op->eltwise.beside && op_attr_same(n->op, n->attr, other->attr) ? r->last : -1;
 }
 
-/* Moves each node that node_beside() finds right before its partner, and into the earlier of their phases. Then the
- * common operand dies earlier, and its memory can be reused. */
+/* Moves each node that node_beside() finds right before its partner, and into the phase of the earlier of the two
+ * nodes. Then the common operand dies earlier, and its memory can be reused. */
 static void
 besides_early(struct collection *c)
 {

@@ -24,7 +24,7 @@ struct batch_call {
 struct batch_data {
     struct type type;
     uint64_t hash;
-    void *bytes; /* owned; NULL: more than DATA_MOST bytes, of which only the hash is stored */
+    void *bytes; /* the values' bytes, owned; NULL: more than DATA_MOST bytes, so only their hash is stored */
 };
 enum { DATA_MOST = 1 << 16 };
 
@@ -63,7 +63,8 @@ struct batch_numbers {
     /* the positions of the trace's last slice are the positions for the whole batch, divided by the number of
      * micro-batches */
     bool multiplied;
-    unsigned scales; /* of the trace's last reshape: bit d: the size of dimension d depends on the batch */
+    /* bits for the trace's last reshape: bit d is set if the size of dimension d depends on the batch */
+    unsigned scales;
 };
 
 static void
