@@ -22,7 +22,7 @@
 enum box_verb {
     BOX_COPY,   /* destination slice = source slice */
     BOX_REDUCE, /* destination slice = sources combined in the listed order */
-    BOX_FILL,   /* destination slice = identity of `reduce`, because another rank holds the value of a P */
+    BOX_FILL,   /* destination slice = identity of the reduction `reduce`; another rank holds the value of the P */
 };
 
 enum {
@@ -109,8 +109,8 @@ int box_plan(struct arena *a, const struct type *t, const struct layout *from, c
 /* Plans like box_plan, but with a hierarchical reduction. relay: must outlive the plan; NULL: none. */
 int box_plan_all(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
                  const struct box_relay *relay, struct box_plan **out);
-/* Plans like box_plan, but only the stages and destination shards of these ranks. Time and memory are proportional
- * to the data that these ranks exchange. */
+/* Plans like box_plan, but only the stages and destination shards of the given ranks. Time and memory are
+ * proportional to the data that these ranks exchange. */
 int box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
                   const struct box_ranks *mine, struct box_plan **out);
 int box_plan_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
@@ -156,7 +156,7 @@ bool box_renames(const struct type *t, const struct layout *from, const struct l
 /* Prints the steps, one line per destination. Ranks with equal work share a line. */
 void box_print(const struct box_plan *p, struct str *s);
 
-/* box_width_from() returns the bytes of an element in a source shard, box_width_to() in a destination shard. */
+/* box_width_from returns the number of bytes per element in a source shard; box_width_to, in a destination shard. */
 static inline int64_t
 box_width_from(const struct box_plan *p)
 {
@@ -167,8 +167,8 @@ box_width_to(const struct box_plan *p)
 {
     return (int64_t)dtype_bytes(layout_dtype(p->to, (enum dtype)p->type.dtype));
 }
-/* box_stage_level returns the level of a stage number, box_stage_pos its position in the source mesh, and
- * box_stage_layout the layout whose dtype the stage has. */
+/* For the number of a stage: box_stage_level returns the stage's level, box_stage_pos its position in the source
+ * mesh, and box_stage_layout the layout whose dtype the stage has. */
 static inline int32_t
 box_stage_level(const struct box_plan *p, int32_t number)
 {
@@ -239,7 +239,7 @@ struct box_operand {
 typedef void box_operand_fn(const void *of, int k, struct box_operand *out);
 void box_reduce_each(enum reduce r, const struct view *dst, int n, box_operand_fn *at, const void *of);
 void box_fill(enum reduce r, const struct view *dst);
-/* Returns the index of the stage's slice that contains this slice. */
+/* Returns the index of the stage's own slice that contains `slice`. */
 int32_t box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice);
 /* Computes one source's part of a step: dst = combine(dst, src), or a copy if `first`. Both views have the same
  * shape and any strides. */

@@ -68,8 +68,9 @@ box_bytes_known(const struct type *t, const struct layout *from, const struct la
     return sent;
 }
 
-/* Returns true if the move changes only the layout's name. Without partial values, a rank that receives nothing
- * already has its shard. If there are as many replicas as before, no rank holds more than its shard. */
+/* Returns true if the move changes only the layout's name. That holds without partial values if no bytes are sent,
+ * because each rank then has its shard already, and if there are as many replicas as before, because then no rank
+ * holds more than its shard. */
 bool
 box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes)
 {

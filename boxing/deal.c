@@ -30,7 +30,7 @@ addend_of(const struct grid *from, const struct grid *to, int32_t src, int32_t d
 }
 
 struct best {
-    /* group: group with the most members that hold the addend; -1: none; held: their number */
+    /* group: the group in which most members hold the addend; -1: none; held: number of these members */
     int32_t group, held;
 };
 
@@ -86,9 +86,9 @@ struct rest {
     bool held;       /* a possible receiver holds one of the addends */
 };
 
-/* Computes struct rest like rest_of(), on one mesh. On an axis that changes from P to S, one addend stays near the
- * cell. On an axis that is B before and after, every member of a group holds the addend; on an axis that is B only
- * afterwards, one member does. */
+/* Computes struct rest like rest_of(), if source and destination have one mesh. On an axis that changes from P to S,
+ * one addend is near the cell. On an axis that is B before and after, every member of a group holds the addend. On
+ * an axis that is B only afterwards, one member holds it. */
 static struct rest
 rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -169,8 +169,8 @@ free_group(const struct deal *d, int32_t turn)
     return turn % n;
 }
 
-/* Returns the group of a holder of the addend, in any tile. If no holder is in a group, returns a group without
- * addends. nth: index among the remaining addends. */
+/* Returns the group of a rank that holds the addend, in any tile. If no such rank is in a group, returns a group
+ * without addends. nth: index of the addend among the remaining addends. */
 static int32_t
 own_group(const struct deal *d, int32_t addend, int32_t nth)
 {

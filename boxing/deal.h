@@ -37,7 +37,7 @@ struct deal {
 
 /* Initialises a deal. Allocates arrays for the addends of a cell and the members of a group in arena a. */
 void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
-/* Returns the number of shares into which a cell is divided, so that equally good groups each get one. The number is
+/* Returns the number of shares into which a cell is divided; equally good groups get one share each. The number is
  * nearly always 1. */
 int32_t deal_shares(const struct deal *d, int32_t src, int32_t dst);
 /* Assigns the addends of share number `turn` of a cell to groups. */
@@ -45,8 +45,8 @@ void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);
 /* Selects the ranks that reduce for a group with several addends. owner[]: source positions of these ranks; each
  * rank reduces one share. With `direct`, every member reduces for itself, which costs the same and saves a hop. */
 void deal_owners(struct deal *d, int32_t group);
-/* Computes share k of n of a cell. Splits the cell along the dimension that makes the largest share smallest.
- * Returns false if the share is empty. */
+/* Computes share k of the n shares of a cell. Splits the cell along the dimension that makes the largest share
+ * smallest. Returns false if the share is empty. */
 bool deal_share(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *share);
 /* Returns the least possible bytes sent per element of a cell. Allocates nothing. */
 int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst);

@@ -156,7 +156,8 @@ by_serial(const void *a, const void *b)
 }
 
 /* Sorts nodes by creation if the walk contains recomputation. In the order of the walk, the gradient of a weight
- * would be computed only right before its update, and its operands would stay in memory until then. */
+ * would be computed only right before the weight's update, and the gradient's operands would stay in memory until
+ * then. */
 static void
 as_made(struct collection *c)
 {
@@ -514,8 +515,8 @@ made_first(const struct program *p, struct ref r)
     return r;
 }
 
-/* Returns true if nodes i and `of` read the same values, apart from moves and recomputation. Returns false if one of
- * the two nodes reads a leaf from an earlier run. */
+/* Returns true if nodes i and `of` read the same values, apart from moves and recomputation. A value that one node
+ * reads as a leaf from an earlier run, and the other as a result of this program, counts as different. */
 static bool
 reads_alike(const struct program *p, int32_t i, int32_t of)
 {

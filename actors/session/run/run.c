@@ -184,7 +184,7 @@ try_eval(struct rille_session *s, int n, struct val *const *v)
     return status == E_CANCEL || status == E_LOST ? status : 0;
 }
 
-/* Computes all uncomputed readers of the replaced values, one by one if a reader checks data. */
+/* Computes all uncomputed readers of the replaced values; computes them one by one if a reader checks data. */
 static int
 compute_waiting(struct rille_session *s)
 {

@@ -17,7 +17,8 @@ struct batch_number {
 /* a call by the user */
 struct batch_call {
     const struct op *op;
-    const struct rille_tensor *parameter; /* first operand that is a parameter; NULL: none. Only compared */
+    /* first operand that is a parameter, only compared by address; NULL: none */
+    const struct rille_tensor *parameter;
 };
 
 /* values from which the user's code made a tensor */
@@ -54,7 +55,7 @@ struct batch_numbers {
     /* the trace in progress passes a number to another operator, so later stored numbers do not match its numbers */
     bool lost;
     bool complete; /* the function returned from the call with the whole batch */
-    /* indices of the next number, sizes, source, call and data of the trace in progress */
+    /* indices of the stored number, sizes, source, call and data that the trace in progress uses next */
     int32_t next, next_sizes, next_source, next_call, next_data;
     /* here: operator of the first call that differs from the call with the whole batch; there: the operator called
      * for the whole batch; NULL: none differs */
@@ -239,8 +240,8 @@ batch_numbers_source(struct rille_session *s, const struct node *n)
     return axis;
 }
 
-/* Returns the dimension whose size depends on the batch; -1: the types are equal; -2: dtype or number of dimensions
- * differ. */
+/* Compares two types. Returns the dimension whose size depends on the batch; -1: the types are equal; -2: dtype or
+ * number of dimensions differ. */
 static int
 scaled_dimension(const struct type *t, const struct type *whole)
 {

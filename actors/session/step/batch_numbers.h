@@ -29,12 +29,12 @@ void batch_numbers_next(struct rille_session *s, const struct op *op, struct ril
  * sizes of reshape and positions of slice. */
 void batch_numbers_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
                         const struct attr *attr);
-/* E_PLAN: the function made other calls for the whole batch than for a micro-batch. */
+/* Fails if the function made other calls for the whole batch than for a micro-batch (E_PLAN). */
 int batch_numbers_same(struct rille_session *s);
 /* Replaces the values of a tensor by the values that it had in the call with the whole batch. E_PLAN: those values
  * have another shape. */
 int batch_numbers_data(struct rille_session *s, const struct type *t, const void **data);
-/* Returns true if the positions of the last slice are those for the whole batch, divided by the number of
+/* Returns true if the positions of the last slice are the positions for the whole batch, divided by the number of
  * micro-batches. */
 bool batch_numbers_multiplied(const struct rille_session *s);
 /* Returns, as bits by dimension, which sizes of the last reshape depend on the size of the batch. All bits are set

@@ -91,7 +91,7 @@ struct reading {
     bool sums;   /* an operand is a share of a sum */
     bool strict; /* a mean of the micro-batch must not be used in place of the batch's mean */
     bool linear; /* means count as shares of a sum: tests whether the call is linear in its means */
-    int blocks;  /* as val->blocks, of all operands with rows; 0: operands differ */
+    int blocks;  /* blocks of all operands with rows, as in val->blocks; 0: operands differ */
     /* cost: sum of the operands' costs; NEVER: no signature fits. each: cost of each operand */
     int cost, each[OPERANDS];
     enum batch_share share[OP_OUT];
@@ -147,8 +147,8 @@ try_signature(struct reading *r, const struct rule *rule, const struct sig *sig,
     }
 }
 
-/* Fills in the operands' types, with `times` times as many rows. A dimension of size 1 belongs to no factor of a
- * rule, so a single row must count as several. */
+/* Fills in the operands' types, with the number of rows multiplied by `times`. A dimension of size 1 belongs to no
+ * factor of a rule, so a single row must count as several rows. */
 static void
 operand_types(struct reading *r, int nin, struct val *const *in, int times)
 {
@@ -181,9 +181,9 @@ divides_segments(const struct rille_session *s, int64_t n)
     return n > 1 && n < MOST_BLOCKS && segments && segments % n == 0;
 }
 
-/* Finds the dimension of a reshape's result that has the rows, and the blocks. Dimensions before the rows, if the
- * reshape joins them with the rows, form blocks. scales: bit d: dimension d of the result depends on the size of the
- * batch. */
+/* Finds the dimension of a reshape's result that has the rows, and the number of blocks. Dimensions before the rows
+ * form blocks if the reshape joins them with the rows. scales: bit d is set if dimension d of the result depends on
+ * the size of the batch. */
 static void
 read_reshape(const struct rille_session *s, struct reading *r, const struct val *x, const struct type *y,
              unsigned scales)
@@ -257,7 +257,7 @@ read_slice(const struct rille_session *s, struct reading *r, const struct val *x
     return true;
 }
 
-/* Returns the number of blocks that all operands with rows have; 1 if none has rows; 0 if they differ. */
+/* Returns the number of blocks of the operands with rows; 1 if no operand has rows; 0 if the operands differ. */
 static int
 common_blocks(int nin, struct val *const *in)
 {
@@ -331,8 +331,8 @@ is_number_cast(const struct op *op, const struct val *x, const struct attr *attr
     return to != DT_BOOL && from != DT_BOOL && (dtype_is_float(to) || !dtype_is_float(from));
 }
 
-/* Returns the index of an operand that is a number, if the call adds that number to operands with this share, or
- * selects between them; -1: none. */
+/* Returns the index of a number operand, if the call adds the number to operands with this share or selects between
+ * the number and such operands; -1: none. */
 static int
 number_beside(const struct op *op, int nin, struct val *const *in, enum batch_share share)
 {
@@ -356,8 +356,8 @@ set_share(struct node *n, int k, enum batch_share share, int rows, int blocks)
     n->out[k]->blocks = (int16_t)blocks;
 }
 
-/* Returns true if n sums over the first dimension of an operand with unknown share, because rows can only be the
- * first dimension. */
+/* Returns true if n sums over the first dimension of an operand with unknown share. That dimension may be the rows,
+ * because rows can only be the first dimension. */
 static bool
 sums_rows(const struct node *n)
 {
@@ -442,8 +442,8 @@ is_linear_in_means(struct rille_session *s, const struct node *n, struct reading
     return r->cost < NEVER && r->share[0] == SHARE_SUM;
 }
 
-/* Returns true if a composite divides a sum over rows by another number than their count, as an unbiased variance does.
- */
+/* Returns true if a composite divides a sum over rows by a number other than the number of rows, as an unbiased
+ * variance does. */
 static bool
 divides_by_less(const struct node *n)
 {
@@ -454,7 +454,8 @@ divides_by_less(const struct node *n)
     return t && !counts_elements(t, rows, count);
 }
 
-/* Returns true if the values of the call depend on the positions of its rows, which are those in the micro-batch. */
+/* Returns true if the values of the call depend on the positions of its rows. In a micro-batch, these positions
+ * differ from the positions in the batch. */
 static bool
 reads_positions(const struct node *n)
 {
@@ -737,7 +738,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 
 /* ---- values of the batch ---- */
 
-/* Makes the batch's value of a sum, a mean, or a function of these. */
+/* Makes the batch's value of a sum, of a mean, or of a function of sums and means. */
 static int
 joined_value(const struct call_context *ctx, struct val *v, struct val **out)
 {

@@ -117,7 +117,7 @@ say_node(const struct program *p, int32_t i, const char *what, struct str *how)
     str_addf(how, " %s", what);
 }
 
-/* Finds the first node of a that differs from its counterpart in b, in operator or operands. */
+/* Finds the first node of step a whose operator or operands differ from its counterpart in step b. */
 static void
 find_other_node(const struct program *a, const struct program *b, struct str *how)
 {

@@ -22,8 +22,8 @@ struct origin {
     bool free;       /* variables and arguments: the planner could choose the layout when the step was traced */
     struct val *val; /* FROM_VALUE: the value that the trace captured, by reference */
 };
-/* A variable that the traced calls read, even if the step does not need it. A call of the step requires that
- * requires_grad is as it was in the trace. */
+/* A variable that the traced calls read, even if the step does not need it. A call of the step requires that the
+ * variable's requires_grad has the same value as in the trace. */
 struct read_variable {
     struct rille_tensor *t; /* the variable, by reference */
     bool requires_grad;
@@ -111,7 +111,7 @@ struct rille_graph {
     struct arena arena;
 };
 
-/* compiled.c: checks a step argument of a public function, like the functions of core/face.h. */
+/* Checks a step argument of a public function, like the functions of core/face.h. (compiled.c) */
 int face_graph(const struct rille_graph *g, const char *who);
 
 /* Returns the program of the step's plan. */

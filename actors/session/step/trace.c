@@ -47,7 +47,8 @@ struct batch_total {
     /* variable, by reference, through which the step reads the total; a separate step writes the variable before
      * each call */
     struct rille_tensor *t;
-    int32_t level; /* 0: reads no other total; else 1 + the highest level of the totals that it reads */
+    /* level of the total; 0: it reads no other total; else 1 + the highest level of the totals that it reads */
+    int32_t level;
 };
 
 struct trace {
@@ -688,7 +689,7 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
 }
 
 /* Makes a compiled step with outcomes y; the function `plan` makes its plan. totals: step that computes the totals
- * of the batch before; NULL: none. */
+ * of the batch before each call; NULL: none. */
 static int
 make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, bool totals,
            struct rille_graph **out)

@@ -51,7 +51,7 @@ struct charting {
     struct rille_chart *c;
     struct arena *a;
     int64_t *cost;  /* cost by task, ns */
-    bool *computes; /* by device: it has tasks that do more than move values */
+    bool *computes; /* by device: some of its tasks do more than move values */
 };
 
 /* ---- costs ---- */
