@@ -23,7 +23,7 @@
 
 enum { FROM, TO };
 
-struct cuts { /* the axes that split a dimension before the move, or after it */
+struct cuts { /* the axes that split a dimension on one side (before the move, or after it) */
     uint8_t n, axis[MAX_AXIS];
 };
 /* A move; axes and dimensions are numbered as in the mesh and the tensor. */
@@ -117,8 +117,8 @@ dims_in_order(const struct move *m, uint32_t dims, int *order)
     return n;
 }
 
-/* Returns the side that comes first in the canonical form: the one with more cuts in the first dimension where the
- * sides differ. */
+/* Returns the side that comes first in the canonical form. In the first dimension where the sides differ, that side
+ * has more cuts. */
 static int
 first_side(const struct move *m, const int *order, int n)
 {
@@ -235,7 +235,7 @@ cell_parts(const struct group *g, const struct ranges *r, int side, int a)
     return p;
 }
 
-/* Returns the end of the coordinates, from c on, whose parts keep the same number of elements on one side. */
+/* Returns the end of the range of coordinates, from c on, whose parts keep the same number of elements on one side. */
 static int32_t
 alike_until(const struct parts *p, int32_t c)
 {

@@ -18,7 +18,8 @@ static const uint8_t turn_of[3][3] = {
     [SBP_P] = {[SBP_S] = REDUCE_SCATTER, [SBP_B] = ALL_REDUCE, [SBP_P] = STAY},
 };
 
-/* Combines the effects of two axes: takes the one that is not local. */
+/* Combines the effects of two axes: returns the effect that is neither STAY nor LOCAL; MIXED if the axes have two
+ * different effects of this kind. */
 static enum turn
 combine_turns(enum turn a, enum turn b)
 {

@@ -103,7 +103,7 @@ probes(const struct place *p, int32_t *pos)
     return n;
 }
 
-/* Returns the number of different ranks that these steps read, other than `self`. */
+/* Returns the number of ranks, other than `self`, that these steps read. */
 static int32_t
 count_senders(struct arena *a, const struct box_work *w, int32_t self)
 {
@@ -274,8 +274,9 @@ parts_are_equal(const struct search *s, const struct layout *l)
     return equal;
 }
 
-/* Finds equal axes: of equal size, with the same entries in `from` and in `to`, and with no split along them.
- * Exchanging two such axes in all layouts of a path only renumbers ranks, and so gives an equivalent path. */
+/* Finds equal axes. Two axes are equal if they have one size and the same entries in `from` and in `to`, and do not
+ * split a dimension. Exchanging two equal axes in all layouts of a path only renumbers ranks, and so gives an
+ * equivalent path. */
 static void
 find_equal_axes(struct search *s)
 {
@@ -302,8 +303,8 @@ weight(const struct layout *l, int axis)
     return (x.kind << 8 | x.axis) * MAX_AXIS + (x.kind == SBP_S ? at : 0);
 }
 
-/* Returns the layout that represents all layouts that differ from l only by equal axes: sorts the entries of equal
- * axes. */
+/* Returns the layout that represents all layouts that differ from l only by an exchange of equal axes: sorts the
+ * entries of equal axes. */
 static const struct layout *
 layout_stands_for(const struct search *s, const struct layout *l)
 {
@@ -336,7 +337,7 @@ layout_stands_for(const struct search *s, const struct layout *l)
     return out;
 }
 
-/* Returns true if an earlier axis is equal and has the same entry. */
+/* Returns true if an earlier axis equals this axis and has the same entry. */
 static bool
 is_repeated_axis(const struct search *s, const struct layout *l, int a)
 {
@@ -458,7 +459,8 @@ try_hop(struct search *s, int32_t before, const struct layout *to)
     if (next.received && !is_needless(s, &next)) add_state(s, next);
 }
 
-/* Tries the layout with axis a changed and split innermost, and the same layout in the destination's cutting order. */
+/* Tries two layouts in which axis a has `entry`: one in which axis a cuts last, and one in the destination's cutting
+ * order. */
 static void
 try_entry(struct search *s, int32_t before, int a, struct sbp entry)
 {
@@ -532,8 +534,8 @@ path_arrive(struct search *s, int32_t last, struct box_path *p)
     s->best = MIN(s->best, s->state[last].ns);
 }
 
-/* Processes the states with one number of hops. A path that reaches `to` becomes a candidate; the others are
- * continued. Returns false if there are no new states. */
+/* Processes all states with the present number of hops. A path that reaches `to` becomes a candidate; the other
+ * paths are continued. Returns false if there are no new states. */
 static bool
 path_goes_on(struct search *s, struct box_path *p)
 {

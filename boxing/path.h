@@ -15,8 +15,9 @@
 
 #include "boxing/box.h"
 
-/* Cost parameters of a machine. The cost of a hop is hop_ns, plus the cost of filling stage buffers, plus the cost of
- * filling destination shards. Each of the last two is the sum of its terms' maxima over the ranks. */
+/* Cost parameters of a machine. The cost of a hop is hop_ns, plus the cost of filling stage buffers, plus the cost
+ * of filling destination shards. For each of the two fillings, every kind of cost (messages, bytes received,
+ * reduced, copied) counts with its maximum over the ranks, and the maxima are added. */
 struct box_cost {
     double alpha_ns;          /* cost per message, ns */
     double beta_ns_per_byte;  /* cost per byte received, ns */

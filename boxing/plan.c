@@ -34,7 +34,7 @@ struct maker {
     struct relay relay; /* used if the plan has a hierarchical reduction */
     int32_t leg;        /* in a hierarchical reduction with `back`: segment of the present destination shard */
     struct box_plan *plan;
-    struct memo addends, parts; /* caches of equal lists of sources, and of equal works */
+    struct memo addends, parts; /* addends: cache of equal lists of sources; parts: cache of equal works */
     int32_t replica;            /* source replica that the present steps read */
     struct box_step *step;      /* steps of the present work; allocated by malloc */
     int32_t nstep, capacity;

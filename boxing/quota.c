@@ -10,7 +10,7 @@
 #include "boxing/grid.h"
 #include "runtime/base/sorted.h"
 
-/* Bytes that ranks may have received at most when a path reaches a layout. */
+/* Maximum numbers of bytes that ranks may have received when a path reaches a layout. */
 struct room {
     const struct layout *at;
     int64_t *alone;    /* by index of rank: limit for this rank alone */
@@ -54,8 +54,8 @@ least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
     return m ? MAX(all, 0) : 0;
 }
 
-/* Tiles of a mesh position, by corner. has: tile of which its rank holds an addend; wants: tile that the rank needs
- * as a member of `group`. -1: none. */
+/* Tiles of the rank at a mesh position, named by their corners. has: tile of which the rank holds an addend; wants:
+ * tile that the rank needs as a member of `group`. -1: no tile. */
 struct claim {
     int32_t has, wants, group;
 };

@@ -161,8 +161,8 @@ sum_block(const struct summing *s, int64_t row, int64_t i, int64_t n)
     if (rounds) half_round(s->dst->dtype, to, block, n);
 }
 
-/* Returns the dtype of a sum: f32 if one operand is f32, as partials are, and as the sum of earlier micro-batches
- * is. */
+/* Returns the dtype of a sum: f32 if one operand is f32. Partials are f32, and so is the sum of earlier
+ * micro-batches. */
 static enum dtype
 dtype_of_sum(int n, box_operand_fn *at, const void *of)
 {

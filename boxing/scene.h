@@ -34,7 +34,7 @@ struct scene {
     struct parts page[MAX_DIM];
     const char *between;         /* text between addends: "+", "max" or "min" */
     bool empty;                  /* the tensor has no elements, so nothing is drawn */
-    const struct box_plan *plan; /* move that fills the layout block by block; NULL: none */
+    const struct box_plan *plan; /* plan of the move whose blocks fill the drawn layout; NULL: none */
 };
 
 /* Makes a scene. other: second layout that is drawn beside l, so both scenes use the same dimensions; NULL: none. */
@@ -56,8 +56,8 @@ void scene_slice_text(const struct scene *s, const struct box *slice, struct str
  * down, axis 1 across". */
 void scene_place_text(const struct scene *s, struct str *out);
 void scene_type_text(const struct scene *s, struct str *out);
-/* Returns the number of a rank's colour, less than n. Neighbours along any mesh axis get different colours, if axis
- * sizes are powers of two. */
+/* Returns a number for the colour of a rank, less than n. Neighbours along any mesh axis get different colours, if
+ * axis sizes are powers of two. */
 size_t scene_color(int32_t rank, size_t n);
 
 /* Prints a number of bytes with a unit: 96 B, 1.5 KiB, 32 MiB. */

@@ -42,7 +42,7 @@ struct teller {
     struct explain_candidates alternatives;
     struct assigned *planned; /* result of the planner, for a planned step; else NULL */
     struct hint_conflicts conflicts;
-    struct local_set mines; /* positions on the session's host, if there are several hosts */
+    struct local_set mines; /* mesh positions on the session's host, if there are several hosts */
 };
 
 static void
@@ -281,7 +281,7 @@ keep_explain_text(struct teller *t, struct str *s)
     return out;
 }
 
-/* Makes the plan of a hop in the same way as a run: between hosts, a reduction may be hierarchical. */
+/* Makes the plan of a hop as a run makes it: between hosts, a reduction may be hierarchical. */
 static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
@@ -432,7 +432,8 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
     return 0;
 }
 
-/* Skips moves to the same layout (to_global to the present layout), and returns the value before them. */
+/* Follows r back through moves that keep the layout (to_global to the present layout), and returns the value before
+ * these moves. */
 static struct ref
 ref_source(const struct program *p, struct ref r)
 {
