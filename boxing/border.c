@@ -13,18 +13,18 @@
 #include <string.h>
 
 struct inverse {
-    struct arena *arena, tmp; /* arena: of the result; tmp: of this call */
+    struct arena *arena, tmp; /* arena: memory of the result; tmp: memory of this call */
     const struct box_plan *plan;
     const struct box_ranks *mine;
     box_far_fn *far;
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* set if the plan has a relay */
+    struct relay relay; /* used if the plan has a hierarchical reduction (relay.h) */
     bool apart;
     int32_t self; /* source position whose readers are searched */
     struct spot at;
-    int32_t *member, nmember; /* member: destination positions */
-    struct box_read *read;    /* reads found so far; malloc */
+    int32_t *member, nmember; /* destination positions of the group members that read `self` */
+    struct box_read *read;    /* reads found so far; allocated by malloc */
     int32_t nread, capacity;
 };
 
@@ -58,7 +58,7 @@ grid_digit(const struct grid *g, int32_t pos, int axis)
 }
 
 /* Restricts the destination positions to those that read the replica at source position `self`. On one mesh, a
- * device reads the replica that has the device's own coordinates on the source's B axes. */
+ * device reads the replica whose coordinates on the source's B axes equal the device's coordinates. */
 static void
 members_of_mesh(struct inverse *v)
 {
@@ -88,7 +88,7 @@ find_group_members(struct inverse *v, int32_t group)
         members_of_mesh(v);
         return;
     }
-    if (v->apart) { /* members use the replicas in turn */
+    if (v->apart) { /* the members of the group use the replicas in turn */
         step = from->nreplica;
         first = (v->at.replica + step - tile % step) % step;
     }
@@ -136,8 +136,8 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Adds the reads of the addend at source position `self` by the owners of the sum that use the same replica. Each
- * owner reads its own share. */
+/* Adds the reads of the addend at source position `self`, by those owners of the sum that use the same replica. Each
+ * owner reads the part that is its share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {
@@ -150,8 +150,8 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds the reads of the complete sum at `self` in its segment: by the members and, on the way back, by the previous
- * segment's owner. */
+/* Adds the reads of the complete sum that `self` holds in its segment: the members of the group read it and, on the
+ * way back, the previous segment's owner reads it. */
 static void
 reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -165,8 +165,8 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
 }
 
 /* Adds the reads of a chunk of a share in the segment of source position `self`. Owners that use the same replica
- * read the addend at `self`. If `self` is the owner, the next segment's owner reads its sum; after the last segment,
- * the members do. */
+ * read the addend at `self`. If `self` is itself the owner, the next segment's owner reads the running sum of
+ * `self`; after the last segment, the members of the group read it. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {

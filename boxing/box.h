@@ -22,7 +22,7 @@
 enum box_verb {
     BOX_COPY,   /* destination slice = source slice */
     BOX_REDUCE, /* destination slice = sources combined in the listed order */
-    BOX_FILL,   /* destination slice = identity of `reduce`, because another rank holds the value of a P */
+    BOX_FILL,   /* destination slice = identity of the reduction `reduce`; another rank holds the value of the P */
 };
 
 enum {
@@ -49,7 +49,7 @@ struct box_work {
     /* rank: device number; pos: stage number or, for a destination shard, its mesh position in `to` */
     int32_t rank, pos;
     int32_t nstep;
-    int32_t same; /* index of the first stage or shard with the same steps, because replicas share a list */
+    int32_t same; /* index of the first stage or shard with the same steps; replicas share one list of steps */
     const struct box_step *step;
 };
 
@@ -109,8 +109,8 @@ int box_plan(struct arena *a, const struct type *t, const struct layout *from, c
 /* Plans like box_plan, but with a hierarchical reduction. relay: must outlive the plan; NULL: none. */
 int box_plan_all(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
                  const struct box_relay *relay, struct box_plan **out);
-/* Plans like box_plan, but only the stages and destination shards of these ranks. Time and memory are proportional
- * to the data that these ranks exchange. */
+/* Plans like box_plan, but only the stages and destination shards of the given ranks. Time and memory are
+ * proportional to the data that these ranks exchange. */
 int box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
                   const struct box_ranks *mine, struct box_plan **out);
 int box_plan_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
@@ -125,11 +125,12 @@ struct box_read {
 };
 
 /* The border of a set of ranks. `in`: reads from ranks outside the set; `out`: reads by ranks outside the set. Each
- * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets, the
- * reads in `in` of one that come from the other equal those in `out` of the other, entry by entry. Time and memory
+ * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets A and B,
+ * the reads in A's `in` that come from B equal the reads in B's `out` that go to A, entry by entry. Time and memory
  * are proportional to the data that these ranks exchange. */
-/* Selects reads within the set that `in` must list, too, because these reads cannot be done in place; NULL: none.
- * Arguments are mesh positions; `to` is in the source mesh if the read fills a stage. */
+/* Returns true if a read between two ranks of the set cannot be done in place, for instance because they are in
+ * different memory spaces. `in` lists such reads, too; `out` does not. No function (NULL): all reads within the set
+ * are in place. Arguments are mesh positions; `to` is in the source mesh if the read fills a stage. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;
@@ -155,7 +156,7 @@ bool box_renames(const struct type *t, const struct layout *from, const struct l
 /* Prints the steps, one line per destination. Ranks with equal work share a line. */
 void box_print(const struct box_plan *p, struct str *s);
 
-/* box_width_from() returns the bytes of an element in a source shard, box_width_to() in a destination shard. */
+/* box_width_from returns the number of bytes per element in a source shard; box_width_to, in a destination shard. */
 static inline int64_t
 box_width_from(const struct box_plan *p)
 {
@@ -166,8 +167,8 @@ box_width_to(const struct box_plan *p)
 {
     return (int64_t)dtype_bytes(layout_dtype(p->to, (enum dtype)p->type.dtype));
 }
-/* box_stage_level returns the level of a stage number, box_stage_pos its position in the source mesh, and
- * box_stage_layout the layout whose dtype the stage has. */
+/* For the number of a stage: box_stage_level returns the stage's level, box_stage_pos its position in the source
+ * mesh, and box_stage_layout the layout whose dtype the stage has. */
 static inline int32_t
 box_stage_level(const struct box_plan *p, int32_t number)
 {
@@ -200,8 +201,8 @@ box_nlevel(const struct box_plan *p)
     const struct box_relay *r = p->relay;
     return r ? (r->nleg + (r->back ? r->nleg - 1 : 0)) * r->nchunk : 1;
 }
-/* box_source_width returns the bytes of an element in a source; box_source_bytes, the bytes of a step's slice in
- * source k. */
+/* box_source_width returns the number of bytes per element in a source; box_source_bytes returns the number of bytes
+ * that a step reads from source k. */
 static inline int64_t
 box_source_width(const struct box_plan *p, const struct box_source *s)
 {
@@ -238,7 +239,7 @@ struct box_operand {
 typedef void box_operand_fn(const void *of, int k, struct box_operand *out);
 void box_reduce_each(enum reduce r, const struct view *dst, int n, box_operand_fn *at, const void *of);
 void box_fill(enum reduce r, const struct view *dst);
-/* Returns the index of the stage's slice that contains this slice. */
+/* Returns the index of the stage's own slice that contains `slice`. */
 int32_t box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice);
 /* Computes one source's part of a step: dst = combine(dst, src), or a copy if `first`. Both views have the same
  * shape and any strides. */

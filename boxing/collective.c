@@ -1,8 +1,8 @@
 /* collective.c - recognises moves that are one collective along some mesh axes, and computes the blocks that ranks
  * exchange.
  *
- * The code does not examine cuts and their order, but the boxes of all positions. Shards that are split along the
- * axes of a group are disjoint. So if blocks in a shard have as many elements as the shard in total, they cover it. */
+ * The code examines the boxes of all positions, not the cuts and their order. Shards that are split along the axes
+ * of a group are disjoint. So if blocks in a shard together have as many elements as the shard, they cover it. */
 #include "boxing/collective.h"
 
 #include <string.h>
@@ -175,8 +175,8 @@ fills_blocks(const struct collective *c, const struct type *t, const struct layo
     return box_numel(part, t->ndim) == numel * n;
 }
 
-/* Returns true if all blocks that the position sends have the length of its group's blocks and cover its shard, and
- * the blocks that it receives cover its result. */
+/* Returns true if all blocks that the position sends have the block length of its group and cover the position's
+ * shard, and the blocks that it receives cover its result. */
 static bool
 collective_fits(struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
                 int32_t pos)

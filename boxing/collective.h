@@ -13,9 +13,9 @@
 
 struct collective {
     uint8_t verb, reduce; /* verb: as in communicator.h: P -> B, P -> S, S -> B, S(i) -> S(j) */
-    uint8_t dtype, gives; /* dtype: of the transfer and the reduction; gives: dtype of the result */
-    /* packs: blocks to send are not contiguous in order; unpacks: received blocks are not, or the result has another
-     * dtype */
+    uint8_t dtype, gives; /* dtype: dtype of the transfer and of the reduction; gives: dtype of the result */
+    /* packs: the blocks to send are not contiguous in order; unpacks: the received blocks are not contiguous in
+     * order, or the result has another dtype */
     bool packs, unpacks;
     uint32_t axes;        /* mesh axes of a group, as bits */
     int32_t size;         /* number of ranks per group */
@@ -28,7 +28,7 @@ bool collective_of(const struct type *t, const struct layout *from, const struct
 /* Returns the number of elements per block in the group of a position. */
 int64_t collective_numel(const struct collective *c, const struct type *t, const struct layout *from,
                          const struct layout *to, int32_t pos);
-/* Compute a block in global positions: collective_sent, block i < nsent that a position sends; collective_came,
+/* Compute a block in global positions. collective_sent: block i < nsent that a position sends. collective_came:
  * block i < ncame that a position receives. */
 void collective_sent(const struct collective *c, const struct type *t, const struct layout *from,
                      const struct layout *to, int32_t pos, int32_t i, struct box *out);

@@ -30,12 +30,12 @@ addend_of(const struct grid *from, const struct grid *to, int32_t src, int32_t d
 }
 
 struct best {
-    /* group: group with the most members that hold the addend; -1: none; held: their number */
+    /* group: the group in which most members hold the addend; -1: none; held: number of these members */
     int32_t group, held;
 };
 
-/* Returns the group with the most members that hold the addend; among equal ones, the first at or after `turn`.
- * Counts these members for WINDOW groups at a time, to avoid an allocation. */
+/* Returns the group with the most members that hold the addend. If several groups have equally many, returns the
+ * first of them at or after `turn`. Counts these members for WINDOW groups at a time, to avoid an allocation. */
 static struct best
 best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t addend, int32_t turn)
 {
@@ -86,9 +86,9 @@ struct rest {
     bool held;       /* a possible receiver holds one of the addends */
 };
 
-/* Computes struct rest like rest_of(), on one mesh. On an axis that changes from P to S, one addend stays near the
- * cell. On an axis that is B before and after, every member of a group holds the addend; on an axis that is B only
- * afterwards, one member does. */
+/* Computes struct rest like rest_of(), if source and destination have one mesh. On an axis that changes from P to S,
+ * one addend is near the cell. On an axis that is B before and after, every member of a group holds the addend. On
+ * an axis that is B only afterwards, one member holds it. */
 static struct rest
 rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -99,7 +99,7 @@ rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t
         if (l->sbp[a].kind == SBP_B && m->sbp[a].kind == SBP_B) members *= l->place->axis[a];
     }
     int32_t far = from->naddend - near;
-    if (members == to->nreplica) near = 0; /* some group holds the near addends completely */
+    if (members == to->nreplica) near = 0; /* all members of some group hold these addends, so none of them remains */
     return (struct rest){far + near, (int64_t)far * to->nreplica + (int64_t)near * (to->nreplica - members), near > 0};
 }
 
@@ -169,8 +169,8 @@ free_group(const struct deal *d, int32_t turn)
     return turn % n;
 }
 
-/* Returns the group of a holder of the addend, in any tile. If no holder is in a group, returns a group without
- * addends. nth: index among the remaining addends. */
+/* Returns the group of a rank that holds the addend, in any tile. If no such rank is in a group, returns a group
+ * without addends. nth: index of the addend among the remaining addends. */
 static int32_t
 own_group(const struct deal *d, int32_t addend, int32_t nth)
 {
@@ -179,7 +179,7 @@ own_group(const struct deal *d, int32_t addend, int32_t nth)
     return pos < 0 ? free_group(d, d->turn + nth) : (grid_spot(d->to, pos).addend + d->turn) % d->to->naddend;
 }
 
-/* Assigns each addend that a group holds completely to that group; marks the others with -1. */
+/* Assigns each addend that a group holds completely to that group. Marks the other addends with -1. */
 static void
 keep_whole_addends(struct deal *d)
 {
@@ -259,8 +259,8 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
         give_sum(d);
 }
 
-/* Selects the owners of a group's sum: the members that hold an addend of it, each for one share. If no member holds
- * an addend, selects the holders. */
+/* Selects the owners of a group's sum: the members that hold an addend of the sum, each for one share. If no member
+ * holds an addend, selects the holders of the addends. */
 void
 deal_owners(struct deal *d, int32_t group)
 {

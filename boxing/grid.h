@@ -33,10 +33,10 @@ int32_t grid_other(const struct grid *of, const struct grid *in, int32_t pos);
 int32_t grid_rank(const struct grid *g, int32_t pos);
 /* Returns true if the grids have no device in common. */
 bool grid_apart(const struct grid *g, const struct grid *h);
-/* Returns the index of a tile in mesh order, by which equal choices take turns. */
+/* Returns the index of a tile in mesh order. Used to take turns among equally good choices. */
 int32_t grid_tile(const struct grid *g, int32_t corner);
-/* Returns the part that contains element k, if n elements are split evenly: the first n mod parts parts have one
- * element more. */
+/* Returns the index of the part that contains element k, if n elements are split evenly: the first (n mod parts)
+ * parts have one element more than the others. */
 int32_t grid_part(int64_t n, int64_t parts, int64_t k);
 /* Returns the reduction of the P axes with more than one rank; RED_NONE: no P axis has more than one rank. */
 enum reduce grid_reduce(const struct grid *g);

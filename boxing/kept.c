@@ -3,14 +3,15 @@
  * A position holds a range of each dimension before the move and one after. The number of elements that the position
  * keeps is the product of the overlaps. The sum over positions factors into groups of dimensions that no mesh axis
  * connects. Within a group the search enumerates axis by axis, but only the coordinates that matter:
- * - an axis that cuts one side only, after all other axes there: its parts add up
- *   to the range that it cuts, so it is left out;
- * - parts that do not overlap the other side's range keep nothing: skipped;
+ * - an axis is left out if it cuts one side only, and no other axis cuts that range
+ *   further: its parts add up to the range;
+ * - parts that do not overlap the other side's range are skipped, because they keep
+ *   nothing;
  * - parts inside the other side's range, if that range is not cut further, differ
- *   only by their length, and there are two lengths; the same for parts of a range
- *   that both sides cut alike. One part stands for all of its length.
- * The rest, cuts across cuts, are enumerated one by one. The next axis is the one with the fewest parts to examine
- * among those that cut a current range: the smaller the ranges, the fewer overlap.
+ *   only by their length. The same holds for parts of a range that both sides cut
+ *   alike. Parts have at most two lengths, so one part of each length is examined.
+ * All other parts are enumerated one by one. The next axis is the one with the fewest parts to examine among the axes
+ * that cut a present range, because smaller ranges overlap fewer parts.
  *
  * Callers that price many moves cache the groups: a tensor has many pairs of layouts, but few groups, because pairs
  * share most of them. A group is independent of mesh and tensor: axes of equal size are interchangeable, and a move
@@ -22,7 +23,7 @@
 
 enum { FROM, TO };
 
-struct cuts { /* the axes that split a dimension before the move, or after it */
+struct cuts { /* the axes that split a dimension on one side (before the move, or after it) */
     uint8_t n, axis[MAX_AXIS];
 };
 /* A move; axes and dimensions are numbered as in the mesh and the tensor. */
@@ -116,8 +117,8 @@ dims_in_order(const struct move *m, uint32_t dims, int *order)
     return n;
 }
 
-/* Returns the side that comes first in the canonical form: the one with more cuts in the first dimension where the
- * sides differ. */
+/* Returns the side that comes first in the canonical form. In the first dimension where the sides differ, that side
+ * has more cuts. */
 static int
 first_side(const struct move *m, const int *order, int n)
 {
@@ -154,7 +155,7 @@ cell_group(const struct move *m, uint32_t dims, struct group *g)
 
 /* ---- one axis after the other ---- */
 
-/* Returns true if axis a is the next axis that splits this side's range of its dimension. */
+/* Returns true if axis a is the next axis to split the range that this side has in the axis's dimension. */
 static bool
 is_next_axis(const struct group *g, const struct ranges *r, int side, int a)
 {
@@ -176,7 +177,7 @@ cut_ranges(const struct group *g, struct ranges *r, int side, int d)
     }
 }
 
-/* Restricts the coordinates of an axis to those whose parts, on this side, overlap the other side's range. */
+/* Restricts the coordinates of an axis to the coordinates whose parts, on this side, overlap the other side's range. */
 static void
 narrow_cells(const struct group *g, const struct ranges *r, int side, int a, int32_t *first, int32_t *end)
 {
@@ -209,9 +210,9 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
     return is_next_axis(g, r, side, a) && r->ncut[!side][d] == g->cuts[!side][d].n;
 }
 
-/* How an axis splits one side's range. These data are the same for all parts. */
+/* How an axis splits one side's range. The fields hold for all parts of the axis. */
 struct parts {
-    /* n: number of parts; within: the first part that does not end inside the other side's range */
+    /* n: number of parts; within: index of the first part that does not end inside the other side's range */
     int32_t n, within;
     int64_t least, longer;
     struct span s, o; /* s: range of this side; o: range of the other side */
@@ -234,7 +235,7 @@ cell_parts(const struct group *g, const struct ranges *r, int side, int a)
     return p;
 }
 
-/* Returns the end of the coordinates, from c on, whose parts keep the same number of elements on one side. */
+/* Returns the end of the range of coordinates, from c on, whose parts keep the same number of elements on one side. */
 static int32_t
 alike_until(const struct parts *p, int32_t c)
 {
@@ -246,8 +247,8 @@ alike_until(const struct parts *p, int32_t c)
     return lo < p->o.lo || hi > p->o.hi ? c + 1 : MIN(end, p->within);
 }
 
-/* Returns the next axis to enumerate: of the axes that split a present range, the one with the fewest coordinates to
- * examine (*first <= coordinate < *end). -1: no axis is left. */
+/* Returns the axis to enumerate next: among the axes that split a present range, the axis with the fewest
+ * coordinates to examine. These are *first to *end - 1. -1: no axis is left. */
 static int
 next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t *end)
 {

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Effect of a move on a mesh axis. If the axes' effects differ, an effect after LOCAL takes precedence. */
+/* Effect of a move on a mesh axis. STAY and LOCAL send nothing; if the effects of axes differ, an effect listed
+ * after LOCAL takes precedence. */
 enum turn { STAY, LOCAL, GATHER, ALL_TO_ALL, REDUCE_SCATTER, ALL_REDUCE, MIXED };
 static const char *const turn_text[] = {"permute",        "slice",      "all-gather", "all-to-all",
                                         "reduce-scatter", "all-reduce", "exchange"};
@@ -17,7 +18,8 @@ static const uint8_t turn_of[3][3] = {
     [SBP_P] = {[SBP_S] = REDUCE_SCATTER, [SBP_B] = ALL_REDUCE, [SBP_P] = STAY},
 };
 
-/* Combines the effects of two axes: takes the one that is not local. */
+/* Combines the effects of two axes: returns the effect that is neither STAY nor LOCAL; MIXED if the axes have two
+ * different effects of this kind. */
 static enum turn
 combine_turns(enum turn a, enum turn b)
 {
@@ -82,7 +84,8 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
     int x = only_kind(from), y = only_kind(to);
     if (p == q) {
         enum turn turn = turn_by_axis(from, to);
-        return turn_text[turn == LOCAL ? MIXED : turn]; /* an inner cut of the same dimension also moved */
+        /* LOCAL, but bytes are sent: an inner cut of the same dimension also moved */
+        return turn_text[turn == LOCAL ? MIXED : turn];
     }
     if (same_mesh(p, q) && turn_by_axis(from, to) == STAY && x != SBP_B && !layout_has_partial(from)) return "permute";
     if (x == SBP_B && y == SBP_B) return p->nrank == q->nrank && p->nrank == 1 ? "permute" : "broadcast";

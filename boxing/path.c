@@ -35,7 +35,9 @@ enum {
 struct state {
     const struct layout *at;
     const struct layout
-        *as; /* representative of `at`: layouts that differ only by an exchange of equal mesh axes have the same one */
+        /* layout that represents `at`; layouts that differ only by an exchange of equal mesh axes have the same
+         * representative */
+        *as;
     int32_t before; /* index of the state before the last hop; -1: start */
     int8_t nhop;
     int64_t bytes; /* bytes of the last hop */
@@ -53,13 +55,13 @@ struct search {
     const struct box_cost *cost;
     uint8_t stands[MAX_AXIS]; /* by axis: the first axis that equals this axis (find_equal_axes) */
     int64_t bound;
-    bool every;  /* list paths of every length, not only the cheapest */
+    bool every;  /* true: list paths of every length; false: only the cheapest */
     double best; /* price of the cheapest path so far, ns */
     struct state *state;
     int32_t nstate, capacity;
     int32_t level;           /* index of the first state with the present number of hops */
     struct hash_table found; /* states by representative layout */
-    struct arena kept;       /* memory of the fields below */
+    struct arena kept;       /* memory of the caches and buffers below */
     struct hash_table known; /* cache of box_bytes_known() */
     struct hash_table price; /* cache of hop prices */
     struct quota quota;
@@ -74,7 +76,8 @@ struct price {
 /* ---- the price of one hop ---- */
 
 struct load {
-    /* load of a rank: messages, bytes received, bytes reduced, own bytes copied */
+    /* load of a rank: alpha: messages; beta: bytes received; gamma: bytes reduced; copy: bytes copied within the
+     * rank */
     double alpha, beta, gamma, copy;
 };
 
@@ -100,7 +103,7 @@ probes(const struct place *p, int32_t *pos)
     return n;
 }
 
-/* Returns the number of different ranks that these steps read, other than `self`. */
+/* Returns the number of ranks, other than `self`, that these steps read. */
 static int32_t
 count_senders(struct arena *a, const struct box_work *w, int32_t self)
 {
@@ -113,8 +116,8 @@ count_senders(struct arena *a, const struct box_work *w, int32_t self)
     return n - (sorted_find(rank, n, self) >= 0);
 }
 
-/* Returns the load of one rank at one level of stages. self: the rank as a source; -1: the rank is no source,
- * because the device kinds differ. */
+/* Returns the load of one rank at one level of stages. self: mesh position of the rank as a source; -1: the rank is
+ * no source, because the device kinds differ. */
 static struct load
 load_of(struct arena *a, const struct box_plan *p, const struct box_work *w, int32_t self)
 {
@@ -225,8 +228,8 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
 
 /* ---- bytes that single ranks receive ---- */
 
-/* Selects the ranks that must not receive more bytes than in the direct exchange. Without P none need be checked,
- * because no rank receives more unless the total is larger. */
+/* Selects the ranks that must not receive more bytes than in the direct exchange. Without P selects none: then some
+ * rank receives more only if the total is larger, and such paths are rejected anyway. */
 static void
 watch_ranks(struct search *s)
 {
@@ -258,8 +261,8 @@ same_path_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
-/* Returns true if all shards have equal sizes, and can be cut into equal slices: the number of ranks divides every
- * split dimension, and at least one dimension. */
+/* Returns true if all shards of the layout have equal sizes, and can be cut into equal slices: the number of ranks
+ * divides the size of every split dimension, and of at least one dimension. */
 static bool
 parts_are_equal(const struct search *s, const struct layout *l)
 {
@@ -271,8 +274,9 @@ parts_are_equal(const struct search *s, const struct layout *l)
     return equal;
 }
 
-/* Finds equal axes: of equal size, with the same entries in `from` and in `to`, and with no split along them.
- * Exchanging two such axes in all layouts of a path only renumbers ranks, and so gives an equivalent path. */
+/* Finds equal axes. Two axes are equal if they have one size and the same entries in `from` and in `to`, and do not
+ * split a dimension. Exchanging two equal axes in all layouts of a path only renumbers ranks, and so gives an
+ * equivalent path. */
 static void
 find_equal_axes(struct search *s)
 {
@@ -288,7 +292,8 @@ find_equal_axes(struct search *s)
     }
 }
 
-/* Returns an entry as a number for sorting. The number of a split also depends on its position in the cutting order. */
+/* Returns an SBP entry as a number by which entries are sorted. For a split, the number also depends on the split's
+ * position in the cutting order. */
 static int
 weight(const struct layout *l, int axis)
 {
@@ -298,12 +303,12 @@ weight(const struct layout *l, int axis)
     return (x.kind << 8 | x.axis) * MAX_AXIS + (x.kind == SBP_S ? at : 0);
 }
 
-/* Returns the layout that represents all layouts that differ from l only by equal axes: sorts the entries of equal
- * axes. */
+/* Returns the layout that represents all layouts that differ from l only by an exchange of equal axes: sorts the
+ * entries of equal axes. */
 static const struct layout *
 layout_stands_for(const struct search *s, const struct layout *l)
 {
-    int n = l->place->naxis, has[MAX_AXIS]; /* has: by axis: the axis whose entry it gets */
+    int n = l->place->naxis, has[MAX_AXIS]; /* has[a]: axis whose entry axis a gets */
     bool moved = false, equal = l->place == s->from->place && parts_are_equal(s, l);
     for (int a = 0; a < n; a++) has[a] = a;
     for (int a = 0; a < n && equal; a++)
@@ -332,7 +337,7 @@ layout_stands_for(const struct search *s, const struct layout *l)
     return out;
 }
 
-/* Returns true if an earlier axis is equal and has the same entry. */
+/* Returns true if an earlier axis equals this axis and has the same entry. */
 static bool
 is_repeated_axis(const struct search *s, const struct layout *l, int a)
 {
@@ -454,7 +459,8 @@ try_hop(struct search *s, int32_t before, const struct layout *to)
     if (next.received && !is_needless(s, &next)) add_state(s, next);
 }
 
-/* Tries the layout with axis a changed and split innermost, and the same layout in the destination's cutting order. */
+/* Tries two layouts in which axis a has `entry`: one in which axis a cuts last, and one in the destination's cutting
+ * order. */
 static void
 try_entry(struct search *s, int32_t before, int a, struct sbp entry)
 {
@@ -528,8 +534,8 @@ path_arrive(struct search *s, int32_t last, struct box_path *p)
     s->best = MIN(s->best, s->state[last].ns);
 }
 
-/* Processes the states with one number of hops. A path that reaches `to` becomes a candidate; the others are
- * continued. Returns false if there are no new states. */
+/* Processes all states with the present number of hops. A path that reaches `to` becomes a candidate; the other
+ * paths are continued. Returns false if there are no new states. */
 static bool
 path_goes_on(struct search *s, struct box_path *p)
 {

@@ -15,8 +15,9 @@
 
 #include "boxing/box.h"
 
-/* Cost parameters of a machine. The cost of a hop is hop_ns, plus the cost of filling stage buffers, plus the cost of
- * filling destination shards. Each of the last two is the sum of its terms' maxima over the ranks. */
+/* Cost parameters of a machine. The cost of a hop is hop_ns, plus the cost of filling stage buffers, plus the cost
+ * of filling destination shards. For each of the two fillings, every kind of cost (messages, bytes received,
+ * reduced, copied) counts with its maximum over the ranks, and the maxima are added. */
 struct box_cost {
     double alpha_ns;          /* cost per message, ns */
     double beta_ns_per_byte;  /* cost per byte received, ns */
@@ -43,8 +44,9 @@ struct box_candidate {
     double ns;
 };
 
-/* box_long_axes returns the number of axes with more than one rank. With more than BOX_FEW_AXES such axes, there are
- * too many intermediate layouts, so the search continues only from those that may become the cheapest. */
+/* box_long_axes returns the number of axes with more than one rank. If there are more than BOX_FEW_AXES,
+ * intermediate layouts are too many to try them all. The search then continues only from layouts that may become
+ * part of the cheapest path. */
 enum { BOX_FEW_AXES = 3 };
 int box_long_axes(const struct place *p);
 
@@ -52,7 +54,7 @@ struct box_path {
     int64_t bound; /* least possible bytes, sum over ranks */
     int ncandidate;
     /* Candidates, best first: at most one per number of hops, and always the direct exchange. With more than
-     * BOX_FEW_AXES axes, the list may lack candidates that cost more than a shorter one. */
+     * BOX_FEW_AXES axes, the list may lack candidates that cost more than a candidate with fewer hops. */
     struct box_candidate *candidate;
 };
 

@@ -31,12 +31,12 @@ struct maker {
     struct arena *arena, tmp; /* arena: memory of the plan; tmp: memory of this call */
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* set if the plan has a hierarchical reduction */
-    int32_t leg;        /* hierarchical reduction with `back`: segment of the present destination shard */
+    struct relay relay; /* used if the plan has a hierarchical reduction */
+    int32_t leg;        /* in a hierarchical reduction with `back`: segment of the present destination shard */
     struct box_plan *plan;
-    struct memo addends, parts; /* caches of equal lists of sources, and of equal works */
+    struct memo addends, parts; /* addends: cache of equal lists of sources; parts: cache of equal works */
     int32_t replica;            /* source replica that the present steps read */
-    struct box_step *step;      /* steps of the present work; malloc */
+    struct box_step *step;      /* steps of the present work; allocated by malloc */
     int32_t nstep, capacity;
 };
 
@@ -49,7 +49,7 @@ memo_init(struct memo *m, struct arena *a, int32_t n)
     m->slot = ARENA_ARRAY(a, struct memo_slot, m->nslot);
 }
 
-/* Returns the slot of a key. The slot may hold another key with the same low bits. */
+/* Returns the slot of a key. The slot may hold another key whose low bits are equal. */
 static struct memo_slot *
 memo_at(const struct memo *m, int64_t key)
 {
@@ -142,7 +142,8 @@ plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
     append_step(m, step, &share);
 }
 
-/* Makes the stage with this number from the present steps; stores their slices one after the other. */
+/* Makes the stage with this number from the present steps. Stores the steps' slices one after the other in the
+ * stage. */
 static void
 add_stage(struct maker *m, int32_t number)
 {
@@ -159,8 +160,8 @@ add_stage(struct maker *m, int32_t number)
     s->offset = offset;
 }
 
-/* Plans the stage of source position `pos`: its shares of the cells of its own shard, for the group that gets its
- * addend. */
+/* Plans the stage of source position `pos`: for each cell of the position's shard, the share that `pos` reduces for
+ * the group that gets its addend. */
 static void
 plan_stage(struct maker *m, int32_t pos)
 {
@@ -205,8 +206,8 @@ whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
 
-/* Adds the step for a chunk of a share: the sum of the segments before, then the addends of this segment, in the
- * owner's replica. */
+/* Adds the step for a chunk of a share: the sources are the running sum of the segments before, then the addends of
+ * this segment in the owner's replica. */
 static void
 plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
 {
@@ -253,7 +254,7 @@ plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk, bool back)
     add_stage(m, back ? relay_back(&m->relay, leg, pos, chunk) : relay_stage(&m->relay, leg, pos, chunk));
 }
 
-/* Plans the stages of the segment's positions that are in `mine`. */
+/* Plans the stages of a segment, for those of its positions that are in the plan's set `mine`. */
 static void
 plan_legs(struct maker *m, const struct box_ranks *mine, int32_t leg, bool back)
 {

@@ -10,7 +10,7 @@
 #include "boxing/grid.h"
 #include "runtime/base/sorted.h"
 
-/* Bytes that ranks may have received at most when a path reaches a layout. */
+/* Maximum numbers of bytes that ranks may have received when a path reaches a layout. */
 struct room {
     const struct layout *at;
     int64_t *alone;    /* by index of rank: limit for this rank alone */
@@ -42,9 +42,10 @@ left_alone(const struct quota *q, const struct layout *at, int32_t rank)
     return n * (int64_t)dtype_bytes((enum dtype)q->type->dtype);
 }
 
-/* Returns the least number of transmissions for an element with p addends, each held by r ranks of a tile, in groups
- * of at least m of these ranks. A group with k > 1 addends needs k - 1 transmissions to reduce them, and one to each
- * member that did not reduce. A group with one addend needs one to each member without that addend. */
+/* Returns the least number of transmissions for an element with p addends, each held by r ranks of a tile. These
+ * ranks are in groups of at least m ranks. A group with k > 1 addends needs k - 1 transmissions to reduce them, and
+ * one to each member that did not reduce. A group with one addend needs one transmission to each member without that
+ * addend. */
 static int64_t
 least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
 {
@@ -53,8 +54,8 @@ least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
     return m ? MAX(all, 0) : 0;
 }
 
-/* Tiles of a mesh position, by corner. has: tile of which its rank holds an addend; wants: tile that the rank needs
- * as a member of `group`. -1: none. */
+/* Tiles of the rank at a mesh position, named by their corners. has: tile of which the rank holds an addend; wants:
+ * tile that the rank needs as a member of `group`. -1: no tile. */
 struct claim {
     int32_t has, wants, group;
 };
@@ -69,8 +70,8 @@ claims_of(const struct grid *g, const struct grid *h, struct claim *claim)
     }
 }
 
-/* Counts the ranks in each group that have the same tiles as this position, and returns the smallest count. -1: an
- * earlier position counted them. */
+/* Counts, for each group, the ranks whose tiles equal those of this position, and returns the smallest count. -1: an
+ * earlier position counted these ranks. */
 static int32_t
 smallest_group(const struct grid *g, const struct grid *h, const struct claim *claim, int32_t pos)
 {

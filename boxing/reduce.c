@@ -14,7 +14,7 @@
  *
  * Non-temporal stores (movnt) gain nothing, and the next reader would miss the caches: plain stores are used. Copies
  * use memcpy, which decides by itself. */
-#pragma GCC optimize("O3", "no-trapping-math") /* a reduction spends its time in the loops below */
+#pragma GCC optimize("O3", "no-trapping-math") /* reductions spend their time in the loops below */
 #include "boxing/box.h"
 
 #include "runtime/tensor/half.h"
@@ -135,7 +135,8 @@ struct summing {
     const void *of;
 };
 
-/* Returns the elements of source k. If halves and floats are mixed, converts halves into `room`. */
+/* Returns the elements of source k in the dtype of the sum. If halves and floats are mixed, converts halves into
+ * `room`. */
 static const void *
 source_at(const struct summing *s, int k, int64_t row, int64_t i, int64_t n, float *room)
 {
@@ -160,8 +161,8 @@ sum_block(const struct summing *s, int64_t row, int64_t i, int64_t n)
     if (rounds) half_round(s->dst->dtype, to, block, n);
 }
 
-/* Returns the dtype of a sum: f32 if one operand is f32, as partials are, and as the sum of earlier micro-batches
- * is. */
+/* Returns the dtype of a sum: f32 if one operand is f32. Partials are f32, and so is the sum of earlier
+ * micro-batches. */
 static enum dtype
 dtype_of_sum(int n, box_operand_fn *at, const void *of)
 {

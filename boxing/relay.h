@@ -24,13 +24,14 @@ int32_t relay_segment(const struct relay *r, int32_t addend);
 /* Returns the position that owns a share of the source tile at `corner` in a segment. If the segment is a single
  * addend, returns the position that holds it. */
 int32_t relay_owner(const struct relay *r, int32_t corner, int32_t leg, int32_t share);
-/* Returns the first share that a position owns in its segment. *step: distance to its next share. */
+/* Returns the first share that a position owns in its segment. *step: distance from one of its shares to the next. */
 int32_t relay_first(const struct relay *r, struct spot at, int32_t *step);
 /* Computes a chunk of a share of a cell. Returns false if the chunk is empty. */
 bool relay_piece(const struct relay *r, const struct box *cell, int32_t share, int32_t chunk, struct box *piece);
 /* Returns the number of the stage in which a position holds the running sum of a chunk in its segment. */
 int32_t relay_stage(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk);
-/* Returns the number of the stage for the complete sum on its way back. The last segment has no such stage. */
+/* Returns the number of the stage for the complete sum on its way back. The last segment has no stage for the way
+ * back. */
 int32_t relay_back(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk);
 /* Returns true if exactly the ranks that hold a tile's addends need the tile's sum. */
 bool relay_may_go_back(const struct layout *from, const struct layout *to);

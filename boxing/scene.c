@@ -46,7 +46,7 @@ is_cut(const struct layout *l, int dim)
     return false;
 }
 
-/* Selects two dimensions to draw. Prefers split dimensions, and among these the last ones. */
+/* Selects two dimensions to draw: split dimensions if possible, and the last ones among several. */
 static void
 choose_dims(struct scene *s, const struct type *t, const struct layout *l, const struct layout *other)
 {
@@ -76,7 +76,7 @@ scene_of(struct scene *s, struct arena *a, const struct type *t, const struct la
     }
 }
 
-/* Returns which part of page dimension k a page shows. */
+/* Returns the part of page dimension k that a page shows. */
 static int
 page_part(const struct scene *s, int page, int k)
 {

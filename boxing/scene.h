@@ -18,7 +18,8 @@ struct shown {
 };
 struct shown shown_of(int n, int most);
 
-/* Parts of a split dimension: part i is at[i] <= k < at[i + 1]. A missing dimension has one part of size 1. */
+/* Parts of a split dimension: part i holds the indices k with at[i] <= k < at[i + 1]. A missing dimension has one
+ * part of size 1. */
 struct parts {
     int n;
     int64_t *at;
@@ -33,10 +34,10 @@ struct scene {
     struct parts page[MAX_DIM];
     const char *between;         /* text between addends: "+", "max" or "min" */
     bool empty;                  /* the tensor has no elements, so nothing is drawn */
-    const struct box_plan *plan; /* move that fills the layout block by block; NULL: none */
+    const struct box_plan *plan; /* plan of the move whose blocks fill the drawn layout; NULL: none */
 };
 
-/* Makes a scene. other: layout drawn beside l with the same dimensions; NULL: none. */
+/* Makes a scene. other: second layout that is drawn beside l, so both scenes use the same dimensions; NULL: none. */
 void scene_of(struct scene *s, struct arena *a, const struct type *t, const struct layout *l,
               const struct layout *other);
 /* Returns the mesh position that holds a tile of one sheet. */
@@ -55,8 +56,8 @@ void scene_slice_text(const struct scene *s, const struct box *slice, struct str
  * down, axis 1 across". */
 void scene_place_text(const struct scene *s, struct str *out);
 void scene_type_text(const struct scene *s, struct str *out);
-/* Returns the number of a rank's colour, less than n. Neighbours along any mesh axis get different colours, if axis
- * sizes are powers of two. */
+/* Returns a number for the colour of a rank, less than n. Neighbours along any mesh axis get different colours, if
+ * axis sizes are powers of two. */
 size_t scene_color(int32_t rank, size_t n);
 
 /* Prints a number of bytes with a unit: 96 B, 1.5 KiB, 32 MiB. */

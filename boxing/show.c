@@ -23,7 +23,8 @@ enum {
 
 struct cell {
     char glyph[4]; /* a UTF-8 character, NUL-terminated; empty: blank */
-    /* colour of the 256 ANSI colours: FAINT: of the text; else of the background of black text; 0: none */
+    /* number of an ANSI colour (of 256): FAINT colours the character; any other colours its background, on which
+     * text is black; 0: none */
     uint8_t color;
 };
 
@@ -93,7 +94,8 @@ set_text_edges(struct edges *e, const struct parts *p, int space, const int *lea
     }
 }
 
-/* Returns the box-drawing character for lines that leave to the left, right, top and bottom. */
+/* Returns the box-drawing character from which lines lead left, right, up and down, each if the argument of that
+ * name is true. */
 static const char *
 joint(bool left, bool right, bool up, bool down)
 {
@@ -193,7 +195,7 @@ draw_text_ticks(struct canvas *c, const struct scene *s, const struct edges *col
     }
 }
 
-/* Draws one page at (x, y): its stacks, with a plus between them. Returns the first line below. */
+/* Draws one page at (x, y): its stacks, with a plus between them. Returns the first free line below. */
 static int
 draw_text_page(struct canvas *c, const struct scene *s, int page, int x, int y)
 {
@@ -227,7 +229,7 @@ draw_text_page(struct canvas *c, const struct scene *s, int page, int x, int y)
     return y + depth + h + 2;
 }
 
-/* Draws a layout from column x and line y on. Returns the first line below. */
+/* Draws a layout with its top left corner at column x and line y. Returns the first free line below. */
 static int
 draw_text_scene(struct canvas *c, const struct scene *s, int x, int y)
 {
@@ -352,7 +354,7 @@ print_origins(const struct scene *sc, bool color, struct words *w)
     str_free(&word);
 }
 
-/* Prints the ranks from i on that receive as many bytes as i: "0-2, 5". */
+/* Prints the ranks, from index i on, that receive as many bytes as rank i: "0-2, 5". */
 static void
 print_alike(const struct move_text *m, int i, struct str *s)
 {

@@ -202,7 +202,7 @@ draw_stack(struct str *s, const struct scene *sc, const struct edges *cols, cons
     draw_svg_labels(s, sc, cols, rows, page, addend, x, y + depth * SHIFT);
 }
 
-/* Returns the distance between two stacks: the width of the word between them, pixels. */
+/* Returns the width of the word between two stacks, pixels, which is the distance between the stacks. */
 static double
 gap_of(const struct scene *s)
 {

@@ -1,5 +1,5 @@
-/* choose.c - chooses the signature of a call with the fewest bytes, moved now or in pending reductions; of equal
- * ones, the most balanced.
+/* choose.c - chooses the signature of a call that costs the fewest bytes: those moved now plus those of pending
+ * reductions. Among signatures with equal bytes, chooses the most balanced.
  *
  * Bytes moved now are the sum of the prices of the operands that move. debt.c computes the bytes of pending
  * reductions. A signature that would make an operand partial without a request by the user is never tried. A
@@ -17,7 +17,8 @@
 
 /* ---- cost of a point ---- */
 
-/* Returns the price of a move. Movers of the same value (twins) share the cache. */
+/* Returns the price of moving mover i, a value that may have to move (search.h). Movers of the same value (twins)
+ * share the cache. */
 static int64_t
 price_of(const struct search *s, const struct mover *m, int code, const struct point *p)
 {
@@ -31,8 +32,8 @@ price_of(const struct search *s, const struct mover *m, int code, const struct p
     return bytes;
 }
 
-/* Returns true if an earlier mover of the same value moves to the same layout, because a value moves there only
- * once. */
+/* Returns true if an earlier mover of the same value moves to the same layout. That move counts once, because a
+ * value moves to a layout only once. */
 static bool
 moved_before(const struct search *s, int i, int code, const struct point *p)
 {
@@ -43,7 +44,8 @@ moved_before(const struct search *s, int i, int code, const struct point *p)
     return false;
 }
 
-/* Returns bytes moved now plus bytes of pending reductions; 5 % more for a point that leaves ranks without work. */
+/* Returns the cost of a point: bytes moved now plus bytes of pending reductions; 5 % more if the point leaves ranks
+ * without work. */
 static int64_t
 point_bytes(const struct point *p)
 {
@@ -121,7 +123,8 @@ has_partial(const struct search *s, int g)
     return false;
 }
 
-/* Returns the signature of axis x that leaves the most operands unchanged; without P if the axis has one rank. */
+/* Returns the signature of axis x that leaves the most operands unchanged. If the axis has one rank, only signatures
+ * without P are considered. */
 static int
 most_matching(const struct search *s, int x, uint64_t may)
 {
@@ -153,7 +156,8 @@ next_signature(const struct search *s, int i, int *g)
     return later;
 }
 
-/* Advances to the next combination of the free axes, last axis fastest. Returns false after the last. */
+/* Advances to the next combination of signatures on the free axes; the last axis changes fastest. Returns false
+ * after the last combination. */
 static bool
 next_point(const struct search *s, struct point *p)
 {

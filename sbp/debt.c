@@ -20,10 +20,10 @@ lies_partial_sum(const struct search *s, int x)
     return false;
 }
 
-/* Returns true if an operand with entry `given` may be converted to entry `want`. P can be made from the same P, or
- * from B if another operand is P(sum): then one rank keeps the value, and the others hold zeros. P is not made from
- * S, because the shard would have to be padded to the full size; and the identity of a maximum is not neutral in
- * arithmetic (inf - inf). */
+/* Returns true if an operand with entry `given` may be converted to entry `want`. P can be made from an equal P. P
+ * can be made from B if another operand is P(sum): one rank then keeps the value, and the other ranks hold zeros. P
+ * is not made from S, because the shard would have to be padded to the full size. P(max) is not made either, because
+ * the identity of a maximum is not neutral in arithmetic (inf - inf). */
 static bool
 may_take(struct sbp given, struct sbp want, bool beside_sum)
 {
@@ -41,8 +41,9 @@ signature_may(const struct search *s, const struct sig *g, int x, bool beside_su
     return true;
 }
 
-/* Returns true if the operands' layouts imply that the signature splits its factor on axis x: at least one operand
- * with the factor is already split like this, and all others with the factor are split like this or B. */
+/* Returns true if the operands' layouts imply that the signature splits its factor on axis x. At least one operand
+ * with the factor is then already split like this, and each remaining operand with the factor is split like this or
+ * B. */
 static bool
 signature_forced(const struct search *s, const struct sig *g, int x)
 {

@@ -73,7 +73,7 @@ call_print_operands(const struct call *c, struct str *s)
     }
 }
 
-/* Fails with the operator's name, the operand's name, the given text, and all operands. */
+/* Fails with an error text made of the operator's name, the operand's name, the given text, and all operands. */
 static int __attribute__((format(printf, 4, 5)))
 refuse_operand(enum err_code code, const struct call *c, int i, const char *fmt, ...)
 {
@@ -138,7 +138,7 @@ print_set(const char *set, struct str *s)
     }
 }
 
-/* Returns what to do about an operand of positions that is not integer. */
+/* Returns advice for a call whose operand of positions (indices) is not of an integer dtype. */
 static const char *
 index_remedy(enum dtype d)
 {

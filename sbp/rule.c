@@ -172,8 +172,8 @@ read_rule(struct arena *a, const char *text, int nin, struct rule *out)
     return 0;
 }
 
-/* Records on which sides of the rule each factor occurs. A factor that no operand has is new; it must stay unsplit,
- * unless ranks make their own shards. */
+/* Records on which sides of the rule each factor occurs. A factor that occurs in no operand is new; it must stay
+ * unsplit, unless ranks can make their own shards of it. */
 static void
 mark_sides(struct rule *r)
 {
@@ -218,8 +218,8 @@ static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, co
     return code;
 }
 
-/* Fails because dimension d of operand k has another size than an earlier dimension of factor f: the first dimension
- * that consists of f only. */
+/* Fails because dimension d of operand k, which is factor f, differs in size from the first dimension that consists
+ * of f only. */
 static int
 two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
 {

@@ -45,19 +45,21 @@ int rule_parse(struct arena *a, const char *text, struct rule *out);
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
 /* Sets the dimensions of result k; leaves its dtype unchanged. */
 void rule_shape(const struct rule *r, int k, struct type *out);
-/* Returns the number of points that the call computes: the product of all factors of operands or of all factors of
- * results, whichever is larger. Factors that only operands have and factors that only results have are not
- * multiplied (rows of x, and rows of a slice of x). */
+/* Returns the number of points that the call computes: the product of the sizes of all factors of operands, or of
+ * all factors of results, whichever is larger. A factor that only operands have and a factor that only results have
+ * are not multiplied with each other (rows of x, and rows of a slice of x). */
 double rule_points(const struct rule *r);
 
-/* Write common rules, for make_rule(). These functions choose the letters; absent operands and numbers become "=". */
-/* "ab[c]->ab[c]": every operand has the dimensions of in[0] */
+/* The rule_ functions below write common rules, for make_rule(). They choose the letters, and write "=" for absent
+ * operands and numbers. */
+/* Writes the rule "ab[c]->ab[c]": every operand has the dimensions of in[0], and `axis` stays unsplit. */
 int rule_keep(const struct call *c, int axis, struct str *rule);
-/* NumPy broadcasting of all operands. E_SHAPE: sizes differ */
+/* Writes the rule that broadcasts all operands as NumPy does. E_SHAPE: sizes differ, and none of them is 1. */
 int rule_broadcast(const struct call *c, struct str *rule);
-int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim,
-                struct str *rule);                     /* naxes 0: reduces all axes */
-int rule_same(const struct call *c, struct str *rule); /* all operands and results have one shape */
+/* Writes the rule that reduces axes of in[0]; naxes 0: all axes. */
+int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, struct str *rule);
+/* Writes the rule of a call whose operands and results all have one shape. */
+int rule_same(const struct call *c, struct str *rule);
 /* Writes the rule for reshaping in[0] with elements in order ("(ab)c->a(bc)"). One dim[i] may be -1: its size is
  * inferred. make_rule() passes `rule`. infer() passes `size`, to receive the sizes of the rule's letters. Either may
  * be NULL. */

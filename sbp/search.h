@@ -48,15 +48,16 @@ struct search {
     uint8_t (*order)[MAX_AXIS];
     /* by cutting order, as bits: pairs of axes of which the later axis splits first (pair_bit) */
     uint32_t *inverted;
-    uint64_t *meets;   /* by signature, as bits: signatures that split a common dimension with it */
-    struct debt *debt; /* cache of the latest NDEBT pending reductions */
+    /* by signature, as bits: the signatures that split one of the dimensions which this signature splits */
+    uint64_t *meets;
+    struct debt *debt; /* cache of the last NDEBT pending reductions that were computed */
 };
 
 /* A combination of signatures and a cutting order, with the values by which combinations are compared. */
 struct point {
     int64_t bytes, owed;
     double share; /* fraction of the work that the busiest rank does */
-    /* fraction that is compared: `share`, or 1 for an in-place update, which must stay with its variable */
+    /* fraction by which points are compared: `share`, or 1 for an in-place update, which must stay with its variable */
     double load;
     bool idle; /* some rank has no work, because a factor has fewer elements than shards */
     int nsame;
@@ -74,7 +75,7 @@ const struct layout *point_layout(const struct search *s, int operand, const str
 bool order_repeats(const struct search *s, const int *choice, int order);
 bool sbp_equal(struct sbp a, struct sbp b);
 int mover_code(const struct search *s, const struct mover *m, const int *choice);
-/* Returns true if the operand need not move. */
+/* Returns true if the mover, with this layout code and cutting order, stays in its present layout. */
 bool mover_stays(const struct mover *m, int code, int order);
 
 /* ---- debt.c ---- */

@@ -132,8 +132,8 @@ group_members(const struct call *c, const struct rule *r, const char *text, bool
     return members;
 }
 
-/* Returns, as bits, the operands that are added to a sum over f: the linear group of an operand with f. Operands of
- * that group must be partial, too, because each rank adds them to its own sum. */
+/* Returns, as bits, the operands that are added to a sum over factor f: the linear group of an operand with f. Each
+ * of these operands must be partial, too, because each rank adds its addend to its partial sum. */
 static uint64_t
 added_to(const struct call *c, const struct rule *r, int f, enum reduce red)
 {
@@ -201,8 +201,8 @@ add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t m
 }
 
 /* Returns true if the operator is still monotone at the identity of a maximum, which a rank without contribution
- * holds. Floats and bools always are. Integer arithmetic wraps around at the least integer, so integers are only if
- * the operator passes elements on unchanged. */
+ * holds. An operator on floats or bools always is. Integer arithmetic wraps around at the least integer, so an
+ * operator on integers is monotone there only if it passes elements on unchanged. */
 static bool
 reaches_identity(const struct call *c, const struct rule *r, uint64_t members, bool hands_on)
 {
@@ -211,8 +211,8 @@ reaches_identity(const struct call *c, const struct rule *r, uint64_t members, b
     return true;
 }
 
-/* Returns true if results overflow like the operands. A sum of integers wraps on overflow. A wider result does not,
- * so it would differ if each rank widened its own sum first. */
+/* Returns true if a sum of results overflows like a sum of operands. Integer sums wrap around on overflow. A wider
+ * result type does not, so each rank would get another result if it widened its own sum first. */
 static bool
 wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
 {
@@ -253,8 +253,8 @@ count_passes(const struct call *c)
     return n;
 }
 
-/* Returns true if a view repeats this dimension. Holding the complete dimension costs a rank nothing, so it is split
- * only on request. */
+/* Returns true if a view repeats this dimension, as in expand. The complete dimension needs no memory on a rank, so
+ * it is split only on request. */
 static bool
 is_repeated_factor(const struct call *c, const struct rule *r, int f)
 {
@@ -319,8 +319,8 @@ cut_range(struct range r, int64_t parts, int64_t i)
     return (struct range){r.lo + lo, r.lo + hi};
 }
 
-/* Combines one range per factor to a range of positions in the merged dimension. Returns false if these positions
- * are not contiguous. For contiguity, the leading factors must have a single value and the trailing factors their
+/* Combines one range per factor into a range of positions in the merged dimension. Returns false if these positions
+ * are not contiguous. They are contiguous if the leading factors have a single value and the trailing factors their
  * full range; the factor in between may have any range. */
 static bool
 merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct range *of, struct range *out)
@@ -340,8 +340,8 @@ merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct rang
     return true;
 }
 
-/* Returns true if the piece of the dimension at mesh position `at` (over the axes that split the dimension) equals
- * the piece of its factors. */
+/* Returns true if, at mesh position `at`, the range that remains of the merged dimension after its splits equals the
+ * range that its split factors combine to. `at` counts over the axes that split the dimension. */
 static bool
 piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis,
              int64_t at)
@@ -362,8 +362,8 @@ piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim
     return want.hi - want.lo == got.hi - got.lo && (want.hi == want.lo || want.lo == got.lo);
 }
 
-/* Returns true if axes split the factors from the major factor on, and each split divides evenly, which is the usual
- * case. Then every piece agrees. */
+/* Returns true if the axes split the factors of a merged dimension in order, from the major factor on, and each
+ * split divides evenly. This is the usual case; in this case, cuts_agree holds at every position. */
 static bool
 cuts_divide(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis)
 {
@@ -401,7 +401,7 @@ cuts_agree(const struct spread *s, const struct rule *r)
     return true;
 }
 
-/* Checks that no tensor is a partial sum on one axis and a partial maximum on another. */
+/* Checks that no tensor is a partial sum on one axis and a partial maximum or minimum on another. */
 static bool
 partials_agree(const struct spread *s)
 {
@@ -496,7 +496,8 @@ cut_factors(const struct call *c, const struct rule *r, const struct layout *con
     }
 }
 
-/* If a dimension of one operand is split, its factor counts as split in all operands. */
+/* Returns the product of the fractions of all factors. A factor that is split in one operand counts as split in all
+ * operands. */
 double
 sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout)
 {
@@ -524,8 +525,8 @@ sig_matches(const struct rule *r, const struct sig *s, const struct layout *cons
     return true;
 }
 
-/* Returns 1 if axes x and y split the same dimension in l and x splits first; -1 if y splits first; 0 if they do
- * not. */
+/* Returns 1 if axes x and y split the same dimension in l and x splits first; -1 if y splits first; 0 if the axes
+ * split different dimensions. */
 static int
 cuts_before(const struct layout *l, int x, int y)
 {
@@ -565,7 +566,7 @@ any_legal(const struct place *p, const struct rule *r, const struct sig_list *li
 {
     if (x == p->naxis) return sig_legal(p, r, list, choice, order);
     for (choice[x] = 0; choice[x] < list->nsig; choice[x]++) {
-        /* On an axis with one rank all entries mean the same, so only the all-B signature is tried. */
+        /* all entries mean the same on an axis with one rank, so only the all-B signature is tried */
         const struct sig *s = &list->sig[choice[x]];
         bool fits =
             p->axis[x] == 1 ? sig_is_broadcast(s, list->noperand) : sig_matches(r, s, layout, list->noperand, x);

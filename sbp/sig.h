@@ -53,13 +53,13 @@ struct sig_question {
     const struct call *call;
     const struct rule *rule;
     sig_price_fn *price;
-    void *arg; /* first argument of `price` */
+    void *arg; /* first argument of each call of `price` */
 };
 struct sig_candidate {
     const struct layout **layout; /* layouts of inputs, then of results */
     /* bytes moved for the operands and, for an in-place update, to move the results back */
     int64_t bytes;
-    int64_t owed; /* bytes added to pending reductions (see sig_choose) */
+    int64_t owed; /* bytes that the call adds to pending reductions (see sig_choose) */
     double share; /* fraction of the work that the busiest rank does */
     int nsame;    /* number of operands that do not move */
 };
@@ -78,7 +78,8 @@ struct sig_candidate {
  * are cut like that or B: the program laid that P out. Results of an in-place update have no pending reduction, because
  * the cost of their move back to the variable is counted. */
 int sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *best);
-/* All candidates of the choice, best first; only the chosen one if there are more than a few thousand combinations. */
+/* All candidates of the choice, best first. If there are more than a few thousand combinations: only the chosen
+ * candidate. */
 struct sig_choice {
     int ncandidate;
     struct sig_candidate *candidate;

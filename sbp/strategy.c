@@ -87,7 +87,8 @@ struct cutting {
     const struct layout *from, *best;
     sig_price_fn *price;
     int64_t least;
-    int32_t left[MAX_DIM]; /* by dimension: pieces that the remaining mesh axes have to split it into */
+    /* by dimension: number of pieces into which the remaining mesh axes have to split the dimension */
+    int32_t left[MAX_DIM];
     struct sbp sbp[MAX_AXIS];
 };
 

@@ -15,7 +15,7 @@ struct strategy {
     int32_t pieces[STRATEGY_OPERAND][MAX_DIM];
 };
 
-/* Returns true if both request the same pieces. NULL requests nothing. */
+/* Returns true if both strategies request the same numbers of pieces. NULL: a strategy that requests nothing. */
 bool strategy_same(const struct strategy *x, const struct strategy *y);
 /* Checks a strategy. E_SBP: the strategy lacks a list for some tensor, or a number for some dimension, or has too
  * many. */

@@ -188,7 +188,7 @@ put_factor(struct side *s, int d, int f, bool unsplit)
     s->nfactor[d]++;
 }
 
-/* Advances from a dimension that is used up to the next one larger than 1. */
+/* Advances from a dimension that is used up to the next dimension whose size is larger than 1. */
 static void
 next_dim(struct side *s)
 {
@@ -205,7 +205,8 @@ side_start(struct side *s, int ndim, const int64_t *dim)
     next_dim(s);
 }
 
-/* Makes the rest of the present dimension an unsplit factor of this side only. Returns the factor's size. */
+/* Makes the rest of the present dimension an unsplit factor of this shape only, not of the other shape. Returns the
+ * factor's size. */
 static int64_t
 close_dim(struct reshape *r, struct side *s)
 {
@@ -217,7 +218,7 @@ close_dim(struct reshape *r, struct side *s)
     return n;
 }
 
-/* Adds unsplit factors to both sides until the products agree. */
+/* Adds unsplit factors to both shapes until the products of their sizes agree. */
 static void
 close_group(struct reshape *r)
 {
@@ -230,8 +231,8 @@ close_group(struct reshape *r)
     }
 }
 
-/* Makes the greatest common divisor of the remaining sizes of both current dimensions one factor of both. Returns
- * false if neither remaining size is a multiple of the other. */
+/* Takes the greatest common divisor of the remaining sizes of both current dimensions as one factor of both shapes.
+ * Returns false if neither remaining size is a multiple of the other. */
 static bool
 match_factors(struct reshape *r)
 {

@@ -21,7 +21,7 @@ most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_
 }
 
 /* Changes of live bytes at one time. begin, more: number of live ranges that begin at the time, and their largest
- * possible bytes; end, less: number and largest possible bytes of live ranges whose last time this is. */
+ * possible bytes. end, less: number of live ranges that end after the time, and their largest possible bytes. */
 struct happening {
     int32_t begin, end;
     int64_t more, less;
@@ -37,8 +37,8 @@ happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
     h[dies - 1].less += bytes;
 }
 
-/* Lists the relevant times: the limit may be exceeded, a live range ends after the time, and another began since the
- * last listed time. Returns their number. */
+/* Lists the relevant times; returns their number. A time is relevant if three conditions hold: the limit may be
+ * exceeded, a live range ends after the time, and another live range began since the last listed time. */
 static int32_t
 list_happening_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
 {
@@ -186,7 +186,7 @@ limit_worth(int64_t price, int64_t bytes, int64_t most)
     return x >= most ? most : (int64_t)x;
 }
 
-/* Caps a cost at NET_NEVER / 64. limit_price() halves the prices before a cap takes effect. */
+/* Caps a cost at NET_NEVER / 64. limit_price() halves the prices until sums of costs are below the cap. */
 static int64_t
 limit_bytes_worth(int64_t price, int64_t bytes)
 {
@@ -201,7 +201,7 @@ price_tensor(struct limit *m, const struct net_tensor *t)
         extra[k] = MIN(NET_NEVER / 64, extra[k] + limit_bytes_worth(price, t->bytes[t->form[k]]));
 }
 
-/* Fills in sum and extra. Returns an upper bound on the sum of all extra costs and of the limit's worth. */
+/* Fills in m->sum and m->extra. Returns an upper bound on the sum of all extra costs and of the limit's worth. */
 static double
 fill_peaks(struct limit *m)
 {

@@ -17,8 +17,8 @@ enum { LIMIT_SHIFT = 24 };
  * the limit, without copies. */
 struct net *limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime);
 
-/* Returns a lower bound on the peak of every choice. Counts each value with its fewest bytes, independently of the
- * others. */
+/* Returns a lower bound on the peak of every choice: the peak if each value has its fewest bytes, independently of
+ * the other values. */
 int64_t limit_least_peak(const struct net *n);
 
 struct limit {
@@ -29,7 +29,7 @@ struct limit {
     int64_t *live;        /* by time: live bytes of the last choice passed to limit_live */
     /* tensors with bytes that node i makes: tensor[first[i]] to tensor[first[i + 1] - 1] */
     int32_t *first, *tensor;
-    int64_t **extra; /* by node, by candidate: cost of its bytes at the present prices, scaled */
+    int64_t **extra; /* by node, by candidate: cost of the candidate's bytes at the present prices, scaled */
     /* State of the subgradient steps: */
     /* best: the best bound so far, scaled; pace: step length as a fraction of the distance to the goal */
     double best, pace;

@@ -35,7 +35,8 @@ limited_ceil(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-/* Keeps the last minimiser if it meets the limit and costs less than the best choice. */
+/* Keeps the choice that minimised the last bound, if it meets the memory limit and costs less than the best choice
+ * so far. */
 static void
 limited_offer(struct limited *m)
 {

@@ -17,8 +17,8 @@ struct best { /* choice: a candidate for each node; valid if cost < NET_NEVER */
  * in: initial prices by time, 2^-LIMIT_SHIFT ns per byte (squeeze.h); out: prices of the best bound, in the proof's
  * unit. */
 void limited_bound(const struct net *n, const struct solve_options *o, struct best *r, int64_t *price);
-/* Writes the steps that prove a bound on n at the given prices. price: by time, 2^-LIMIT_SHIFT scaled ns per byte;
- * replaced by the prices actually used. Returns the bound, at most `most`. */
+/* Writes the steps that prove a lower bound on the cost of n at the given prices. price: by time, 2^-LIMIT_SHIFT
+ * scaled ns per byte; replaced by the prices actually used. Returns the bound, at most `most`. */
 int64_t limited_prove(const struct net *n, int64_t *price, int64_t most, struct str *text);
 int64_t limited_ceil(int64_t a, int64_t b);
 

@@ -15,13 +15,14 @@
 
 enum {
     TURNS = 48,        /* maximum number of choices */
-    QUICK = 6,         /* maximum number of choices of a search that must end at counted work */
-    WORK = 2000000000, /* counted work after which a search with QUICK ends */
+    QUICK = 6,         /* maximum number of choices if the search must end at a count of work (`quick`) */
+    WORK = 2000000000, /* counted work (work.h) after which a search limited to QUICK choices ends */
     SURE = 6,          /* number of choices made regardless of the clock, until one is within the limit */
     TIMES = 4,         /* maximum number of times with a price */
     LOOKS = 12,        /* number of bounding rounds per price vector */
-    SWEEPS = 4,        /* number of sweeps over the prices; each sweep improves one price after the other */
-    DEAREST = 1000     /* at the highest price, a choice's bytes cost this many times its own cost */
+    SWEEPS = 4,        /* number of sweeps over the prices; a sweep improves the prices one by one */
+    /* at the highest price, the bytes of a choice cost this many times the choice's cost without prices */
+    DEAREST = 1000
 };
 
 struct found { /* a choice; over: its live bytes minus the limit, at each time with a price */
@@ -45,7 +46,7 @@ struct squeeze {
 
 /* ---- the priced net ---- */
 
-struct priced { /* a price table that was made before, and the tensor that it was made for */
+struct priced { /* a price table that was made for a tensor; tensors with the same table share it */
     const int64_t *price, *copy, *span, *is;
     int32_t nto;
 };
@@ -284,8 +285,8 @@ dual_at(const struct squeeze *q)
     return least;
 }
 
-/* Returns the price of time[k] at which choices x and y have equal cost, with all other prices fixed; negative: none
- * from 0 to the highest price. */
+/* Returns the price of time[k] at which choices x and y cost the same, with all other prices fixed. Negative: no
+ * such price lies between 0 and the highest price. */
 static double
 crossing(const struct squeeze *q, const struct found *x, const struct found *y, int32_t k)
 {
@@ -321,7 +322,7 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Generates choices until one recurs. beside: prices only copies that readers need in the present choice. */
+/* Generates choices until one recurs. beside: true: prices only the copies that readers need in the present choice. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {
@@ -354,8 +355,8 @@ mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t 
     }
 }
 
-/* Makes a mixture of x, which is within the limit, and y: takes as many of y's first or last layers as the limit
- * allows (bisection). */
+/* Makes a mixture of choice x, which is within the limit, and choice y: as many of the first or last layers as the
+ * limit allows are taken from y (bisection). */
 static void
 mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const struct found *y, bool first,
          const int32_t *rest)

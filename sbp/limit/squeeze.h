@@ -18,8 +18,9 @@ struct lowest { /* the choice with the least peak found; peak INT64_MAX: none */
     int64_t peak;
     int32_t *choice;
 };
-/* Searches for a choice within the memory limit. start: a possible choice. r: best known choice within the limit, if
- * any; improved. price: receives the final prices by time, 2^-LIMIT_SHIFT ns per byte. lowest: improved. */
+/* Searches for a choice within the memory limit. start: a feasible choice. r: the best known choice within the
+ * limit, if any; replaced by a better one. price: receives the final prices by time, 2^-LIMIT_SHIFT ns per byte.
+ * lowest: the choice with the least peak; replaced by one with a lower peak. */
 void squeeze(const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r, int64_t *price,
              struct lowest *lowest);
 

@@ -248,7 +248,7 @@ cfn_scale(const struct net *n)
         sum += table[i] * t->nuse;
     }
     arena_fini(&tmp);
-    /* a limit's prices of memory add to the costs */
+    /* lower cap under a memory limit, because prices of memory are added to the costs */
     int64_t most = n->memory_limit ? NET_NEVER / 4096 : NET_NEVER / 16;
     while (scale < 1 << 16 && sum < most / scale) scale *= 2;
     return scale;

@@ -32,7 +32,7 @@ struct cfn_edge {
 };
 struct cfn_var {
     int32_t n;       /* number of remaining values; 0: the variable was eliminated */
-    int64_t *cost;   /* unary cost of each value */
+    int64_t *cost;   /* cost of each value, without edges */
     uint16_t *value; /* by value: candidate of the node */
     int32_t nedge, capacity;
     int32_t *edge;
@@ -47,7 +47,7 @@ struct cfn {
     int32_t nnode; /* number of variables that are nodes; the "made" variables follow */
     struct cfn_var *var;
     struct cfn_edge *edge;
-    double *rank; /* by variable: position in the order of dual sweeps */
+    double *rank; /* by variable: sort key for the order of dual sweeps */
     int64_t constant, scale;
     int64_t work;         /* counted work of reductions: approximate number of costs read */
     struct trail *trail;  /* record of all steps; NULL: none is kept */
@@ -59,7 +59,8 @@ struct cfn {
 /* Makes a network from a checked net; the caller frees it. extra: scaled costs, added to the candidates by node;
  * NULL: none. */
 struct cfn *cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra);
-struct cfn *cfn_copy(const struct cfn *c); /* Copies a network; the copy has the same trail. */
+/* Copies a network. The copy records its steps in the trail of c. */
+struct cfn *cfn_copy(const struct cfn *c);
 void cfn_free(struct cfn **c);
 /* Lets edges with equal costs share one table. */
 void cfn_share(struct cfn *c);
@@ -73,7 +74,7 @@ edge_other(const struct cfn_edge *e, int32_t v)
 {
     return e->u == v ? e->v : e->u;
 }
-/* Returns the edge's cost of value i of v and value j of the variable at the other end. */
+/* Returns the cost on the edge of value i of v together with value j of the variable at the other end. */
 static inline int64_t
 edge_cost(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i, int32_t j)
 {
@@ -93,12 +94,12 @@ void cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t);
 int32_t cfn_edge_between(const struct cfn *c, int32_t u, int32_t v);
 struct cfn_table *cfn_table_new(int64_t n);
 void cfn_table_drop(struct cfn_table **t);
-/* Returns the transpose of an edge's table, valid as long as the table. */
+/* Returns the transpose of an edge's table. The transpose is valid as long as the table is. */
 const int64_t *cfn_transposed(const struct cfn *c, const struct cfn_edge *e);
 /* Returns true if every pair of values is possible. The table caches the answer. */
 bool cfn_all_possible(const struct cfn *c, const struct cfn_edge *e);
-/* Returns true if the edge's costs are a sum of a cost of u's value and a cost of v's value: T(i, j) = T(i, 0) +
- * T(0, j) - T(0, 0), with all pairs possible. */
+/* Returns true if the edge's cost is the sum of a cost of u's value and a cost of v's value: T(i, j) = T(i, 0) +
+ * T(0, j) - T(0, 0) for all entries of the edge's table T, and all pairs of values are possible. */
 bool cfn_is_sum(const struct cfn *c, const struct cfn_edge *e);
 /* Removes an edge. */
 void cfn_cut(struct cfn *c, int32_t edge);

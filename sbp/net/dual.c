@@ -20,7 +20,7 @@ lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Sets to[j] = min over i of t[i][j] - from[i]. */
+/* Computes messages to columns: to[j] = min over rows i of t[i][j] - from[i]. t: costs of the edge. */
 INLINE void
 over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
@@ -34,7 +34,7 @@ over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, in
         for (int32_t j = 0; j < m; j++) to[j] = lesser(to[j], t[(int64_t)i * m + j] - from[i]);
 }
 
-/* Sets to[i] = min over j of t[i][j] - from[j]. */
+/* Computes messages to rows: to[i] = min over columns j of t[i][j] - from[j]. t: costs of the edge. */
 INLINE void
 over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
@@ -215,7 +215,8 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
     for (int32_t j = 0; j < nend; j++, m += n) dual_add(sum, m, n);
 }
 
-/* Writes to `to`, for each value at this end, the least remaining cost on the edge. */
+/* Writes to `to`, for each value at this end, the least cost that remains on the edge over the values at the other
+ * end. */
 INLINE void
 dual_reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
@@ -234,7 +235,7 @@ least_position(const int64_t *x, int32_t n)
     return best;
 }
 
-/* Returns the edge's cost of value i at this end and the chosen value at the other end. */
+/* Returns the cost on the edge of value i at this end together with the chosen value at the other end. */
 INLINE int64_t
 dual_beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 {
@@ -279,7 +280,7 @@ dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth)
             ahead++;
         else
-            dual_reach(&end[j], n, end[j].to); /* moves as much cost as the edge can give */
+            dual_reach(&end[j], n, end[j].to); /* moves all the cost that the edge can give */
     }
     int32_t parts = MAX(1, MAX(ahead, nend - ahead));
     dual_sum(d, k, d->sum);
@@ -381,7 +382,7 @@ dual_value_bounds(struct dual *d, int32_t k)
 
 /* ---- solutions ---- */
 
-/* Writes to d->sum the cost of each value of the k-th variable, given the chosen values of all others. */
+/* Writes to d->sum the cost of each value of the k-th variable, given the chosen values of all other variables. */
 static void
 costs_here(struct dual *d, int32_t k)
 {

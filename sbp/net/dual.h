@@ -15,10 +15,11 @@ struct dual_end_of;
 struct dual {
     struct cfn *c;
     int32_t n, *order; /* remaining variables in sweep order */
-    int32_t *first;    /* by position in that order, with an end mark: index of the variable's first edge end */
+    /* by position in that order, with one entry more for the end: index of the variable's first edge end */
+    int32_t *first;
     struct dual_end_of *end;
     int64_t *messages;    /* messages of all edge ends, one after the other */
-    bool pruned;          /* values were removed, so the network owns the messages */
+    bool pruned;          /* true: values were removed; the network then owns the messages */
     int64_t *sum, *given; /* work space, indexed by value of a variable */
     int32_t *pick;        /* by variable: index of its value in the present solution */
     int64_t bound;        /* lower bound on the whole network, including the constant */

@@ -11,21 +11,23 @@
 
 struct fold_node {
     int32_t node;
-    const uint16_t *to; /* by candidate of the folded variable: the node's candidate; NULL: the same number */
+    /* by candidate of the folded variable: candidate of the node; NULL: candidates have the same numbers */
+    const uint16_t *to;
 };
 struct fold_sure {
     int32_t node, candidate;
 };
 struct folded {
     const struct net *net;
-    struct cfn *c;          /* folded network, without prices of memory */
-    int32_t *first;         /* by folded variable, with an end mark: index of its first entry in `node` */
+    struct cfn *c; /* folded network, without prices of memory */
+    /* by folded variable, with one entry more for the end: index of the variable's first entry in `node` */
+    int32_t *first;
     struct fold_node *node; /* the nodes that each folded variable decides */
     struct fold_sure *sure; /* nodes with one remaining candidate */
     int32_t nsure;
     struct arena arena;
 };
-/* Folds net n; scale: factor of the costs. Returns false if the net has no solution. */
+/* Folds net n; scale: factor by which costs are multiplied. Returns false if the net has no solution. */
 bool fold_begin(struct folded *f, const struct net *n, int64_t scale);
 void fold_end(struct folded *f);
 /* Sets the costs of c, a copy of the folded network: the network's own costs plus scaled extra costs by node and

@@ -16,7 +16,7 @@ enum { SCOPE = 30 }; /* maximum number of variables of a table */
 struct table {
     int32_t n, *scope;
     int64_t *cost; /* costs in row-major order: the last variable of the scope is contiguous */
-    bool used;     /* a clique already contains the table */
+    bool used;     /* the table belongs to a clique already */
     /* a clique made the table; in the backward pass the table holds the cost of the rest of the network */
     bool made;
 };
@@ -315,7 +315,7 @@ full_table(struct margin *m, struct arena *a, const struct table *t)
     return x;
 }
 
-/* Subtracts the table's least entry from all entries, and adds it to the constant. */
+/* Subtracts the table's least entry from all its entries, and adds that entry to the constant. */
 static void
 normalize_factor(struct margin *m, int64_t *x, int64_t n)
 {
@@ -325,7 +325,7 @@ normalize_factor(struct margin *m, int64_t *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] = x[i] >= NET_NEVER ? NET_NEVER : x[i] - low;
 }
 
-/* Fills the tables of variables and edges with their costs after the dual's messages. */
+/* Fills the tables of variables and edges with the costs that remain after the dual's messages. */
 static void
 begin_tables(struct margin *m)
 {

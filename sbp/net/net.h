@@ -40,7 +40,8 @@ struct net_tensor {
     const int64_t *price;
     /* [from * nto + to]: bytes sent by all ranks; breaks ties of cost (ties.h). NULL: none */
     const int64_t *moved;
-    /* by form in which the maker makes the tensor: its bytes on the fullest rank; NULL: it needs no memory */
+    /* by form in which the maker makes the tensor: bytes of the tensor on the fullest rank; NULL: the tensor needs
+     * no memory */
     const int64_t *bytes;
     int32_t born, dies; /* live range of the tensor: born <= t < dies */
     /* [from * nto + to]: bytes of a copy, live from the first to the last reader of the form; NULL: none */
@@ -57,7 +58,8 @@ struct net {
     int32_t nmoment;
     const uint16_t *moment; /* by time: row or column of credit; NULL: no tensor has credit */
     int32_t round_begin, round_end;
-    const double *rank; /* by node: its position in the order of dual sweeps; NULL: the node's number */
+    /* by node: position in the order of dual sweeps; NULL: nodes are swept in order of their numbers */
+    const double *rank;
 };
 
 /* Returns the cost of a choice (a candidate for each node); NET_NEVER: the choice is impossible. This defines the
@@ -70,8 +72,8 @@ int64_t net_peak(const struct net *n, const int32_t *choice);
 int32_t net_times(const struct net *n);
 /* Returns the number of copies that other rounds hold of a tensor that is needed at times begin <= t < end. */
 int64_t net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32_t end);
-/* Checks a net. E_PLAN: an index, size or cost is out of range (a cost that is negative or too large, a maker that
- * is not a node...). */
+/* Checks a net. E_PLAN: an index, size or cost is out of range; for example, a cost is negative, or a maker is not a
+ * node. */
 int net_check(const struct net *n);
 /* Returns, by tensor, the first tensor with the same price and moved tables, so that each table is read only once. A
  * tensor without readers maps to itself. The array is allocated in a. */

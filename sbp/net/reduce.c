@@ -124,8 +124,8 @@ cut_sums(struct work *w, int32_t v)
 
 /* ---- out ---- */
 
-/* Returns the least cost over v's values, given value a of one neighbour and b of the other (edge -1: no such
- * neighbour). */
+/* Returns the least cost over v's values, given value a of one neighbour and value b of the other neighbour (edge
+ * -1: no such neighbour). */
 static int64_t
 least_pair_cost(const struct cfn *c, int32_t v, int32_t ea, int32_t a, int32_t eb, int32_t b)
 {
@@ -275,7 +275,8 @@ tell_fate(struct cfn *c, int32_t v, int32_t u, const int32_t *map)
     for (int32_t j = 0; j < x->n; j++) f->to[x->value[j]] = c->var[v].value[map[j]];
 }
 
-/* Replaces v by map[value of u]: adds v's costs and edges to those of u. */
+/* Replaces variable v by u: value j of u stands for value map[j] of v. Adds v's costs and edges to the costs and
+ * edges of u. */
 static void
 become(struct work *w, int32_t v, int32_t edge, const int32_t *map)
 {
@@ -318,7 +319,8 @@ substitute_variable(struct work *w, int32_t v)
 
 enum { OFTEN = 16 }; /* stop() is called every OFTEN steps */
 
-/* Returns true if stop() asks to end. A network that is reduced only partly has the same least cost. */
+/* Returns true if stop() asks to end. The network may stay partly reduced, because every reduction keeps the least
+ * cost. */
 static bool
 is_stopped(struct work *w)
 {

@@ -11,7 +11,7 @@
 enum {
     LAYERS = 6,   /* minimum number of layers of a run */
     PERIODS = 96, /* maximum number of periods that are tried */
-    HUB = 64,     /* an item with at least this many neighbours tells nothing about layers */
+    HUB = 64,     /* an item with at least this many neighbours is ignored when layers are determined */
 };
 
 /* ---- runs ---- */
@@ -106,9 +106,9 @@ repeat_moved(const struct repeat *r, int32_t i, int32_t by)
     return to < 0 || to >= r->n || r->head[r->row[to]] != r->head[i] ? -1 : r->row[to];
 }
 
-/* Determines a run's first layer and, if *way is 0, its direction, by a vote of items in other runs that are
- * neighbours of this run. Uses the run's items from `from` on, `step` apart. vote: all 0; restored. Returns false if
- * there is no vote. */
+/* Determines the first layer of a run and, if *way is 0, the direction of its layers. Items in neighbouring runs
+ * vote. Uses the run's items from `from` on, `step` apart. vote: array of zeros; restored. Returns false if there is
+ * no vote. */
 static bool
 ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int32_t *vote, int32_t *way, int32_t *base)
 {
@@ -131,7 +131,8 @@ ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int3
     return most > 0;
 }
 
-/* Aligns a run's layers with those of neighbouring runs: first the run as a whole, then each position of the period. */
+/* Aligns a run's layers with the layers of neighbouring runs: first all items of the run together, then each
+ * position of the period. */
 static bool
 align(struct repeat *r, int32_t run, int32_t *vote)
 {
@@ -200,7 +201,8 @@ grow_repeat(struct repeat *r)
     }
 }
 
-/* Appends item i and its counterparts in later layers (its chain) to r->row. Returns the row's new length. */
+/* Appends item i and its counterparts in later layers (its chain) to r->row, which has n entries. Returns the row's
+ * new length. */
 static int32_t
 stand_in_row(struct repeat *r, int32_t i, int32_t n)
 {
@@ -222,7 +224,7 @@ stand_in_rows(struct repeat *r)
     memset(r->head, 0xff, sizeof *r->head * (size_t)(r->n + 1));
     for (int32_t i = 0; i < r->n; i++)
         if (r->last[i] < 0) n = stand_in_row(r, i, n);
-    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* items in cycles, which have no first item */
+    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* adds items in cycles, which have no first item */
 }
 
 /* Assigns an item without a run to the layer of its neighbours, if these agree. */

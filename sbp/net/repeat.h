@@ -26,13 +26,14 @@ struct repeat {
     int32_t nrun, *run_of; /* by item: its run; -1: none */
     struct repeat_run *run;
     int32_t nlayer, *layer; /* by item: its layer; -1: none */
-    int32_t *next, *last;   /* by item: its counterpart in the next layer, and in the previous layer; -1: none */
-    int32_t *row;           /* all items, ordered so that counterparts in successive layers (a chain) are adjacent */
-    int32_t *place, *head;  /* by item: its index in `row`, and the first item of its chain */
+    /* by item: next: its counterpart in the next layer; last: its counterpart in the previous layer; -1: none */
+    int32_t *next, *last;
+    int32_t *row;          /* all items, ordered so that counterparts in successive layers (a chain) are adjacent */
+    int32_t *place, *head; /* by item: its index in `row`, and the first item of its chain */
 };
 
-/* Detects repetition from n, key, first, near and ordered. Returns false if too little repeats; then repeat_end() is
- * not needed. */
+/* Detects repetition. Reads the fields n, key, first, near and ordered, which the caller has set. Returns false if
+ * too little repeats; then repeat_end() is not needed. */
 bool repeat_begin(struct repeat *r);
 void repeat_end(struct repeat *r);
 /* Returns the counterpart of item i `by` layers later; i itself if it has no layer; -1: none. */

@@ -1,4 +1,4 @@
-/* trail.c - restores values of eliminated variables, and writes proof lines. */
+/* trail.c - restores the values of eliminated variables, and writes the lines of a proof. */
 #include "sbp/net/trail.h"
 
 #include <stdarg.h>

@@ -11,7 +11,8 @@
 #include "sbp/net/cfn.h"
 
 struct gone_edge {
-    int32_t other, n; /* other: variable at the edge's other end; n: number of values that it had then */
+    /* other: variable at the edge's other end; n: number of values that `other` had at the elimination */
+    int32_t other, n;
     uint16_t *value;
     struct cfn_table *table; /* counted reference to the edge's table */
     bool first;              /* the eliminated variable indexes the table's rows */

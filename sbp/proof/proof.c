@@ -1,8 +1,8 @@
 /* proof.c - checks a certificate by replaying its steps.
  *
- * The network has the simplest data structures: variables keep all values, with a mark for remaining ones; edges
- * have full tables; removed edges leave the lists. Bounds are summed in 128 bits; an impossible cost stays
- * impossible. */
+ * The network has the simplest data structures: a variable keeps all its values, and a mark tells which of them
+ * remain; edges have full tables; removed edges leave the lists. Bounds are summed in 128 bits; an impossible cost
+ * stays impossible. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
@@ -15,14 +15,14 @@
 __extension__ typedef __int128 wide;
 enum { MOST = 1 << 22, MOST_ENTRIES = 1 << 28, SHIFT = 24, DEPTH = 1000 };
 static const char TOO_LARGE[] = "tables larger than can be checked";
-#define FAR ((wide)1 << 96) /* more than any sum of costs */
+#define FAR ((wide)1 << 96) /* a number larger than any sum of costs */
 
 struct edge {
     int64_t end[2];   /* the edge's two variables */
     int64_t *cost;    /* [value of end 0][value of end 1] */
     int64_t *to[2];   /* messages to the values of each end; NULL: none */
     int64_t *room[2]; /* memory to which `to` points */
-    wide low;         /* least cost of the edge after subtracting messages */
+    wide low;         /* least cost of the edge that remains after its messages are subtracted */
 };
 struct var {
     int64_t n, nedge, capacity, *cost;
@@ -38,7 +38,7 @@ struct state { /* the network at some step of the proof */
     int64_t nvar, capacity, constant, below, entries;
     struct var *var;
     int depth;
-    bool closed; /* no solution below the claimed bound is left */
+    bool closed; /* true: no solution below the claimed bound is left */
 };
 
 /* Adds two costs. A sum that is too large is capped, which can only weaken the proof. A sum that is too small ends
@@ -54,7 +54,8 @@ add_saturated(const struct state *s, int64_t a, int64_t b)
 
 /* ---- cost of the choice ---- */
 
-/* Returns the cost of a tensor's conversions; each needed form counts once. seen: by form: marks of earlier tensors. */
+/* Returns the cost of a tensor's conversions; each needed form counts once. seen[form]: 1 + index of the last tensor
+ * for which the form was counted. */
 static wide
 cost_of_tensor(const struct proof *r, int64_t i, int64_t *seen)
 {
@@ -223,8 +224,8 @@ prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
 }
 
 /* Adds a tensor with several readers, which share its conversions: each reader forbids "not made" of the form that
- * it needs. reads: by node, the last tensor that the node made or read; if it is i, the node may already have edges
- * to this tensor's forms. */
+ * it needs. reads: by node, the last tensor that the node made or read; if that is tensor i, the node may already
+ * have edges to the tensor's forms. */
 static int
 add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 {
@@ -365,8 +366,8 @@ support(struct state *s)
     return 0;
 }
 
-/* Removes an edge whose costs are sums: every entry equals (first entry of its row) + (first entry of its column) -
- * (first entry of the table). */
+/* Removes an edge whose cost is the sum of a cost of each end: every entry equals (first entry of its row) + (first
+ * entry of its column) - (first entry of the table). */
 static int
 proof_cut(struct state *s)
 {
@@ -393,8 +394,8 @@ proof_cut(struct state *s)
     return 0;
 }
 
-/* Returns the least cost of v's values, given value i at the other end of edge a and value j at that of edge b
- * (NULL: no edge). */
+/* Returns the least cost over v's values, given value i at the other end of edge a and value j at the other end of
+ * edge b (NULL: no edge). */
 static int64_t
 least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, const struct edge *b, int64_t j)
 {
@@ -637,7 +638,7 @@ state_copy(const struct state *from, struct state *s)
 
 static int steps(struct state *s);
 
-/* Replays a split: every remaining value needs a case, and every case must be closed. */
+/* Replays a split. Every value that is left needs a case, and every case must end with no solution below the claim. */
 static int
 proof_split(struct state *s)
 {
@@ -669,7 +670,7 @@ proof_split(struct state *s)
 static const struct {
     const char *name;
     int (*step)(struct state *s);
-    bool has_lines; /* reads the end of the last line, too */
+    bool has_lines; /* passes the end of the last line, too */
 } step_of[] = {{"support", support, false}, {"out", prove_removal, false}, {"as", prove_substitution, false},
                {"cut", proof_cut, false},   {"drop", proof_drop, false},   {"round", bound_round, false},
                {"split", proof_split, true}};

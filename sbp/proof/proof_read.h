@@ -40,7 +40,8 @@ struct proof {
     bool fell; /* a cost fell below the least representable number */
 };
 
-/* Reads everything before the proof's first step. E_PLAN, here and below: the text names the fault and its line. */
+/* Reads everything before the proof's first step. E_PLAN, in all functions of this file: the text names the fault
+ * and its line. */
 int proof_read(struct proof *r);
 
 /* If the next word of the line equals w, skips it and returns true. */

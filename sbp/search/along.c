@@ -32,7 +32,7 @@ struct along {
     const struct net *net;
     struct net few;
     const struct left **left; /* by node: its remaining candidates */
-    bool hold;                /* nodes without a decision for each axis keep their candidate */
+    bool hold;                /* a node without decisions by axis (net_node.part NULL) keeps its candidate */
     struct hash_table lists, arrays;
 };
 
@@ -83,8 +83,8 @@ is_used(const struct net *n, int32_t level)
 
 /* ---- restricted network ---- */
 
-/* Reduces an array to the remaining candidates. Does that once per array and list, so that shared arrays stay
- * shared. */
+/* Reduces an array to the remaining candidates of a list. Caches the result by (array, list), so that arrays which
+ * were shared stay shared. */
 static const void *
 shorten_left(struct along *w, const void *was, size_t size, const struct left *left)
 {
@@ -193,7 +193,7 @@ all_axes(const struct net *n, struct explore *s, int32_t used, bool hold, int32_
         if (is_used(n, level)) idle = along_axis(n, level, hold, s, choice) ? 1 : idle + 1;
 }
 
-/* Extends a choice of the net with few layers to all layers, and takes the other nodes' candidates from `from`.
+/* Extends a choice of the net with few layers to all layers. Nodes outside layers take their candidates from `from`.
  * Improves the result node by node, and keeps it if it is better. */
 static void
 all_layers(const struct fewer *f, const int32_t *now, const int32_t *from, struct explore *s, int32_t *choice)

@@ -11,7 +11,8 @@
 #include "sbp/net/net.h"
 
 /* Improves `choice`, whose cost is *cost < NET_NEVER, or leaves both unchanged. other: second choice to start from;
- * NULL: none. scale: factor of the search's costs. Returns false, without changes, if fewer than two axes matter. */
+ * NULL: none. scale: factor by which the search multiplies costs. Returns false, without changes, if the candidates
+ * differ on fewer than two axes. */
 bool along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *arg, const int32_t *other,
                 int32_t *choice, int64_t *cost);
 

@@ -104,7 +104,8 @@ form_of(const struct making *m, int32_t node, const uint16_t *form)
     return arena_dup(m->a, &form[m->w->local.choice[node]], sizeof *form);
 }
 
-/* Adds a tensor. Of the readers outside the neighbourhood, keeps one for each needed form. */
+/* Adds a tensor. Several readers outside the neighbourhood may need the same form: keeps only one reader of each
+ * form. */
 static void
 add_tensor(struct making *m, const struct net_tensor *t)
 {

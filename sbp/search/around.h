@@ -11,7 +11,7 @@
 
 struct around {
     const struct net *net;
-    struct local local; /* the present choice */
+    struct local local; /* the present choice, as local.h stores it */
     int64_t cost, scale;
     bool (*stop)(void *arg); /* ends the search when it returns true; NULL: never */
     void *arg;
@@ -21,10 +21,10 @@ struct around {
     int32_t *near, nnear, *at; /* the present neighbourhood; by node: its number in the small network, or -1 */
     int32_t *met;              /* by tensor: mark of the last neighbourhood that has or touches it */
     int32_t idle;              /* number of searches without gain in a row */
-    /* number of neighbourhoods so far; first reader to visit at a tensor with very many readers */
+    /* tries: number of neighbourhoods so far; turn: first reader to visit at a tensor with more than HUB readers */
     int32_t tries, turn;
 };
-/* Starts from a possible choice. scale: factor of the search's costs. */
+/* Starts from a feasible choice. scale: factor by which the search multiplies costs. */
 void around_begin(struct around *w, const struct net *n, const int32_t *choice, int64_t scale);
 void around_end(struct around *w);
 /* Makes search s call around_look() between bounding rounds, starting from the first choice of s. Set only w->net

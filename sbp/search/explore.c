@@ -76,14 +76,16 @@ begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
     return known;
 }
 
-/* Sweeps until the network is closed or the bound stalls, then removes values. *bound: raised to the last bound. */
+/* Sweeps until the network is closed (no better solution is left) or the bound stalls, then removes values. *bound:
+ * raised to the last bound. */
 static enum outcome
 tighten(struct explore *s, struct cfn *c, int64_t *bound)
 {
     struct dual d;
     int64_t before = -NET_NEVER;
     enum outcome is = STUCK;
-    bool known = begin_with_fewer(s, c, &d); /* in this case at least one round must follow */
+    /* messages of a network with few layers are known; at least one round must follow to use them */
+    bool known = begin_with_fewer(s, c, &d);
     int sweeps = known ? 1 : SWEEPS;
     for (int idle = 0;
          idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && (known || (!tired(s) && !explore_stops(s)));) {

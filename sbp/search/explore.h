@@ -26,7 +26,7 @@ struct explore {
     int32_t nlook;
     bool stopped;
     int64_t work;   /* counted work: approximate number of costs read, which is the same on every machine */
-    int32_t *value; /* work space, indexed by variable */
+    int32_t *value; /* work space: the value of each variable */
 };
 /* Searches c, and shrinks it. Returns a lower bound on the cost of its solutions; s->best if no solution is cheaper. */
 int64_t explore(struct explore *s, struct cfn *c);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    BOUND = 8,  /* number of layers kept at either end for messages */
-    CHOICE = 2, /* number of layers kept at either end for choices */
+    BOUND = 8,  /* number of first and of last layers that are kept for messages */
+    CHOICE = 2, /* number of first and of last layers that are kept for choices */
     SWEEPS = 8, /* dual sweeps per bounding round */
     LOOKS = 12,
     ROUNDS = 2, /* radius of the neighbourhood that a variable's hash covers */

@@ -26,7 +26,8 @@ struct fewer {
 /* Makes the net with few layers. Returns false if too little repeats; then fewer_end() is not needed. */
 bool fewer_begin(struct fewer *f, const struct net *n);
 void fewer_end(struct fewer *f);
-/* fewer_of converts a choice of the complete net to the small net; fewer_whole, back. */
+/* fewer_of converts a choice of the complete net to a choice of the small net; fewer_whole converts a choice of the
+ * small net back. */
 void fewer_of(const struct fewer *f, const int32_t *whole, int32_t *few);
 void fewer_whole(const struct fewer *f, const int32_t *few, int32_t *whole);
 

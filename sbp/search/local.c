@@ -83,8 +83,8 @@ local_cost(struct local *l, int32_t node, int32_t k, int64_t most)
     return sum;
 }
 
-/* Returns the best candidate given the decided neighbours. Among equal ones, prefers the cheapest by itself, then
- * start's, then the first. */
+/* Returns the cheapest candidate of a node, given its decided neighbours. Breaks ties by the candidate's own cost
+ * without conversions, then in favour of the candidate in `start`, then of the first. */
 static int32_t
 best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allowed)
 {
@@ -165,8 +165,8 @@ choose_outward(struct local *l, const int32_t *start)
 
 /* The influence of a neighbour on the candidate of a node. */
 struct word {
-    int32_t of;    /* the neighbour */
-    int64_t pays;  /* cost of the conversion between both */
+    int32_t of;    /* node index of the neighbour */
+    int64_t pays;  /* cost of the conversion between the neighbour and the node */
     int64_t saves; /* maximum by which another candidate of the node would increase that cost */
 };
 

@@ -23,10 +23,11 @@ void local_end(struct local *l);
  * exact. */
 int64_t local_cost(struct local *l, int32_t node, int32_t k, int64_t most);
 
-/* Choose candidates for all nodes of the net by a rule. start: breaks ties; NULL: the first candidate does. */
-void choose_outward(struct local *l, const int32_t *start);   /* SOLVE_PROPAGATE */
-void choose_by_levels(struct local *l, const int32_t *start); /* SOLVE_RECURSIVE */
-/* Improves a possible choice: each node of `some` (NULL: all) takes its best candidate while its neighbours stay as
+/* Choose candidates for all nodes of the net: choose_outward by the rule of SOLVE_PROPAGATE, choose_by_levels by the
+ * rule of SOLVE_RECURSIVE. start: candidates that are preferred among equally cheap ones; NULL: the first ones are. */
+void choose_outward(struct local *l, const int32_t *start);
+void choose_by_levels(struct local *l, const int32_t *start);
+/* Improves a feasible choice: each node of `some` (NULL: all) takes its best candidate while its neighbours stay as
  * they are. */
 void choose_beside(struct local *l, const uint8_t *some);
 /* Repairs a choice: each node that makes the choice impossible takes its best candidate given its neighbours. */

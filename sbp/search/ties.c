@@ -29,7 +29,7 @@ struct pairs {
 
 /* ---- numbers ---- */
 
-/* Returns the bytes that a choice sends: the cost in a net whose costs are bytes. */
+/* Returns the number of bytes that a choice sends. Computes it as the cost in a net whose costs are bytes. */
 static int64_t
 choice_bytes_sent(const struct net *n, const int32_t *choice)
 {
@@ -69,7 +69,7 @@ set_grain(struct pairs *p)
         for (int64_t k = 0; same[i] == i && t->moved && k < (int64_t)t->nfrom * t->nto && grain > 1; k++)
             if (t->price[k] < NET_NEVER && t->moved[k] <= p->bytes) grain = common_divisor(t->moved[k], grain);
     }
-    /* bytes are rounded here, but ties_break compares exact ones */
+    /* bytes are rounded here; ties_break compares exact bytes */
     while ((p->cost + 1) > MOST / (p->bytes / grain + 1)) grain *= 2;
     p->grain = grain;
     p->unit = p->bytes / grain + 1;
@@ -83,8 +83,8 @@ ties_pair(const struct pairs *p, int64_t cost, int64_t bytes)
 
 /* ---- the net ---- */
 
-/* A table of the net and the table made from it. Tables that shared an address still do, because equal tables are
- * read only once. */
+/* A table of the net and the table made from it. If tensors of the net share a table, they also share the table made
+ * from it, because equal tables are read only once. */
 struct table {
     const int64_t *price, *moved, *is;
     int32_t n;

@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* A list that was written before, with its length: one array of zeros may serve as lists of two lengths. */
+/* A list that was written before, and its length. The length is needed because one array of zeros may serve as two
+ * lists of different lengths. */
 struct listed {
     struct listed *next;
     const void *at;

@@ -137,8 +137,8 @@ keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int3
     return true;
 }
 
-/* Finds the best plan in which a node takes candidate k; if o->stop() ends the search, only bounds it. Folding must
- * have left the node more than one candidate. */
+/* Finds the best plan in which a node takes candidate k. If o->stop() ends the search, only bounds the cost of that
+ * plan. Folding must have left the node more than one candidate. */
 static void
 find_one(struct regrets *r, int32_t node, int32_t k)
 {
@@ -172,7 +172,7 @@ most_open(const struct regrets *r)
     return most;
 }
 
-/* Closes the regrets whose lower bound is less than `below`, because these bounds are exact. */
+/* Closes the regrets whose lower bound is less than `below`, because lower bounds less than `below` are exact. */
 static void
 close_known(struct regrets *r, int64_t below)
 {
@@ -210,7 +210,7 @@ bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
     return fits && !exact;
 }
 
-/* Bounds small regrets first: fewer values of the network then remain, and no table needs splitting. */
+/* Bounds small regrets first, because then fewer values of the network remain and no table needs splitting. */
 static void
 bound_rising(struct regrets *r)
 {

@@ -21,7 +21,7 @@ struct regrets {
     struct folded folded;              /* folded network, with the dual's messages */
     /* by folded variable, by value: lower bound on plans with this value, scaled */
     int64_t **least;
-    /* by node: index of its entry in folded.node; -1: folding left the node one candidate */
+    /* by node: index of the node's entry in folded.node; -1: folding left the node a single candidate */
     int32_t *of;
     int32_t *choice, *value; /* work space: choice is indexed by node, value by variable */
     uint8_t *keep;           /* work space, indexed by value of a variable */

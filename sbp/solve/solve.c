@@ -90,8 +90,8 @@ by_rule(const struct net *n, enum solve_mode mode, const int32_t *start, struct 
     local_end(&l);
 }
 
-/* Applies the rules. SOLVE_OPTIMAL starts from the best result of all rules. Any other mode uses its own rule or, if
- * that fails, the first rule that finds a choice. */
+/* Applies the rules. SOLVE_OPTIMAL starts from the best result of all rules. Any other mode applies the rule of that
+ * mode or, if that rule finds no choice, the first rule that finds one. */
 static void
 by_rules(const struct net *n, const struct solve_options *o, struct best *r)
 {
@@ -166,7 +166,7 @@ copy_best(struct arena *a, const struct net *n, const struct best *r)
     return to;
 }
 
-/* Finds the choice into *r, according to the mode. lowest: receives the choice with the least peak found. */
+/* Finds a choice according to the mode, and stores it in *r. lowest: receives the choice with the least peak found. */
 static void
 find_choice(struct arena *a, const struct net *n, const struct solve_options *o, struct best *r, struct lowest *lowest,
             struct solved *out)
@@ -211,7 +211,7 @@ solve_all(struct arena *a, const struct net *n, const struct solve_options *o, s
     return 0;
 }
 
-/* Replaces the choice by one with the same cost that sends fewer bytes, if there is one. */
+/* Replaces the choice by a choice with the same cost that sends fewer bytes, if there is one. */
 static void
 settle_ties(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
 {
@@ -239,7 +239,7 @@ void
 net_prove(struct arena *a, struct solved *s)
 {
     int64_t *price[] = {s->price, ARENA_ARRAY(a, int64_t, s->ntime + 1)};
-    for (int k = 0; k < 2 && s->owed; k++) { /* the second pass uses prices of 0, if the first proves nothing */
+    for (int k = 0; k < 2 && s->owed; k++) { /* if the first pass proves nothing, the second pass uses prices of 0 */
         s->certified = limited_prove(s->net, price[k], s->bound, &s->proof);
         s->price = price[k];
         s->owed = s->certified == 0;

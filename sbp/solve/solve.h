@@ -22,17 +22,18 @@
 struct solved {
     int32_t *choice;       /* by node: its candidate; NULL: no choice is possible */
     const struct net *net; /* the net that was solved */
-    int64_t cost, bound;   /* bound <= optimum <= cost */
+    int64_t cost, bound;   /* bounds on the optimum: bound <= optimum <= cost */
     int64_t peak;          /* largest number of live bytes; without a choice within the limit: the least peak found */
     int64_t floor;         /* without a choice within the limit: a lower bound on the peak of every choice */
     /* Content of a certificate (certify.h). Filled in with options.proof; with a memory limit, only after
      * net_prove(). */
-    struct str proof;  /* steps that prove the bound `certified`; the caller frees it */
-    int64_t certified; /* <= bound, because the proof ends before the search */
-    bool owed;         /* net_prove() has still to make the proof */
-    int64_t scale;     /* factor of the costs in the proof */
-    int32_t ntime;     /* number of times at which the proof counts bytes */
-    int64_t *price;    /* by time: price of a byte (limit.h); NULL: no limit, or one that every choice meets */
+    struct str proof; /* steps that prove the bound `certified`; the caller frees it */
+    /* bound that the certificate proves; at most `bound`, because the proof ends before the search does */
+    int64_t certified;
+    bool owed;      /* true: the proof has not been made yet (net_prove()) */
+    int64_t scale;  /* factor by which costs are multiplied in the proof */
+    int32_t ntime;  /* number of times at which the proof counts bytes */
+    int64_t *price; /* by time: price of a byte (limit.h); NULL: no limit, or one that every choice meets */
 };
 /* Solves a net. E_PLAN: the net is invalid, no choice is possible, stop() ended the search before the first choice,
  * or no choice within the memory limit was found. In the last case the text ends with the least peak found, and

@@ -65,7 +65,7 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
 {
     struct val *moved[BUILD_OPERANDS];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
-    /* without the call's strategy: views of a moved operand are calls of their own (reuse_below) */
+    /* drops the call's strategy, because the views of a moved operand are separate calls (reuse_below) */
     struct call_context plain = build_plain(ctx);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
@@ -86,8 +86,8 @@ add_source(const struct call_context *ctx, const struct op *op, int nin, struct 
     return build_add(ctx, op, in, attr, &made, out);
 }
 
-/* Returns the placement p with each device moved by `ranks` along a mesh axis: the device at coordinate c of the axis
- * holds the shard of coordinate c - ranks. */
+/* Returns placement p with each device moved by `ranks` positions along a mesh axis: the device at coordinate c of
+ * the axis then holds the shard of coordinate c - ranks. */
 static int
 shifted_place(struct atlas *a, const struct place *p, int axis, int64_t ranks, const struct place **out)
 {
@@ -171,7 +171,8 @@ compose(const struct call_context *ctx,
     return status;
 }
 
-/* Moves operands to layouts that have the strategy's splits; of these layouts, chooses the cheapest to reach. */
+/* Moves operands to layouts that have the splits of the strategy. If several layouts have them, chooses the layout
+ * that is cheapest to reach. */
 static int
 lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct called *c)
 {
@@ -189,8 +190,8 @@ lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct ca
 static int add_primitive(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                          const struct attr *attr, struct val **out);
 
-/* If a call returns its operand, adds a reshape to the same shape, so that the strategy belongs to a node of its
- * own. */
+/* If a call returns its operand, adds a reshape to the operand's shape, so that a separate node carries the
+ * strategy. */
 static int
 look_as_asked(const struct call_context *ctx, const struct op *op, struct val **out)
 {
@@ -207,8 +208,8 @@ look_as_asked(const struct call_context *ctx, const struct op *op, struct val **
     return add_primitive(&inner, reshape, 1, &x, attr, out);
 }
 
-/* Expands a composite call with a strategy as if its operands already had the layouts that the strategy requires,
- * and splits the operators inside in the same way. */
+/* Expands a composite call with a strategy as if its operands already had the layouts that the strategy requires.
+ * Splits the operators inside the call accordingly. */
 static int
 compose_as_asked(const struct call_context *ctx,
                  int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
@@ -264,7 +265,7 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
     if (status == E_SBP && ctx->strategy && op->split_form) {
         TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
-        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* derives again to report the error */
+        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* derives the call again to report its error */
     }
     TRY(status);
     if (op->split_form && d->bytes > 0 && !ctx->strategy) {
@@ -309,10 +310,10 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 
-/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a
- * node of its own. Outside a trace, only an operand itself qualifies, because older values may be freed. After a
- * move, an inverse view equals the original value only if the layouts agree, too. A value that needs a gradient
- * never replaces another value. */
+/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a new
+ * node. Outside a trace, the existing value must be an operand, because older values may be freed. After a move, an
+ * inverse view equals the original value only if the layouts agree, too. A value that needs a gradient never
+ * replaces another value. */
 static struct val *
 folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -342,7 +343,7 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
 
 enum { RECREATED = 16 }; /* maximum number of calls that are repeated on another placement */
 
-/* Returns true if the unplaced value follows from at most *left calls without data, none of which has run. */
+/* Returns true if at most *left calls, none of which reads data or has run yet, make the unplaced value. */
 static bool
 can_recreate(const struct call_context *ctx, const struct val *v, int *left)
 {
@@ -356,7 +357,7 @@ can_recreate(const struct call_context *ctx, const struct val *v, int *left)
     return true;
 }
 
-/* Makes the unplaced value again on the placement, by the same calls. */
+/* Creates the unplaced value on the placement by repeating the calls that made it. */
 static int
 recreate(const struct call_context *ctx, const struct val *v, const struct place *to, struct val **out)
 {
@@ -372,8 +373,8 @@ recreate(const struct call_context *ctx, const struct val *v, const struct place
     return *out = res[0], 0;
 }
 
-/* Moves v to the placement, or makes it there again if that needs few calls and no bytes. The gradient of a moved value
- * gets the value's layout. */
+/* Moves v to the placement. If few calls without data make v, repeats these calls on the placement instead, because
+ * that moves no bytes. The gradient of a moved value gets the value's layout. */
 static int
 move_to_place(const struct call_context *ctx, struct val *v, const struct place *to, struct val **out)
 {
@@ -466,8 +467,8 @@ build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct v
     return 0;
 }
 
-/* Returns true if v is an uncomputed view of all elements of its operand. Returns false if only one of the two needs
- * a gradient, or if a trace is in progress and v was made before it. */
+/* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if v needs a
+ * gradient and the operand does not (or the reverse), or if a trace is in progress and v was made before it. */
 static bool
 shows_all(const struct call_context *ctx, const struct val *v)
 {

@@ -73,8 +73,8 @@ region_of(const struct call_context *ctx, const struct op *op, struct val *const
     return 0;
 }
 
-/* Returns true for a call in forward of a user's function in a trace. Such nodes have no gradient, but backward may
- * recompute the tensors that the function saves. */
+/* Returns true for a call that the forward of a user's function makes in a trace. The call's node has no gradient,
+ * but backward may recompute the tensors that the function saves. */
 static bool
 is_in_function(const struct call_context *ctx)
 {

@@ -22,7 +22,8 @@
 /* Gradient of a value: the sum of the contributions so far. */
 struct gradient {
     struct val *total; /* NULL: none */
-    struct val **part; /* contributions that are not in `total`: their operator adds several at once (rewrite.sum) */
+    /* contributions that are not yet in `total`, because their operator can add several in one call (rewrite.sum) */
+    struct val **part;
     int32_t npart, part_capacity;
 };
 
@@ -33,7 +34,7 @@ struct sweep {
     struct node **node;             /* reached nodes; later sorted by order of creation */
     int32_t nnode, node_capacity;
     struct val **at;          /* values that the backward pass has reached */
-    struct gradient *grad;    /* by value */
+    struct gradient *grad;    /* gradients of the reached values, in the same order */
     struct node **recomputed; /* by node: its recomputed copy; NULL: none yet */
     struct val *const *asked; /* values whose gradients are requested */
     int nasked;
@@ -78,8 +79,9 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* Returns the value that v replaces in the program, if its gradient is requested or has hooks; v itself: none.
- * build_cast_below and reuse_below insert a cast or a move below a value, and v is the view above it. */
+/* Returns the value that v stands for, if that value's gradient is requested or it has hooks; otherwise returns v.
+ * build_cast_below and reuse_below insert a cast or a move below a value; the program then reads v, the view above
+ * the cast or move, in place of that value. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {
@@ -97,7 +99,7 @@ has_function(const struct node *n)
     return n->own && n->own->function;
 }
 
-/* Reaches v if a node of this region computes v, to recompute v with the region. */
+/* Marks v as reached if a node of this recomputation region computes v, so that v is recomputed with the region. */
 static void
 reach_inner(struct sweep *w, struct val *v, int32_t region)
 {
@@ -105,8 +107,8 @@ reach_inner(struct sweep *w, struct val *v, int32_t region)
     if (!v->node->accumulate && !v->node->after) reach_value(w, v);
 }
 
-/* Reaches the arguments of the user's function, instead of the operands of a node that shows its result. If the node is
- * recomputed, reaches what forward of the function computed, too. */
+/* Marks the arguments of the user's function as reached, instead of the operands of node n, which is a view of the
+ * function's result. If n is recomputed, also marks the values that the function's forward computed and saved. */
 static int
 reach_function(struct sweep *w, const struct node *n)
 {
@@ -190,7 +192,7 @@ call2(const struct call_context *ctx, const char *op, struct val *a, struct val 
     return 0;
 }
 
-/* Returns true if node n is not computed yet, so that an operator may fuse an addition into it. */
+/* Returns true if node n is not computed yet, so that n's operator may fuse an addition into n. */
 static bool
 is_gradient_asked(const struct node *n)
 {
@@ -222,8 +224,8 @@ is_after(const struct val *v)
     return v->node && (v->node->accumulate || v->node->after);
 }
 
-/* Sums a gradient over the micro-batches. A gradient that does not depend on data is the same for all micro-batches:
- * multiplies that gradient by their number. */
+/* Sums a gradient over the micro-batches. A gradient that does not depend on data is the same for all micro-batches,
+ * so it is multiplied by the number of micro-batches instead. */
 static int
 sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val *g, struct val **out)
 {
@@ -233,8 +235,8 @@ sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val 
     return call2(ctx, "mul", g, build_number(ctx->s, false, trace_microbatches(ctx->s), 0), out);
 }
 
-/* Returns true if v has the layout that its operands of equal shape have, without a move in between. After a move,
- * such as a reduce-scatter, the node that made the addends needs the unsplit gradient. */
+/* Returns true if v and the operands of equal shape that it was computed from have one layout, with no move in
+ * between. If there is a move, such as a reduce-scatter, the node that made the addends needs the unsplit gradient. */
 static bool
 lies_as_value(const struct val *v)
 {
@@ -281,9 +283,9 @@ add_to_total(struct sweep *w, const struct call_context *ctx, struct gradient *t
     return 0;
 }
 
-/* Adds g to the gradient of v. First moves g to v's placement, casts it to v's dtype, and splits g as v is split if
- * g is replicated. If v is the same for all micro-batches (a weight that two stages share), the move to another
- * placement happens once per batch. */
+/* Adds g to the gradient of v. First moves g to v's placement, and casts it to v's dtype. If g is replicated and v
+ * is split, splits g like v. If v is the same for all micro-batches (a weight that two stages share), the move to
+ * another placement happens once per batch. */
 static int
 receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v, struct val *g)
 {
@@ -306,7 +308,7 @@ receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v,
     return 0;
 }
 
-/* Moves the parts of a gradient into its total: sums parts of the same operator and layout in one call. */
+/* Moves the parts of a gradient into its total. Parts that have the same operator and layout are summed in one call. */
 static int
 sum_parts(struct sweep *w, const struct call_context *ctx, struct gradient *to)
 {
@@ -418,7 +420,7 @@ is_repeated_node(const struct sweep *w, const struct node *n)
     return n->region && (trace_microbatches(w->ctx->s) == 1 || n->per_piece);
 }
 
-/* Adds a copy of the call that reads recomputed operands; its results have the same layouts. */
+/* Adds a copy of the call that reads the recomputed operands. Its results have the layouts of the original results. */
 static int
 node_recompute(struct sweep *w, struct node *n)
 {
@@ -434,7 +436,7 @@ node_recompute(struct sweep *w, struct node *n)
     int status = build_add(&there, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
-    /* set here because gradient functions of operators' records read needs_grad */
+    /* set before the gradient functions of operators run, because they read needs_grad */
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad;
     w->recomputed[n->index] = out[0]->node;
     w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
@@ -481,8 +483,8 @@ pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, 
     return status;
 }
 
-/* Counts a node of the user's function, with the gradient of the node's result. After the last one, calls the backward
- * function, and adds the gradients of its arguments. */
+/* Records the gradient g of one result of the user's function. When all results have been visited, calls the
+ * backward function and adds the gradients of the function's arguments. */
 static int
 through_function(struct sweep *w, const struct call_context *ctx, struct node *n, struct val *g)
 {
@@ -498,7 +500,7 @@ through_function(struct sweep *w, const struct call_context *ctx, struct node *n
     TRY(node_for_grad(w, n, &from));
     struct val **din = must_alloc(sizeof *din * (size_t)(f->nin + f->nsaved + 1)), **saved = din + f->nin;
     for (int i = 0; i < f->nsaved; i++) saved[i] = val_recomputed(w, f->saved[i]);
-    f->nref++; /* the function may drop the results */
+    f->nref++; /* the user's function may drop the results, which refer to f */
     int status = own_function_call(ctx, f, saved, din);
     mark_again(w);
     for (int i = 0; !status && i < f->nin; i++)
@@ -584,7 +586,7 @@ sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
     return status;
 }
 
-/* Forgets the gradients in the user's functions, which a pass that fails leaves there. */
+/* Drops the gradients that a failed pass left in the records of the user's functions. */
 static void
 forget_functions(const struct sweep *w)
 {

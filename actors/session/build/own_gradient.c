@@ -62,7 +62,7 @@ own_function_drop(struct graph *g, struct own_function *f)
     if (--f->nref > 0) return;
     for (int i = 0; i < f->nin; i++) {
         if (!f->in[i]) continue;
-        val_keep(f->in[i]); /* val_drop ends a hold and a keep */
+        val_keep(f->in[i]); /* val_drop ends a reference and a keep, so both are taken */
         val_drop(g, &f->in[i]);
     }
     for (int i = 0; i < f->nsaved; i++) val_drop(g, &f->saved[i]);
@@ -113,7 +113,7 @@ function_new(struct rille_session *s, const struct rille_backward *user, int nin
     return f;
 }
 
-/* Returns the node's own gradient; makes one if there is none. */
+/* Returns the record of user-defined gradients of a node; makes a new record if there is none. */
 static struct own_gradient *
 own_of(struct rille_session *s, struct node *n)
 {
@@ -144,7 +144,7 @@ own_function_share(struct node *copy, const struct own_gradient *own)
     to->function->nref++;
 }
 
-/* Adds a view of v, all of it, whose gradient f computes as that of result k. */
+/* Adds a view of all elements of v as result k of function f. The view's gradient is computed by f. */
 static int
 function_result(const struct call_context *ctx, struct own_function *f, int k, struct val *v, struct val **out)
 {
@@ -259,8 +259,8 @@ zeros_of(const struct call_context *ctx, const struct type *type, const struct l
     return 0;
 }
 
-/* Returns the value of a saved tensor for backward. If the gradient is to be differentiated again, a saved result is
- * the result with its gradient. */
+/* Returns the value of saved tensor i for backward. If the backward pass is itself differentiated, a saved result is
+ * linked to the function again, so that it has a gradient. */
 static int
 saved_value(const struct call_context *ctx, struct own_function *f, int i, struct val *v, struct val **out)
 {
@@ -310,7 +310,7 @@ function_handles(const struct call_context *ctx, struct own_function *f, struct 
     return 0;
 }
 
-/* Takes the gradients over from the handles. */
+/* Reads the gradients of the function's arguments from the handles that the backward function returned. */
 static int
 take_gradients(struct rille_session *s, const struct own_function *f, struct rille_tensor *const *given,
                struct val **din)
@@ -403,7 +403,8 @@ own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, stru
     return status;
 }
 
-/* Returns the list of hooks at t's gradient. E_STATE: t has no gradient, or backward has passed. */
+/* Returns the list of hooks at t's gradient. E_STATE: t takes no hook now: it has no gradient, is a parameter in a
+ * compiled step, or backward was already called through it. */
 static int
 hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
 {

@@ -10,18 +10,18 @@
 #include "actors/session/core/call_context.h"
 #include "actors/session/core/handle.h"
 
-/* A call of a function with its own gradient. Shared by the nodes of its results. */
+/* A call of a function with a user-defined gradient. The nodes of the function's results share the record. */
 struct own_function {
     struct rille_session *s;
     struct rille_backward user; /* name: interned by the graph */
-    int32_t nref;               /* nodes, and calls in progress */
+    int32_t nref;               /* number of nodes and calls in progress that refer to this record */
     int nin, nsaved, nresult;
-    struct val **in;    /* held, without their bytes; NULL: not a tensor, or without gradient */
-    struct val **saved; /* held */
-    int *saved_from;    /* by saved value: the index of the result, SAVED_INPUT or SAVED_INNER */
-    struct type *type;  /* of the results */
+    struct val **in;    /* arguments, by reference without their bytes; NULL: not a tensor, or without gradient */
+    struct val **saved; /* saved tensors; references are held */
+    int *saved_from;    /* by saved tensor: index of the result that it is, SAVED_INPUT or SAVED_INNER */
+    struct type *type;  /* types of the results */
     const struct layout **layout;
-    uint64_t mark;        /* of the backward pass that reached it last */
+    uint64_t mark;        /* mark of the backward pass that reached this record last */
     int32_t npending;     /* reached nodes that the pass has not visited yet */
     struct val **dresult; /* gradients of the results in this pass; NULL: none */
 };
@@ -32,17 +32,17 @@ struct own_gradient {
     struct node *node;
     struct own_function *function;    /* NULL: hooks only */
     int result;                       /* index among the function's results */
-    struct hook *hooks;               /* in order of registration */
-    struct own_gradient *next, *back; /* links of the session's list */
+    struct hook *hooks;               /* hooks of the node's results, in order of registration */
+    struct own_gradient *next, *back; /* neighbours in the session's list */
 };
 
-/* Frees a node's own gradient; for graph_on_own_gradient(). */
+/* Frees a node's record of user-defined gradients; for graph_on_own_gradient(). */
 void own_gradient_release(struct graph *g, struct own_gradient *own);
-/* Calls the backward function with f->dresult and the saved tensors, as they are or recomputed; din[i] is NULL where
- * there is no gradient. */
+/* Calls the backward function with f->dresult and `saved`: the saved tensors or their recomputed copies.
+ * din[i]: gradient of argument i; NULL: none. */
 int own_function_call(const struct call_context *ctx, struct own_function *f, struct val *const *saved,
                       struct val **din);
-/* Gives the recomputed copy of a node the function of the node. */
+/* Links a recomputed copy of a node to the user's function of the node. */
 void own_function_share(struct node *copy, const struct own_gradient *own);
 /* Ends one reference to f. */
 void own_function_drop(struct graph *g, struct own_function *f);

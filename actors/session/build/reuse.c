@@ -39,7 +39,8 @@ same_number(const struct number *x, const struct number *y)
     return x->kind == NUM_LIVE ? x->live == y->live : x->kind == NUM_FIXED && x->i == y->i;
 }
 
-/* Merges equal number operands of the program. Compares each number with all earlier ones, because there are few. */
+/* Merges equal number operands of the program. Compares each number with all earlier numbers, because a program has
+ * few numbers. */
 static void
 merge_numbers(struct merge *m)
 {

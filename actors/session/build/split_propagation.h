@@ -14,7 +14,7 @@
 #include "sbp/strategy.h"
 
 struct split_propagation {
-    int32_t group; /* number that the operators of one call share (strategy.h) */
+    int32_t group; /* group number, equal for all operators that the call is composed of (strategy.h) */
     int32_t nval, capacity;
     struct split_propagation_val {
         const struct val *val;

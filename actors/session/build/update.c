@@ -76,7 +76,8 @@ updates_forget(struct rille_session *s)
     u->nupdate = u->nwatch = 0;
 }
 
-/* Lets each update of a step overwrite the old version. If no update reads an old version any more, its bytes stay. */
+/* Lets each pending update overwrite the old version of its variable. An old version that no update reads is not
+ * released, so its bytes stay. */
 static void
 lend_updates(struct session_updates *u, struct graph *g)
 {

@@ -47,8 +47,8 @@ does_not_fit(const struct type *from, const struct type *to)
     return status;
 }
 
-/* Returns the layout of t's next version v. An unplaced variable takes the placement of a value that has one, except
- * that a trace keeps the placements of variables from outside. */
+/* Returns the layout for v, the next version of t. An unplaced variable gets v's placement if v has one. In a trace,
+ * though, a variable from outside keeps its placement. */
 static const struct layout *
 next_layout(struct rille_tensor *t, const struct val *v)
 {
@@ -210,7 +210,7 @@ is_pending(const struct val *v)
     return !v->store && !is_meta(v);
 }
 
-/* Sets *out to whether uncomputed v checks data, which may be invalid. */
+/* Sets *out to true if v is not computed yet and checks data, which may be invalid. */
 static int
 may_fail(struct rille_session *s, struct val *v, bool *out)
 {
@@ -221,7 +221,7 @@ may_fail(struct rille_session *s, struct val *v, bool *out)
     return 0;
 }
 
-/* Computes the uncomputed values that check data. *wrong: index of the first value that failed. */
+/* Computes each value that is not computed yet and that checks data. *wrong: index of the first value that failed. */
 static int
 compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
 {

@@ -17,11 +17,12 @@ struct call_context {
     struct line at; /* source line of new nodes */
     /* name of the composite operator that new nodes are part of; NULL: not part of one */
     const char *composite;
-    const char *function;             /* name of the user's function (rille.func) that makes the call; NULL: none */
-    enum node_phase phase;            /* phase of new nodes */
-    bool grad;                        /* new nodes are recorded for differentiation */
-    const struct strategy *strategy;  /* strategy for the called operator, borrowed; NULL: none */
-    struct split_propagation *inside; /* splits inside the enclosing call with a strategy; NULL: none */
+    const char *function;            /* name of the user's function (rille.func) that makes the call; NULL: none */
+    enum node_phase phase;           /* phase of new nodes: forward, backward, weight gradient or once per batch */
+    bool grad;                       /* new nodes are recorded for differentiation */
+    const struct strategy *strategy; /* strategy for the called operator, borrowed; NULL: none */
+    /* splits that the enclosing call's strategy requires of the operators inside it; NULL: none */
+    struct split_propagation *inside;
 };
 
 #endif

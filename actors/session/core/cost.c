@@ -1,9 +1,9 @@
 /* cost.c - costs of moves and computing on this machine: built in, or read from a file that rille_calibrate() wrote.
  *
- * Costs of moves only choose among paths with equal bytes, and rates only among layouts that a planner may choose.
- * So the built-in costs are good enough to start with, and nothing is measured unless the user asks. The built-in
- * costs were measured by rille_calibrate() on two cores of an AMD EPYC (Zen 5). Each line of a file has a name and a
- * number. */
+ * The costs of moves only decide between paths that move equal bytes. The rates of computing only decide between
+ * layouts that a planner may choose. So the built-in costs are good enough to start with, and nothing is measured
+ * unless the user asks. The built-in costs were measured by rille_calibrate() on two cores of an AMD EPYC (Zen 5).
+ * Each line of a file has a name and a number. */
 #include "actors/session/core/cost.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"

@@ -13,7 +13,7 @@ face_thread(void)
     return &mark;
 }
 
-static int nfork; /* calls of fork() that lead from the process that loaded the library to this process */
+static int nfork; /* number of fork() calls between the process that loaded the library and this process */
 
 static void
 count_fork(void)
@@ -21,8 +21,8 @@ count_fork(void)
     nfork++;
 }
 
-/* Begins to count. Before fork(), the kernels' threads of the calling thread end, because a session of the child would
- * wait for them for ever. */
+/* Installs the fork handlers: the child counts the call in nfork. Before fork(), the kernel threads that belong to
+ * the calling thread end, because a session of the child would wait for them for ever. */
 static void
 count_forks(void)
 {

@@ -21,9 +21,9 @@ int face_session(const struct rille_session *s, const char *who);
 /* Checks that this process opened the session: for functions that any thread may call. Async-signal-safe if the session
  * passes. */
 int face_own(const struct rille_session *s, const char *who);
-/* Copies an option struct of the caller, which another version of rille.h may define. first: size of the struct's first
- * version, which a size of 0 means (UP_TO); known: size of the struct here, which the copy gets as its size. Fields
- * that the caller's version lacks are 0. */
+/* Copies an option struct of the caller, which another version of rille.h may define. first: size of the struct's
+ * first version, assumed if the caller's size field is 0 (UP_TO). known: size of this library's version, which the
+ * copy gets as its size. Fields that the caller's version lacks are 0. */
 int face_options(const void *from, size_t first, size_t known, void *to, const char *who);
 /* size of a struct up to and including this field */
 #define UP_TO(type, field) (offsetof(struct type, field) + sizeof((struct type *)0)->field)

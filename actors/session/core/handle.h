@@ -8,7 +8,8 @@
 #include "runtime/graph/graph.h"
 
 struct rille_session;
-/* A function of the user that backward calls with a gradient, or a handle that gets the gradient. */
+/* A hook: a function of the user that backward calls with a gradient, or a handle in which backward stores the
+ * gradient. */
 struct hook {
     struct hook *next, *freed; /* freed: link of the session's list of freed hooks */
     int64_t id;
@@ -17,14 +18,14 @@ struct hook {
     struct rille_hook_user user;
     struct rille_tensor *retains; /* referred to: the handle that gets the gradient */
 };
-/* The user's handle for a value. A leaf is a variable: val is its present version. The struct lives while the
- * variable has handles (nref), or versions or snapshots that refer to it (nref_weak). */
+/* The user's handle for a value. A leaf is a variable, and its val is the present version. The struct lives as long
+ * as handles to the variable exist (nref), or versions or snapshots refer to the variable (nref_weak). */
 struct rille_tensor {
     struct rille_session *s;
     struct val *val; /* a reference is held while nref > 0 */
     int32_t nref, nref_weak;
     bool leaf, requires_grad, watched; /* watched: backward was called on this tensor since the last step */
-    bool frozen;  /* requires_grad was set to false, so a module counts the tensor as a parameter */
+    bool frozen;  /* the user set requires_grad to false; modules still list the tensor as a parameter */
     bool planned; /* a planner may choose the tensor's layout */
     bool placed;  /* a planner has chosen the tensor's layout */
     /* a compiled step gathers this sharded tensor once and keeps the gathered value for backward */
@@ -43,14 +44,14 @@ struct rille_graph;
 struct rille_live;
 /* Lists of all handles that the host program holds. */
 struct session_handles {
-    /* list of tensors with nref > 0; the lists `lives` and `graphs` also have only objects with handles */
+    /* tensors with nref > 0; the lists `lives` and `graphs`, too, contain only objects with handles */
     struct rille_tensor *tensors;
     struct rille_live *lives;
     struct rille_graph *graphs;
-    struct own_gradient *own; /* of nodes; the user's hooks among them */
-    int64_t nhook;            /* hooks so far */
-    struct hook *freed;       /* hooks that were freed while hooks are called */
-    int32_t nhooking;         /* calls of hooks in progress */
+    struct own_gradient *own; /* records of nodes' user-defined gradients and hooks (own_gradient.h) */
+    int64_t nhook;            /* number of hooks registered so far */
+    struct hook *freed;       /* hooks that were freed while a hook was running; their memory is released later */
+    int32_t nhooking;         /* number of hook calls in progress */
     int64_t ntensor;
 };
 

@@ -12,7 +12,8 @@ struct layout_texts {
 };
 /* Returns the default layout: replicated on device 0 of the default kind. */
 const struct layout *session_layout(struct rille_session *s);
-/* Returns l with B in place of every partial axis, for values, gradients and sources without a pending reduction. */
+/* Sets *out to l with B in place of every partial axis: the layout of values, gradients and sources without a
+ * pending reduction. */
 int layout_summed(struct atlas *a, const struct layout *l, const struct layout **out);
 
 #endif

@@ -30,7 +30,7 @@ placing_unplaced(int nin, struct val *const *in)
     return any;
 }
 
-/* Returns the first stage from `from` on that is on the placement; -1: there is none. */
+/* Returns the first stage, from index `from` on, whose placement is p; -1: none. */
 static int
 stage_from(const struct session_stages *all, const struct place *p, int from)
 {
@@ -49,9 +49,10 @@ last_stage(const struct session_stages *all, const struct place *p)
 
 /* ---- the stage of a value ----
  *
- * A placement may have several stages, so the placement of a value does not tell its stage. A computed value is in the
- * first stage on its placement that is not before a stage of its operands. Parameters do not count: a parameter is used
- * in the stage that is reached when it is met. */
+ * A placement may have several stages, so the placement of a value does not tell its stage. A computed value is in
+ * the first stage on its placement that is not before a stage of its operands. A parameter has no stage of its own:
+ * a call uses it in the first stage on the parameter's placement that is not before the stages of the other
+ * operands. */
 
 struct staged {
     const struct val *v;
@@ -72,7 +73,7 @@ is_parameter(const struct val *v)
     return v->owner && v->owner->leaf && v->owner->requires_grad && v->owner->val == v;
 }
 
-/* Returns true for an operand that has a stage of its own. */
+/* Returns true for an operand that determines a stage: a placed value that is no parameter. */
 static bool
 is_staged(const struct val *v)
 {
@@ -88,7 +89,7 @@ known_stage(const struct staging *w, const struct val *v)
     return -1;
 }
 
-/* Opens the operands of v whose stages are unknown. Returns the latest stage of the others. */
+/* Puts the operands of v whose stages are unknown on the stack. Returns the latest stage of the other operands. */
 static int
 open_operands(struct staging *w, const struct val *v)
 {
@@ -138,7 +139,7 @@ stage_of(const struct session_stages *all, const struct val *v)
     return stage;
 }
 
-/* Returns the stage that the operands of a call reach; -1: an operand is on no stage. */
+/* Returns the stage in which a call with these operands runs; -1: an operand is on no stage. */
 static int
 stage_reached(const struct session_stages *all, int nin, struct val *const *in)
 {
@@ -163,7 +164,7 @@ is_operand_place(int nin, struct val *const *in, const struct place *p)
     return false;
 }
 
-/* Returns the placement of the operands that have one; NULL: they have several. */
+/* Returns the placement of all operands that have one; NULL: they are on several placements. */
 static const struct place *
 operands_place(int nin, struct val *const *in, bool unplaced)
 {

@@ -1,7 +1,7 @@
 /* placing.h - decides the placement of a call whose operands are on several placements.
  *
- * An unplaced value was created without a placement, or computed from such values only. It is moved, replicated, to the
- * placement of the operands that it meets. Values of different pipeline stages are moved to the stage in progress, or
+ * An unplaced value was created without a placement, or computed from such values only. A call moves it, replicated,
+ * to the placement of the other operands. Values of different pipeline stages are moved to the stage in progress, or
  * to the last of their stages. The session owns the list of stages. Session's thread. */
 #ifndef RILLE_SESSION_PLACING_H
 #define RILLE_SESSION_PLACING_H
@@ -19,7 +19,8 @@ struct session_stages {
 /* Returns the placement that all operands of a call are moved to; NULL: they are on one placement already, or on
  * several that no rule joins. in: operands, NULL where absent. */
 const struct place *placing_target(const struct session_stages *all, int nin, struct val *const *in);
-/* Sets *out to the layout of v moved to the placement: v's own SBP if that has as many mesh axes, else replicated. */
+/* Sets *out to the layout of v after a move to the placement. It has v's SBP entries if the placement has as many
+ * mesh axes as v's placement; otherwise it is replicated. */
 int placing_layout(struct atlas *a, const struct val *v, const struct place *to, const struct layout **out);
 /* Returns true if every tensor operand is unplaced, and there is at least one. */
 bool placing_unplaced(int nin, struct val *const *in);

@@ -32,12 +32,12 @@ struct session_snapshots {
     struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it did */
     int64_t n;               /* number of snapshots taken */
     struct doubt *doubt;     /* replicas that differed at the last comparison (durable/snapshot.h); NULL: none */
-    struct str wrong;        /* workers whose replicas were wrong, as the last comparison found */
+    struct str wrong;        /* text: the workers whose replicas the last comparison found to be wrong */
 };
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */
 struct session_calls {
-    /* region: recomputation region of new nodes; the backward pass recomputes all nodes of a region; 0: none, so
+    /* region: recomputation region of new nodes, of which the backward pass recomputes all nodes; 0: none, so
      * results are kept from the forward pass. nregion: number of regions so far. */
     int32_t region, nregion;
     int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
@@ -67,7 +67,7 @@ struct session_updates {
 struct memo {
     struct hash_table calls;
 };
-/* Result of a walk from the requested values. The next walk reuses the arrays (collect.c). */
+/* Result of a walk over the graph, starting from the requested values. The next walk reuses the arrays (collect.c). */
 struct collection {
     struct node **node;
     struct val **leaf, **number, **root;
@@ -116,7 +116,7 @@ struct session_count {
 /* Totals over all runs, for monitors (run/totals.c). Any thread, under the lock. */
 struct session_totals {
     pthread_mutex_t lock;
-    bool on; /* runs are added */
+    bool on; /* true: each run is added to the totals */
     struct rille_metrics sum;
 };
 

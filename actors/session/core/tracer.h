@@ -25,8 +25,8 @@ struct tracer {
     void (*journal)(struct rille_session *s, struct rille_tensor *t);
     /* Returns true if the variable was made in the trace. */
     bool (*made)(const struct rille_tensor *t);
-    /* Returns the sum of v over the whole batch, as a value that is computed before the step. v must follow from the
-     * step's arguments. */
+    /* Returns the sum of v over the whole batch, as a value that is computed before the step. v must depend on
+     * nothing but the step's arguments. */
     int (*total)(const struct call_context *ctx, struct val *v, struct val **out);
     /* Returns v summed over the micro-batches. */
     int (*sum)(const struct call_context *ctx, struct val *v, struct val **out);
@@ -45,7 +45,7 @@ struct tracer {
     void (*number)(struct rille_session *s, const struct op *op, struct rille_arg *a);
     /* Called with operands and attributes of each call of the user, before its nodes are added. */
     void (*call)(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
-    /* Called with the values of each tensor that the user creates from values. May replace the values. */
+    /* Called when the user creates a tensor from values. May replace *data, the values. */
     int (*data)(struct rille_session *s, const struct type *t, const void **data);
     /* Called for each value on which backward is called. */
     void (*loss)(struct rille_session *s, const struct val *y);
@@ -62,7 +62,7 @@ struct session_trace {
     struct batch_numbers *numbers; /* numbers of the whole batch (step/batch_numbers.h); NULL: none */
     bool paused;
     bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
-    bool whole;   /* the trace only finds the numbers of the whole batch */
+    bool whole;   /* the trace only serves to compute the numbers of the whole batch */
     bool differs; /* the last trace failed because the function made other calls for the whole batch */
     bool planned; /* a planner will choose the layouts */
 };

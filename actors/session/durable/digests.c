@@ -12,8 +12,8 @@
 
 enum { AT_ONCE = 4 << 20 }; /* bytes per request; the thread checks *stop between requests */
 
-struct blocks {      /* blocks of several buffers on one host */
-    uint64_t *place; /* pairs (position of a block, bytes) */
+struct blocks {      /* blocks of buffers on one host, to be computed in one request */
+    uint64_t *place; /* pairs: position of a block on its host, and the bytes of the block */
     int n, capacity;
     uint64_t bytes;
 };

@@ -35,7 +35,7 @@ struct pair { /* a copy to make; both buffers are borrowed, and have equal size 
 /* The copies of a shard: PART is the shard itself, SPARE its copy on another host. */
 enum { PART, SPARE, NSIDE };
 struct sum {
-    uint64_t *digest; /* by block of 1 MiB; NULL: not computed */
+    uint64_t *digest; /* digests by block of 1 MiB; NULL: not computed */
     bool damaged[NSIDE];
 };
 struct sums {
@@ -52,7 +52,7 @@ struct copying {
     pthread_t thread;
     bool runs;
     atomic_bool stop, ended;
-    int status; /* result of the thread, valid after `ended` */
+    int status; /* result of the copying thread, valid once `ended` is set */
     char text[512];
 };
 
@@ -181,7 +181,8 @@ copy_drop(struct copy *c)
     sums_free(&c->sums);
 }
 
-/* Returns the device with the same index on the next host, or the last device there. */
+/* Returns the device of the next host that has the same index on its host as this device; if there are fewer
+ * devices, the last device of that host. */
 static int32_t
 neighbour(const struct rille_session *s, int kind, int32_t device)
 {
@@ -204,8 +205,8 @@ host_of(const struct rille_session *s, int kind, int rank)
     return s->cluster ? cluster_memory_of(s->cluster, kind, rank) : 0;
 }
 
-/* Returns another mesh position with the same shard; -1: none. The position must be on another host or, if the shard
- * is lost, anywhere with intact bytes. */
+/* Returns another mesh position with the same shard; -1: none. If the shard is present, the other position must be
+ * on another host. If the shard is lost, the other position may be on any host, but its bytes must be intact. */
 static int32_t
 replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool lost)
 {
@@ -306,7 +307,8 @@ sums_differ(const struct copy *a, int32_t pos_a, const struct copy *b, int32_t p
     return m && n && memcmp(m, n, sizeof *m * (size_t)source_blocks((int64_t)x->bytes));
 }
 
-/* Returns the number of shards that must equal shard `pos`; differing: only those that differ from it. */
+/* Returns the number of shards that must equal shard `pos`. differing: true: counts only shards that differ from
+ * shard `pos`. */
 static int
 count_replicas(const struct copy *c, int32_t pos, bool differing)
 {
@@ -324,8 +326,8 @@ copy_agrees(const struct copy *c)
     return true;
 }
 
-/* Returns true if a shard differs from at least half of the shards that must equal it. So the minority is odd or, if
- * there is none, every shard that differs. */
+/* Returns true if a shard differs from at least half of the shards that must equal it. With a majority, these are
+ * the shards of the minority; without a majority, every shard that differs. */
 static bool
 is_odd(const struct copy *c, int32_t pos)
 {

@@ -11,14 +11,15 @@ struct sums;
 struct copy {
     struct type type;
     const struct layout *layout;
-    struct store *store; /* holds a reference; NULL: none */
-    /* holds a reference; by mesh position: copy of the shard on another host ("spare"); NULL: no copy, or none is
-     * needed */
+    struct store *store; /* the shards, held by reference; NULL: none */
+    /* by mesh position: copy of the shard on another host ("spare"), by reference; NULL: no copy, or none is needed */
     struct store *spare;
     struct sums *sums; /* digests by mesh position; NULL: not computed */
 };
-bool copy_is_lost(const struct copy *c);  /* returns true if a shard or a spare is lost or damaged */
-bool copy_is_whole(const struct copy *c); /* returns true if no shard is lost or damaged; ignores spares */
+/* Returns true if a shard or a spare is lost or damaged. */
+bool copy_is_lost(const struct copy *c);
+/* Returns true if no shard is lost or damaged; ignores spares. */
+bool copy_is_whole(const struct copy *c);
 void copy_drop(struct copy *c);
 /* Begins to copy shards to other hosts, into new buffers. The buffers stay held until copying_end(). E_MEMORY. */
 struct copying;
@@ -30,12 +31,12 @@ void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, st
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Returns true if all shards that must be equal have equal digests. */
 bool copy_agrees(const struct copy *c);
-/* Prints the devices and workers of shards that differ: from the other shards that must be equal or, if `right` is not
- * NULL, from the shards of that copy of the same variable. Prints nothing if none differs. */
+/* Prints the devices and workers of shards that differ. right: copy of the same variable to compare with; NULL:
+ * compares the shards that must be equal with each other. Prints nothing if none differs. */
 void copy_print_odd(const struct rille_session *s, const struct copy *c, const struct copy *right, struct str *out);
 bool copying_ended(const struct copying *c);
-/* Ends the work that copies_replicate() or copies_digest() began. whole: waits until all is done and reports an
- * error. Not whole: stops after the transfer in progress, and leaves the error text unchanged. Returns the status;
+/* Ends the work that copies_replicate() or copies_digest() began. whole: true: waits until all is done, and reports
+ * an error; false: stops after the transfer in progress, and leaves the error text unchanged. Returns the status;
  * E_CANCEL: stopped early. */
 int copying_end(struct copying **c, bool whole);
 /* Restores lost shards from replicas and spares. E_LOST: no copy of a shard is left. E_IO: a shard is damaged; the
@@ -43,7 +44,7 @@ int copying_end(struct copying **c, bool whole);
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Prints the name of the first shard that was lost together with its host. */
 void copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, struct str *out);
-/* returns true if a shard is lost and has no replica */
+/* Returns true if a shard is lost and has no replica. */
 bool copies_gone(struct rille_session *s, int32_t n, struct copy *const *c);
 
 #endif

@@ -59,7 +59,7 @@ struct shard { /* shards that one worker writes to its file */
 struct saving_shards {
     struct rille_session *s;
     int world;
-    struct shard *shard; /* by worker rank */
+    struct shard *shard; /* by worker rank: shards that the worker writes */
     struct shard_value *value;
     struct shard_file *file;
     struct cluster_file *wish;
@@ -67,7 +67,8 @@ struct saving_shards {
     struct arena arena;
 };
 
-/* Chooses which replica of each shard is written: that of the worker with the shortest file so far. */
+/* Chooses, for each shard, the worker that writes it: among the workers with a replica, the worker whose file is
+ * shortest so far. */
 static void
 choose_writers(const struct saving_shards *g, const struct layout *l, int *writer)
 {
@@ -220,7 +221,7 @@ struct loading_shards {
     struct rille_session *s;
     const struct tensors *f;
     int world;
-    struct reading *reading; /* by worker rank and source file */
+    struct reading *reading; /* by worker rank and source file: ranges that the worker reads */
     struct cluster_file *wish;
     int32_t nwish, capacity;
     struct arena arena;

@@ -13,7 +13,7 @@
 struct saved {
     struct type type;
     const struct layout *layout;
-    struct store *store; /* holds a reference */
+    struct store *store; /* shards of the value, by reference */
 };
 
 /* Returns true if the session's workers write and read the checkpoint files themselves, in the folder of this path. */

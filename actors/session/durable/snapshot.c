@@ -223,8 +223,8 @@ rille_has_snapshot(struct rille_session *s)
 /* ---- comparing replicas ---- */
 
 struct doubt {
-    struct rille_tensor *t; /* weak reference */
-    int which;              /* VALUE or GRADIENT */
+    struct rille_tensor *t; /* variable whose replicas differed, by weak reference */
+    int which;              /* copy whose replicas differed: VALUE or GRADIENT */
     struct copy copy;
 };
 
@@ -259,7 +259,8 @@ doubt_replicas(struct rille_session *s, struct kept *k, int which)
     return status;
 }
 
-/* Finds the replicas that were wrong at the comparison before, if the same work was repeated since and agrees now. */
+/* Finds the replicas that the last comparison found to differ and that were wrong. This is known if the same work
+ * was repeated since and the replicas agree now. */
 static void
 find_wrong(struct rille_session *s, const struct snapshot *p)
 {
@@ -333,8 +334,8 @@ pass_over_taken(struct rille_session *s)
     snapshot_free(&h->taken);
 }
 
-/* Returns the latest usable snapshot. A snapshot in progress is usable if its copies are complete or nothing of it
- * is lost. */
+/* Returns the latest usable snapshot. A snapshot in progress is usable if its copies are complete, or if none of its
+ * shards was lost. */
 static int
 choose_snapshot(struct rille_session *s)
 {
@@ -399,8 +400,9 @@ restore_all(struct rille_session *s)
     s->random.ordinal = p->ordinal;
 }
 
-/* Recovers until the cluster is complete and holds a complete snapshot. A worker lost meanwhile counts as one more
- * loss. If a worker that this recovery started is lost, recovery fails, because it would probably be lost again. */
+/* Recovers until the cluster is complete and holds a complete snapshot. A worker lost during recovery counts as one
+ * more loss. If the lost worker was started by this recovery, the recovery fails, because the worker would probably
+ * be lost again. */
 static int
 regain(struct rille_session *s, int workers)
 {

@@ -1,12 +1,12 @@
-/* from_local.c - makes a tensor from one shard per rank. The tensor shares the buffers of shards that are on their
- * devices already, so only other shards are moved. */
+/* from_local.c - makes a tensor from one shard per rank. A shard that is on the rank's device already is not moved:
+ * the tensor shares its buffer. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
 
 #include <stdlib.h>
 
-/* Sets *type to the type of the tensor with these shards: an axis is as long as the shards along the mesh axes that
- * split it. */
+/* Sets *type to the type of the tensor with these shards. The size of a dimension is the sum of the shards' sizes
+ * along the mesh axes that split the dimension. */
 static void
 joined_type(const struct layout *l, struct rille_tensor *const *shard, struct type *type)
 {
@@ -23,7 +23,7 @@ joined_type(const struct layout *l, struct rille_tensor *const *shard, struct ty
     }
 }
 
-/* Checks that the shards are those of a tensor of this type. */
+/* Checks that a tensor of this type has shards of these types. */
 static int
 check_shards(const struct layout *l, struct rille_tensor *const *shard, const struct type *type)
 {

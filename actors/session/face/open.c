@@ -45,7 +45,7 @@ static int
 set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
 {
     bool text = o->devices || !o->cluster;
-    struct cuda_choice any = {.n = 1}; /* any GPUs, because workers have not yet reported theirs */
+    struct cuda_choice any = {.n = 1}; /* assumes any GPUs, because workers have not yet reported theirs */
     TRY(session_collectives(o->collectives, o->devices, text && !gpus->all ? gpus : &any));
     const char *bus = bus_text(o);
     if (gpus->nccl && bus && !strncmp(bus, "sim", 3))
@@ -218,7 +218,8 @@ forget_tensor(struct forgotten *f, const struct rille_tensor *t)
     str_free(&type);
 }
 
-/* Frees gradients first, because tensors hold them. The remaining handles belong to the host program. */
+/* Frees the gradients first, because the handles of tensors refer to them. Then frees the tensors that the host
+ * program did not free, and counts them in f. */
 static void
 forget_tensors(struct rille_session *s, struct forgotten *f)
 {
@@ -234,7 +235,7 @@ forget_tensors(struct rille_session *s, struct forgotten *f)
     }
 }
 
-/* Frees all remaining handles, and lists them if the host program left any. */
+/* Frees all remaining handles. If the host program left any handles, lists them. */
 static int
 forget_handles(struct rille_session *s)
 {

@@ -165,8 +165,8 @@ struct dlpack_export {
     struct dlpack_export *next;
 };
 
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* protects `open` and `deleted` of all exports, and left pools */
+/* protects `open` and `deleted` of all exports, and the pools that closed sessions left to exports */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void
 export_free(struct dlpack_export *e)
@@ -248,7 +248,7 @@ check_export(const struct rille_tensor *t, const char *who)
     return E_SBP;
 }
 
-/* Sets *data to the value's bytes: those of its buffer, or of a copy. */
+/* Sets *data to the address of the value's bytes, in its buffer or in a copy. */
 static int
 export_value(struct rille_tensor *t, struct dlpack_export *e, void **data)
 {

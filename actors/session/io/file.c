@@ -283,7 +283,7 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
     return status;
 }
 
-/* Returns the errno for which no file or folder can be created under this name; 0: it can. */
+/* Returns the errno that explains why no file or folder can be created under this name; 0: one can be created. */
 static int
 refuses_name(const char *path, bool folder)
 {

@@ -19,7 +19,7 @@ struct reg {
     struct batch_at at;
     void *data;
     size_t bytes;
-    int status; /* status of the fill function */
+    int status; /* result of the last call of the fill function: 0 or an error */
     char *why;  /* error text of the fill function; NULL: none */
 };
 

@@ -18,8 +18,8 @@ enum { READ_AHEAD_DEPTH = 2 };
 /* position of a batch: rows first to first + n - 1 of an epoch, in an order that seed and epoch determine */
 struct batch_at {
     uint64_t seed, epoch;
-    int64_t first, n, length; /* length: elements per row */
-    int64_t vocab;            /* ids must be less than vocab; 0: no bound */
+    int64_t first, n, length; /* n: number of rows; length: elements per row */
+    int64_t vocab;            /* exclusive upper bound of token ids; 0: no bound */
 };
 
 struct read_ahead_source {

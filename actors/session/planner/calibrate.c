@@ -152,7 +152,7 @@ trace_op(struct rille_session *s, const char *op, struct rille_tensor *const x[2
     return status;
 }
 
-/* Times an operator on two n x n matrices, split over two devices. */
+/* Times an operator on two n x n matrices, each split over two devices. */
 static int
 time_op(struct rille_session *s, const char *op, int64_t n, const char *const sbp[2], double *ns)
 {
@@ -189,7 +189,8 @@ calibrate_transposed(struct rille_session *s, struct rille_tensor *a, struct ril
     return rille_call(s, rille_op_find("transpose"), 1, &arg, 2, at, out);
 }
 
-/* Adds the three products of a layer: y = x w and, with y as the gradient, y w' and x' y. */
+/* Adds the three products of a layer with input x and weight w: y = x w and, with y in place of the gradient, y w^T
+ * and x^T y. */
 static int
 trace_layer(struct rille_session *s, struct rille_tensor *x, struct rille_tensor *w, struct rille_tensor **y,
             struct rille_tensor *back[2])
@@ -281,7 +282,8 @@ rille_calibrate(struct rille_session *s, struct rille_cost *out)
     out->alpha_ns = MAX(1, (four - two) / 2);
     out->hop_ns = MAX(0, two - out->alpha_ns);
     out->beta_ns_per_byte = MAX(0, copy - two) / (bytes / 2);
-    out->copy_ns_per_byte = out->beta_ns_per_byte; /* in a single process, a move is the same copy loop */
+    /* within a single process, receiving bytes is the same copy loop as copying bytes */
+    out->copy_ns_per_byte = out->beta_ns_per_byte;
     out->gamma_ns_per_byte = MAX(0, sum - two - out->beta_ns_per_byte * bytes / 2) / bytes;
     return 0;
 }

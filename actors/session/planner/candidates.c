@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-struct sent { /* memo entry: bytes of a move that a candidate would need; 0: no move */
+struct sent { /* memo entry: bytes of a move that a candidate would need; 0: the candidate needs no move */
     struct type type;
     const struct layout *from, *to;
     int64_t bytes;
@@ -15,7 +15,8 @@ struct ranked { /* candidates of one node in order of regret */
     struct rille_explain_candidate *candidates;
     struct ranked *next;
 };
-/* memo entry: candidates of a node with given operand types and layouts, without the data that depend on the choice */
+/* memo entry: candidates of a node with given operand types and layouts, without the data that depend on the
+ * candidate chosen */
 struct told {
     const struct assign_candidate *of;
     int nin;
@@ -87,7 +88,8 @@ is_candidate_told(const struct told *x, const struct told *y)
     return true;
 }
 
-/* Returns the list that all nodes with these candidates and operands share, because layers repeat. */
+/* Returns the candidate list of a node. Nodes with equal candidates and operands share one list, because layers
+ * repeat. */
 static struct told *
 told_of(struct explain_candidates *t, const struct prog_node *n, const struct assign_candidate *c, int32_t count)
 {

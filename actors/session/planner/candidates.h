@@ -14,7 +14,7 @@ struct explain_candidates {
     const struct program *p;
     const struct assigned *planned; /* NULL: the step was not planned */
     struct arena *a;
-    /* caches: bytes by move; candidates by node signature, without the data that differ between nodes with equal
+    /* sent: bytes by move; told: candidates by node signature, without the data that differ between nodes with equal
      * signatures */
     struct hash_table sent, told;
     struct arena tmp;
@@ -23,7 +23,8 @@ struct explain_candidates {
 
 void explain_candidates_begin(struct explain_candidates *t, struct rille_session *s, const struct program *p,
                               const struct assigned *planned, struct arena *a);
-void explain_candidates_end(struct explain_candidates *t); /* keeps the reported results */
+/* Frees the caches; keeps the reported results. */
+void explain_candidates_end(struct explain_candidates *t);
 /* Fills op->candidates and op->ncandidate: the chosen candidate first, then the others by regret. Nodes with equal
  * candidates and regrets share one array. node: net node of the prog_node; must have candidates. */
 void explain_candidates_report(struct explain_candidates *t, int32_t node, const struct prog_node *n,

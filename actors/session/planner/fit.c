@@ -35,7 +35,7 @@ struct fitter {
     /* memory limit given to the planner, which does not count all memory of a plan, bytes */
     int64_t reckoned;
     bool quick;                  /* quick search, as in solve.h */
-    struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far */
+    struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
     /* least memory by the planner's count if the limit was too low; 0: the limit was not too low */
     struct assign_least possible;
     /* program with the planner's layouts, from which all plans are made; NULL: each plan starts from the traced
@@ -68,8 +68,8 @@ assign_program(struct fitter *f, struct program *p)
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
-/* Returns a new program with layouts. If a planner chose them, no pass may reorder nodes, because the planner's
- * result refers to nodes by index. */
+/* Returns a new program with layouts. If a planner chose the layouts, no pass may reorder nodes, because the
+ * planner's result refers to nodes by index. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -251,7 +251,7 @@ search_below(struct fitter *f, const int32_t *parts, struct plan **best)
     return 0;
 }
 
-/* Returns true if the schedule's name asks for any fast schedule. */
+/* Returns true if the schedule search may choose a schedule of any kind ("auto", "memory"). */
 static bool
 is_any(const struct fitter *f)
 {
@@ -280,8 +280,8 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     return 0;
 }
 
-/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by the excess of the
- * last plan and a little more, because other layouts hold other amounts of memory that the planner does not count. */
+/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by slightly more than
+ * the excess of the last plan, because other layouts hold other amounts of memory that the planner does not count. */
 static int
 lay_below(struct fitter *f, int64_t held, struct plan **out)
 {
@@ -293,9 +293,9 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
     return status;
 }
 
-/* Makes a plan if the time runs out before any plan fits. Plans greedily for limits up to twice the planner's known
- * minimum or, if such plans are too large, for that minimum. The result does not depend on the clock or on the
- * limit, so a request for the reported minimum finds the same plan. Plans found earlier are not reported. */
+/* Makes a plan if the time runs out before any plan fits. Plans greedily for memory limits from twice the planner's
+ * known minimum down to the minimum. The result does not depend on the clock or on the user's limit, so a request
+ * for the reported minimum finds the same plan. Plans found earlier are not reported. */
 static int
 lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
 {
@@ -308,7 +308,7 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
     for (int i = possible > f->limit ? 0 : STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
         if (i < STEPS && f->g->planning.assigned && f->g->planning.assigned->solved.peak <= within)
-            continue; /* a plan for this limit would be the same */
+            continue; /* the last plan's layouts meet this limit, so the plan would be the same */
         status = lay_once(f, within, out, &held);
         *least = MIN(*least, held);
     }
@@ -336,9 +336,9 @@ no_plan_fits(const struct fitter *f, int64_t held)
     return status;
 }
 
-/* Makes a plan with a planner's layouts within the limit: first without a limit for the planner, then with lower
- * ones. A plan may hold more or less than the planner counts, because of kernels' scratch memory and of fusions that
- * a layout prevents. */
+/* Makes a plan with layouts from a planner within the memory limit. First plans without a limit for the planner,
+ * then with lower and lower limits. A plan may hold more or less than the planner counts, because of kernels'
+ * scratch memory and of fusions that a layout prevents. */
 static int
 lay_plan_within(struct fitter *f, struct plan **out)
 {
@@ -437,7 +437,7 @@ keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
     return parts;
 }
 
-/* Reduces recomputation of single stages by one step at a time, as long as the plan gets faster. */
+/* Reduces recomputation of one stage at a time, by one step at a time, as long as the plan gets faster. */
 static int
 improve_parts(struct fitter *f, int32_t n, struct found *best)
 {
@@ -468,7 +468,7 @@ try_levels(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries plans that recompute the same share `again` of each stage. */
+/* Tries plans that recompute the share `again` of every stage. */
 static int
 try_again(struct fitter *f, int32_t again, int32_t n, struct found *best)
 {

@@ -15,7 +15,7 @@ struct hint_conflicts {
     const struct program *p;
     /* result of the planner; NULL: planned in another mode, so no conflicts are reported */
     const struct assigned *a;
-    /* by net node: the node that determines its layouts; a hint determines its own */
+    /* by net node: the node that determines its layouts; for a hint: the hint itself */
     int32_t *follows;
     const struct origin *origin;
     struct arena *arena; /* memory for reported texts */
@@ -23,7 +23,7 @@ struct hint_conflicts {
     int32_t *of_node, *of_leaf, *of_root;
     int32_t *reader; /* by leaf: its first reader; -1: none */
 };
-/* Initialises m. origin: by leaf. All arguments must outlive m. */
+/* Initialises m. origin: source of each leaf of the program (compiled.h). All arguments must outlive m. */
 void hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const struct assigned *a,
                          const struct origin *origin, struct arena *arena);
 /* Returns true if the move of r for node i connects layouts of two hints. Fills *out with the hints, the move and

@@ -121,7 +121,7 @@ is_hint(const struct origin *o)
 }
 
 /* Returns an array by leaf: 1 + index of the node that updates the leaf or, if none does, of the first node that
- * reads the leaf; 0: none. A leaf that only updates read belongs to the leaf that these update. */
+ * reads the leaf; 0: none. Moves and updates do not count as readers. */
 static int32_t *
 readers_of(const struct program *p, struct arena *a)
 {

@@ -47,8 +47,8 @@ planned_leaf_behind(const struct program *p, struct ref r)
     return r.kind == REF_LEAF ? r.index : -1;
 }
 
-/* Frees the layouts of an optimiser's state to follow the parameter's: variables of equal shape that the update of a
- * free leaf reads. */
+/* Frees the layouts of an optimiser's state, so that they can follow the parameter's layout. The state is the
+ * variables of the parameter's shape that the update of a free leaf reads. */
 static void
 follow_updates(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
 {
@@ -126,7 +126,7 @@ planned_call(struct rille_session *s)
 struct planned_clock
 planned_clock(struct rille_session *s, int64_t ns)
 {
-    /* how much longer than the counted time a slow machine may take before the clock ends a search */
+    /* limit of computing time on a slow machine, as a multiple of the counted time */
     enum { SLOWER = 4 };
     return (struct planned_clock){s, work_done() + ns, computed_ns() + SLOWER * ns};
 }
@@ -144,8 +144,8 @@ planned_end(const struct planned_clock *c, int status)
     return atomic_load(&c->s->interrupted) ? fail(E_CANCEL, "interrupted") : status;
 }
 
-/* Starts the search from the last choice, even if that was made under another limit. A lower bound under a higher
- * limit also holds under a lower limit. */
+/* Starts the search from the layouts chosen last, even if they were chosen under another limit. Keeps their lower
+ * bound if it also holds under the new limit: a bound under a higher limit does. */
 static void
 remember_bound(struct rille_graph *g, struct assign_options *a)
 {
@@ -202,7 +202,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     if (!quick) remember_bound(g, &a);
     assigned_free(&g->planning.assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
-    if (quick) a.mode = SOLVE_OPTIMAL; /* the least memory is the same in all modes */
+    if (quick) a.mode = SOLVE_OPTIMAL; /* a quick search looks for the least memory, which is the same in all modes */
     a.rates = s->devices.rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);

@@ -45,7 +45,8 @@ struct planned_clock planned_clock(struct rille_session *s, int64_t ns);
 bool planned_is_late(void *clock);
 /* Returns the status of a search, or E_CANCEL if the call was interrupted. */
 int planned_end(const struct planned_clock *c, int status);
-/* Computes the regret of each candidate that was not chosen, once. Does nothing if no planner was used. */
+/* Computes the regret of each candidate that was not chosen, unless that was done before. Does nothing if no planner
+ * was used. */
 int planned_regret(struct rille_graph *g);
 /* Adds to the planner's record: predicted time, memory of the plan, and scratch memory of kernels. Does nothing if
  * no planner was used. */

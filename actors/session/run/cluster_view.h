@@ -18,15 +18,17 @@ enum { CLUSTER_VIEW_PARTS = 64 };
 struct cluster_view {
     const struct plan *plan;
     const struct actors *actors;
-    const struct act_time *act; /* acts of another host; the session's own acts are in the graph */
+    const struct act_time *act; /* acts on a remote host; the acts on the session's host are in the graph */
     int64_t nact;
     char host[64]; /* name of the host; "": the session has a single host */
 };
-int cluster_view_hosts(const struct runner *r); /* number of hosts with devices of the plan */
-int cluster_view_count(const struct runner *r); /* number of shown partitions; the session's own is number 0 */
+/* Returns the number of hosts that have devices of the plan. */
+int cluster_view_hosts(const struct runner *r);
+/* Returns the number of shown partitions. Partition 0 is the partition of the session's host. */
+int cluster_view_count(const struct runner *r);
 int cluster_view_part(struct rille_session *s, struct runner *r, int i, struct cluster_view *out);
-/* Aligns the act times of all hosts. A remote run starts later than the local run by the time that the start message
- * took; messages between hosts give that time. out: cluster_view_count() partitions. */
+/* Aligns the act times of all hosts. A remote run starts later than the local run, by the time that the start
+ * message took. That time is estimated from messages between hosts. out: cluster_view_count() partitions. */
 int cluster_view_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
                         struct cluster_view *out);
 

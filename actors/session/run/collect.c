@@ -23,7 +23,7 @@ struct frame {
     int32_t next;
 };
 
-/* Returns true if the run that wrote the store failed after it had ended with open work (open_run.h). */
+/* Returns true if the run that wrote the store returned with open work (open_run.h), and this work failed later. */
 static bool
 store_failed(const struct store *s)
 {
@@ -96,7 +96,7 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
     v->mark = mark;
     if (v->node->mark == mark) return 0;
     v->node->mark = mark;
-    return -1; /* the walk must visit the node's operands */
+    return -1; /* the operands of the node must be visited */
 }
 
 /* Walks depth first, operands before their reader. Uses an explicit stack, because programs may be deep. */
@@ -156,7 +156,8 @@ by_serial(const void *a, const void *b)
 }
 
 /* Sorts nodes by creation if the walk contains recomputation. In the order of the walk, the gradient of a weight
- * would be computed only right before its update, and its operands would stay in memory until then. */
+ * would be computed only right before the weight's update, and the gradient's operands would stay in memory until
+ * then. */
 static void
 as_made(struct collection *c)
 {
@@ -201,7 +202,8 @@ is_made(const struct val *x)
     return x && !x->is_number && x->index < 0;
 }
 
-/* Returns true if n reduces a value of this walk to at most 1/LITTLE of its elements. */
+/* Returns true if n is a reduction of a value of this walk whose result has at most 1/LITTLE of the value's
+ * elements. */
 static bool
 folds_to_little(const struct node *n)
 {
@@ -254,7 +256,7 @@ struct readers {
     bool kept;
 };
 
-/* Returns the readers by node * OP_OUT + output. The caller frees the array. */
+/* Returns an array of each value's readers, indexed by node * OP_OUT + output. The caller frees the array. */
 static struct readers *
 collect_readers(const struct collection *c)
 {
@@ -287,8 +289,8 @@ node_beside(const struct collection *c, const struct readers *readers, int32_t i
     return other->op == n->op->eltwise.beside && op_attr_same(n->op, n->attr, other->attr) ? r->last : -1;
 }
 
-/* Moves each node that node_beside() finds right before its partner, and into the earlier of their phases. Then the
- * common operand dies earlier, and its memory can be reused. */
+/* Moves each node that node_beside() finds right before its partner, and into the phase of the earlier of the two
+ * nodes. Then the common operand dies earlier, and its memory can be reused. */
 static void
 besides_early(struct collection *c)
 {
@@ -314,8 +316,9 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds as roots: present versions of variables that the walk computes, and results that have handles but were not
- * kept when an earlier run computed them. Without this, every run would compute both again. */
+/* Adds two kinds of values as roots: present versions of variables that the walk computes, and results that have
+ * handles but were not kept when an earlier run computed them. If these values were no roots, every run would
+ * compute them again. */
 static void
 collect_variables(struct collection *c)
 {
@@ -512,8 +515,8 @@ made_first(const struct program *p, struct ref r)
     return r;
 }
 
-/* Returns true if nodes i and `of` read the same values, apart from moves and recomputation. Returns false if one of
- * the two nodes reads a leaf from an earlier run. */
+/* Returns true if nodes i and `of` read the same values, apart from moves and recomputation. A value that one node
+ * reads as a leaf from an earlier run, and the other as a result of this program, counts as different. */
 static bool
 reads_alike(const struct program *p, int32_t i, int32_t of)
 {
@@ -564,15 +567,15 @@ collection_uses(struct collection *c)
     return c->use;
 }
 
-/* Returns true if a result is read by more than its `uses` readers in the walk, but the run does not keep the
- * result. */
+/* Returns true if the run does not keep a result that has more readers than the `uses` readers in the walk. */
 static bool
 is_value_wanted(const struct collection *c, const struct val *v, int32_t uses)
 {
     return !v->store && v->mark != c->root_mark && v->keep > uses;
 }
 
-/* Sets keep_next for results that have readers of their own outside the walk, not only through an unfinished reader. */
+/* Sets keep_next for results that have direct readers outside the walk. A result that is read only by an unfinished
+ * node does not count. */
 static void
 keep_next_time(const struct collection *c, int32_t i)
 {

@@ -11,7 +11,7 @@ struct rille_session;
 
 enum collect_mode {
     COLLECT_RUN,     /* requested values that are not computed, and values that their gradients will read */
-    COLLECT_TRACE,   /* nodes that the trace added */
+    COLLECT_TRACE,   /* nodes that were added in the trace */
     COLLECT_EXPLAIN, /* all nodes down to variables and discarded values, whether computed or not */
 };
 int collect(struct rille_session *s, int n, struct val *const *root, enum collect_mode mode);

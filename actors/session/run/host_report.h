@@ -13,16 +13,17 @@ enum { HOST_REPORT_ACTS = 1 << 22 }; /* maximum number of acts per host and run 
 struct host_report {
     struct act_time *act; /* acts of the last timed run, on this host's clock */
     int64_t nact, act_capacity;
-    int32_t *acted; /* pairs (task, acts), after a failed run */
+    int32_t *acted; /* pairs: task, and number of its acts; only after a failed run */
     int64_t nacted, acted_capacity;
-    uint64_t *busy; /* pairs (device, busy time in ns) */
+    uint64_t *busy; /* pairs: device, and its busy time in ns */
     int64_t nbusy, busy_capacity;
     bool good, marked; /* good: the run succeeded; marked: plan partition and actors show this report */
     bool settled;      /* act times are aligned with those of other hosts */
     struct plan *plan; /* partition of that host; NULL: not compiled yet */
     struct actors *actors;
 };
-void host_report_begin(struct host_report *h, bool timed); /* resets the report at the start of a run */
+/* Resets the report at the start of a run. timed: the run records act times. */
+void host_report_begin(struct host_report *h, bool timed);
 /* Stores act times. began: start of the run on the worker's clock; here: the same start on this process's clock. */
 void host_report_acts(struct host_report *h, const void *times, size_t bytes, int64_t began, int64_t here);
 void host_report_acted(struct host_report *h, int32_t task, int32_t acts);

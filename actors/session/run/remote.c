@@ -23,12 +23,12 @@
 struct remote_part {
     struct local_set mines;
     bool known;      /* a worker has reported the partition */
-    uint64_t *arena; /* pairs (device, bytes): arenas that the partition needs */
+    uint64_t *arena; /* pairs: device, and bytes of the arena that the partition needs there */
     int narena;      /* number of pairs */
     void **base;     /* base addresses of the arenas */
     uint64_t *place; /* positions of leaf shards, root shards and arenas, in this order */
     int nplace;
-    struct host_report report; /* reports of runs; only for other hosts */
+    struct host_report report; /* reports of the host's workers on runs; unused for the session's host */
 };
 
 /* The cluster state of a runner. */
@@ -39,7 +39,7 @@ struct remote {
     /* partitions of other hosts use GPU libraries, so their digests are not compared with the session's */
     bool alone;
     int npart;
-    struct remote_part *part; /* by host */
+    struct remote_part *part; /* by host: the plan partition of the host */
     struct places *places;
     struct str *rows; /* by host: schedule rows to send to its workers */
     uint32_t rows_number;
@@ -98,7 +98,7 @@ on_acts(void *arg, int memory, int64_t began, const void *times, size_t n)
     }
     GROW(own->act, own->nact + more, own->act_capacity);
     memcpy(own->act + own->nact, times, sizeof *own->act * (size_t)more);
-    for (int64_t i = own->nact; i < own->nact + more; i++) /* invalid reports are ignored */
+    for (int64_t i = own->nact; i < own->nact + more; i++) /* ignores invalid reports */
         if (own->act[i].task < 0 || own->act[i].task >= reply->r->plan->ntask) return;
     own->nact += more;
 }

@@ -25,7 +25,8 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         f = n->live->value;
         i = (int64_t)f;
     } else if (n->kind == NUM_ORDINAL) {
-        i += (int64_t)s->random.ordinal; /* n->i: ordinal of the call within the trace */
+        /* adds the session's counter of random calls, because n->i counts from the start of the trace */
+        i += (int64_t)s->random.ordinal;
     } else if (n->kind == NUM_SEED) {
         i = (int64_t)s->random.seed;
     }
@@ -183,7 +184,7 @@ try_eval(struct rille_session *s, int n, struct val *const *v)
     return status == E_CANCEL || status == E_LOST ? status : 0;
 }
 
-/* Computes all uncomputed readers of the replaced values, one by one if a reader checks data. */
+/* Computes all uncomputed readers of the replaced values; computes them one by one if a reader checks data. */
 static int
 compute_waiting(struct rille_session *s)
 {

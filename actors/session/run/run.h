@@ -6,7 +6,7 @@
 
 struct number;
 struct rille_session;
-/* Computes, in one run, those of the n values that are not computed yet. */
+/* Computes in one run all of the n values that are not computed yet. */
 int session_eval(struct rille_session *s, int n, struct val *const *v);
 /* Called before a step replaces these values (NULL: no value). Computes all uncomputed values with handles that read
  * them; otherwise unread results would keep ever more old versions in memory. A value that cannot be computed stays

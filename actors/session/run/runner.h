@@ -27,11 +27,13 @@ struct runner {
     struct remote *remote;           /* cluster state; NULL before the first run on workers */
     const struct moved_bytes *moved; /* bytes that a run moves (totals.h); NULL: not counted yet */
 };
-size_t runner_bytes(const struct runner *r); /* approximate size in host memory, bytes */
+/* Returns the approximate size of the runner in host memory, bytes. */
+size_t runner_bytes(const struct runner *r);
 /* Creates a runner for a plan, and takes ownership of the plan. */
 struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);
-/* Runs the runner's plan. First allocates buffers for roots that have none, or reuses those of the root's leaf. */
+/* Runs the runner's plan. First gives buffers to roots that have none: new buffers, or the buffers of the leaf that
+ * the root overwrites. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
 /* After a failed run: sets root[k] if an update had begun to overwrite the leaf of root k. */
 void runner_overwrote(const struct runner *r, bool *root);

@@ -24,8 +24,8 @@ entry_of(struct rille_moved *list, int *n, const char *name)
     return &list[(*n)++];
 }
 
-/* Counts the bytes of all hops of a program. A program whose outline cannot be made again counts as moving nothing;
- * its plan was made from the same outline. */
+/* Counts the bytes of all hops of a program, from the outline that its plan was made from. If the outline cannot be
+ * made again, the program counts as moving nothing. */
 static const struct moved_bytes *
 moved_in_run(struct rille_session *s, struct runner *r)
 {

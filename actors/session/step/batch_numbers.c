@@ -17,14 +17,15 @@ struct batch_number {
 /* a call by the user */
 struct batch_call {
     const struct op *op;
-    const struct rille_tensor *parameter; /* first operand that is a parameter; NULL: none. Only compared */
+    /* first operand that is a parameter, only compared by address; NULL: none */
+    const struct rille_tensor *parameter;
 };
 
 /* values from which the user's code made a tensor */
 struct batch_data {
     struct type type;
     uint64_t hash;
-    void *bytes; /* owned; NULL: more than DATA_MOST bytes, of which only the hash is stored */
+    void *bytes; /* the values' bytes, owned; NULL: more than DATA_MOST bytes, so only their hash is stored */
 };
 enum { DATA_MOST = 1 << 16 };
 
@@ -41,26 +42,30 @@ struct batch_source {
 };
 
 struct batch_numbers {
-    struct batch_number *of; /* in the order of the calls */
+    struct batch_number *of; /* numbers that operators read, in order of the calls */
     int32_t n, capacity;
-    struct batch_sizes *sizes; /* likewise */
+    struct batch_sizes *sizes; /* sizes and positions, in order of the calls */
     int32_t nsizes, sizes_capacity;
-    struct batch_source *source; /* likewise */
+    struct batch_source *source; /* sources, in order of the calls */
     int32_t nsource, source_capacity;
-    struct batch_call *call; /* likewise */
+    struct batch_call *call; /* the user's calls, in order */
     int32_t ncall, call_capacity;
-    struct batch_data *data; /* likewise */
+    struct batch_data *data; /* values of tensors, in order of their creation */
     int32_t ndata, data_capacity;
-    bool lost;     /* the trace in progress passes a number to another operator: later entries do not belong together */
+    /* the trace in progress passes a number to another operator, so later stored numbers do not match its numbers */
+    bool lost;
     bool complete; /* the function returned from the call with the whole batch */
-    /* indices of the next number, sizes, source, call and data of the trace in progress */
+    /* indices of the stored number, sizes, source, call and data that the trace in progress uses next */
     int32_t next, next_sizes, next_source, next_call, next_data;
-    /* the first call that differs from that for the whole batch, and the operator there; NULL: none differs */
+    /* here: operator of the first call that differs from the call with the whole batch; there: the operator called
+     * for the whole batch; NULL: none differs */
     const struct op *here, *there;
     struct line line;
-    bool multiplied; /* positions of the trace's last slice are those for the whole batch, divided by the micro-batches
-                      */
-    unsigned scales; /* of the trace's last reshape: bit d: the size of dimension d depends on the batch */
+    /* the positions of the trace's last slice are the positions for the whole batch, divided by the number of
+     * micro-batches */
+    bool multiplied;
+    /* bits for the trace's last reshape: bit d is set if the size of dimension d depends on the batch */
+    unsigned scales;
 };
 
 static void
@@ -119,7 +124,7 @@ first_parameter(int nin, struct val *const *in)
     return NULL;
 }
 
-/* Compares the user's next call with that for the whole batch. Calls in rille.per_micro_batch() may differ. */
+/* Compares the user's next call with the same call for the whole batch. Calls in rille.per_micro_batch() may differ. */
 static void
 compare_call(struct rille_session *s, struct batch_numbers *b, const struct op *op, int nin, struct val *const *in)
 {
@@ -154,7 +159,8 @@ sizes_of(const struct op *op, const struct attr *attr)
     return z;
 }
 
-/* Returns true if the positions for the whole batch are n times these. An absent stop stays absent. */
+/* Returns true if the positions for the whole batch are n times the positions for a micro-batch. An absent stop must
+ * be absent in both. */
 static bool
 is_multiple(const struct batch_sizes *whole, const struct batch_sizes *z, int64_t n)
 {
@@ -234,8 +240,8 @@ batch_numbers_source(struct rille_session *s, const struct node *n)
     return axis;
 }
 
-/* Returns the dimension whose size depends on the batch; -1: the types are equal; -2: dtype or number of dimensions
- * differ. */
+/* Compares two types. Returns the dimension whose size depends on the batch; -1: the types are equal; -2: dtype or
+ * number of dimensions differ. */
 static int
 scaled_dimension(const struct type *t, const struct type *whole)
 {

@@ -25,26 +25,28 @@ void batch_numbers_begin(struct rille_session *s);
 /* Stores the number in a trace that finds numbers. In a trace of several micro-batches, replaces the number by the
  * stored one. */
 void batch_numbers_next(struct rille_session *s, const struct op *op, struct rille_arg *a);
-/* Compares the user's next call with that in the call with the whole batch: its operator, its parameter, sizes of
- * reshape and positions of slice. */
+/* Compares the user's next call with the same call in the trace with the whole batch: its operator, its parameter,
+ * sizes of reshape and positions of slice. */
 void batch_numbers_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
                         const struct attr *attr);
-/* E_PLAN: the function made other calls for the whole batch than for a micro-batch. */
+/* Fails if the function made other calls for the whole batch than for a micro-batch (E_PLAN). */
 int batch_numbers_same(struct rille_session *s);
-/* Replaces the values of a tensor by those in the call with the whole batch. E_PLAN: these have another shape. */
+/* Replaces the values of a tensor by the values that it had in the call with the whole batch. E_PLAN: those values
+ * have another shape. */
 int batch_numbers_data(struct rille_session *s, const struct type *t, const void **data);
-/* Returns true if the positions of the last slice are those for the whole batch, divided by the number of
+/* Returns true if the positions of the last slice are the positions for the whole batch, divided by the number of
  * micro-batches. */
 bool batch_numbers_multiplied(const struct rille_session *s);
-/* Returns which sizes of the last reshape depend on the size of the batch: bit d: that of dimension d. All bits are
- * set if that is not known. */
+/* Returns, as bits by dimension, which sizes of the last reshape depend on the size of the batch. All bits are set
+ * if that is not known. */
 unsigned batch_numbers_scales(const struct rille_session *s, const struct op *op);
-/* Compares the tensor of an operator without operands with that of the call with the whole batch. Returns the dimension
- * that depends on the size of the batch; -1: none, or not known. */
+/* Compares the tensor that an operator without operands makes with the tensor that it made for the whole batch.
+ * Returns the dimension that depends on the size of the batch; -1: none, or not known. */
 int batch_numbers_source(struct rille_session *s, const struct node *n);
-/* Returns true if numbers are replaced by those of the call with the whole batch. */
+/* Returns true if numbers are replaced by the numbers of the call with the whole batch. */
 bool batch_numbers_known(const struct rille_session *s);
-/* Ends a trace: frees the numbers, unless the trace has found them. */
+/* Ends a trace. Frees the stored numbers, except after the trace with the whole batch, because the next trace uses
+ * them. */
 void batch_numbers_end(struct rille_session *s);
 
 #endif

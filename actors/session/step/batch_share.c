@@ -91,7 +91,7 @@ struct reading {
     bool sums;   /* an operand is a share of a sum */
     bool strict; /* a mean of the micro-batch must not be used in place of the batch's mean */
     bool linear; /* means count as shares of a sum: tests whether the call is linear in its means */
-    int blocks;  /* as val->blocks, of all operands with rows; 0: operands differ */
+    int blocks;  /* blocks of all operands with rows, as in val->blocks; 0: operands differ */
     /* cost: sum of the operands' costs; NEVER: no signature fits. each: cost of each operand */
     int cost, each[OPERANDS];
     enum batch_share share[OP_OUT];
@@ -147,8 +147,8 @@ try_signature(struct reading *r, const struct rule *rule, const struct sig *sig,
     }
 }
 
-/* Fills in the operands' types, with `times` times as many rows. A dimension of size 1 belongs to no factor of a
- * rule, so a single row must count as several. */
+/* Fills in the operands' types, with the number of rows multiplied by `times`. A dimension of size 1 belongs to no
+ * factor of a rule, so a single row must count as several rows. */
 static void
 operand_types(struct reading *r, int nin, struct val *const *in, int times)
 {
@@ -181,9 +181,9 @@ divides_segments(const struct rille_session *s, int64_t n)
     return n > 1 && n < MOST_BLOCKS && segments && segments % n == 0;
 }
 
-/* Finds the dimension of a reshape's result that has the rows, and the blocks. Dimensions before the rows, if the
- * reshape joins them with the rows, form blocks. scales: bit d: dimension d of the result depends on the size of the
- * batch. */
+/* Finds the dimension of a reshape's result that has the rows, and the number of blocks. Dimensions before the rows
+ * form blocks if the reshape joins them with the rows. scales: bit d is set if dimension d of the result depends on
+ * the size of the batch. */
 static void
 read_reshape(const struct rille_session *s, struct reading *r, const struct val *x, const struct type *y,
              unsigned scales)
@@ -214,8 +214,8 @@ read_reshape(const struct rille_session *s, struct reading *r, const struct val 
     r->blocks = blocks;
 }
 
-/* Reads a concat along the dimension of rows. The result has the blocks of all operands. Returns false if the axis is
- * another one, or the operands have blocks of different sizes. */
+/* Finds the share of a concat along the dimension of rows. The result has the blocks of all operands. Returns false
+ * if the concat is along another dimension, or if the operands have blocks of different sizes. */
 static bool
 read_concat(struct reading *r, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -235,8 +235,8 @@ read_concat(struct reading *r, int nin, struct val *const *in, const struct attr
     return true;
 }
 
-/* Reads a slice of complete blocks of the rows: the result has their rows. Returns false if the call is none of that
- * kind. */
+/* Reads a slice of complete blocks of the rows: the result has the rows of these blocks. Returns false if the call
+ * is no such slice. */
 static bool
 read_slice(const struct rille_session *s, struct reading *r, const struct val *x, const struct attr *attr)
 {
@@ -257,7 +257,7 @@ read_slice(const struct rille_session *s, struct reading *r, const struct val *x
     return true;
 }
 
-/* Returns the number of blocks that all operands with rows have; 1 if none has rows; 0 if they differ. */
+/* Returns the number of blocks of the operands with rows; 1 if no operand has rows; 0 if the operands differ. */
 static int
 common_blocks(int nin, struct val *const *in)
 {
@@ -270,7 +270,7 @@ common_blocks(int nin, struct val *const *in)
     return blocks ? blocks : 1;
 }
 
-/* Returns true if an operand differs from micro-batch to micro-batch other than by being their mean. */
+/* Returns true if an operand differs between micro-batches and is not a mean over the micro-batch. */
 static bool
 has_more_than_means(int nin, struct val *const *in)
 {
@@ -331,8 +331,8 @@ is_number_cast(const struct op *op, const struct val *x, const struct attr *attr
     return to != DT_BOOL && from != DT_BOOL && (dtype_is_float(to) || !dtype_is_float(from));
 }
 
-/* Returns the index of an operand that is a number, if the call adds that number to operands with this share, or
- * selects between them; -1: none. */
+/* Returns the index of a number operand, if the call adds the number to operands with this share or selects between
+ * the number and such operands; -1: none. */
 static int
 number_beside(const struct op *op, int nin, struct val *const *in, enum batch_share share)
 {
@@ -356,8 +356,8 @@ set_share(struct node *n, int k, enum batch_share share, int rows, int blocks)
     n->out[k]->blocks = (int16_t)blocks;
 }
 
-/* Returns true if n sums over the first dimension of an operand with unknown share, because rows can only be the
- * first dimension. */
+/* Returns true if n sums over the first dimension of an operand with unknown share. That dimension may be the rows,
+ * because rows can only be the first dimension. */
 static bool
 sums_rows(const struct node *n)
 {
@@ -429,7 +429,7 @@ counts_elements(const struct type *t, int rows, double count)
     return false;
 }
 
-/* Returns true if the call is linear in means over the rows, so that its result is such a mean, too. */
+/* Returns true if the call is linear in means over the rows, so that its result is a mean over the rows, too. */
 static bool
 is_linear_in_means(struct rille_session *s, const struct node *n, struct reading *r)
 {
@@ -442,8 +442,8 @@ is_linear_in_means(struct rille_session *s, const struct node *n, struct reading
     return r->cost < NEVER && r->share[0] == SHARE_SUM;
 }
 
-/* Returns true if a composite divides a sum over rows by another number than their count, as an unbiased variance does.
- */
+/* Returns true if a composite divides a sum over rows by a number other than the number of rows, as an unbiased
+ * variance does. */
 static bool
 divides_by_less(const struct node *n)
 {
@@ -454,7 +454,8 @@ divides_by_less(const struct node *n)
     return t && !counts_elements(t, rows, count);
 }
 
-/* Returns true if the values of the call depend on the positions of its rows, which are those in the micro-batch. */
+/* Returns true if the values of the call depend on the positions of its rows. In a micro-batch, these positions
+ * differ from the positions in the batch. */
 static bool
 reads_positions(const struct node *n)
 {
@@ -580,7 +581,8 @@ times_number(const struct call_context *ctx, struct val *v, double f, struct val
     return 0;
 }
 
-/* Converts a value that is the same for all micro-batches, or a mean over them, to a share of a sum. */
+/* Converts a value to a share of a sum. The value is the same for all micro-batches, or contributes to a mean over
+ * the micro-batches. */
 static int
 share_operand(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -623,7 +625,7 @@ struct joined {
 static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
 static int joined_value(const struct call_context *ctx, struct val *v, struct val **out);
 
-/* Makes the batch's sum or mean, in a step before this one. */
+/* Makes the batch's sum or mean, in a step that runs before the present step. */
 static int
 total_before(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -651,7 +653,8 @@ join_operand(const struct call_context *ctx, struct val *v, struct joined *j, st
     return 0;
 }
 
-/* Makes the batch's value of a function of means and sums, by the same calls on the batch's means and sums. */
+/* Makes the batch's value of a function of means and sums, by applying the function's calls to the batch's means and
+ * sums. */
 static int
 join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out)
 {
@@ -735,7 +738,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 
 /* ---- values of the batch ---- */
 
-/* Makes the batch's value of a sum, a mean, or a function of these. */
+/* Makes the batch's value of a sum, of a mean, or of a function of sums and means. */
 static int
 joined_value(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -765,7 +768,7 @@ batch_share_rows(const struct call_context *ctx, const struct val *v, struct val
     return 0;
 }
 
-/* Returns v as one row. */
+/* Returns v with one more dimension in front, as a single row. */
 static int
 one_row_of(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -791,7 +794,8 @@ batch_share_join(const struct call_context *ctx, struct val *v, struct val **out
     if (share != SHARE_MAX && share != SHARE_MIN) return joined_value(ctx, v, out);
     *reduce = op_find(share == SHARE_MAX ? (is_bool ? "any" : "max") : is_bool ? "all" : "min");
     struct call_context alone = *ctx;
-    bool was = rille_micro_batch_alone(ctx->s, true); /* the row is that of one micro-batch */
+    /* the row belongs to one micro-batch, so the call must not be changed for the whole batch */
+    bool was = rille_micro_batch_alone(ctx->s, true);
     int status = one_row_of(&alone, v, out);
     rille_micro_batch_alone(ctx->s, was);
     return status;

@@ -43,19 +43,20 @@ int batch_share_batch(const struct call_context *ctx, struct val *v, struct val 
 int batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g);
 /* Returns true if the node is a nonlinear function of means and sums over the rows of the batch. */
 bool batch_share_nonlinear(const struct node *n);
-/* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, of which it has only a part. */
+/* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, but a micro-batch has only
+ * some of these rows. */
 int batch_share_note(struct rille_session *s, struct node *n);
-/* Sets the share of a tensor without operands whose dimension `axis` is the number of rows. E_PLAN: its values would
- * differ from those for the whole batch. */
+/* Sets the share of a tensor without operands whose dimension `axis` is the number of rows. E_PLAN: the tensor's
+ * values would differ from its values for the whole batch. */
 int batch_share_source(struct rille_session *s, struct node *n, int axis);
 /* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: no operands
  * make the call right; the error says how to write the call instead. */
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                          const struct attr *attr);
 
-/* Makes the batch's value of a value without rows, which each micro-batch has; the result is known after the last
- * micro-batch. A max or min has one row per micro-batch, which *reduce reduces to the batch's value; else *reduce:
- * NULL. */
+/* Makes the batch's value of v, a value without rows that each micro-batch has. The result is known after the last
+ * micro-batch. For a max or min, the result has one row per micro-batch, and *reduce receives the operator that
+ * reduces the rows to the batch's value; otherwise *reduce is NULL. */
 int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out, const struct op **reduce);
 
 #endif

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the value of a number in *out. Skips numbers with an undo function (counts of calls), because reading
- * changes them. */
+/* Sets *out to the present value of a number. Sets 0 for a live number with an undo function (a call counter),
+ * because calling its function would change it. */
 static int
 number_value(const struct number *n, double *out)
 {
@@ -58,7 +58,8 @@ values_equal(struct rille_session *s, struct val *a, struct val *b, bool *equal)
     return status;
 }
 
-/* Returns the position of the variable among the totals of the batch that steps before g write; -1: t is none. */
+/* Returns the index of variable t among the batch totals, which are written by the steps that run before g
+ * (g->totals); -1: t is no batch total. */
 static int32_t
 total_index(const struct rille_graph *g, const struct rille_tensor *t)
 {
@@ -69,8 +70,8 @@ total_index(const struct rille_graph *g, const struct rille_tensor *t)
     return -1;
 }
 
-/* Compares two values that traces captured. Constants that each trace created anew are equal if their elements are,
- * totals of the batch if they have the same position. */
+/* Compares two values that traces captured. Constants that each trace created anew are equal if their elements are
+ * equal. Totals of the batch are equal if they have the same index. */
 static int
 origins_equal(const struct rille_graph *g, const struct rille_graph *h, const struct origin *a, const struct origin *b,
               bool *equal)
@@ -116,7 +117,7 @@ say_node(const struct program *p, int32_t i, const char *what, struct str *how)
     str_addf(how, " %s", what);
 }
 
-/* Finds the first node of a that differs from its counterpart in b, in operator or operands. */
+/* Finds the first node of step a whose operator or operands differ from its counterpart in step b. */
 static void
 find_other_node(const struct program *a, const struct program *b, struct str *how)
 {

@@ -158,8 +158,9 @@ replaces(const struct outcome *o, const struct origin *leaf)
            (o->kind == TO_GRADIENT && leaf->kind == FROM_GRADIENT);
 }
 
-/* Returns true if the outcome may overwrite the buffer of the leaf: nothing but the variable's handle needs it, and
- * no argument is the same value. A gradient that has another holder is not overwritten. */
+/* Returns true if the outcome may overwrite the buffer of the leaf: nothing but the variable's handle needs the
+ * buffer, and no argument of the call is that variable's value. A gradient that has another holder is not
+ * overwritten. */
 static bool
 donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int nin, struct rille_tensor *const *in)
 {

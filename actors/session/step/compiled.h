@@ -17,15 +17,15 @@
 struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
     int32_t input; /* index of the argument */
-    /* holds a reference: the variable, the owner of the gradient, or an "auto" argument without a layout */
+    /* the variable, the owner of the gradient, or an "auto" argument without a layout; by reference */
     struct rille_tensor *t;
     bool free;       /* variables and arguments: the planner could choose the layout when the step was traced */
-    struct val *val; /* holds a reference; FROM_VALUE: the value that the trace captured */
+    struct val *val; /* FROM_VALUE: the value that the trace captured, by reference */
 };
-/* A variable that the traced calls read, even if the step does not need it. A call of the step requires that
- * requires_grad is as it was in the trace. */
+/* A variable that the traced calls read, even if the step does not need it. A call of the step requires that the
+ * variable's requires_grad has the same value as in the trace. */
 struct read_variable {
-    struct rille_tensor *t; /* holds a reference */
+    struct rille_tensor *t; /* the variable, by reference */
     bool requires_grad;
 };
 /* Use of root `root` after a call: a result of the step, the new version of a variable, or its gradient. Several
@@ -33,14 +33,14 @@ struct read_variable {
 struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
-    struct rille_tensor *t; /* holds a reference: the variable; NULL: a result */
+    struct rille_tensor *t; /* the variable, by reference; NULL: the outcome is a result */
     /* operator that reduces the rows of a result, one per micro-batch, to the result; NULL: none */
     const struct op *reduce;
 };
 /* Whether a variable has a gradient. A call requires the state from before the trace, and leaves the state from
  * after it. */
 struct gradient_state {
-    struct rille_tensor *t; /* holds a reference */
+    struct rille_tensor *t; /* the variable, by reference */
     bool before, after;
 };
 
@@ -61,15 +61,16 @@ struct step_inputs {
     const struct layout **layout;
     /* by argument: a planner chose the layout; a call converts an "auto" argument to that layout */
     bool *placed;
-    struct segments segments; /* segments of the arguments' rows */
+    struct segments segments; /* segments into which the rows of the arguments are divided */
     /* by leaf: argument with rows sorted by micro-batch, for the run in progress; NULL: needs no sorting */
     struct store **sorted;
 };
-/* The numbers that a step binds at each call. */
+/* Scalars of a step that are bound at each call: constants, values of user functions (live numbers), and random
+ * seeds. */
 struct step_numbers {
     int32_t nnumber, nlive;
     struct number *number;
-    struct rille_live **live; /* holds references; each number's function runs once per call */
+    struct rille_live **live; /* live numbers, by reference; each number's function runs once per call */
     int64_t nrandom;          /* number of ordinals that random operators use per call */
     bool asking;              /* the functions of live numbers are running */
 };
@@ -98,7 +99,7 @@ struct rille_graph {
     /* session's generation when the step was made; if the session's present generation differs, the step is stale */
     uint64_t generation;
     int32_t nout, nleaf, noutcome;
-    struct origin *origin;   /* by leaf */
+    struct origin *origin;   /* by leaf: where the leaf's bytes come from */
     struct outcome *outcome; /* noutcome entries: results in order, then gradients, then variables */
     struct step_inputs inputs;
     struct step_numbers numbers;
@@ -110,7 +111,7 @@ struct rille_graph {
     struct arena arena;
 };
 
-/* compiled.c: checks a step argument of a public function, like the functions of core/face.h. */
+/* Checks a step argument of a public function, like the functions of core/face.h. (compiled.c) */
 int face_graph(const struct rille_graph *g, const char *who);
 
 /* Returns the program of the step's plan. */

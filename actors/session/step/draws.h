@@ -10,7 +10,8 @@ struct node;
 struct op;
 struct rille_session;
 struct val;
-/* Returns true if the random call has other numbers in each micro-batch even if its operands are the same. */
+/* Returns true if the random call draws other numbers in each micro-batch, even if its operands are the same in all
+ * micro-batches. */
 bool draws_apart(const struct rille_session *s, const struct node *n);
 /* Sets the attributes of a random call (kernels/cpu/base/random.h) from the shares of its result. The gradient's calls
  * copy them. */

@@ -51,8 +51,9 @@ sums_of(const struct node *n, const struct val *v)
     return 0;
 }
 
-/* Sums half-precision values in f32 so that no single micro-batch's value is rounded. To this end sums before a cast
- * to half precision, a reshape, or a product with a constant, and sums the two addends of an addition separately. */
+/* Sums half-precision values in f32, so that the values of single micro-batches are not rounded. If v results from a
+ * cast to half precision, a reshape or a product with a constant, sums the operand instead. If v is an addition,
+ * sums its two addends separately. */
 static int
 sum_up_wide(const struct call_context *ctx, struct val *v, struct val **out)
 {

@@ -13,7 +13,7 @@ positions_pass(const struct op *op)
     return op->flags & OP_MOVE || op == op_find("unsqueeze") || op == op_find("reshape");
 }
 
-/* Returns true if operand i of arange is absent, or the number. */
+/* Returns true if operand i of arange is absent, or is a constant equal to `number`. */
 static bool
 has_number(const struct node *n, int i, double number)
 {

@@ -14,7 +14,7 @@ struct val;
 /* Returns the dimension along which v counts 0, 1, 2, ...; all other dimensions have size 1. -1: v does not count, or
  * its operators are forgotten. */
 int positions_axis(const struct val *v);
-/* Returns true if a call on a counting tensor results in one, with the same values. */
+/* Returns true if a call on a counting tensor has a result that also counts, with the same values. */
 bool positions_pass(const struct op *op);
 /* Fails with E_PLAN, because a call reads a tensor that counts the rows of one micro-batch. */
 int positions_refuse(const struct rille_session *s, const struct op *op, int nin, struct val *const *in);

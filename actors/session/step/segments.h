@@ -12,7 +12,8 @@
 
 struct segments {
     int32_t pieces, n;
-    int64_t *bound; /* n + 1 row indices: start of each segment, then the end of the last; malloc */
+    /* row indices: the start of each segment, then the end of the last segment (n + 1 entries); allocated by malloc */
+    int64_t *bound;
 };
 
 /* Finds the segments of the arguments. E_SHAPE: first axes have different lengths, or the number of micro-batches

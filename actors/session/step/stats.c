@@ -9,8 +9,8 @@
 #include "actors/session/step/compiled.h"
 #include "actors/session/step/measure.h"
 
-/* Returns the bytes of other devices that a task reads in a run. Without workers, the actors count these bytes
- * themselves. */
+/* Returns the number of bytes that a task reads from other devices in a run. Without workers, the actors count these
+ * bytes themselves. */
 static int64_t
 task_received(const struct plan *p, int32_t i)
 {

@@ -29,9 +29,9 @@
 #include <string.h>
 
 struct journal_entry {
-    struct rille_tensor *t;    /* holds a reference */
-    struct val *val;           /* holds a reference */
-    struct rille_tensor *grad; /* holds a reference; NULL: none */
+    struct rille_tensor *t;    /* variable, by reference */
+    struct val *val;           /* the variable's value before the trace, by reference */
+    struct rille_tensor *grad; /* the variable's gradient before the trace, by reference; NULL: none */
     bool had_grad;
 };
 
@@ -43,33 +43,35 @@ struct unfed_loss {
 
 /* A sum over the whole batch that is computed before the step (trace_total): `of` summed over the micro-batches. */
 struct batch_total {
-    struct val *of, *sum; /* holds references */
-    /* holds a reference: the variable that the step reads; a separate step writes this variable before each call */
+    struct val *of, *sum; /* by reference: a per-micro-batch value, and its sum over the batch */
+    /* variable, by reference, through which the step reads the total; a separate step writes the variable before
+     * each call */
     struct rille_tensor *t;
-    int32_t level; /* 0: reads no other total; else 1 + the highest level of the totals that it reads */
+    /* level of the total; 0: it reads no other total; else 1 + the highest level of the totals that it reads */
+    int32_t level;
 };
 
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
-    bool split; /* weight gradients have separate credits */
-    /* segments of the arguments' rows: micro-batch k consists of the k-th part of each */
+    bool split; /* weight gradients have credits of their own, so they may be delayed */
+    /* segments of the arguments' rows: micro-batch k consists of the k-th part of each segment */
     struct segments segments;
-    struct val **input; /* holds references */
-    /* by argument: holds a reference, if a planner may choose the layout; else NULL */
+    struct val **input; /* values that represent the arguments, by reference */
+    /* by argument: the argument's tensor, by reference, if a planner may choose the layout; else NULL */
     struct rille_tensor **auto_input;
     struct journal_entry *journal;
     int32_t njournal, capacity;
-    const struct place **fed; /* placements with nodes that run per micro-batch */
+    const struct place **fed; /* placements on which nodes run once per micro-batch */
     int32_t nfed, fed_capacity;
     struct unfed_loss *unfed;
     int32_t nunfed, unfed_capacity;
     struct read_variable *variable; /* variables that the traced calls read */
     int32_t nvariable, variable_capacity;
-    struct hash_table variables; /* index of `variable` by address */
+    struct hash_table variables; /* map from the address of a variable to its index in `variable` */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    struct rille_live **ask; /* holds references: live numbers that calls used, even if nothing reads them */
+    struct rille_live **ask; /* live numbers that calls used, by reference, even if nothing reads them */
     int32_t nask, ask_capacity;
 };
 
@@ -318,7 +320,8 @@ trace_end(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        r->input[i]->input = ENDED_INPUT; /* handles that the user keeps are not inputs of a later trace */
+        /* so that handles which the user keeps do not count as inputs of a later trace */
+        r->input[i]->input = ENDED_INPUT;
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
     }
@@ -467,7 +470,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
         const struct journal_entry *e = &r->journal[i];
         struct rille_tensor *g = e->t->grad;
         if (s->trace.pieces > 1 && trace_per_microbatch(e->t->val))
-            continue; /* a variable of the trace, as its gradient */
+            continue; /* the variable belongs to the trace, and so does its gradient */
         if (g && (!e->grad || g != e->grad)) {
             y->val[y->n] = g->val;
             y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};
@@ -613,8 +616,8 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
-/* Takes over the references to tensors that the calls read. Excludes gradients, because a step may overwrite a
- * gradient that nothing else holds. */
+/* Moves the references to the tensors that the calls read from the trace to the step. Excludes gradients, because a
+ * step may overwrite a gradient that nothing else holds. */
 static void
 graph_variables(struct rille_graph *g, const struct trace *r)
 {
@@ -635,7 +638,8 @@ graph_variables(struct rille_graph *g, const struct trace *r)
     hash_free(&gradients);
 }
 
-/* Fills the step's sources. Counters (r->ask) come before other live numbers, which may read them. */
+/* Fills in where the step's leaves and numbers come from. Counters (r->ask) are listed before other live numbers,
+ * because those may read counters. */
 static void
 graph_sources(struct rille_graph *g, struct rille_session *s, bool totals)
 {
@@ -685,7 +689,7 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
 }
 
 /* Makes a compiled step with outcomes y; the function `plan` makes its plan. totals: step that computes the totals
- * of the batch before; NULL: none. */
+ * of the batch before each call; NULL: none. */
 static int
 make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, bool totals,
            struct rille_graph **out)

@@ -1,7 +1,7 @@
 /* trace.h - records the calls of a function as a compiled step.
  *
- * planner/plan_step.c begins a trace, calls the function, which adds nodes, compiles the recorded nodes, and ends
- * the trace. Session's thread; the session owns the trace. */
+ * planner/plan_step.c begins a trace and calls the function, whose operators add nodes. Then plan_step.c compiles
+ * the recorded nodes and ends the trace. Session's thread; the session owns the trace. */
 #ifndef RILLE_SESSION_TRACE_H
 #define RILLE_SESSION_TRACE_H
 

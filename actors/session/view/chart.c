@@ -51,7 +51,7 @@ struct charting {
     struct rille_chart *c;
     struct arena *a;
     int64_t *cost;  /* cost by task, ns */
-    bool *computes; /* by device: it has tasks that do more than move values */
+    bool *computes; /* by device: some of its tasks do more than move values */
 };
 
 /* ---- costs ---- */
@@ -77,7 +77,7 @@ given_for(const struct rille_chart_costs *given, const double *weight, int32_t g
 }
 
 /* Distributes each group's given cost over its tasks, in proportion to their estimated costs. Carries rounding
- * errors over, so that the sum is exact. */
+ * errors over to the next task, so that the sum is exact. */
 static void
 given_costs(struct charting *x, const struct rille_chart_costs *given)
 {

@@ -42,7 +42,7 @@ struct teller {
     struct explain_candidates alternatives;
     struct assigned *planned; /* result of the planner, for a planned step; else NULL */
     struct hint_conflicts conflicts;
-    struct local_set mines; /* positions on the session's host, if there are several hosts */
+    struct local_set mines; /* mesh positions on the session's host, if there are several hosts */
 };
 
 static void
@@ -139,7 +139,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     return 0;
 }
 
-/* Returns the largest size of dimension d on a rank, if shards are balanced. */
+/* Returns the size of dimension d in the largest shard, if shards are balanced. */
 static int64_t
 largest_part_of_dim(const struct layout *l, const struct type *type, int d)
 {
@@ -281,7 +281,7 @@ keep_explain_text(struct teller *t, struct str *s)
     return out;
 }
 
-/* Makes the plan of a hop in the same way as a run: between hosts, a reduction may be hierarchical. */
+/* Makes the plan of a hop as a run makes it: between hosts, a reduction may be hierarchical. */
 static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
@@ -352,7 +352,7 @@ count_bytes(struct teller *t, const struct layout *from, const struct layout *to
     t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
 }
 
-/* Describes a move over too many ranks, with the least possible bytes from the closed form. */
+/* Describes a move over more ranks than can be planned. Gives the least possible bytes, from the closed form. */
 static void
 tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
             struct str *text)
@@ -432,7 +432,8 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
     return 0;
 }
 
-/* Skips moves to the same layout (to_global to the present layout), and returns the value before them. */
+/* Follows r back through moves that keep the layout (to_global to the present layout), and returns the value before
+ * these moves. */
 static struct ref
 ref_source(const struct program *p, struct ref r)
 {

@@ -7,8 +7,8 @@
 struct program;
 struct assigned;
 struct origin;
-/* Describes a program. planned: result of the planner, with regrets; NULL: no planner was used. origin: by leaf, for
- * a planned step. */
+/* Describes a program. planned: result of the planner, with regrets; NULL: no planner was used. origin: source of
+ * each leaf, for a planned step. */
 int explain_program(struct rille_session *s, const struct program *p, struct assigned *planned,
                     const struct origin *origin, struct rille_explain **out);
 

@@ -54,8 +54,8 @@ print_texts(const struct rille_session *s, const struct runner *r, const struct 
     if (line.file) str_addf(out, "%s:%d", line.file, (int)line.line);
 }
 
-/* Returns the index within its partition of the i-th task of all partitions; -1: there are at most i tasks, or
- * (after fail) an error. */
+/* Finds the i-th task, counted over all partitions, and returns its index within its partition; -1: there are at
+ * most i tasks, or (after fail) an error. */
 static int32_t
 find_task(struct rille_session *s, struct runner *r, int i, struct cluster_view *x)
 {

@@ -33,7 +33,7 @@ struct maker {
     struct arena a;
     struct sample sample;
     const struct layout *way[SAMPLE_IN][WAYS]; /* possible layouts of each operand */
-    /* nway: number of layouts; 0: a number, or absent; at: present choice */
+    /* nway: number of layouts of the operand, 0 for a number or an absent operand; at: index of its present layout */
     int nway[SAMPLE_IN], at[SAMPLE_IN];
     struct made *first, **end;
 };
@@ -163,8 +163,8 @@ fits_group(const struct made *m, const struct made *group, const struct layout *
     return !strcmp(m->of, group->of) && (!lead || m->lead == lead);
 }
 
-/* Returns the cheapest combination of the group whose first operand has layout `lead` (NULL: any); if several are
- * equal, the first. */
+/* Returns the cheapest combination of a group in which the first operand has layout `lead` (NULL: any layout). If
+ * several combinations cost the same, returns the first of them. */
 static const struct made *
 cheapest_form(const struct made *group, const struct layout *lead, bool moved)
 {
@@ -182,7 +182,7 @@ leads_at_rest(const struct made *group, const struct layout *lead)
     return false;
 }
 
-/* Prints all combinations with the same operators as `group`, which is the first of them. */
+/* Prints all combinations of a group, which have the same operators. group: the first combination of the group. */
 static void
 print_form_group(struct made *group, struct str *s)
 {

@@ -60,7 +60,7 @@ print_operand_kind(const struct op *op, int i, struct str *s)
 {
     unsigned f = op->in[i].flags;
     const char *set = f & IN_INDEX ? "I" : f & IN_FLOAT ? "F" : op->shape.accepts ? op->shape.accepts : "";
-    bool source = op->flags & OP_SOURCE; /* its operands are numbers */
+    bool source = op->flags & OP_SOURCE; /* a source operator, whose operands are numbers */
     str_add(s, source ? "a number" : f & IN_LIST ? "a list of tensors" : "a tensor");
     for (const char *c = set; *c; c++)
         str_addf(s, "%s%s", c == set ? " of " : " or ", *c == 'F' ? "floats" : *c == 'I' ? "integers" : "bools");

@@ -26,7 +26,7 @@ struct cluster {
     struct arena arena;
     int32_t nplace;
     const struct place **from, **to;
-    bool free; /* the mesh has another number of axes, so all layouts are free */
+    bool free; /* the mesh has another number of axes than the step's, so all layouts are free */
     bool own;  /* the mesh is the step's own mesh */
 };
 
@@ -51,7 +51,7 @@ check_cluster(const struct rille_cluster *c)
     return 0;
 }
 
-/* Creates a mesh of meta devices that differs from all other meshes of k. */
+/* Creates a mesh of meta devices that is different from all meshes created for k so far. */
 static int
 storage_place(const struct cluster *k, const struct place **out)
 {
@@ -131,8 +131,8 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-/* Reuses the step's searched schedule. If the number of stages differs, does not, because stages share devices on
- * the new mesh. */
+/* Reuses the step's searched schedule, unless the number of stages differs; it may differ because stages share
+ * devices on the new mesh. */
 static int
 schedule_for(const struct program *is, struct program *q)
 {
@@ -233,7 +233,8 @@ is_own(const struct rille_graph *g, const struct rille_cluster *c)
     return same;
 }
 
-/* Sets the choice from which a search starts: under a memory limit the smallest plan found, else the step's own. */
+/* Sets the layouts from which a search starts: under a memory limit, the layouts of the smallest plan found; else
+ * the step's present layouts. */
 static void
 begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within, struct assign_options *o)
 {
@@ -258,8 +259,8 @@ measure(struct cluster *k, struct rille_graph *g, const struct program *q, struc
     return 0;
 }
 
-/* Searches once for layouts of at most `within` bytes without scratch memory (0: any). E_PLAN: no layouts were
- * found; *least: what is known about the least memory of any layouts. */
+/* Searches once for layouts of at most `within` bytes without scratch memory (0: no limit). E_PLAN: no layouts were
+ * found; *least: receives what is known about the least memory that layouts need. */
 static int
 lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
         struct program *q, struct assigned **out, struct assign_least *least)
@@ -335,8 +336,8 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
     return E_PLAN;
 }
 
-/* Searches within the limit. If that fails, searches for the least memory, with additional time, because a plan
- * found there or before may fit. */
+/* Searches within the limit. If that fails, searches for the least memory, with additional time: a plan of the
+ * second search, or one that was found before, may fit. */
 static int
 lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
            struct assigned **out)
