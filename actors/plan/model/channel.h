@@ -55,8 +55,8 @@ struct channel {
      * (update_order.c) */
     int32_t turn;
     int32_t task; /* index of the task at this end of the channel */
-    /* number of acts by which the SEND may be ahead of the RECV = number of registers of the RECV. Direct channel:
-     * 1, because the SEND waits until the RECV has reported that it is ready */
+    /* number of acts by which the SEND may be ahead of the RECV = number of registers of the RECV. On a direct
+     * channel the SEND begins each act only after the RECV has reported that it is ready */
     int32_t nreg;
     int32_t nact;  /* acts per run */
     uint8_t dtype; /* element type */

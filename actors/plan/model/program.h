@@ -134,7 +134,7 @@ struct type ref_type(const struct program *p, struct ref r);
 /* returns a pointer to the type that is stored in the program */
 const struct type *ref_type_of(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
-bool ref_varies(const struct program *p, struct ref r); /* true if the value differs per micro-batch */
+bool ref_varies(const struct program *p, struct ref r); /* returns true if the value differs per micro-batch */
 /* Returns the node as a call of its operator on global tensors, with the dtypes that ranks hold in memory
  * (layout_dtype). */
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
