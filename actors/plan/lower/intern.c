@@ -3,8 +3,8 @@
  * Views are compared by sizes and strides alone. The position of a shard in the global tensor is no part of an
  * interned view, because it follows from the layout (part_placed). All tasks of one thread with equal calls (or
  * chains) and equal views use one kernel, whatever their node and rank. So equal layers of a network share
- * kernels. Sharing is safe, because kernels of one thread never run concurrently and keep no state between runs
- * (oneDNN's memory objects, for example, are set for each run). Operators whose values depend on a shard's
+ * kernels. Sharing is safe, because kernels of one thread never run concurrently and the state of a kernel
+ * (oneDNN's memory objects, for example) is used only during a run. Operators whose values depend on a shard's
  * position have one kernel per task. */
 #include "actors/plan/lower/lower.h"
 

@@ -143,8 +143,8 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* Adds a step to the task that copies a slice of a step of work w. dst: view of the destination, `skip` elements
- * after the start of the task's register. */
+/* Adds one step to the task's move: computes `slice`, which is the slice of a step of work w or a part of it. dst:
+ * view of the destination, `skip` elements after the start of the task's register. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
          const struct box *slice, int rank, const struct view *dst, int64_t skip)

@@ -33,7 +33,7 @@ struct sharing {
     int32_t *fill, nfill;
 };
 
-/* least number of elements in a slab; a slice that would yield smaller slabs is not divided */
+/* slices with fewer elements are not divided into slabs */
 enum { SLAB_LEAST = 1024 };
 
 static void
