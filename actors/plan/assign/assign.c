@@ -176,8 +176,8 @@ move_node(struct planner *w, int32_t i)
         count = nall;
         layout_index(layout, &count, n->layout[0]);
     }
-    /* The node that computes a gradient also sums it over micro-batches, so the sum may have any layout that this
-     * node can give its result. */
+    /* The node that computes a gradient also adds up the gradient over micro-batches. So the sum may have any
+     * layout that is legal for this node's result. */
     if (n->accumulate) {
         int32_t ncand = w->a->net.node[from->maker].ncand;
         layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + 1);

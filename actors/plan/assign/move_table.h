@@ -1,8 +1,8 @@
 /* move_table.h - memoised costs of moves between two layouts, by tensor type.
  *
- * For each tensor, a planner needs the costs from all its source layouts to all layouts in which readers need it.
- * Most pairs of layouts occur for many tensors, so each pair is computed once per tensor type. A planner owns its
- * struct pairs; one thread. */
+ * For each tensor, a planner needs the costs from every source layout to every layout of a reader. Most pairs of
+ * layouts occur for many tensors, so each pair is computed once per tensor type. A planner owns its struct pairs;
+ * one thread. */
 #ifndef RILLE_PLAN_MOVE_TABLE_H
 #define RILLE_PLAN_MOVE_TABLE_H
 

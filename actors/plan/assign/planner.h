@@ -82,7 +82,7 @@ struct planner {
     const struct candidate_list **list; /* by net node: its candidate list; NULL for leaves and roots */
     /* by net node without a candidate list: the layouts between which it chooses */
     const struct layout *const **form;
-    /* by net node: its candidate with the traced layouts; its candidate with all layouts replicated */
+    /* by net node: candidate with the traced layouts; candidate with all layouts replicated */
     int32_t *start, *whole;
     /* values: result `out` of node `node` at index node * OP_OUT + out; leaves after all results */
     struct value *value;
@@ -91,8 +91,8 @@ struct planner {
     /* by net node: 1 + stage * NPHASE + phase; 0: the node does not run per micro-batch */
     uint16_t *moment;
     bool in_pieces; /* the node under construction runs per micro-batch */
-    /* number of registers of a value by the (stage, phase) that makes it and the (stage, phase) that reads it;
-     * NULL: always 1 */
+    /* number of registers of a value, by (stage, phase) of the maker and (stage, phase) of the reader; NULL:
+     * always 1 */
     const int32_t *credit;
     struct hash_table kept, priced; /* interned arrays; move costs by type and layouts */
     /* by layout id: 1 + index of the layout in the current list, 0: absent; length of the list */

@@ -137,7 +137,7 @@ find_moves(struct predicting *w)
 }
 
 /* Returns the move that converts operand k of node i, if no earlier node and no earlier operand of the node uses
- * the move; else NULL. So each move is returned once. */
+ * the move; else NULL. So a move is returned for a single operand. */
 static struct move *
 moves_first(const struct predicting *w, int32_t i, int32_t k)
 {

@@ -2,8 +2,8 @@
  *
  * The tasks of a collective wait for one another without edges. So edges chain the collectives of a device in list
  * order, which is the order of the moves and the same on all devices. Moves that run once per micro-batch have no
- * fixed order, because stages take turns as data arrives. So they use no library: their tasks read the shards of
- * other ranks.
+ * fixed order, because stages take turns as data arrives. So such moves use no library: the tasks of a move read
+ * the shards of other ranks.
  *
  * Ranks may be on several hosts; a plan partition has only tasks of its own ranks. All partitions make the same
  * decision about using a library, because it depends only on facts that all of them know. */

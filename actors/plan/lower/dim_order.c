@@ -3,7 +3,7 @@
  * Example: attention moves the head dimension in front of the positions, and back afterwards. The reshape after
  * the second transpose merges the heads with a neighbouring dimension, and would need a copy. A kernel that can
  * write in any order (OP_ANY_ORDER) avoids the copy: it stores its result in the order in which the view that
- * reads the result is dense. This requires that all other readers accept any order. */
+ * reads the result is dense. The other readers of the result must accept any order. */
 #include "actors/plan/lower/lower.h"
 #include "runtime/device/device.h"
 

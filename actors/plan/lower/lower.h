@@ -65,13 +65,13 @@ struct lower {
     struct outline *outline;
     bool *shares; /* by node: replicas of a variable share its update (shared_update_nodes) */
     bool *checks; /* by node: checks input data (program_checks) */
-    bool *read;   /* by node: true if another node reads one of its results */
+    bool *read;   /* by node: true if another node reads a result of the node */
     /* by result: the only node that depends on the order of its dimensions in memory; NOBODY; SEVERAL, which
      * includes roots */
     int32_t *reader;
     struct local_set mines;
     struct order {
-        /* by task: index of its line, a chain of tasks (order.c); its place on that line */
+        /* by task: index of the task's line, a chain of tasks (order.c); place on the line */
         int32_t *line, *place;
         int32_t *seen, stamp, *queue; /* marks and queue of the current search */
         /* by line: place that the current search must reach; stamp of the search that has set this place */

@@ -235,8 +235,8 @@ may_share_move(const struct lower *l, const struct redistribution *x, const stru
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
-/* Adds, by device, the bytes that it receives if this group shares its shard: read from sources on other devices,
- * or filled by other devices. */
+/* Adds to each device the bytes received if this group shares a shard: read from sources on other devices, or
+ * filled by other devices. */
 static void
 count_shard_received(struct sharing *s, int64_t *received)
 {

@@ -1,10 +1,10 @@
 /* update_order.c - orders updates after all reads of the old version, and after all checks of data.
  *
- * If input data is invalid, all variables must keep their values; it must not happen that some are updated and
- * others are not. So one gate follows all tasks that check data, and every update follows the gate. With a gate
- * the number of edges is linear in the number of tasks; edges from every check to every update would be quadratic.
- * If checks follow an update (a second step in one program), they have a second gate after the first one. The
- * gates of several hosts are joined (gates.h). */
+ * If input data is invalid, all variables must keep their values; a step that updates only some of the variables
+ * would corrupt the model. So one gate follows all tasks that check data, and every update follows the gate. With
+ * a gate the number of edges is linear in the number of tasks; edges from every check to every update would be
+ * quadratic. If checks follow an update (a second step in one program), they have a second gate after the first
+ * one. The gates of several hosts are joined (gates.h). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/lower/lower.h"
 
@@ -142,8 +142,8 @@ moved_for(const struct task *t, int32_t node)
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
-/* Returns the number of readers of a leaf shard, without the tasks that compute the same node as task w: these
- * update other slices of the shard. They are at the end of the list of readers. */
+/* Returns the number of readers of a leaf shard, without the tasks that compute the same node as task w: such
+ * tasks update other slices of the shard. They are at the end of the list of readers. */
 static int32_t
 others(const struct guard *g, int32_t leaf_part, int32_t w)
 {

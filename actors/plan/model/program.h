@@ -47,8 +47,8 @@ struct prog_node {
     const struct strategy *strategy; /* the user's sharding strategy for the call; NULL: none */
     /* true: the user wrote this move; false: the move was inserted because layouts differ */
     bool asked;
-    /* move that offloads, fetches or gathers again (offload.h): 1 + index of the node in whose stage the move runs.
-     * Such a move is never shared with an equal move. 0: any other move or node */
+    /* move that offloads, fetches or gathers again (offload.h): 1 + index of the node in whose stage the move
+     * runs. Such a move is never shared with an equal move. 0: an ordinary move or node */
     int32_t again;
 };
 

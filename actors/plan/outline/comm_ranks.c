@@ -139,8 +139,8 @@ digest_layout(struct digest *d, const struct layout *l)
     for (int32_t i = 0; i < p->nrank; i++) digest_add(d, (uint64_t)p->rank[i]);
 }
 
-/* Returns a digest of a collective move: its value, its layouts and its collective. These determine the ranks,
- * blocks and devices. */
+/* Returns a digest of a collective move: the moved value, the two layouts and the collective. These facts
+ * determine the ranks, blocks and devices. */
 static uint64_t
 what_of(const struct plan_move *m, const struct task *t)
 {

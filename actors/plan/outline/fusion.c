@@ -325,7 +325,7 @@ work_between(const struct fusion *l, int32_t a, int32_t b)
     return false;
 }
 
-/* Joins the chain that ends at a with the chain that ends at b, unless the joined chain would have too many
+/* Joins the chain ending at a with the chain ending at b. Does nothing if the joined chain would have too many
  * members, break the order of nodes, or keep more bytes alive. */
 static void
 try_join(struct fusion *l, int32_t a, int32_t b)

@@ -144,8 +144,8 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     if (!direct) count_results(w, corner, numel * (double)w->to.width);
 }
 
-/* Counts the traffic if the owners in segment `from` send their partial sums to the owners in segment `to`; each
- * owner sends its share. */
+/* Counts the traffic if the owners in segment `from` send their partial sums to the owners in segment `to`. An
+ * owner sends only the share that it owns. */
 static void
 count_hand(struct wires *w, const struct relay *r, int32_t tile, int32_t from, int32_t to, double bytes)
 {

@@ -21,7 +21,7 @@ compare_tasks(const struct box_read *a, const struct box_read *b)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* All reads of one task from one source, seen from one end of their channel. */
+/* The reads of one task from one source, as an end of the channel sees them. */
 struct side {
     const struct box_read *read;
     int32_t n, ndim, memory, run, channel; /* memory: host of the other end */
@@ -130,7 +130,7 @@ compare_content(const struct side *x, const struct side *y)
     return 0;
 }
 
-/* Compares reads so that those which share a channel are adjacent, with the lowest shard first. */
+/* Compares reads so that reads with a common channel are adjacent, the lowest shard first. */
 static int
 by_content(const void *a, const void *b)
 {

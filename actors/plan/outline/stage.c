@@ -26,7 +26,7 @@ is_within(const struct place *a, const struct place *b)
 }
 
 /* Returns 1 if data that passes from placement a to placement b reaches other devices, so that a new stage begins;
- * 0 if one placement contains all devices of the other. */
+ * 0 if placement a contains all devices of placement b, or b those of a. */
 static int
 hops(const struct place *a, const struct place *b)
 {

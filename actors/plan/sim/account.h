@@ -19,7 +19,7 @@ enum stall_kind {
 struct stall {
     enum stall_kind kind;
     int32_t stage;    /* virtual stage of the idle devices */
-    int32_t task, on; /* task that waited longest; task for which it waited, -1: none */
+    int32_t task, on; /* task with the longest wait; task that caused this wait, -1: none */
     int64_t ns;       /* total idle time, ns */
     int64_t longest;
     int32_t ndevice; /* number of devices of the stage */

@@ -38,7 +38,7 @@ lower_bound_of_lane(struct lower_bound_acts *acts, int32_t n)
 
 /* ---- bound of a plan ---- */
 
-/* Times of a task: duration of its shortest act, ns; sum over all its acts, ns; number of its acts. */
+/* Times of a task: duration of the shortest act, ns; sum over all acts, ns; number of acts. */
 struct took {
     int64_t least, all;
     int32_t nact;

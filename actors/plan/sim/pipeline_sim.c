@@ -1,5 +1,5 @@
-/* pipeline_sim.c - pipeline simulator: event-driven. At each time, all acts that end deliver their results. Then
- * each idle lane begins its ready act with the highest priority.
+/* pipeline_sim.c - pipeline simulator: event-driven. When acts end, they deliver their results. Then each idle
+ * lane begins its ready act with the highest priority.
  *
  * Each kind of act of a stage has a slot with a list of needs: the results and the free places in pools that the
  * act of the next micro-batch requires. The end of an act wakes the few slots that depend on it. A lane begins the
@@ -38,15 +38,15 @@ struct need {
     const int32_t *come;
     struct slot *from;
     int32_t room; /* for a pool: its size in micro-batches; for data: 0 */
-    /* for a pool: largest number of micro-batches in it so far; for data: largest number of micro-batches by which
-     * slot `from` was ahead so far */
+    /* for a pool: largest number of micro-batches in the pool so far; for data: largest number of micro-batches by
+     * which slot `from` was ahead so far */
     int32_t used;
     int64_t bytes;
 };
 
 /* One kind of act (forward, backward or weight gradients) of one stage. */
 struct slot {
-    /* number of micro-batches of which the act has begun; has ended; has delivered its result to other lanes */
+    /* number of micro-batches of which the act has begun; has ended; result has arrived on other lanes */
     int32_t begun, done, there;
     int32_t stage;
     enum act act;
@@ -66,7 +66,7 @@ struct event {
 };
 
 /* Lower bounds of the time from the entry of a micro-batch into a stage, ns: to the end of its backward; to the
- * end of its weight gradients; to the end of all work that depends on it. */
+ * end of its weight gradients; to the end of dependent work. */
 struct circle {
     int64_t backward, weight, end;
 };

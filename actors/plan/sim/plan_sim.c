@@ -128,8 +128,7 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
         g->lane[k].row_end = rows->act + rows->first[k + 1];
     }
     int64_t nevent =
-        /* a lane that waits for its row gets an additional event for each act that ends and for each task that
-         * becomes ready */
+        /* a waiting lane gets an additional event per end of an act and per newly ready task */
         g->nlane + (rows ? 2 * nact : 0);
     g->ends = heap_for(nevent, a);
 }

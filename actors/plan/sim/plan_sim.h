@@ -10,8 +10,8 @@
 #include "actors/plan/model/plan.h"
 #include "runtime/base/str.h"
 
-/* One act, simulated or measured: act number `piece` (from 0) of its task. begin, end: times in ns; all acts use
- * one clock. */
+/* One act, simulated or measured: act number `piece` (from 0) of its task. begin, end: times in ns, on one clock
+ * for all acts. */
 struct act_time {
     int32_t task, piece;
     int64_t begin, end;
