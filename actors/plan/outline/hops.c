@@ -144,7 +144,8 @@ hops_early_fits(const struct type *t, const struct layout *from, const struct la
     return bytes >= EARLY_LEAST && bytes_there(t, to) <= bytes;
 }
 
-/* Returns true if the operands of node i may be computed without waiting for node i. */
+/* Returns true if node i does not fix the time at which its operands are converted, so that they may be converted
+ * earlier. */
 static bool
 may_leave_open(const struct fusion *f, int32_t i)
 {

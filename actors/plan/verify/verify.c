@@ -95,7 +95,7 @@ program_devices(const struct program *g, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Adds the cpu devices that send and receive data for devices whose memory host code cannot read. */
+/* Adds the cpu devices that send and receive data if host code cannot read a device's memory. */
 static void
 add_proof_hosts(const struct local_set *m, struct devices *s)
 {
@@ -367,8 +367,8 @@ proof_sum(struct proof *v, int32_t i)
     return v->sums[i];
 }
 
-/* Checks a result that is stored in another task's register. That task must be the first task that fills the
- * shard, and its register must have the same size. A plan with micro-batches must have no such results. */
+/* Checks a result that is stored in another task's register. That task must be the first task to fill the shard,
+ * and its register must have the same size. A plan with micro-batches must have no such results. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)
 {
@@ -401,8 +401,8 @@ check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
     return proof_same(v, i, "distance of registers in the root's buffer", o->where.stride, o->bytes);
 }
 
-/* Checks per-act offsets: every act has an offset, which it may share only with acts that are a multiple of
- * nact_offset away. */
+/* Checks per-act offsets: every act has an offset. Acts share an offset only if their numbers differ by a multiple
+ * of nact_offset. */
 static int
 check_berths(const struct proof *v, int32_t i, int32_t k)
 {

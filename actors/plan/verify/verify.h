@@ -28,7 +28,7 @@ struct inlet {
 };
 
 /* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and edges connect tasks that are far
- * apart in memory. So the few fields of an edge's other end that proofs need are copied into dense arrays, which
+ * apart in memory. So proofs use copies of the few necessary fields of an edge's other end, in dense arrays that
  * fit in caches. */
 struct proof {
     const struct plan *plan;

@@ -170,8 +170,8 @@ not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t read
     return status;
 }
 
-/* Returns the lag that proves that the reader's last act on the use has ended before the claim's act begins: the
- * largest such lag; negative: none. */
+/* Returns the largest lag from the claim's task to a reader that proves the claim for this reader: the reader's
+ * last act on the use has ended. Negative: no lag does. */
 static int32_t
 lag_wanted(const struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {

@@ -1,4 +1,5 @@
-/* verify_channel.c - proves that partitions which are proved separately run to their end together.
+/* verify_channel.c - proves that the partitions of all hosts, although proved separately, run to their end
+ * together.
  *
  * The proof gives one order of the acts of all partitions in which no act waits. If one order reaches the end,
  * every order does, because an act never takes a token or register for which another actor waits (verify_run.c).
@@ -112,8 +113,8 @@ same_end(const struct channel *a, const struct channel *b)
            a->turn == b->turn && a->late == b->late && a->bytes == 0;
 }
 
-/* Proves that the gate before a node has exactly the channel ends that gates.h requires. *c: index of the first
- * channel of the node's step; on return, of the next step. */
+/* Proves that the gate before a node has exactly the channel ends of gate_ends(). *c: index of the first channel
+ * of the node's step; on return, of the next step. */
 static int
 check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
 {
@@ -150,7 +151,7 @@ check_gates(struct proof *v)
 
 /* ---- rounds ---- */
 
-/* Proves that the task at a channel's end acts in the round that the channel states. */
+/* Proves that the task at a channel's end acts in the round stated by the channel. */
 static int
 check_round(const struct proof *v, const struct channel *c)
 {

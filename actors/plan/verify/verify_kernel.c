@@ -1,6 +1,5 @@
 /* verify_kernel.c - proves that a task's kernel computes what the program says: operator, attributes, types, and
- * wiring of a chain. The file also proves that scratch memory is large enough, and that credits and phases follow
- * the schedule.
+ * wiring of a chain. Also proves the size of scratch memory, and the schedule's credits and phases.
  *
  * A kernel records the calls for which it was made (exec_made); the proof compares them with the program's nodes.
  * It relies on the tests of kernels/ for kernels to compute these calls correctly. Equal tasks may share a kernel
@@ -180,8 +179,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage of a task. The phase is the phase of the task's node; in a move that offloads or fetches,
- * it is the phase of the node that requests this move. A task that computes a node has the node's stage. */
+/* Proves phase and stage of a task. The phase is the phase of the task's node; in an offload or a fetch, the phase
+ * of the node that requests the move counts. A task that computes a node has the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {

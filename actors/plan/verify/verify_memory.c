@@ -486,8 +486,8 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Data for the proof that no update begins before all checks of data have ended, so that bad input cannot leave
- * only some variables updated. A check is a task that may reject its data; checks are numbered in list order.
+/* Data for the proof that no update begins before all checks of data have ended. So bad input cannot leave only
+ * some variables updated. A check is a task that may reject its data; checks are numbered in list order.
  * done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[] of the
  * task's inputs, increased while the task also reads the next check directly. A gate that receives from another
  * host counts as a check: it stands for that host's checks. A gate that sends to another host must wait for all

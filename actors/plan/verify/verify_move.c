@@ -195,8 +195,8 @@ value_moves(struct values *s, int32_t task)
     return value_rate(s, task, value_varies(s->v, r) || (t->nact > 1 && *value_again(s, r)), 1);
 }
 
-/* Proves that a shard is filled by its own device. A shard that is fetched from offload may also be filled by the
- * device that stores the offloaded value. */
+/* Proves that a shard is filled by its own device. A shard fetched from offload may also be filled by the device
+ * of the offloaded value. */
 static int
 check_place(struct values *s, int32_t task, const struct box_work *w)
 {

@@ -406,8 +406,7 @@ check_carried(struct values *s, int32_t task, const struct redistribute_channel 
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
 }
 
-/* Proves that the task transfers data between the two given devices, and runs on the device whose stream can
- * access both. */
+/* Proves that the task transfers data between the two given devices, on the device whose stream can access both. */
 static int
 check_ends(const struct values *s, int32_t task, const struct redistribute_channel *x, struct end from, struct end to)
 {

@@ -1,5 +1,5 @@
-/* verify_shared_shard.c - proves that a shard which several ranks fill together is complete: every slice is filled
- * once, as the move says.
+/* verify_shared_shard.c - proves that a shard filled by several ranks is complete: every slice is filled once, as
+ * the move says.
  *
  * The tasks of a shared move are adjacent in the list. For each group of equal shards there are first FILL tasks,
  * then one JOIN task per shard. */

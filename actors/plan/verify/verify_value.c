@@ -2,8 +2,8 @@
  *
  * Goes through the tasks in order and records the content of each result: shard `pos` of a program value in a
  * layout. The program determines which value a task must read. The proof shows that exactly this value is stored
- * at the offset and strides that the task uses. So a plan that passes the proof computes its program. The proof
- * trusts the kernels and box_plan(), but not the compiler. */
+ * at the task's offset and strides. So a plan that passes the proof computes its program. The proof trusts the
+ * kernels and box_plan(), but not the compiler. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/device.h"

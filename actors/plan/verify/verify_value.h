@@ -88,7 +88,7 @@ int value_at(const struct values *s, int32_t task, const struct layout *l);
  * acts. */
 int value_rate(const struct values *s, int32_t task, bool piece, int32_t every);
 
-/* ---- verify_value.c: functions that prove what a task of each kind reads and writes ---- */
+/* ---- verify_value.c: proofs of tasks by kind ---- */
 
 /* Returns the source of operand k of a chain's member: an earlier member or an input of the chain. The source has
  * index -1 if neither is found. */
@@ -115,8 +115,8 @@ int value_fills(const struct values *s, int32_t task, const struct box_move *m, 
 /* Proves that source f reads shard pos of the moved value. Returns the window of `slice` in the shard. */
 int value_source(struct values *s, int32_t task, const struct box_from *f, int32_t pos, const struct box *slice,
                  struct view *view, int64_t *skip);
-/* Proves at the first task of a move that the move is the next in the list, and that its value is right. Sets
- * s->cross and s->box_ref. */
+/* Proves, at the first task of a move, the move's place in the list and the moved value. Sets s->cross and
+ * s->box_ref. */
 int value_begin_move(struct values *s, int32_t task);
 
 /* ---- verify_collective.c ---- */
@@ -130,14 +130,14 @@ int value_recv(struct values *s, int32_t task);
 int value_p2p_send(struct values *s, int32_t task);
 int value_p2p_recv(struct values *s, int32_t task);
 int value_transfer(struct values *s, int32_t task);
-/* The tasks of a hop have a fixed order: all SENDs, all RECVs, tasks that fill stage buffers, tasks that fill
- * shards (send.c). Returns the turn of the next task. *which: index of the outgoing or incoming channel, of the
- * stage buffer, or of the shard. */
+/* The tasks of a hop have a fixed order: SENDs, RECVs, FILLs of stage buffers, FILLs of shards (send.c). Returns
+ * the turn of the next task. *which: index of the outgoing or incoming channel, of the stage buffer, or of the
+ * shard. */
 enum turn { SEND_ALL, RECV_ALL, FILL_STAGES, FILL_PARTS, NO_TURN };
 enum turn value_turn(struct values *s, int32_t *which);
 /* Proves, after the last task of a move, that the move has all its tasks. */
 int value_end_move(const struct values *s, int32_t task);
-/* Proves that argument f->arg is the receive buffer of the channel that delivers source i of the step. */
+/* Proves that argument f->arg is the receive buffer of the right channel, the one for source i of the step. */
 int value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
                    const struct box_from *f);
 /* Finds the dense block that contains `slice` in a stage buffer of this partition. */
