@@ -11,8 +11,8 @@
  *   6. fill destination shards
  *
  * Steps 2 to 4 are repeated once per level of stage buffers. If a task reads from another memory space of its
- * host, a transfer takes the place of the receive. This order lets the lists of all partitions be merged with each
- * SEND before its RECV (verify_channel.c relies on that).
+ * host, a transfer takes the place of the receive. Because of the order of these steps, the lists of all
+ * partitions can be merged with each SEND before its RECV (verify_channel.c relies on that).
  *
  * If a library links the devices, both ends of a channel are device work (p2p.c). Otherwise host code sends and
  * receives. If host code cannot read a device's memory, a transfer copies the bytes to a cpu device's memory right

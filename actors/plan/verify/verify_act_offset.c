@@ -2,9 +2,9 @@
  * per-act offsets ("berths").
  *
  * A use is the result of one act, until all its readers have read it. The proof covers every use on such a device.
- * It assumes an order of all acts: the task list is traversed once per micro-batch. In this order the uses of a
- * section of the arena follow one another. The proof shows that in every possible order of acts, a use begins only
- * after the use before it in the section has ended.
+ * It starts from one possible order of all acts: the task list is traversed once per micro-batch. In this order
+ * the uses of a section of the arena follow one another. The proof shows that in every possible order of acts, a
+ * use begins only after the use before it in the section has ended.
  *
  * An act waits for two kinds of earlier acts. Over an edge, it waits for the producer's act for the same
  * micro-batch. To write one of n registers, it waits for the readers' acts n micro-batches before. A search goes
