@@ -1,10 +1,10 @@
-/* compile.c - from a program to a plan.
+/* compile.c - compiles a program to a plan, in these steps:
  *
  *   outline, devices and threads -> tasks and moves (lower.c) -> shards that outlive the run
  *   -> order of updates, registers, memory (credit.c) -> flat, read-only plan -> proof
  *
- * The order of the program's nodes is a valid sequential execution order. Edges point forward in this order, so the
- * only cycles of a plan are register cycles. */
+ * The order of the program's nodes is a valid sequential order of execution. Edges point forward in this order, so
+ * a cycle of a plan can only arise from registers. */
 #include "actors/plan/memory/act_offset.h"
 #include "actors/plan/model/device_list.h"
 #include "actors/plan/lower/lower.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- devices ---- */
+/* Sets the thread of a device: the thread in the cluster map; without a map, thread number `turn`. */
 
 /* Sets the thread of a device: the one in the cluster map; without a map, thread number `turn`. */
 static int
@@ -47,7 +47,7 @@ compare_plan_devices(const void *a, const void *b)
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
 }
 
-/* Adds cpu devices that stage data for other hosts, on behalf of devices whose memory host code cannot read. */
+/* Adds cpu devices that send and receive data on behalf of devices whose memory host code cannot read. */
 static int
 add_plan_hosts(struct plan *p, const struct local_set *m)
 {
@@ -174,7 +174,7 @@ struct ports {
     struct in_port *in;
     struct out_port *out;
     int32_t nin, nout;
-    int32_t *first_out; /* by task: index of the first out-port */
+    int32_t *first_out; /* by task: index of its first out-port */
 };
 
 static void
@@ -231,7 +231,8 @@ flatten_turns(struct lower *l)
     }
 }
 
-/* Lists the readers of each out-port o in task order: reader[first[o]] to reader[first[o + 1] - 1]. */
+/* Lists the readers of each out-port in task order. The readers of port o are reader[first[o]] to reader[first[o +
+ * 1] - 1]. */
 static struct reader *
 list_task_readers(struct lower *l, const struct ports *all, int32_t **first_reader)
 {
@@ -248,8 +249,9 @@ list_task_readers(struct lower *l, const struct ports *all, int32_t **first_read
     return reader;
 }
 
-/* Groups the readers of an out-port into one fan per thread. In a fan, readers that are notified when the work is
- * enqueued come before those notified when it is done. of: by thread, 1 + its fan; all 0 on entry and on return. */
+/* Groups the readers of an out-port into one fan per thread. In a fan, readers that are notified when the
+ * producer's work is enqueued come before readers that are notified when it is done. of: by thread, 1 + index of
+ * its fan; all 0 before and after the call. */
 static void
 make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32_t n, int32_t *of,
           struct reader *sorted, struct fan *fan)
@@ -324,7 +326,7 @@ flatten_drafts(struct lower *l)
     struct ports all;
     flatten_ports(l, &all);
     flatten_turns(l);
-    free(l->draft); /* its contents have been copied to the tasks */
+    free(l->draft); /* the drafts' contents have been copied to the tasks */
     l->draft = NULL;
     sync_choose(p);
     flatten_fans(l, &all);
@@ -383,7 +385,7 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     return status;
 }
 
-/* Computes the largest scratch size of any kernel, in bytes, by lowering a single mesh position of each placement. */
+/* Computes the largest scratch size of any kernel, bytes. Lowers only one mesh position of each placement. */
 int
 plan_scratch(struct program *g, int64_t *bytes)
 {
@@ -408,7 +410,7 @@ plan_scratch(struct program *g, int64_t *bytes)
     outline_free(&l.outline);
     arena_fini(&l.pass);
     arena_fini(&l.tmp);
-    p->program = NULL; /* the program belongs to the caller */
+    p->program = NULL; /* the caller keeps the program */
     plan_free(&p);
     return status;
 }

@@ -1,9 +1,9 @@
 /* plan_print.c - prints a plan as text, for people and for tests that compare plans.
  *
  * The logical view has one line per group of ranks with equal tasks: task numbers, name, devices, local types of
- * results, registers (x2) and bytes on one rank, inputs, and the source line of the user's program. The logical view
- * omits facts that depend on the machine (threads, offsets, kernel variants), so a program prints the same text
- * everywhere. The physical view shows the omitted facts. */
+ * results, number of registers (for example x2), bytes on one rank, inputs, and the source line of the user's
+ * program. The logical view omits facts that depend on the machine (threads, offsets, kernel variants), so a
+ * program prints the same text everywhere. The physical view also shows these facts. */
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/sim/account.h"
 #include "actors/plan/outline/outline.h"
@@ -42,7 +42,7 @@ task_register_bytes(const struct task *t)
     return bytes;
 }
 
-/* Returns true if tasks a and b print the same line, apart from their ranks. */
+/* Returns true if the printed lines of tasks a and b are equal, apart from their ranks. */
 static bool
 tasks_alike(const struct plan *p, int32_t a, int32_t b)
 {
@@ -69,8 +69,8 @@ group_end(const struct plan *p, int32_t first)
 
 /* ---- lists of numbers ---- */
 
-/* A growing list of pairs of a number and a result index, each stored as key = number * PER + index. */
-enum { PER = 128 }; /* more than the number of results of any group */
+/* A growing list of pairs: a number and the index of a result. A pair is stored as key = number * PER + index. */
+enum { PER = 128 }; /* more than the results of any group */
 struct list {
     int64_t *key;
     int32_t n, capacity;
@@ -91,8 +91,8 @@ by_result(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Prints the pairs as runs of numbers, "0-3, 5, 8-9.1"; the index after the dot is that of the result. Empties the
- * list. */
+/* Prints the pairs as runs of numbers, for example "0-3, 5, 8-9.1", where the 1 after the dot is the index of the
+ * result. Empties the list. */
 static void
 list_print(struct list *l, struct str *s)
 {
@@ -114,7 +114,7 @@ list_print(struct list *l, struct str *s)
 
 /* ---- the logical view ---- */
 
-/* Pads the text to a column, with at least two spaces. */
+/* Appends at least two spaces, up to column `at`. */
 static void
 column(struct str *s, size_t at)
 {
@@ -159,8 +159,9 @@ print_task_results(const struct plan *p, int32_t task, struct str *s)
     str_addf(s, "%lld B", (long long)task_register_bytes(t));
 }
 
-/* Relations of tasks to other objects, in the order of printing. first: text before the list of numbers; then: text
- * after another "from" list, as in "from leaf 0, number 1"; NULL: `first`. */
+/* Relations of a task to other objects, in the order in which they are printed. first: text before a list of
+ * numbers; then: text used instead if another "from" list precedes, as in "from leaf 0, number 1"; NULL: `first`
+ * is used. */
 enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;
@@ -245,7 +246,7 @@ print_task_group(const struct plan *p, int32_t first, int32_t end, struct list *
     str_add(s, "\n");
 }
 
-/* Returns how often a run performs the move. */
+/* Returns the number of times per run that the move is made. */
 static int64_t
 move_times(const struct plan *p, const struct plan_move *b)
 {

@@ -1,4 +1,4 @@
-/* assign.c - builds the cost network of a program, and writes the chosen layouts back to the program. */
+/* assign.c - builds the cost network ("net") of a program, and writes the chosen layouts back to the program. */
 #include "actors/plan/assign/planner.h"
 
 #include "actors/plan/assign/constraint_conflict.h"
@@ -14,7 +14,8 @@
 
 /* ---- nodes ---- */
 
-/* Returns true for an implicit move within a placement: the plan decides whether it exists. */
+/* Returns true for an implicit move on one placement. Such a move is dropped from the program, because the chosen
+ * layouts decide whether it is needed. */
 static bool
 is_alias(const struct program *p, int32_t i)
 {
@@ -65,7 +66,7 @@ nothing(struct planner *w, int32_t n)
     return hash_keep(&w->kept, cost, sizeof *cost * (size_t)n);
 }
 
-/* Adds a node without cost to the cost network. The node only chooses one of n layouts. */
+/* Adds a node without cost to the net. The node only chooses one of n layouts. */
 static int32_t
 place_node(struct planner *w, const struct layout *const *layout, int32_t n, const struct layout *now)
 {
@@ -136,9 +137,9 @@ makes_partial(const struct prog_node *n)
     return n->asked && n->op->flags & OP_MOVE && layout_partial(n->layout[0]) != RED_NONE;
 }
 
-/* Returns the value that node i of the program reads. A fetch or a repeated gather reads a copy of the value that no
- * other node reads, because a fetch or repeated gather is never shared with an earlier move and runs as often as its
- * node. All explicit moves that make a value partial read one common copy. */
+/* Returns the value that node i of the program reads. A fetch or a repeated gather reads a copy of the value that
+ * no other node reads: it runs as often as its node, and is never shared with an earlier move. All explicit moves
+ * that make a value partial read one common copy. */
 struct value *
 planner_source(struct planner *w, int32_t i)
 {
@@ -148,8 +149,8 @@ planner_source(struct planner *w, int32_t i)
     return v->partly && makes_partial(n) ? v->partly : v;
 }
 
-/* Adds the net node of an explicit move, of a move to another placement, or of a sum over micro-batches. The operand
- * has the layout of the result. */
+/* Adds the net node of an explicit move, of a move to another placement, or of a sum over micro-batches. Operand
+ * and result of the net node have the same layout. */
 static int
 move_node(struct planner *w, int32_t i)
 {
@@ -175,8 +176,8 @@ move_node(struct planner *w, int32_t i)
         count = nall;
         layout_index(layout, &count, n->layout[0]);
     }
-    /* The node that computes a gradient also sums it over micro-batches, so the sum may have any result layout of this
-     * node. */
+    /* The node that computes a gradient also adds up the gradient over micro-batches. So the sum may have any
+     * layout that is legal for this node's result. */
     if (n->accumulate) {
         int32_t ncand = w->a->net.node[from->maker].ncand;
         layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + 1);
@@ -191,14 +192,15 @@ move_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* Adds the net node of an operator without operands. Inside a composite call its layout is free. */
+/* Adds the net node of an operator without operands. Its layout may be chosen freely if a composite call has built
+ * the operator. */
 static int
 source_node(struct planner *w, int32_t i)
 {
     const struct prog_node *n = &w->p->node[i];
     const struct layout **layout;
     int32_t count = 1;
-    if (!strcmp(n->name, n->op->name)) /* called by the user directly, with a layout */
+    if (!strcmp(n->name, n->op->name)) /* the user has called the operator directly, with a layout */
         w->a->node[i] = place_node(w, just(w, n->layout[0]), 1, n->layout[0]);
     else {
         TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &layout, &count));
@@ -251,7 +253,7 @@ program_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* Returns true if r, the new version of a variable, may overwrite the variable's old version. */
+/* Returns true if r, the new version of a variable, may overwrite the old version. */
 static bool
 is_overwritten(struct planner *w, struct ref r, int32_t leaf)
 {
@@ -263,8 +265,8 @@ is_overwritten(struct planner *w, struct ref r, int32_t leaf)
     return old.kind == REF_LEAF && old.index == leaf;
 }
 
-/* Adds the net node of a root's required layout. The move to that layout runs last, and overwrites the old version
- * of a variable, if there is one. */
+/* Adds the net node that stands for the required layout of a root. The move to that layout runs last. If the root
+ * is a new version of a variable, the move overwrites the old version. */
 static void
 root_node(struct planner *w, int32_t k)
 {
@@ -291,7 +293,7 @@ root_node(struct planner *w, int32_t k)
 
 /* ---- tensors ---- */
 
-/* Returns the slot of a layout: 1 + index in the current list; 0: absent. */
+/* Returns a pointer to the entry of a layout in `listed`: 1 + the layout's index in the current list; 0: absent. */
 static int32_t *
 listed(struct planner *w, const struct layout *l)
 {
@@ -304,7 +306,7 @@ listed(struct planner *w, const struct layout *l)
     return &w->listed[l->id];
 }
 
-/* Returns the index of each candidate's layout in the list; appends new layouts. */
+/* Returns, by candidate, the index of the candidate's layout in the list; appends layouts that are missing. */
 static const uint16_t *
 forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int32_t stride, const struct layout **list,
       int32_t *n)
@@ -327,10 +329,11 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
     return kept;
 }
 
-/* Returns the extra bytes held because a value is converted. own: size in the source layout; moved: size in the
- * destination layout; sent: bytes that the move sends. If a variable's new version has another layout than the
- * variable, the new version holds bytes of its own, and the converted copy overwrites the old version. If an
- * intermediate value of a chain is converted, it needs a register of its own. */
+/* Returns the extra bytes held because a value is converted. own: bytes of the value in the source layout; moved:
+ * bytes of the copy in the destination layout; sent: bytes that the move sends.
+ *
+ * A new version of a variable in another layout than the variable holds `own` bytes, and the copy overwrites the
+ * old version. A converted intermediate value of a chain needs a register of `own` bytes besides the copy. */
 static int64_t
 conversion_bytes(const struct value *v, const struct layout *from, const struct layout *to, int64_t own, int64_t moved,
                  int64_t sent)
@@ -404,7 +407,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     return p;
 }
 
-/* Returns an array with the bytes of a tensor in each layout, multiplied by `times`. */
+/* Returns, by layout, the bytes of a tensor, multiplied by `times`. */
 static const int64_t *
 price_row(struct planner *w, const struct value *v, const struct layout **from, int32_t n, int64_t times)
 {
@@ -418,7 +421,8 @@ price_row(struct planner *w, const struct value *v, const struct layout **from, 
     return kept;
 }
 
-/* Returns the last reader of the value, if it is the only one at that time and computes with the value; else NULL. */
+/* Returns the last reader of the value if it is the only reader at that time, computes with the value, and the
+ * value has one register; else NULL. */
 static struct reader *
 last_value_reader(const struct planner *w, const struct value *v)
 {
@@ -429,12 +433,12 @@ last_value_reader(const struct planner *w, const struct value *v)
         last = r;
         n++;
     }
-    bool once = n == 1 && v->nreg == 1; /* with several registers, the other micro-batches keep their values */
+    bool once = n == 1 && v->nreg == 1; /* with several registers, other micro-batches still hold their values */
     return once && v->holds == HOLDS_REGISTER && w->list[last->node] && last->dies == last->begin + 2 ? last : NULL;
 }
 
-/* Ends the lifetime of a value early: if only its last reader needs a converted copy, the value is freed before that
- * reader runs. The bytes of the copy are then counted as held by the reader. */
+/* Ends the life of a value before its last reader runs, if that reader alone needs a converted copy. The bytes of
+ * the copy are then counted as held by the reader. */
 static void
 end_before(struct planner *w, struct value *v)
 {
@@ -450,8 +454,8 @@ end_before(struct planner *w, struct value *v)
     arena_fini(&tmp);
 }
 
-/* Finds the pairs of layouts that allow an early reduction. Returns, by pair of layouts, the bytes of the value and
- * of its sum. */
+/* Finds the pairs of layouts that allow an early reduction. Returns, by pair of layouts, the bytes of the addends
+ * and of the sum. */
 static const struct early *
 early_of(struct planner *w, const struct net_tensor *t, const struct type *type, const struct layout **from,
          const struct layout **to)
@@ -481,9 +485,9 @@ early_of(struct planner *w, const struct net_tensor *t, const struct type *type,
     return e;
 }
 
-/* Adds a second tensor that counts the memory of an early reduction (hops_early). If a pending reduction has one
- * reader, much later, it is completed directly after the addends are computed. The sum is live from the conversions
- * before the next step on. */
+/* Adds a second tensor that counts the memory of an early reduction (hops_early): if the only reader of a pending
+ * reduction comes much later, the reduction is completed directly after the addends are computed. The second
+ * tensor is the sum, which is live from then on. */
 static void
 sum_early(struct planner *w, struct net_tensor *t, const struct value *v, struct priced *p, const struct layout **from,
           const struct layout **to)
@@ -590,8 +594,8 @@ build_net(struct planner *w)
 
 /* ---- second starting point ---- */
 
-/* Returns the node's candidate in which all layouts are replicated; without one, the candidate with the traced
- * layouts. */
+/* Returns the node's candidate in which all layouts are replicated. If there is none, returns the candidate with
+ * the traced layouts. */
 static int32_t
 whole_of(const struct planner *w, int32_t node)
 {
@@ -663,7 +667,7 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k], &room);
 }
 
-/* Returns the choice passed by the caller (`known`) if it fits the net; else NULL. */
+/* Returns the choice passed by the caller (`known`) if it fits this net; else NULL. */
 static const int32_t *
 known_start(const struct planner *w)
 {
@@ -673,7 +677,7 @@ known_start(const struct planner *w)
     return known ? w->o->known : NULL;
 }
 
-/* Returns the choice with all layouts replicated. */
+/* Returns the choice in which all layouts are replicated. */
 static const int32_t *
 whole_start(const struct planner *w)
 {
@@ -681,7 +685,7 @@ whole_start(const struct planner *w)
     return w->whole;
 }
 
-/* Builds the cost network of the program. The caller frees *out and its `a`. */
+/* Builds the cost network of the program. The caller frees *out and the arena of the network. */
 static int
 begin_planner(struct program *p, struct atlas *at, const struct assign_options *o, struct planner **out)
 {

@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum { OPERANDS = 64 };
-/* Limits of the number of layout combinations per call, if the mesh has three or more axes. Calls of longer programs
- * get fewer, because the move costs of a tensor are a table of all layout pairs, and a search with fewer candidates
- * gets further in its time. */
+/* Limits of the number of layout combinations per call, if the mesh has three or more axes. Calls of longer
+ * programs get fewer combinations, because the move costs of a tensor are a table of all pairs of layouts, and
+ * because a search with fewer candidates gets further in the same time. */
 enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
@@ -47,8 +47,8 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
 
 /* ---- axes of one rank ---- */
 
-/* Returns the layout, but with the traced entries on mesh axes of one rank. On an axis of one rank all entries mean
- * the same, and with the traced entries variables are still updated in place. */
+/* Returns the layout with the traced entries on mesh axes of one rank. On such an axis all entries mean the same,
+ * and with the traced entries variables are still updated in place. */
 static const struct layout *
 named_as(struct atlas *at, const struct layout *l, const struct layout *now)
 {
@@ -71,7 +71,7 @@ put_names(struct str *k, const struct layout *l)
         if (l->place->axis[a] == 1) str_addn(k, &l->sbp[a], sizeof l->sbp[a]);
 }
 
-/* Fills in the layouts that the node had in the trace: operands, then results. */
+/* Fills in the traced layouts of the node: operands, then results. */
 static void
 traced_layouts(const struct prog_node *n, const struct layout **layout)
 {
@@ -108,7 +108,7 @@ print_call_key(const struct call *c, const struct prog_node *n, struct str *k)
     str_addn(k, &n->op, sizeof n->op);
     for (int i = 0; i < c->nin; i++) put_call_type(k, &c->in[i], c->layout[i]);
     for (int i = 0; i < c->nout; i++) put_call_type(k, &c->out[i], n->layout[i]);
-    /* nonzero for a call with a strategy; takes_all() reads it from the key */
+    /* nonzero for a call with a strategy; takes_all() finds it in the key of the call */
     uint8_t strategy = n->strategy != NULL;
     str_addn(k, &strategy, sizeof strategy);
     for (int i = 0; i < c->nin; i++) put_names(k, n->want[i]);
@@ -142,7 +142,7 @@ add_candidate(struct candidates *c, struct candidate_list *l, const struct call 
     l->n++;
 }
 
-/* Inputs for listing the layout combinations of one call. */
+/* Inputs for listing the combinations of layouts of one call. */
 struct products {
     struct candidates *c;
     struct candidate_list *l;
@@ -150,7 +150,7 @@ struct products {
     const struct rule *rule;
     const struct sig_list *sig;
     const struct place *place;
-    const struct layout *const *now; /* layouts as traced: operands, then results */
+    const struct layout *const *now; /* traced layouts: operands, then results */
 };
 
 static void
@@ -169,8 +169,8 @@ try_product_orders(struct products *x, const int *choice)
     for (int32_t o = -1; o < x->c->norder; o++) try_product(x, choice, o < 0 ? NULL : x->c->order[o]);
 }
 
-/* Advances to the next combination of signatures; axes of one rank are fixed. Returns false after the last
- * combination. */
+/* Advances to the next combination of signatures, one per mesh axis. Axes of one rank keep their signature.
+ * Returns false after the last combination. */
 static bool
 next_choice(const struct place *p, int nsig, int *choice)
 {
@@ -182,7 +182,7 @@ next_choice(const struct place *p, int nsig, int *choice)
     return false;
 }
 
-/* Returns the number of combinations with n choices on each axis; at most PRODUCTS_MOST + 1. */
+/* Returns the number of combinations of n choices on each axis; at most PRODUCTS_MOST + 1. */
 static int64_t
 mesh_product(const struct place *p, int n)
 {
@@ -191,9 +191,9 @@ mesh_product(const struct place *p, int n)
     return MIN(all, PRODUCTS_MOST + 1);
 }
 
-/* Returns true if all combinations of signatures are listed. All combinations are listed for a call with a strategy,
- * up to PRODUCTS_MOST, because a strategy may demand any of them. On one or two mesh axes all combinations are
- * listed, too, because there the restricted list has the same combinations. */
+/* Returns true if all combinations of signatures are listed. That is the case for a call with a strategy, up to
+ * PRODUCTS_MOST combinations, because the strategy may demand any of them. It is also the case on one or two mesh
+ * axes, for which the restricted list is complete anyway. */
 static bool
 takes_all(const struct candidates *c, const struct place *p, int n, bool strategy)
 {
@@ -212,8 +212,8 @@ all_products(struct products *x)
     } while (next_choice(x->place, x->sig->nsig, choice));
 }
 
-/* Tries combinations of one signature for all major axes with one for all minor axes, for each way to divide the
- * axes into major and minor. */
+/* Tries combinations with one signature on all major axes and one on all minor axes, for each way to divide the
+ * mesh axes into major and minor axes. */
 static void
 some_products(struct products *x)
 {
@@ -301,8 +301,8 @@ with_now(struct candidates *c, struct call *call, const struct layout *const *no
     return status;
 }
 
-/* Returns true if the traced layouts are a legal candidate. The traced layouts may be illegal if the step was traced
- * on another mesh. */
+/* Returns true if the traced layouts are a legal candidate. They may be illegal if the step was traced on another
+ * mesh. */
 static bool
 now_is_legal(const struct candidates *c, const struct prog_node *n, struct call *call, const struct layout *const *now)
 {
@@ -328,7 +328,7 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
                     OPERANDS, n->nin);
     struct call call = node_call(c->program, n, in, result, &tmp);
     int status = 0;
-    if (n->op->flags & OP_SHIFT) { /* its layouts are fixed */
+    if (n->op->flags & OP_SHIFT) { /* a shift keeps its layouts */
         l = ARENA_NEW(c->arena, struct candidate_list);
         l->nlayout = n->nin + n->nout;
     } else {

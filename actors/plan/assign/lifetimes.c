@@ -1,5 +1,5 @@
-/* lifetimes.c - computes the lifetimes of the values of a planned step. Accounts for chains that are computed at
- * once, for views that keep their operand alive, and for values that wait between phases of micro-batches. */
+/* lifetimes.c - computes the lifetimes of the values of a planned step. A chain is computed at once; a view keeps
+ * its operand alive; with micro-batches, values wait between phases. */
 #include "actors/plan/assign/planner.h"
 
 #include "actors/plan/outline/fusion_groups.h"
@@ -15,8 +15,8 @@ chain_ends(struct planner *w, const struct fusion_groups *t, struct arena *a)
     return end;
 }
 
-/* Adjusts lifetimes for chains: a chain reads its operands until its last node, writes live-out results at its last
- * node, and holds no intermediate values. */
+/* Adjusts lifetimes for chains: a chain reads its operands until its last node, writes its live-out results at its
+ * last node, and holds no intermediate values. */
 static void
 compute_together(struct planner *w)
 {
@@ -85,10 +85,10 @@ lengthen(struct planner *w)
     }
 }
 
-/* Sets the stages and phases between which the network counts several registers per value. A value made per
- * micro-batch and read in a later phase has several registers: one is held for the value's own lifetime, the others
- * from the first to the last node that runs per micro-batch. A converted copy that is read in both phases has
- * several registers in the same way. */
+/* Sets the stages and phases between which the net counts several registers per value. A value made per
+ * micro-batch and read in a later phase has several registers: one is counted during the value's own lifetime, the
+ * others from the first to the last node that runs per micro-batch. The same holds for a converted copy that is
+ * read in both phases. */
 static void
 keep_rounds(struct planner *w)
 {
@@ -113,7 +113,7 @@ keep_rounds(struct planner *w)
     w->credit = credit;
 }
 
-/* Extends the lifetime of a sum over micro-batches to begin with the first micro-batch. */
+/* Extends the lifetime of a sum over micro-batches: it begins with the first micro-batch. */
 static void
 sum_from_first(struct planner *w)
 {

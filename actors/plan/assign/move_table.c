@@ -1,4 +1,5 @@
-/* move_table.c - table of move costs by tensor type, source layout and destination layout. Rows grow on demand. */
+/* move_table.c - table of move costs by tensor type, source layout and destination layout. The rows of the table
+ * grow on demand. */
 #include "actors/plan/assign/move_table.h"
 
 struct pair_type {

@@ -11,8 +11,8 @@
 #include "actors/plan/outline/stage.h"
 #include "runtime/base/hash.h"
 
-/* Return two times of net node i, as positions in the order of the net: moving(), when its operands are converted;
- * running(), when it runs. */
+/* Return times of net node i, as positions in the order of the net. moving(): the time at which its operands are
+ * converted; running(): the time at which it runs. */
 static inline int32_t
 moving(int32_t i)
 {
@@ -33,15 +33,15 @@ struct reader {
     /* by candidate of the reader, `stride` apart: the layout in which it reads the value */
     const struct layout *const *layout;
     int32_t stride;
-    int32_t begin, dies; /* lifetime of the converted operand: begin <= time < dies */
+    int32_t begin, dies; /* lifetime of the operand's converted copy: begin <= time < dies */
     struct reader *next;
 };
-enum holding { /* how a value occupies memory, without its converted copies */
+enum holding { /* How a value occupies memory, apart from its converted copies. */
                HOLDS_REGISTER,
                HOLDS_PARTS,   /* shards of an argument, a variable or a result, held for the whole step */
                HOLDS_NOTHING, /* shares the bytes of its operand: a view or a move */
                HOLDS_OVER,    /* overwrites the old version of a variable, if both have the same layout */
-               /* intermediate value of a chain: holds nothing if its readers request the layout in which it is made */
+               /* intermediate value of a chain: holds nothing unless a reader needs it in another layout */
                HOLDS_INNER,
 };
 struct value {
@@ -49,28 +49,29 @@ struct value {
     const struct layout *const *layout; /* by candidate of the maker, `stride` apart: layout of the value */
     int32_t stride;
     struct type type;
-    int64_t times; /* how often the value is made per step */
+    int64_t times; /* number of times that the value is made per step */
     struct moment at;
-    int32_t nreg; /* number of registers: micro-batches for which the value may be live at once */
+    int32_t nreg; /* number of registers, one for each micro-batch whose value may be live at the same time */
     enum holding holds;
     int32_t born, dies;
-    bool early; /* a pending reduction of the value may be completed directly after the addends are computed */
-    /* true: this entry is the `partly` of another value. Only the user may request a move that makes a value partial.
-     */
+    bool early; /* the value may be a pending reduction that is completed directly after its addends are computed */
+    /* true: only explicit moves read this value; it is the `partly` of another value */
     bool asked;
-    /* the value as read by explicit moves that make it partial, stored separately; NULL: no such move */
+    /* copy of this value that is read by explicit moves to partial layouts; kept separate because only the user
+     * may request such a move. NULL: none */
     struct value *partly;
     struct reader *reader, **end;
 };
-struct early { /* memory of an early reduction: a pair of tensors, one for the addends and one for the sums */
+struct early { /* Memory of an early reduction: two tensors, one for the addends and one for the sum. */
     bool any;  /* at least one pair of layouts allows an early reduction */
     const int64_t *bytes[2], *copy[2], *nothing;
 };
 struct priced {
     size_t bytes;
     const void *key;
-    const int64_t *price, *moved, *copy; /* by pair of layouts: time of the move in ns, bytes sent, bytes held */
-    const struct early *early;           /* early reduction of a value in a register; NULL: not computed yet */
+    const int64_t *price, *moved, *copy; /* by pair of layouts: time of the move, ns; bytes sent; bytes held */
+    /* early reduction of a value that is stored in a register; NULL: not computed yet */
+    const struct early *early;
 };
 struct planner {
     struct program *p;
@@ -78,19 +79,25 @@ struct planner {
     const struct assign_options *o;
     struct assigned *a;
     struct candidates cand;
-    const struct candidate_list **list; /* by net node; NULL for leaves and roots */
-    const struct layout *const **form;  /* by net node without a candidate list: the layouts that it may choose */
-    int32_t *start, *whole;             /* two choices of candidates: the layouts as traced; all layouts replicated */
-    struct value *value;                /* results at index node * OP_OUT + out, followed by the leaves */
-    struct stages stages;               /* stages of a program with micro-batches */
-    struct moment now;                  /* stage and phase of the node under construction */
-    uint16_t *moment;                   /* by net node: 1 + stage * NPHASE + phase; 0: not run per micro-batch */
-    bool in_pieces;                     /* the node under construction runs per micro-batch */
-    /* number of registers of a value that is made in one (stage, phase) and read in another; NULL: 1 */
+    const struct candidate_list **list; /* by net node: its candidate list; NULL for leaves and roots */
+    /* by net node without a candidate list: the layouts between which it chooses */
+    const struct layout *const **form;
+    /* by net node: candidate with the traced layouts; candidate with all layouts replicated */
+    int32_t *start, *whole;
+    /* values: result `out` of node `node` at index node * OP_OUT + out; leaves after all results */
+    struct value *value;
+    struct stages stages; /* stages of a program with micro-batches */
+    struct moment now;    /* stage and phase of the node under construction */
+    /* by net node: 1 + stage * NPHASE + phase; 0: the node does not run per micro-batch */
+    uint16_t *moment;
+    bool in_pieces; /* the node under construction runs per micro-batch */
+    /* number of registers of a value, by (stage, phase) of the maker and (stage, phase) of the reader; NULL:
+     * always 1 */
     const int32_t *credit;
-    struct hash_table kept, priced; /* equal arrays as one copy; move costs by type and layouts */
-    int32_t *listed, nlisted;       /* by layout id: 1 + index in the current list, 0: absent */
-    struct pairs pairs;             /* move costs, used while the cost network is built */
+    struct hash_table kept, priced; /* interned arrays; move costs by type and layouts */
+    /* by layout id: 1 + index of the layout in the current list, 0: absent; length of the list */
+    int32_t *listed, nlisted;
+    struct pairs pairs; /* move costs, used while the cost network is built */
 };
 
 static inline struct value *

@@ -1,5 +1,5 @@
-/* predict.c - predicts the time of a planned step: divides its costs into work of pipeline stages and one-time work,
- * and simulates the pipeline. */
+/* predict.c - predicts the time of a planned step. Divides the planner's costs into work of pipeline stages and
+ * one-time work, and simulates the pipeline. */
 #include "actors/plan/assign/predict.h"
 
 #include "actors/plan/sim/pipeline.h"
@@ -10,17 +10,17 @@
 #include <math.h>
 #include <string.h>
 
-/* A conversion of a value to a layout, done once for all readers. Times in ns, summed over all acts. */
+/* A conversion of a value to a layout, made once for all readers. Times are in ns, summed over all acts. */
 struct move {
     struct ref value;
     const struct layout *to;
     int32_t node; /* first reader */
     bool piece;   /* runs once per micro-batch */
     double reader, links, latency;
-    double done; /* one-time move: completion time */
+    double done; /* time at which a one-time move is done, ns */
 };
 
-struct site { /* one processor in the simulation: placements that share devices have one lane */
+struct site { /* A placement in the simulation. Placements that share devices have one lane. */
     const struct place *place;
     int32_t lane;
 };
@@ -32,13 +32,14 @@ struct predicting {
     struct stages stages;
     struct pipeline line;
     struct site *site;
-    int32_t nsite, site_capacity, nlane; /* nlane: number of lanes; the stages' lanes come first */
+    /* number of entries in `site`, allocated entries; number of lanes, the stages' lanes first */
+    int32_t nsite, site_capacity, nlane;
     struct hash_table moves;
-    struct move **reads; /* by operand, from first_read[node] on: the move that converts it; NULL: none */
+    struct move **reads; /* moves by operand: operand k of a node at first_read[node] + k; NULL: no move */
     int32_t *first_read;
-    bool *late;    /* by node: runs once, on results of all micro-batches */
+    bool *late;    /* by node: runs once, after all micro-batches, because it reads their results */
     double *ready; /* by lane: time at which its work so far ends, ns */
-    double *done;  /* by late node: completion time, ns */
+    double *done;  /* by late node: time at which it is done, ns */
     struct arena arena;
 };
 
@@ -63,7 +64,7 @@ lane_of_node(struct predicting *w, int32_t i)
     return place_lane(w, w->p->node[i].layout[0]->place);
 }
 
-/* Numbers lanes: the stages' lanes first, as in the pipeline. */
+/* Numbers the lanes: first the lanes of stages, as in the pipeline. */
 static void
 find_sites(struct predicting *w)
 {
@@ -98,8 +99,8 @@ price_predicted_move(struct predicting *w, struct move *m, const struct layout *
     m->reader = (all - m->latency) * (double)times - m->links;
 }
 
-/* Returns the move that converts operand k of node i; NULL: none needed. A fetch or a repeated gather is never
- * shared with other readers. */
+/* Returns the move that converts operand k of node i; NULL: no conversion is needed. Readers that need a value in
+ * the same layout share a move; a fetch or a repeated gather is never shared. */
 static struct move *
 predicted_move(struct predicting *w, int32_t i, int32_t k)
 {
@@ -135,8 +136,8 @@ find_moves(struct predicting *w)
         for (int32_t k = 0; k < p->node[i].nin; k++) w->reads[w->first_read[i] + k] = predicted_move(w, i, k);
 }
 
-/* Returns the move that converts operand k if node i is its first reader and k the first operand that reads it; else
- * NULL. */
+/* Returns the move that converts operand k of node i, if no earlier node and no earlier operand of the node uses
+ * the move; else NULL. So a move is returned for a single operand. */
 static struct move *
 moves_first(const struct predicting *w, int32_t i, int32_t k)
 {
@@ -148,7 +149,7 @@ moves_first(const struct predicting *w, int32_t i, int32_t k)
 
 /* ---- work ---- */
 
-/* Returns the compute time of all acts of a node. */
+/* Returns the compute time of all acts of a node, ns. */
 static double
 predicted_work(const struct predicting *w, int32_t i)
 {
@@ -168,8 +169,8 @@ predict_find_late(struct predicting *w)
         }
 }
 
-/* Sets the compute and link times per micro-batch. In a pipeline without weight gradients the simulator has a
- * forward phase only, so all work counts as forward. */
+/* Sets the compute and link times per micro-batch. In a pipeline without backward the simulator has forward acts
+ * only, so all work counts as forward. */
 static void
 share_out_work(struct predicting *w, const double *work, const double *links)
 {
@@ -186,8 +187,8 @@ share_out_work(struct predicting *w, const double *work, const double *links)
     if (!any) l->cost[0][PHASE_FORWARD] = 1;
 }
 
-/* Adds a move that runs once per micro-batch: the reader's share of the time to the reader's stage; link time and
- * latency to the source's stage. */
+/* Adds a move that runs once per micro-batch. The reader's share of the time is added to the reader's stage, and
+ * the link time to the source's stage; the latency of the pipeline's hops is raised to that of the move. */
 static void
 deal_move(struct predicting *w, const struct move *m, double *work, double *links)
 {
@@ -198,7 +199,8 @@ deal_move(struct predicting *w, const struct move *m, double *work, double *link
     w->line.hop = MAX(w->line.hop, llround(m->latency));
 }
 
-/* Adds work that runs once per micro-batch to its stage, and one-time work before the first micro-batch to its lane. */
+/* Adds work that runs once per micro-batch to its stage. Adds one-time work that precedes the first micro-batch to
+ * its lane. */
 static void
 deal_costs(struct predicting *w)
 {
@@ -222,7 +224,7 @@ deal_costs(struct predicting *w)
 
 /* ---- simulation ---- */
 
-/* Simulates all micro-batches; sets ready[] to the end of each lane's work. */
+/* Simulates all micro-batches. Sets ready[], by lane, to the end of the lane's work. */
 static int
 play_pieces(struct predicting *w)
 {
@@ -236,7 +238,7 @@ play_pieces(struct predicting *w)
     return 0;
 }
 
-/* Returns the completion time of the node that computes the value r. */
+/* Returns the time at which the node that computes r is done, ns. */
 static double
 made_at(struct predicting *w, struct ref r)
 {
@@ -244,7 +246,7 @@ made_at(struct predicting *w, struct ref r)
     return w->late[r.index] ? w->done[r.index] : w->p->node[r.index].piece ? w->ready[lane_of_node(w, r.index)] : 0;
 }
 
-/* Simulates late nodes in program order, each on its lane, once its operands have arrived. */
+/* Simulates the late nodes in program order. A late node runs on its lane once its operands have arrived. */
 static void
 play_late(struct predicting *w)
 {
@@ -287,7 +289,7 @@ net_lanes(struct predicting *w)
     return lane;
 }
 
-/* Reduces the lifetime of a tensor to its uses by readers on one lane. */
+/* Shortens the lifetime of a tensor to its uses by readers on one lane. */
 static void
 only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a)
 {
@@ -299,7 +301,7 @@ only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a
     t->nuse = n;
 }
 
-/* Returns the peak bytes on a lane: values made on the lane, and copies converted for readers on the lane. */
+/* Returns the peak of bytes on a lane: values made on the lane, and copies converted for readers on the lane. */
 static int64_t
 peak_on(const struct assigned *a, const int32_t *of, int32_t lane)
 {

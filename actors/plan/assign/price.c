@@ -1,4 +1,4 @@
-/* price.c - cost model of the planner: compute time, and moves between layouts. */
+/* price.c - cost model of the planner: the compute time of nodes, and the time of moves between layouts. */
 #include "actors/plan/assign/candidate.h"
 
 #include "sbp/strategy.h"
@@ -34,8 +34,9 @@ candidates_work(const struct program *p, const struct prog_node *n, const struct
     forbid(p, n, l, cost);
 }
 
-/* Returns true if the planner may insert this move. On a mesh axis, P may only be made from the same P, or from B
- * for a sum; only the user may request other moves to P. */
+/* Returns true if the planner may insert this move. On a mesh axis the result may be partial only if the source
+ * has the same partial entry, or, for a sum, is replicated. Other moves to partial layouts are possible only if
+ * the user requests them. */
 static bool
 may_move(const struct layout *from, const struct layout *to)
 {
@@ -50,7 +51,7 @@ may_move(const struct layout *from, const struct layout *to)
     return true;
 }
 
-/* Returns true if the axis has the same entry in both layouts. */
+/* Returns true if the mesh axis has the same entry in both layouts, so that the move does not use it. */
 static bool
 axis_stays(const struct layout *from, const struct layout *to, int a)
 {
@@ -75,7 +76,7 @@ alpha_of(const struct assign_prices *p, int axis)
     return p->links ? p->links->alpha_ns[axis] : p->cost->alpha_ns;
 }
 
-/* Counts at least one message for a move from another placement. */
+/* A move from another placement counts at least one message. */
 double
 assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to)
 {
@@ -85,8 +86,9 @@ assign_latency(const struct assign_prices *p, const struct layout *from, const s
     return from->place != to->place && to->place->nrank == 1 ? alpha_of(p, assign_axis(from, to, p->links)) : alpha;
 }
 
-/* Divides the sum of received bytes over all ranks by the number of ranks. box_bytes computes the sum exactly, and
- * with equal shards the mean is the maximum. The slowest mesh axis that takes part limits the rate. */
+/* The bytes per rank are the bytes received by all ranks, divided by the number of ranks. box_bytes computes this
+ * sum exactly, and with equal shards the mean is also the maximum. The slowest mesh axis that the move uses limits
+ * the rate. */
 double
 assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes)
 {
@@ -105,7 +107,7 @@ assign_price_part(const struct assign_prices *p, const struct type *t, const str
     if (!asked && !may_move(from, to)) return NET_NEVER;
     int64_t all = box_bytes_known(t, from, to, p->known);
     if (all == INT64_MAX) return NET_NEVER;
-    if (box_renames(t, from, to, all)) return 0; /* the move only renames the layout of the same bytes */
+    if (box_renames(t, from, to, all)) return 0; /* the move only renames the layout */
     *bytes = all;
     double own = (double)part, ns = p->cost->hop_ns + p->cost->copy_ns_per_byte * own;
     if (layout_partial(from) != RED_NONE && layout_partial(to) == RED_NONE)

@@ -8,8 +8,8 @@
 #include "runtime/base/error.h"
 #include "runtime/device/stream.h"
 
-/* Runs the collective. A group of ranks may have nothing to move (numel 0) even if other groups of the move do. The
- * stream may call this function again; packing is then repeated with the same result. */
+/* Runs the collective. Some groups of ranks may have nothing to move (numel 0). The stream may call this function
+ * again for the same act; packing is then repeated and yields the same bytes. */
 static int
 take_part(const struct stream_work *w, const struct stream *s)
 {

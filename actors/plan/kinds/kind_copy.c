@@ -1,5 +1,5 @@
-/* kind_copy.c - a task that copies a window of its argument densely: for a view that strides cannot express, or into
- * a buffer that outlives the run. */
+/* kind_copy.c - a task that makes a dense copy of a window of its argument. Used for views that strides cannot
+ * express, and for results that are copied to a buffer that outlives the run. */
 #include "actors/plan/verify/verify_value.h"
 
 static int

@@ -1,4 +1,4 @@
-/* kind_gate.c - a task that orders other tasks, once per batch: tasks after the gate wait for all tasks before it. */
+/* kind_gate.c - a task without results, run once per batch: tasks after the gate wait for all tasks before it. */
 #include "actors/plan/verify/verify_value.h"
 
 static int

@@ -47,7 +47,8 @@ launch_step(const struct step *step, void *to, struct cuda_bundle *b)
     return cuda_bundle_add(b, m->launch, in, &to);
 }
 
-/* Copies between memory spaces with the device, if the device can do that. *begun: true if the device does the copy. */
+/* Copies between memory spaces by a copy operation of the device, if the device has one. *begun: true if the device
+ * does the copy. */
 static int
 carry_step(const struct step *step, const struct view *dst, bool *begun)
 {
@@ -76,7 +77,7 @@ take_step(const struct box_move *m, const struct stream_work *w, const struct st
     return 0;
 }
 
-/* Runs all steps of a task's move. Each step writes a slice of its own and reads only complete data, so steps with
+/* Runs all steps of a task's move. Each step writes a different slice and reads only complete data, so steps with
  * the same kernel are launched together. */
 static int
 move_now(const struct stream_work *w, const struct stream *s)

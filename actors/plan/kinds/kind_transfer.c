@@ -1,7 +1,8 @@
 /* kind_transfer.c - a task that makes a dense copy of a window from another memory space. For a channel between
- * hosts, it copies a row from a device to host memory or back (send.c).
+ * hosts, the task copies a row from a device to host memory or back (send.c).
  *
- * Runs on the device whose stream can access both memories (device_carrier). Its register is in the reader's memory. */
+ * The task runs on the device whose stream can access both memories (device_carrier). Its register is in the
+ * reader's memory. */
 #include "actors/plan/kinds/kind_move.h"
 #include "actors/plan/verify/verify_value.h"
 #include "runtime/device/device.h"
@@ -13,8 +14,8 @@ transfer_result(const struct plan *p, int32_t task, int32_t out)
     return move_row(t, (enum dtype)t->move.step[0].view->dtype, out);
 }
 
-/* Returns the device kind of the source. If the data arrived from another host, that is the kind of the receiving
- * task's device. The plan may be unverified. */
+/* Returns the kind of the device whose memory holds the source. For data received from another host, that device is
+ * the one of the receiving task. The plan may be unverified. */
 static int
 kind_from(const struct plan *p, const struct task *t)
 {

@@ -6,7 +6,7 @@
 #include "kernels/exec/kernel.h"
 #include "runtime/base/error.h"
 
-/* A fused chain under construction, with the description that the finished plan keeps. */
+/* A fused chain under construction. The finished plan keeps its description. */
 struct chain {
     struct fuse_step step[FUSE_STEPS];
     struct plan_chain plan;
@@ -68,8 +68,8 @@ chain_name(struct lower *l, const struct chain *chain)
     return name;
 }
 
-/* Returns the number of threads of the chain's kernel. The number follows from the work of a leading product, and
- * from the bytes of the rank with the largest shards: the first rank, even if it is in another process. */
+/* Returns the number of threads of the chain's kernel, from the work of a leading product and the bytes of the
+ * largest shards. The first rank has the largest shards, even if that rank belongs to another process. */
 static int
 chain_team(const struct lower *l, const struct chain *chain)
 {

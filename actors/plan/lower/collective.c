@@ -1,12 +1,12 @@
 /* collective.c - lowers a move to a library collective: one task per rank; all ranks take part.
  *
- * Tasks of a collective wait for one another without edges. So the collectives of a device are chained by edges in
- * list order. All devices have the same order, in which the moves are listed. Moves that run once per micro-batch
- * have no fixed order, because stages take turns as data arrives. A move per micro-batch uses no library; its tasks
- * read the shards of other ranks.
+ * The tasks of a collective wait for one another without edges. So edges chain the collectives of a device in list
+ * order, which is the order of the moves and the same on all devices. Moves that run once per micro-batch have no
+ * fixed order, because stages take turns as data arrives. So such moves use no library: the tasks of a move read
+ * the shards of other ranks.
  *
- * Ranks may be on several hosts; a plan partition has only tasks of its own ranks. All partitions decide alike
- * whether a library makes the move, because the decision follows from facts that all of them know. */
+ * Ranks may be on several hosts; a plan partition has only tasks of its own ranks. All partitions make the same
+ * decision about using a library, because it depends only on facts that all of them know. */
 #include "actors/plan/lower/lower.h"
 
 #include "actors/plan/outline/comm_ranks.h"
@@ -32,8 +32,9 @@ struct member_maker {
     int32_t pos;
 };
 
-/* Makes the copy between block i and its window in the shard. lo: first position of the shard. Blocks are contiguous
- * in their buffer. If the device compiles kernels, the copies are launched before or after the library's kernels. */
+/* Makes the copy between block i and its window in the shard. came: a received block is copied to the shard;
+ * false: the window is copied to a block to be sent. lo: position of the shard's first element in the global
+ * tensor. Blocks are contiguous in their buffer. If the device compiles kernels, compiled kernels make the copies. */
 static int
 make_copy(struct member_maker *m, bool came, const struct view *part, const int64_t *lo, int32_t i,
           struct comm_rank_copy *out)
@@ -66,7 +67,7 @@ make_copies(struct member_maker *m, bool came, const struct view *part, const in
     return 0;
 }
 
-/* Sets the communicator. The device kind returns the same communicator for equal device lists. */
+/* Sets the communicator. Equal device lists yield the same communicator. */
 static void
 find_communicator(const struct member_maker *m, struct move_comm_rank *s)
 {

@@ -8,10 +8,10 @@ draft_moment(const struct draft *d)
     return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
 }
 
-/* Returns the number of registers that the reader of an edge needs. Data that passes between stages on different
- * devices needs two registers, so that one is written while the other is read. Devices of one stage wait for each
- * other within a micro-batch anyway. Offloads and fetches need one register. They are placed ahead of their readers
- * in the list instead (offload.c), because values with a single register can share bytes. */
+/* Returns the number of registers that the reader of an edge needs. Data sent between stages on different devices
+ * needs two registers, so that one is written while the other is read. Devices of one stage wait for each other
+ * within a micro-batch, so they need no second register. Offloads and fetches need one register, because values
+ * with a single register can share bytes; they are placed ahead of their readers in the list instead (offload.c). */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
@@ -44,7 +44,8 @@ credit_registers(struct lower *l)
 
 /* The first and last tasks of a micro-batch in one virtual stage on one device. */
 struct span {
-    int32_t entry, last[2]; /* first task of forward; last task of backward, of weight gradients; -1: none */
+    /* first task of forward; last task of backward and last task of weight gradients; -1: none */
+    int32_t entry, last[2];
 };
 
 static void
@@ -61,9 +62,10 @@ find_credit_spans(const struct lower *l, struct span *span, int32_t nstage)
     }
 }
 
-/* Limits the number of micro-batches in a stage. The stage admits one if a credit is free from forward to backward,
- * and one from forward to weight gradients. The credits are registers without bytes, because a register with bytes
- * may be taken only late in the stage, when the micro-batch has already entered. */
+/* Limits the number of micro-batches in a stage by two kinds of credits: from forward to backward, and from
+ * forward to weight gradients. The stage admits a micro-batch if both are free. A credit is a register without
+ * bytes. Registers with bytes cannot limit the stage, because a micro-batch may take them long after it has
+ * entered. */
 void
 credit_pools(struct lower *l)
 {
@@ -81,8 +83,8 @@ credit_pools(struct lower *l)
         }
 }
 
-/* Returns the group of a task. Tasks of a group work on one micro-batch at a time, one after the other. A group is a
- * phase of a stage; a complete stage, if forward waits for backward anyway (one credit). */
+/* Returns the group of a task. Tasks of a group work on one micro-batch at a time. A group is one phase of a
+ * stage, or the complete stage if it has one credit, because forward then waits for backward. */
 int32_t
 credit_group(const struct lower *l, const struct draft *d)
 {

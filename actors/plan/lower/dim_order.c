@@ -1,14 +1,14 @@
 /* dim_order.c - chooses the order of dimensions in which a result is stored in its register.
  *
- * Attention moves the head dimension in front of the positions, and back afterwards. The reshape after the second
- * transpose merges the heads with a neighbouring dimension, and would need a copy. The copy is avoided if a view is
- * the only reader, apart from kernels that accept any order: a kernel that can write in any order (OP_ANY_ORDER)
- * then stores its result so that the view is dense. */
+ * Example: attention moves the head dimension in front of the positions, and back afterwards. The reshape after
+ * the second transpose merges the heads with a neighbouring dimension, and would need a copy. A kernel that can
+ * write in any order (OP_ANY_ORDER) avoids the copy: it stores its result in the order in which the view that
+ * reads the result is dense. The other readers of the result must accept any order. */
 #include "actors/plan/lower/lower.h"
 #include "runtime/device/device.h"
 
-/* Returns the only reader that depends on the order of dimensions of a result, if it is a view in the same layout;
- * else -1. */
+/* Returns the node of the view that reads the result in the same layout, if no other reader depends on the order
+ * of dimensions; else -1. */
 static int32_t
 viewer_of(const struct lower *l, int32_t node, int32_t out)
 {
@@ -21,8 +21,8 @@ viewer_of(const struct lower *l, int32_t node, int32_t out)
     return views && r->want[0] == n->layout[out] ? reader : -1;
 }
 
-/* Sets the strides of `dense` so that `shown`, a permutation of its dimensions, is dense. Returns false if `shown`
- * is no permutation. */
+/* Sets the strides of `dense` so that `shown`, a view with the same dimensions in another order, becomes dense.
+ * Returns false if `shown` is no permutation of the dimensions. */
 static bool
 turn_strides(struct view *dense, const struct view *shown)
 {

@@ -102,8 +102,8 @@ check_rates(const struct lower *l, int32_t to, int32_t from)
                 l->draft[to].task.name);
 }
 
-/* Sets *port to the in-port by which the task reads a shard; adds a port if none is found. fresh: adds a port
- * without searching. */
+/* Sets *port to the in-port by which the task reads a shard. Adds a port if none exists, or, with `fresh`, without
+ * searching for one. */
 static int
 follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
 {
@@ -118,7 +118,8 @@ follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, in
     return 0;
 }
 
-/* Sets an argument of the task to read this shard. fresh: no other argument reads the same task. */
+/* Makes an argument of the task read this shard. fresh: no other argument of the task reads from the same
+ * producer. */
 int
 draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh)
 {
@@ -139,7 +140,8 @@ draft_args(struct lower *l, int32_t task, int n)
     t->arg = ARENA_ARRAY(&l->plan->arena, struct arg, n);
 }
 
-/* Returns the dense view of the shard at a mesh position, with the shard's position in the global tensor. */
+/* Returns the dense view of the shard at a mesh position. The view records the shard's position in the global
+ * tensor. */
 struct view
 part_local(const struct layout *layout, const struct type *type, int pos)
 {
@@ -201,7 +203,7 @@ part_is_result(struct part *p, int32_t task, int32_t out)
     p->skip = 0;
 }
 
-/* Returns the window of a shard that holds `slice`. lo: position of the shard's first element in the global tensor. */
+/* Returns the view of `slice` in a shard. lo: position of the shard's first element in the global tensor. */
 struct view
 part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip)
 {

@@ -1,10 +1,11 @@
-/* intern.c - interns equal views, and shares kernels between tasks that compute the same.
+/* intern.c - interns equal views, and shares kernels between tasks that compute the same function.
  *
- * Views are compared by sizes and strides alone; the position of a shard in the tensor follows from its layout
- * (part_placed). A kernel is found by its call, or chain of calls, and its views. All tasks of one thread with the
- * same call and views use one kernel, whatever their node and rank: kernels of a thread never run concurrently, and
- * the state of a kernel variant (oneDNN's memory objects) is only used during a run. So equal layers of a network
- * share kernels. Operators whose values depend on a shard's position have one kernel per task. */
+ * Views are compared by sizes and strides alone. The position of a shard in the global tensor is no part of an
+ * interned view, because it follows from the layout (part_placed). All tasks of one thread with equal calls (or
+ * chains) and equal views use one kernel, whatever their node and rank. So equal layers of a network share
+ * kernels. Sharing is safe, because kernels of one thread never run concurrently and the state of a kernel
+ * (oneDNN's memory objects, for example) is used only during a run. Operators whose values depend on a shard's
+ * position have one kernel per task. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"
@@ -111,8 +112,8 @@ kernels_of(struct kernels *k, int nstep, const struct fuse_step *step)
     str_free(&s);
 }
 
-/* Returns the number of a sequence of kernels that never run concurrently: those of a thread, or of a device with
- * asynchronous work. */
+/* Returns the number of the sequence in which a kernel runs; kernels of a sequence never run concurrently. A
+ * sequence is a thread, or a device with asynchronous work. */
 static int32_t
 runner_of(const struct lower *l, int32_t device)
 {

@@ -1,7 +1,7 @@
 /* lower.c - lowers program nodes to tasks: one per rank. Inserts moves where a value is needed in another layout.
  *
- * If a value is needed in another layout, it is moved once, however many readers there are. Views are not tasks: a
- * shard carries strides, and readers apply them. */
+ * A value is moved to a layout once, however many readers need it there. Views are not tasks: a shard carries
+ * strides, and readers apply them. */
 #include "actors/plan/lower/lower.h"
 
 #include "actors/plan/model/rates.h"
@@ -19,14 +19,15 @@ lower_value(struct lower *l, struct ref r)
     return r.kind == REF_LEAF ? l->leaf_val[r.index] : l->node_val[r.index * OP_OUT + r.out];
 }
 
-/* Returns true for a move whose result is a root: its shards are written into buffers of their own. */
+/* Returns true for a move that makes a root: its shards are written directly into the root's buffers. */
 static bool
 outlives(const struct lower *l, int32_t node)
 {
     return l->program->node[node].op->flags & OP_MOVE && l->outline->fusion.roots[node];
 }
 
-/* Converts the operands of a node to the layouts that the node needs; NULL for numbers and absent operands. */
+/* Converts the operands of a node to the layouts in which the node reads them. in[]: NULL for numbers and absent
+ * operands. */
 static int
 lower_operands(struct lower *l, int32_t node, struct pval **in)
 {
@@ -45,9 +46,9 @@ number_view(const struct type *t, void *data)
     return (struct view){.data = data, .dtype = t->dtype};
 }
 
-/* Returns the number of threads of a kernel. Work that takes one core less than TEAM_NS stays on one thread.
- * Starting and joining a team of two costs 1 us if the team spins, 3 us if it sleeps, and 24 us if a halted core
- * must be woken (bench/bus). */
+/* Returns the number of threads of a kernel. Work that takes one core less than TEAM_NS gets one thread. Starting
+ * and joining a team of two costs 1 us if the team spins, 3 us if it sleeps, and 24 us if a halted core must be
+ * woken (bench/bus). */
 int
 lower_team(const struct lower *l, double flops, double bytes)
 {
@@ -66,14 +67,15 @@ team_of(const struct lower *l, const struct call *c, int nrank)
 
 /* A node that is being lowered, with its converted operands. */
 struct computing {
-    int32_t node, to; /* owner of the results: the node itself, or the node of the sum to which it adds */
+    int32_t node, to; /* node being lowered; node that owns the results: `node` itself, or the sum to which it adds */
     struct pval **in;
     struct call *call;
     struct fuse_step whole;
     struct kernels kernels;
 };
 
-/* Returns true if the value differs between micro-batches, false if it is the same but computed again for each. */
+/* Returns true if the value differs per micro-batch; false for a value that is merely recomputed for each
+ * micro-batch. */
 static bool
 varies(const struct lower *l, const struct pval *v)
 {
@@ -99,8 +101,8 @@ begin_kernels(struct lower *l, struct computing *c)
     kernels_of(&c->kernels, 1, &c->whole);
 }
 
-/* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the work.
- * Also sets view i of the kernel. */
+/* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the
+ * work. Also sets view i of the kernel to it. */
 static struct part
 part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
 {
@@ -153,8 +155,8 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     return kernels_get(k, t->device, &t->exec);
 }
 
-/* Makes the kernel launches that copy the task's source, or add the source to a sum over micro-batches, on a device
- * that compiles kernels. */
+/* Makes the compiled kernels of a copy or accumulate task: one copies the task's source, the other adds the source
+ * to a sum over micro-batches. Does nothing if the device compiles no kernels. */
 static int
 single_launches(struct lower *l, int device, struct task *t)
 {
@@ -169,7 +171,7 @@ single_launches(struct lower *l, int device, struct task *t)
     return 0;
 }
 
-/* Makes a task that reads one shard: an accumulation, or a dense copy of a window. type: of the task's result. */
+/* Makes a task with one argument: an accumulation, or a dense copy of a window. type: type of the task's result. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
             bool piece, int32_t *id)
@@ -189,8 +191,8 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
-/* Returns the index, in the local set of `in`, of the shard on the device that has shard `own` of v. The indexes differ
- * for a shift. */
+/* Returns the index, in the local set of `in`, of the shard that is on the device of v's shard `own`. For a shift
+ * the two indices differ. */
 static int32_t
 shard_below(const struct pval *in, const struct pval *v, int32_t own)
 {
@@ -198,8 +200,8 @@ shard_below(const struct pval *in, const struct pval *v, int32_t own)
     return local_set_find(in->mine, place_find(in->layout->place, rank));
 }
 
-/* Returns in *out a view of a shard; if strides cannot express it (a reshape of a transposed shard), makes a dense
- * copy in the result's layout. */
+/* Returns in *out the view of a shard by a view operator. If strides cannot express the view (a reshape of a
+ * transposed shard), makes a dense copy in the result's layout. */
 static int
 view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)
 {
@@ -219,7 +221,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
     const struct view *dense = out->view;
     *out = *from;
     out->skip = from->skip + skip;
-    /* an empty shard has the shape that its own layout gives */
+    /* an empty shard has the shape that the result's layout gives it */
     out->view = view_numel(&v) == 0 ? dense : intern_view(l, &v);
     return 0;
 }
@@ -231,7 +233,7 @@ lower_node(struct lower *l, int32_t node)
     struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
     if (l->outline->fusion.group[node] != node) return 0; /* lowered together with a later node of its group */
     if (l->outline->fusion.group_size[node] > 1) return lower_chain(l, node);
-    /* the product before this node has already added to the sum */
+    /* a product has already added to this sum */
     if (n->accumulate && l->node_val[node * OP_OUT]) return 0;
     TRY(lower_operands(l, node, in));
     if (n->op->flags & OP_MOVE && !n->accumulate) {
@@ -261,7 +263,7 @@ lower_node(struct lower *l, int32_t node)
     return 0;
 }
 
-/* Makes the moves that complete pending reductions early (hops_early). */
+/* Makes the moves of the results that are converted early, right after the node (hops_early). */
 static int
 lower_results(struct lower *l, int32_t node)
 {

@@ -1,7 +1,7 @@
-/* lower.h - types and functions shared by the files that make a plan; compile.c calls them in order.
+/* lower.h - types and functions of the files that lower a program to a plan; compile.c calls them in order.
  *
- * Neither the verifier nor the runtime includes this header. A struct lower belongs to one plan_compile() and its
- * thread. Data that outlives a struct lower is in the plan's arena. */
+ * Only the compiler includes this header, not the verifier or the runtime. A struct lower belongs to one
+ * plan_compile() call and its thread. Data that outlives the call is in the plan's arena. */
 #ifndef RILLE_PLAN_LOWER_H
 #define RILLE_PLAN_LOWER_H
 
@@ -23,21 +23,21 @@ struct part {
     int64_t piece_stride;    /* leaf: distance of micro-batches in the buffer, bytes */
 };
 
-/* A value in one layout: the result of a node, a leaf, or a moved copy of either. */
+/* A value in one layout: the result of a node, a leaf, or a copy of either moved to another layout. */
 struct pval {
     struct type type;
     const struct layout *layout;
     bool piece;
-    int32_t node;   /* index of the program node that computes it; -1: a leaf */
+    int32_t node;   /* index of the node that computes the value; -1: a leaf */
     struct ref ref; /* the original value, before any moves */
     const struct local_positions *mine;
     struct part *part;  /* by local position (index into `mine`) */
-    struct pval *moved; /* next copy of the same value in another layout */
+    struct pval *moved; /* next copy of the value, in another layout */
 };
 
 struct edge {
     struct edge *next;
-    int32_t task, out; /* the task that is read, and its out-port */
+    int32_t task, out; /* producer task, and its out-port */
     int32_t hold, need;
 };
 
@@ -46,7 +46,7 @@ struct draft {
     struct task task;
     struct edge *in, *last_in;
     int32_t nin;
-    struct out_port *out; /* results; then at most one control output; then credit outputs */
+    struct out_port *out; /* results; then at most one control output; then credit outputs (struct out_port) */
     int32_t nout, out_capacity;
     int32_t control; /* index of the control output; -1: none */
     bool piece, gate;
@@ -57,7 +57,7 @@ struct lower {
     struct atlas *atlas;
     struct plan *plan;
     struct arena tmp;  /* freed when the plan is complete */
-    struct arena pass; /* memory of passes over all drafts; freed once drafts are sorted */
+    struct arena pass; /* memory of passes over all drafts; freed when drafts are in their final order */
     struct draft *draft;
     int32_t ndraft, capacity;
     struct pval **node_val; /* value by result, [node * OP_OUT + out] */
@@ -65,56 +65,60 @@ struct lower {
     struct outline *outline;
     bool *shares; /* by node: replicas of a variable share its update (shared_update_nodes) */
     bool *checks; /* by node: checks input data (program_checks) */
-    bool *read;   /* by node: another node reads one of its results */
-    /* by result: the only node that depends on its memory layout; NOBODY; SEVERAL, also if it is a root */
+    bool *read;   /* by node: true if another node reads a result of the node */
+    /* by result: the only node that depends on the order of its dimensions in memory; NOBODY; SEVERAL, which
+     * includes roots */
     int32_t *reader;
     struct local_set mines;
     struct order {
-        int32_t *line, *place;        /* by task: its line of tasks (order.c), and its place on that line */
-        int32_t *seen, stamp, *queue; /* temporary data of a search */
-        /* by line of tasks: the place that a search must reach; the stamp of that search */
+        /* by task: index of the task's line, a chain of tasks (order.c); place on the line */
+        int32_t *line, *place;
+        int32_t *seen, stamp, *queue; /* marks and queue of the current search */
+        /* by line: place that the current search must reach; stamp of the search that has set this place */
         int32_t *wanted, *wanted_by;
-        int32_t *met; /* by line of tasks (order.c): the last place that a search has reached */
+        int32_t *met; /* by line: last place that the current search has reached */
     } order;
     /* by task: index of its first out-port; by out-port: number of registers that its readers request */
     int32_t *first_out, *asked;
     struct hash_table views;   /* interned views */
-    struct hash_table calls;   /* interned computations of kernels */
-    struct hash_table kernels; /* kernels, by computation, views and device */
+    struct hash_table calls;   /* interned calls and chains for which kernels are made */
+    struct hash_table kernels; /* kernels, by call, views and device */
     int32_t exec_capacity;
-    /* last gate, -1: none; all drafts with a smaller index than `gated` that need a gate have one after them */
+    /* gate: the last gate, -1: none. gated: number of drafts at the time of that gate; their checks of data
+     * precede a gate */
     int32_t gate, gated;
-    bool *is_gated; /* by node: ordered after a gate */
+    bool *is_gated; /* by node: true if a gate must precede it */
     struct redistributions crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;
     int32_t *collected;      /* by device: its last collective task, -1: none; NULL: no collectives yet */
     int32_t at;              /* node that is being lowered; errors about the move of a leaf name its source line */
-    int32_t hop;             /* index of the outline's next hop, or of the hop that is being lowered */
+    int32_t hop;             /* index of the hop that is being lowered, or of the next hop to lower */
     struct channel *channel; /* ends of channels in the order of creation; from malloc */
     int32_t nchannel, channel_capacity;
 };
 
 /* intern.c: returns the interned view with these sizes and strides. */
 const struct view *intern_view(struct lower *l, const struct view *v);
-/* Finds the kernels for the tasks of a node or chain, by the views of operands and results. Nodes with equal
- * computations share kernels. */
+/* Finds the kernels of the tasks of a node or chain: one for each distinct combination of views of operands and
+ * results. Nodes with equal calls share kernels. */
 struct kernels {
     struct lower *l;
-    int device, nin, nout; /* device: device kind */
-    struct kcall like;     /* call of the node, and options of the computation; its views are in `at` */
+    int device, nin, nout; /* kind of the device; numbers of operands and results */
+    struct kcall like;     /* call of the node, with options of its kernel; the views are in `at` */
     int nstep;             /* number of steps; above 1 for a chain */
     const struct fuse_step *step;
-    const void *what;         /* address of the interned computation; equal computations have the same address */
-    bool placed;              /* kernels depend on global positions, so tasks share none */
+    const void *what; /* interned call or chain: equal ones have the same address */
+    /* the kernels depend on the shards' positions in the global tensor, so tasks cannot share them */
+    bool placed;
     const struct view **view; /* views of the current rank: operands, then results; NULL for absent operands */
-    struct view *at;          /* copies of these views; with global positions if `placed` */
+    struct view *at;          /* copies of `view`; with positions in the global tensor if `placed` */
 };
 void kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout);
-/* Sets the computation for which kernels are made. The caller must set k->like before this call, and keep step[]
+/* Sets the call or chain for which kernels are made. The caller must set k->like before this call, and keep step[]
  * until the last kernels_get(). */
 void kernels_of(struct kernels *k, int nstep, const struct fuse_step *step);
-/* Finds or makes the kernel for the current views on this device of the plan. */
+/* Finds or makes the kernel for the current views on a device of the plan. */
 int kernels_get(const struct kernels *k, int32_t device, struct exec **e);
 
 /* draft.c */
@@ -128,24 +132,25 @@ bool draft_once(const struct draft *d); /* returns true if the task's results ar
 void draft_args(struct lower *l, int32_t task, int n);
 int draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh);
 struct view part_local(const struct layout *layout, const struct type *type, int pos);
-/* Returns the view of the k-th local shard, with its global position. */
+/* Returns the view of the k-th local shard, with its position in the global tensor. */
 struct view part_placed(const struct pval *v, int32_t k);
-/* Returns the window of a shard that holds `slice`. lo: position of the shard's first element in the global tensor;
- * *skip: elements from the shard's start to the window. */
+/* Returns the view of `slice` in a shard. lo: position of the shard's first element in the global tensor; *skip:
+ * elements from the shard's start to the slice. */
 struct view part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
 void part_is_result(struct part *p, int32_t task, int32_t out);
 struct pval *pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece,
                       struct ref ref);
 void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* appends an edge; duplicates are allowed */
 
-/* dim_order.c: returns the view of result shard `own` of a node in its register; v has the dense view. */
+/* dim_order.c: returns the view of result shard `own` as it is stored in its register. v: the result, with dense
+ * views. */
 const struct view *dim_order_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v);
 
 /* order.c */
 void order_begin(struct lower *l); /* call when all tasks exist */
-/* Makes task a run before task b; adds no edge if that is known to hold. a must precede b in the list. */
+/* Makes task a run before task b; adds an edge unless this order is already known. a must precede b in the list. */
 void order_after(struct lower *l, int32_t a, int32_t b);
-/* Makes each of the n tasks a[], which are sorted, run before task b. */
+/* Makes all n tasks a[] run before task b. a[] must be sorted. */
 void order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b);
 void order_edge(struct lower *l, int32_t a, int32_t b);
 /* Keeps task a at most n acts ahead of task b. */
@@ -155,23 +160,24 @@ void order_credit(struct lower *l, int32_t a, int32_t b, int32_t n);
 struct mover { /* a move under construction */
     struct lower *l;
     const struct plan_move *move;
-    const struct box_plan *b; /* the steps of the move that run in this partition */
+    const struct box_plan *b; /* work of the move in this partition */
     struct pval *from;
     bool piece; /* its tasks run once per micro-batch */
     const struct redistribution *cross;
     int32_t *recv;       /* by incoming channel: the RECV or transfer task that writes the bytes */
     int32_t *stage_task; /* by stage buffer: the task that fills it */
     int32_t *part_task;  /* by local destination shard: the task that fills it */
-    /* by local source shard, then stage buffer, then channel: the argument that reads it, and that argument's task */
+    /* by source (local source shards, then stage buffers, then channels): index of the argument that reads it, and
+     * the task of this argument */
     int32_t *arg, *arg_task;
-    struct box *box; /* boxes of local source shards, computed on demand */
+    struct box *box; /* boxes of local source shards; computed when first needed */
     bool *boxed;
     struct view part; /* destination shard that is being filled */
 };
 void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct redistribution *x,
                 struct pval *from);
-/* Returns the view of a slice in its local source: stage buffer `stage`, or with BOX_PART the shard at mesh position
- * pos. *part: the source; *skip: elements from the start of *part to the slice. */
+/* Returns the view of a slice in its local source: stage buffer `stage`, or with BOX_PART the shard at mesh
+ * position pos. *part: the source; *skip: elements from the start of the source to the slice. */
 struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
                          int64_t *skip);
 /* Returns the view of slice `which` of a channel in the received buffer. The view is dense; *skip: elements from the
@@ -182,37 +188,37 @@ int move_stages(struct mover *m, int32_t first, int32_t end);
 int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
              const struct box *slice, int rank, const struct view *dst, int64_t skip);
-/* shared_shard.c: stores equal shards on several ranks of one memory space in a single register. *done: false if the
- * move cannot be lowered in this way, or if a device would then receive more bytes. */
+/* shared_shard.c: stores equal shards of several ranks of one memory space in a single register. *done: false if
+ * the move cannot be lowered like this, or if a device would then receive more bytes. */
 int shared_shard_parts(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                        struct pval *to, bool *done);
 
-/* collective.c: makes the local tasks of a library collective. *done: false if the move is no collective, or the
- * device kind has no library for it. */
+/* collective.c: makes the local tasks of a library collective. *done: false if no library collective performs the
+ * move on this device kind. */
 int collective_parts(struct lower *l, struct plan_move *move, const struct redistribution *x, struct pval *from,
                      struct pval *to, bool *done);
 
-/* send.c: returns one end of a channel of the move; sends: the sending end. */
+/* send.c: returns one end of a channel of the move: the sending end if `sends`, else the receiving end. */
 struct channel mover_channel(const struct mover *m, const struct redistribute_channel *c, bool sends);
-/* Returns the window of slice `which` in the source of a channel; *part and *skip as in mover_window(). */
+/* Returns the view of slice `which` of a channel in its source; *part and *skip as in mover_window(). */
 struct view mover_sent(struct mover *m, const struct redistribute_channel *c, int32_t which, struct part *part,
                        int64_t *skip);
-/* Returns the placement of the devices that read from a channel. */
+/* Returns the placement of the devices that read a channel. */
 const struct place *mover_reader(const struct mover *m, const struct redistribute_channel *c);
-/* p2p.c: make the task at the sending end, and at the receiving end, of a channel whose bytes a library moves. */
+/* p2p.c: make the tasks at the sending and at the receiving end of a channel whose bytes a library moves. */
 int lower_p2p_send(struct mover *m, const struct redistribute_channel *c);
 int lower_p2p_recv(struct mover *m, int32_t channel);
 /* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between hosts. */
 int move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                 struct pval *to);
-/* Returns true if the value is known only after the last micro-batch. */
+/* Returns true if the value is complete only after the last micro-batch. */
 bool lower_is_late(const struct lower *l, const struct pval *v);
 /* Adds one end of a channel to the plan; `task` must be the task made last. */
 void channel_add(struct lower *l, int32_t task, const struct channel *c);
 /* Copies the channels into the plan, sorted by name. */
 void channel_list(struct lower *l);
 
-/* move.c: converts v to the layout that the current node needs for this operand, hop by hop as in the outline.
+/* move.c: converts v to the layout in which the current node reads this operand, by the hops of the outline.
  * share: shards of the result may share bytes. */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
                 struct pval **out);

@@ -1,4 +1,4 @@
-/* move.c - makes the box tasks that convert a value to another layout; a value is converted once per layout. */
+/* move.c - makes the box tasks that convert a value to another layout. A value is converted to a layout once. */
 #include "actors/plan/lower/lower.h"
 
 #include "kernels/cuda/launch.h"
@@ -87,8 +87,8 @@ mover_received(const struct mover *m, const struct redistribute_channel *c, int3
     return view_dense(&t, NULL);
 }
 
-/* Finds the source of a slice: *part, the source; *window, the view of the slice; *skip, elements from the source's
- * start. Returns the source's index among the local sources of the move. */
+/* Finds the source of a slice. *part: the source; *window: view of the slice in the source; *skip: elements from
+ * the source's start to the slice. Returns the source's index in struct mover's `arg`. */
 static int32_t
 move_source(struct mover *m, const struct box_work *w, bool to_stage, const struct box_source *s,
             const struct box *slice, struct part *part, struct view *view, int64_t *skip)
@@ -117,7 +117,8 @@ move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part,
     return 0;
 }
 
-/* Returns the bytes that the step receives from another device. Devices with the same rank may differ in kind. */
+/* Returns the bytes that a step reads from another device. Two devices with the same rank are different if their
+ * kinds are. */
 static int64_t
 received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank, bool to_stage)
 {
@@ -125,8 +126,8 @@ received_of(const struct mover *m, const struct box_source *s, const struct box 
     return own ? 0 : box_numel(slice, m->b->type.ndim) * box_source_width(m->b, s);
 }
 
-/* Makes the kernel of a move, if the device compiles kernels and everything that the move reads and writes is in
- * memory of the device's kind. */
+/* Makes the compiled kernel of a step. Makes none if the device compiles no kernels, or if the step accesses
+ * memory of another device kind. */
 static int
 make_launch(struct mover *m, int32_t task, struct box_move *move)
 {
@@ -142,8 +143,8 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* Adds one copy to the task: a slice of one step of work w. The destination is view dst, `skip` elements after the
- * start of the task's register. */
+/* Adds one step to the task's move: computes `slice`, which is the slice of a step of work w or a part of it. dst:
+ * view of the destination, `skip` elements after the start of the task's register. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
          const struct box *slice, int rank, const struct view *dst, int64_t skip)
@@ -183,7 +184,8 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
     return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
-/* Gives a replica's task the steps of another replica's task, which read the same sources by the same arguments. */
+/* Sets the steps of a replica's task to those of another replica's task, because both read the same sources by the
+ * same arguments. */
 static int
 move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
 {
@@ -272,7 +274,7 @@ remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
     return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
 }
 
-/* Converts a value by renaming its layout: every shard is in place already, so no bytes move. */
+/* Converts a value by renaming its layout. No bytes move, because every shard is already on its device. */
 static void
 move_name(struct pval *v, struct pval *to)
 {
@@ -285,8 +287,8 @@ move_name(struct pval *v, struct pval *to)
     }
 }
 
-/* Returns the converted value when only one rank is analysed: its shards are dense, and their source does not
- * matter. */
+/* Returns the converted value if only one rank is lowered (plan_scratch): its shards are dense, and their source
+ * does not matter. */
 static struct pval *
 moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
 {
@@ -299,7 +301,7 @@ moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
     return v->moved = to;
 }
 
-/* Lowers one hop: converts the value directly to the hop's layout. */
+/* Lowers one hop: makes the tasks that convert the value to the hop's layout. */
 static int
 move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, struct pval **out)
 {
@@ -321,7 +323,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     return done ? 0 : move_across(l, move, x, v, to);
 }
 
-/* Returns true if the next hop of the outline converts this operand of the current node. */
+/* Returns true if the outline's next hop converts this operand of the current node. */
 static bool
 is_next_read(const struct lower *l, int operand)
 {
@@ -329,8 +331,8 @@ is_next_read(const struct lower *l, int operand)
     return l->hop < l->outline->nhop && h->step == l->at && h->operand == operand;
 }
 
-/* Makes all hops of a move. Values between two hops are used by this move alone, so the cost of a move does not
- * depend on other moves. */
+/* Makes all hops of a move. Values between two hops are never shared with other moves, so the cost of a move does
+ * not depend on other moves. */
 int
 lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share, struct pval **out)
 {

@@ -1,17 +1,18 @@
 /* order.c - tests whether a task precedes another, and adds missing edges.
  *
- * Edges point forward in the list of tasks. The search for a path from a to b runs backwards from b. To shorten the
- * search, tasks are partitioned into lines (chains). The next task on a line is the reader from which the path to an
- * end is longest. So each long path of the program (forward, loss, backward) is one line. A search for a may stop at
- * any task on a's line that comes at or after a. After LOOKS tasks, or SCANS times as many edges, the search gives
- * up and an edge is added. A redundant edge costs a message, but is never wrong. */
+ * Edges point forward in the list of tasks. To find out whether a precedes b, a search follows edges backwards
+ * from b. To shorten searches, tasks are partitioned into lines: a line is a chain of tasks, each with an edge to
+ * the next. The next task on a line is the successor from which the path to a last task is longest. So each long
+ * path of the program (forward, loss, backward) is one line. A search for a may stop at a or at any later task on
+ * a's line. After LOOKS tasks, or SCANS times as many edges, the search gives up and an edge is added. A redundant
+ * edge costs a message, but is never wrong. */
 #include "actors/plan/lower/lower.h"
 
 #include <string.h>
 
 enum { LOOKS = 128, SCANS = 16 };
 
-/* Computes, by task, the number of tasks on the longest path to an end, and the next task on that path; -1: none. */
+/* Computes, by task, the length in tasks of the longest path from it, and the next task on this path; -1: none. */
 static void
 find_heirs(const struct lower *l, int32_t *height, int32_t *heir)
 {
@@ -47,8 +48,8 @@ order_begin(struct lower *l)
     }
 }
 
-/* Marks, by line, the last place that a search must reach to find all n tasks. Returns the number of lines with a
- * mark, and in *first the lowest of the tasks. */
+/* Marks, on each line of the n tasks a[], the last of these tasks as the place that the search must reach. Returns
+ * the number of such lines, and in *first the lowest of the n tasks. */
 static int32_t
 order_want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
 {
@@ -68,7 +69,7 @@ order_want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
     return nline;
 }
 
-/* Records that task x precedes b. Returns true if the search has now reached the marked place of x's line. */
+/* Records that task x precedes b. Returns true if the search has thereby reached the marked place of x's line. */
 static bool
 order_meet(struct order *o, int32_t x)
 {
@@ -79,9 +80,9 @@ order_meet(struct order *o, int32_t x)
     return !was && o->met[line] >= o->wanted[line];
 }
 
-/* Searches backwards from b, breadth first, until all marked places are reached. Visits at most LOOKS tasks, plus
- * one for each task to find and each input of b. The number of edges followed is also limited, because tasks with an
- * input per rank reach the same tasks many times. */
+/* Searches backwards from b, breadth first, until all marked places are reached. left: number of marked places;
+ * looks: largest number of tasks to visit. The number of edges followed is limited to SCANS * looks, because tasks
+ * with an input per rank reach the same tasks many times. */
 static void
 search_order(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
 {
@@ -148,7 +149,8 @@ order_after(struct lower *l, int32_t a, int32_t b)
     order_all(l, &a, 1, b);
 }
 
-/* Returns true if b already limits a to n acts ahead: b reads a result of a that has at most n registers. */
+/* Returns true if b already limits a to at most n acts ahead, because b reads a result of a that has at most n
+ * registers. */
 static bool
 holds_credit(const struct lower *l, int32_t a, int32_t b, int32_t n)
 {

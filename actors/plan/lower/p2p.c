@@ -1,17 +1,18 @@
 /* p2p.c - makes the ends of channels whose bytes a library sends from device memory to device memory.
  *
- * The SEND is a task of the device that has the bytes, the RECV a task of a device that reads them. No memory of a
- * cpu device is used. The two tasks share a point-to-point link between their devices
- * (runtime/device/communicator.h). The library sends one dense row of elements. The SEND packs several windows, or a
- * window with gaps, into a register of its own. All partitions decide alike whether a move's channels use the
- * library (redistribute_is_p2p). */
+ * The SEND is a task of the device that has the bytes, the RECV a task of a device that reads them. The bytes do
+ * not pass through host memory. The two tasks share a point-to-point link between their devices
+ * (runtime/device/communicator.h). The library sends one dense row of elements. The SEND packs several windows, or
+ * a window with gaps, into a register of its own. All partitions make the same decision about whether a move's
+ * channels use the library (redistribute_is_p2p). */
 #include "actors/plan/lower/lower.h"
 
 #include "kernels/cuda/launch.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 
-/* Returns the library data of one end of the channel. The sender has rank 0, the receiver rank 1. */
+/* Returns the rank of one end of the channel in the link's communicator, with the data that the library needs. The
+ * sender has rank 0, the receiver rank 1. */
 static struct move_comm_rank *
 make_p2p_member(const struct mover *m, const struct redistribute_channel *c, bool sends)
 {
@@ -25,7 +26,7 @@ make_p2p_member(const struct mover *m, const struct redistribute_channel *c, boo
     return s;
 }
 
-/* Makes a task on the device with this rank. */
+/* Makes a task on the device of this rank. */
 static struct draft *
 add_endpoint(struct mover *m, const struct redistribute_channel *c, const struct task_kind *kind,
              const struct move_comm_rank *s, int32_t *id)
@@ -51,8 +52,8 @@ pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, str
     return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs the data of an NCCL send");
 }
 
-/* Prepares the packing of slices for a send by a library. A single window without gaps needs none and is sent in
- * place. */
+/* Makes the copies that pack the slices that a library sends. A single window without gaps is sent in place and
+ * not packed. */
 static int
 pack_rows(struct mover *m, const struct redistribute_channel *c, struct move_comm_rank *s, struct part *part)
 {

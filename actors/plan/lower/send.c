@@ -1,4 +1,5 @@
-/* send.c - makes the tasks of a hop, including sends and receives between hosts and transfers between memory spaces.
+/* send.c - makes the tasks of a hop, including sends and receives between hosts and transfers between memory
+ * spaces.
  *
  * The tasks of a hop have the same order in every plan partition:
  *
@@ -9,13 +10,13 @@
  *   5. receive all other data
  *   6. fill destination shards
  *
- * Steps 2 to 4 are repeated once per level of stage buffers. If a task reads from another memory space of its host,
- * a transfer takes the place of the receive. So each SEND precedes its RECV in any merge of the partitions' lists
- * (verify_run.c relies on this order).
+ * Steps 2 to 4 are repeated once per level of stage buffers. If a task reads from another memory space of its
+ * host, a transfer takes the place of the receive. Because of the order of these steps, the lists of all
+ * partitions can be merged with each SEND before its RECV (verify_channel.c relies on that).
  *
- * If a library links the devices, both ends of a channel are device work (p2p.c). Without such a library, host code
- * sends and receives. Bytes that host code cannot read are transferred to a cpu device's memory right before the
- * SEND, and out of a cpu device's memory right after the RECV. Both transfers are stream work, and edges order them. */
+ * If a library links the devices, both ends of a channel are device work (p2p.c). Otherwise host code sends and
+ * receives. If host code cannot read a device's memory, a transfer copies the bytes to a cpu device's memory right
+ * before the SEND, or from there right after the RECV. Transfers are stream work, ordered by edges. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"
@@ -109,8 +110,8 @@ channel_row_view(const struct mover *m, const struct redistribute_channel *c)
     return view_dense(&t, NULL);
 }
 
-/* Makes a task that copies a channel's data from one device's memory to another's. The caller sets the steps of the
- * task's move. */
+/* Makes a task that copies a channel's data from one device's memory to another's. The caller sets the steps of
+ * the copy. */
 static int
 carry_task(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t nstep,
            int32_t *id)
@@ -160,7 +161,7 @@ carry_slices(struct mover *m, const struct redistribute_channel *c, struct end f
     return draft_reads(m->l, *id, &part, 0, false);
 }
 
-/* Makes a task that copies the row written by task `of` to another memory. */
+/* Makes a task that copies the row written by task `of` to another device's memory. */
 static int
 carry_row(struct mover *m, const struct redistribute_channel *c, int32_t of, struct end from, struct end to,
           int32_t *id)
@@ -183,8 +184,8 @@ transfer_task(struct mover *m, int32_t channel)
 
 /* ---- sends and receives between hosts ---- */
 
-/* Finds the device in whose memory host code sends or receives the bytes of a device: the device itself, or a cpu
- * device. */
+/* Finds the device through whose memory host code sends or receives a device's bytes: the device itself, or a cpu
+ * device if host code cannot read the device's memory. */
 static int
 host_end(const struct mover *m, struct end device, struct end *out)
 {
@@ -198,8 +199,8 @@ host_end(const struct mover *m, struct end device, struct end *out)
         device_kind_text(device.kind), (int)device.rank);
 }
 
-/* Makes a SEND task. A row staged in host memory is sent as one slice; if host code can read the source in place,
- * each slice is sent on its own. */
+/* Makes a SEND task. A row staged in a cpu device's memory is sent as one slice. If host code can read the source
+ * in place, each slice is sent from its place. */
 static int
 send_task(struct mover *m, const struct redistribute_channel *c)
 {

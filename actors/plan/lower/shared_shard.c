@@ -1,9 +1,9 @@
 /* shared_shard.c - stores equal shards of several ranks of one memory space once.
  *
- * After an all-reduce or all-gather all ranks hold the same value, and nobody writes it, because registers are
- * read-only. So the ranks fill one register together: each rank fills the slice that it owns (task kind FILL), and
- * then reads the complete value in place. A task of kind JOIN waits for all FILL tasks. A rank counts the slices
- * that others fill as received bytes, as if it had copied them. */
+ * After an all-reduce or all-gather all ranks hold the same value, and no reader changes it, because a filled
+ * register is read-only. So the ranks fill one register together: each rank fills the slice that it owns (task
+ * kind FILL), and then reads the complete value in place. A task of kind JOIN waits for all FILL tasks. Slices
+ * that other ranks fill count as bytes received by this rank, as if it had copied them. */
 #include "actors/plan/lower/lower.h"
 
 #include "boxing/grid.h"
@@ -25,15 +25,16 @@ struct sharing {
     struct pval *to;
     const struct type *local; /* local type of the shards */
     int32_t corner;
-    int32_t *member, nmember; /* mesh positions that hold the same box */
+    int32_t *member, nmember; /* mesh positions of the group */
     struct item *item;
     int32_t nitem, capacity;
-    int32_t *first, *last; /* by device of the move (box_plan.rank): its first and last item */
-    int64_t *own;          /* by device: bytes that it fills, in total */
+    int32_t *first, *last; /* by device of the move (box_plan.rank): index of its first and of its last item */
+    int64_t *own;          /* by device: total bytes of its items */
     int32_t *fill, nfill;
 };
 
-enum { SLAB_LEAST = 1024 }; /* elements per slab; slices with fewer elements are not divided */
+/* slices with fewer elements are not divided into slabs */
+enum { SLAB_LEAST = 1024 };
 
 static void
 find_sharing_members(struct sharing *s, int32_t corner)
@@ -58,7 +59,7 @@ add_item(struct sharing *s, const struct box *slice, const struct box_step *step
     s->item[s->nitem++] = (struct item){*slice, step, rank, -1};
 }
 
-/* Divides a slice that no member of the group owns into one slab per member. */
+/* Divides a slice whose source no member of the group holds into one slab per member. */
 static void
 add_slabs(struct sharing *s, const struct box_step *step)
 {
@@ -79,7 +80,8 @@ add_slabs(struct sharing *s, const struct box_step *step)
     }
 }
 
-/* Adds the slices of a stage buffer; the owner of each slice reduces it directly into the shared shard. */
+/* Adds the slices of a stage buffer. The owner of each slice reduces it directly into the shared shard, without
+ * the stage buffer. */
 static void
 add_staged(struct sharing *s, const struct box_step *step)
 {
@@ -143,7 +145,7 @@ part_bytes(const struct sharing *s)
     return type_bytes(&t);
 }
 
-/* Makes all FILL tasks write into the register of the first FILL. */
+/* Makes a FILL task write into the register of the first FILL. */
 static void
 lie_in(struct out_port *o, int32_t task)
 {
@@ -233,13 +235,13 @@ may_share_move(const struct lower *l, const struct redistribution *x, const stru
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
-/* Adds, by device, the bytes received if this group shares its shard: from sources on other devices, and in slices
- * that others fill. */
+/* Adds to each device the bytes received if this group shares a shard: read from sources on other devices, or
+ * filled by other devices. */
 static void
 count_shard_received(struct sharing *s, int64_t *received)
 {
     const struct box_plan *b = s->m.b;
-    int64_t size = box_width_from(b); /* bytes per element: items are slices of source shards, not of stage buffers */
+    int64_t size = box_width_from(b); /* bytes per element. Items are slices of source shards, not of stage buffers */
     sort_items(s);
     for (int32_t i = 0; i < s->nitem; i++) {
         const struct item *it = &s->item[i];
@@ -252,8 +254,8 @@ count_shard_received(struct sharing *s, int64_t *received)
     }
 }
 
-/* Returns true if no device receives more bytes with sharing than without. A rank that already holds its shard (B ->
- * S) would otherwise read more than it needs. */
+/* Returns true if sharing makes no device receive more bytes. A rank that needs no bytes of others (B -> S) would
+ * receive more with sharing, because it would read the slices that others fill. */
 static bool
 sends_as_little(const struct box_plan *b, const int64_t *received)
 {

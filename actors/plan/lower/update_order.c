@@ -1,8 +1,9 @@
 /* update_order.c - orders updates after all reads of the old version, and after all checks of data.
  *
- * Invalid input must not leave some variables updated and others not. So one gate follows all tasks that check data,
- * and every update follows the gate: the number of edges is then linear in the number of tasks, not quadratic. If
- * updates stand between checks (a second step in one program), the later checks have a second gate, after the first
+ * If input data is invalid, all variables must keep their values; a step that updates only some of the variables
+ * would corrupt the model. So one gate follows all tasks that check data, and every update follows the gate. With
+ * a gate the number of edges is linear in the number of tasks; edges from every check to every update would be
+ * quadratic. If checks follow an update (a second step in one program), they have a second gate after the first
  * one. The gates of several hosts are joined (gates.h). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/lower/lower.h"
@@ -31,8 +32,8 @@ own_memory(const struct plan *p)
     return i;
 }
 
-/* Adds one gate per channel end in end[], by which this gate exchanges its result with gates of other hosts. The
- * caller adds the gates that receive from hosts below in the tree (gates.h). */
+/* Adds gates for the channel ends in end[]: one gate per end. By these ends the host's gate exchanges its result
+ * with the gates of other hosts. The caller adds the gates that receive from hosts below in the tree (gates.h). */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {
@@ -45,7 +46,8 @@ join_gate(struct lower *l, const struct plan_device *at, const struct channel *e
     }
 }
 
-/* Adds a gate after all checks of data without a gate. Called before an update is lowered. */
+/* Adds a gate before the update `node`, if the program needs one there. The gate waits for all checks of data
+ * since the previous gate. */
 int
 update_order_gate(struct lower *l, int32_t node)
 {
@@ -73,12 +75,12 @@ update_order_gate(struct lower *l, int32_t node)
 
 /* ---- readers of overwritten leaves ---- */
 
-/* Tasks that write root shards, and tasks that read leaf shards which may be overwritten. */
+/* The tasks that write root shards, and the tasks that read leaf shards which may be overwritten. */
 struct guard {
     struct lower *l;
     int32_t *writer; /* by root shard: the task that writes it; -1: none */
     bool *wanted;    /* by leaf part: true if it may be overwritten */
-    /* by leaf part p: tasks that read it, ascending: reader[first[p]] to reader[first[p + 1] - 1] */
+    /* by leaf part p: tasks that read it are reader[first[p]] to reader[first[p + 1] - 1], ascending */
     int32_t *first, *reader;
 };
 
@@ -104,7 +106,7 @@ mark_wanted(struct guard *g)
     }
 }
 
-/* Records the tasks that read leaf parts; called twice, first to count them, then to fill the list. */
+/* Visits the reads of leaf parts. reader NULL: counts the reads in next[]; else stores the reading tasks. */
 static void
 each_read(struct guard *g, int32_t *next, int32_t *reader)
 {
@@ -140,8 +142,8 @@ moved_for(const struct task *t, int32_t node)
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
-/* Returns the number of readers of a leaf shard, without the tasks that update slices of the shard together with
- * task w. These tasks are at the end of the list of readers. */
+/* Returns the number of readers of a leaf shard, without the tasks that compute the same node as task w: such
+ * tasks update other slices of the shard. They are at the end of the list of readers. */
 static int32_t
 others(const struct guard *g, int32_t leaf_part, int32_t w)
 {
@@ -154,8 +156,8 @@ others(const struct guard *g, int32_t leaf_part, int32_t w)
     return n;
 }
 
-/* Returns true if the writer of a root shard, which writes one slice of a shared in-place update, reads only that
- * slice of the leaf shard. */
+/* The writer of the root shard writes one slice of an update shared by replicas. Returns true if the writer reads
+ * no other slice of the leaf shard. */
 static bool
 reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
 {
@@ -165,8 +167,9 @@ reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
     return shared_update_reads_own(&d->task, &d->out[k], k, leaf_part);
 }
 
-/* Returns true if a root shard may overwrite a leaf shard. No task may read the leaf shard later. If a move makes
- * the root, it must have been inserted for node `moved`; -1: an update makes the root. */
+/* Returns true if a root shard may overwrite a leaf shard: no later task reads the leaf shard. moved: node of the
+ * move that makes the root; the writer must belong to this node's move, not to an earlier reader's. -1: an update
+ * makes the root. */
 static bool
 may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t moved)
 {
@@ -183,7 +186,8 @@ wait_for_readers(struct guard *g, int32_t root_part, int32_t leaf_part)
     order_all(g->l, g->reader + g->first[leaf_part], others(g, leaf_part, w), w);
 }
 
-/* Returns true if two local shards of root k are replicas stored in one shared buffer. */
+/* Returns true if local shards a and b of root k hold the same block, so that they share one buffer if replicas of
+ * the root do. */
 static bool
 lie_together_in_part(const struct plan *p, int32_t k, int32_t a, int32_t b)
 {

@@ -1,16 +1,17 @@
-/* act_offset.c - assigns an offset in the arena (a "berth") to each use of a register. A use lasts from the act that
- * writes the register until the last reader is done.
+/* act_offset.c - assigns an offset in the arena (a "berth") to each use of a register. A use lasts from the act
+ * that writes the register until the last reader is done.
  *
- * In the arenas of arena.c, a result made per micro-batch has nreg registers in a row, and two results that share
- * bytes share them for all micro-batches. So a result with two registers cannot share bytes with a result with
- * three, and a queue between stages keeps its bytes while it is empty. Per-act offsets avoid both.
+ * In the arenas of arena.c, a result made per micro-batch has nreg contiguous registers, and two results that
+ * share bytes share them for all micro-batches. So a result with two registers cannot share bytes with a result
+ * with three, and the registers between two stages occupy bytes even while they are empty. Per-act offsets avoid
+ * both problems.
  *
- * Counting acts shows which use has ended before another begins. Seen from a writing task, an edge leads back to the
- * same micro-batch, and a register with n copies leads back to its readers n micro-batches earlier. The shortest
- * path to a reader gives the number of micro-batches by which that reader's use has certainly ended earlier. Two
- * uses share bytes only if the first has certainly ended before the second begins. So per-act offsets add no control
- * edges. act_offset_place.c chooses the offsets. With too many uses, several micro-batches take turns at the same
- * offsets. */
+ * Which uses have ended before another use begins follows from counting acts. An act waits for the producer's act
+ * for the same micro-batch (an edge), and, to write one of n registers, for the readers' acts n micro-batches
+ * earlier. The number of micro-batches on the shortest path back to a reader is the lag: when the act for
+ * micro-batch i begins, the reader's act for micro-batch i - lag has certainly ended. Two uses share bytes only if
+ * the first has certainly ended before the second begins. So per-act offsets add no control edges.
+ * act_offset_place.c chooses the offsets. With too many uses, micro-batches use the same offsets in turn. */
 #include "actors/plan/memory/act_offset.h"
 
 #include "actors/plan/memory/act_offset_place.h"
@@ -20,30 +21,31 @@
 #include <string.h>
 
 enum {
-    MOST_LIVE_RANGES = 2048, /* maximum number per device, because a table has an entry per pair */
-    FEW_USES = 1 << 12,      /* up to this many uses per device, every micro-batch has an offset of its own */
-    ENOUGH = 64, /* on devices with more than FEW_USES uses: maximum number of micro-batches with own offsets */
-    /* on devices with more than FEW_USES uses: maximum number of uses with an offset of their own; micro-batches
+    MOST_LIVE_RANGES = 2048, /* largest number of live ranges on a device, because a table has an entry per pair */
+    FEW_USES = 1 << 12,      /* number of uses on a device up to which every micro-batch has offsets of its own */
+    ENOUGH = 64, /* devices with more than FEW_USES uses: largest number of micro-batches with offsets of their own */
+    /* devices with more than FEW_USES uses: largest number of uses with an offset of their own; micro-batches
      * share these offsets in turn */
     MOST_USES = 1 << 14,
-    MOST_SIGHTS = 1 << 28, /* approximate limit of the live range pairs examined for the lower bound */
-    LEAST_GAIN = 128,      /* per-act offsets must save at least 1/LEAST_GAIN of the arena */
-    /* per-act offsets must save at least this many bytes, too; else registers stay where they are */
+    MOST_SIGHTS = 1 << 28, /* approximate limit of the pairs of live ranges examined for the lower bound */
+    LEAST_GAIN = 128,      /* 1/LEAST_GAIN of the arena is the least saving for which per-act offsets are used */
+    /* least saving, in bytes, for which per-act offsets are used; otherwise registers keep their offsets */
     LEAST_BYTES = 1 << 15,
     FAR = 1 << 28,
 };
 
-/* An entry for the current task: `task` has ended its act n - lag before act n of the current task begins. */
+/* An entry in the list of the current task: when act n of the current task begins, `task` has ended its act n -
+ * lag. */
 struct back {
-    int32_t task, lag, next; /* next: next entry for the same current task; -1: none */
+    int32_t task, lag, next; /* next: index of the list's next entry; -1: none */
 };
 struct waiting {
     int32_t task, next;
 };
 /* ---- order of uses ---- */
 
-/* Returns true if the edge connects equal micro-batches one by one, or connects a task that runs once with all
- * micro-batches. */
+/* Returns true if the edge connects acts for equal micro-batches one by one, or connects a task that runs once
+ * with the acts for all micro-batches. */
 static bool
 is_plain_input(const struct plan *p, const struct task *t, const struct in_port *in)
 {
@@ -62,7 +64,7 @@ add_back(struct backs *l, int32_t task, int32_t to, int32_t lag)
     l->first[task] = l->n++;
 }
 
-/* Returns true if all edges of the plan are as is_plain_input() requires. */
+/* Returns true if is_plain_input() is true for all edges of the plan. */
 static bool
 is_all_plain(const struct plan *p)
 {
@@ -87,7 +89,7 @@ list_back(struct act_offsets *b)
         }
 }
 
-/* Puts the predecessors of task x into the buckets of their lags, `lag` being the lag of x. */
+/* Puts the predecessors of task x into the buckets of their lags. lag: lag of x. */
 static int32_t
 look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, int32_t n)
 {
@@ -101,8 +103,9 @@ look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, 
     return n;
 }
 
-/* Computes the least lag of each predecessor of `from` (Dijkstra with buckets, because lags are small). outside:
- * follows only paths through tasks that are not near the device. Returns the number of entries used in b->waiting. */
+/* Computes the least lag of each predecessor of `from` (Dijkstra's algorithm with buckets, because lags are
+ * small). outside: follows only paths through tasks that are not near the device. Returns the number of entries in
+ * b->waiting. */
 static int32_t
 find_lags(struct act_offsets *b, const struct backs *l, int32_t from, bool outside)
 {
@@ -140,8 +143,8 @@ find_near_tasks(struct act_offsets *b, int32_t device)
     }
 }
 
-/* Replaces paths that lead from a portal through tasks that are not near by direct entries for the next near tasks.
- * Returns false if there would be too many entries. */
+/* Removes tasks that are not near the device from the paths: if such tasks lead from a portal back to near tasks,
+ * adds direct entries for these near tasks. Returns false if there would be too many entries. */
 static bool
 step_over(struct act_offsets *b, int32_t portal)
 {
@@ -157,9 +160,9 @@ step_over(struct act_offsets *b, int32_t portal)
     return true;
 }
 
-/* Makes short lists: predecessors of near tasks and portals only. A search in the short lists finds the same lags as
- * a search in the full lists. Returns false if there are too many portals, so that searching the short lists would
- * save no time. */
+/* Makes short lists, which contain only predecessors of near tasks and of portals. A search in the short lists
+ * finds the same lags as a search in the full lists. Returns false if there are too many portals, so that the
+ * short lists would save no time. */
 static bool
 list_near(struct act_offsets *b, int32_t device)
 {
@@ -183,9 +186,9 @@ list_near(struct act_offsets *b, int32_t device)
     return true;
 }
 
-/* Returns the lag from the last reader of live range x to the writer of y, once lags from that writer are computed.
- * If x is written once, the reader's last act counts. If the writer of y runs once, it counts as an act for the last
- * micro-batch. */
+/* Returns the lag from the last reader of live range x to the writer of live range y. The lags of that writer must
+ * have been computed. If x is written once, the reader's last act counts. If the writer of y runs once, its act
+ * counts as an act for the last micro-batch. */
 static int32_t
 after_reader(const struct act_offsets *b, const struct live_range *x, int32_t reader, const struct live_range *y)
 {
@@ -239,8 +242,8 @@ last_use(const struct act_offsets *b, int32_t x)
     return b->live_range[x].again ? b->plan->pieces - 1 : 0;
 }
 
-/* Returns how many uses of one live range have certainly ended when begun[] uses of each live range have begun. The
- * loop is unrolled for SIMD, because with 64 devices of 1,200 results each a scalar loop takes half of the compile
+/* Returns how many uses of one live range have certainly ended when begun[i] uses of each live range i have begun.
+ * The loop is unrolled for SIMD: with 64 devices of 1,200 results each, a scalar loop takes half of the compile
  * time. */
 static int32_t
 ended_then(const int32_t *begun, const int32_t *after, int32_t n)
@@ -254,7 +257,7 @@ ended_then(const int32_t *begun, const int32_t *after, int32_t n)
     return most[0];
 }
 
-/* Returns the bytes in use when begun[] uses of each live range have begun. All uses that may still be live count. */
+/* Returns the bytes in use when begun[i] uses of each live range i have begun. Uses that may still be live count. */
 static int64_t
 live_bytes_at(const struct act_offsets *b, const int32_t *begun)
 {
@@ -267,8 +270,8 @@ live_bytes_at(const struct act_offsets *b, const int32_t *begun)
     return bytes;
 }
 
-/* Computes the latest moment, not later than `from`, at which use i of live range x has not ended. A moment is a
- * count of begun uses per live range. */
+/* Computes the latest moment, at most `from`, at which use i of live range x has not certainly ended. A moment is
+ * the number of uses begun, for each live range. */
 static void
 moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
 {
@@ -276,8 +279,8 @@ moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *
     for (int32_t y = 0; y < b->nlive_range; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Adds one more use that must not have ended to the moment, and searches for a moment with more bytes. Returns true
- * if one was found. */
+/* Adds to the moment one more use that must not have ended. Searches for the moment with the most bytes that
+ * results; returns true if it has more bytes than the best so far. */
 static bool
 find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, int64_t *most)
 {
@@ -296,9 +299,10 @@ find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, in
     return *most > was;
 }
 
-/* Returns a lower bound of the bytes of any arena; it is seldom below the optimum. The bound is the number of bytes
- * in use at one moment, found by greedily choosing uses that have not ended. With many live ranges, only a sample is
- * tried. The search stops when the bound reaches `enough`. */
+/* Returns a lower bound of the bytes of any arena; the bound is seldom below the optimum. The bound is the number
+ * of bytes in use at one moment, which is found by greedily choosing uses that have not ended. If there are many
+ * live ranges, only a sample of them is tried as the first choice. The search stops when the bound reaches
+ * `enough`. */
 static int64_t
 find_bound(struct act_offsets *b, int64_t enough)
 {
@@ -314,7 +318,7 @@ find_bound(struct act_offsets *b, int64_t enough)
 
 /* ---- sequential micro-batches ---- */
 
-/* Marks tasks that run once, after tasks that run per micro-batch. */
+/* Marks the tasks that run once, after tasks that run per micro-batch. */
 static void
 act_offset_find_late(struct act_offsets *b)
 {
@@ -327,8 +331,8 @@ act_offset_find_late(struct act_offsets *b)
         }
 }
 
-/* Adds the lifetime of a live range, from its write to its last reader. The write is in the first micro-batch; with
- * `last`, in the last one. */
+/* Adds the lifetime of a live range, from its write to its last reader. last: the write is in the last
+ * micro-batch; otherwise in the first. */
 static void
 add_lifetime(struct act_offsets *b, const struct live_range *t, bool last, int64_t *change)
 {
@@ -345,7 +349,7 @@ add_lifetime(struct act_offsets *b, const struct live_range *t, bool last, int64
     change[until + 1] -= where_stride(o->bytes);
 }
 
-/* Returns the peak bytes of a run of all tasks in list order, micro-batch by micro-batch. No arena is smaller. */
+/* Returns the peak of bytes if all tasks run in list order, one micro-batch after the other. No arena is smaller. */
 static int64_t
 bytes_in_order(struct act_offsets *b)
 {
@@ -371,7 +375,7 @@ shares_offset(const struct out_port *o, int32_t device)
     return o->where.kind == IN_ARENA && o->where.index == device && o->bytes > 0;
 }
 
-/* Lists the device's live ranges; returns the number that are made per micro-batch. */
+/* Lists the device's live ranges. Returns the number of live ranges that are made per micro-batch. */
 static int32_t
 list_offset_live_ranges(struct act_offsets *b, int32_t device)
 {
@@ -392,8 +396,8 @@ list_offset_live_ranges(struct act_offsets *b, int32_t device)
     return nagain;
 }
 
-/* Sets the number of per-act offsets of each live range: the number of micro-batches, or fewer. Returns false if a
- * result's registers could not take turns at so few offsets. */
+/* Sets the number of per-act offsets: one per micro-batch, or fewer if there are too many uses. Returns false if
+ * so few offsets would not suffice for a result's registers. */
 static bool
 count_berths(struct act_offsets *b, int32_t nagain)
 {
@@ -409,15 +413,15 @@ count_berths(struct act_offsets *b, int32_t nagain)
 
 /* ---- a device ---- */
 
-/* Returns the size of the registers, in bytes, up to which a search for per-act offsets is not worth while. least:
- * lower bound of any arena. */
+/* Returns the size of a device's registers, in bytes, up to which a search for per-act offsets is not worth its
+ * time. least: lower bound of any arena. */
 static int64_t
 good_enough(int64_t least)
 {
     return least + MAX(least / ACT_OFFSETS_GOOD, LEAST_BYTES);
 }
 
-/* Returns the least lower bound for which an arena of `bytes` is good enough; the inverse of good_enough(). */
+/* Returns the least lower bound for which an arena of `bytes` bytes is good enough (inverse of good_enough()). */
 static int64_t
 good_from(int64_t bytes)
 {
@@ -427,9 +431,9 @@ good_from(int64_t bytes)
     return least;
 }
 
-/* Sets the number of registers of each result. asked true: the number that its readers request; with per-act
- * offsets, more registers would only let producers run further ahead. asked false: the number from packing (one per
- * stage slot). */
+/* Sets the number of registers of each result. asked true: the number that the readers request, because with
+ * per-act offsets more registers would only let producers run further ahead. asked false: the number that packing
+ * allocated (one per stage slot). */
 static void
 set_registers(struct act_offsets *b, bool asked)
 {
@@ -489,7 +493,7 @@ make_room(struct act_offsets *b)
     b->ordered = ARENA_ARRAY(a, struct ordered, n);
 }
 
-/* Returns true if acts that use the same per-act offset never overlap in time. */
+/* Returns true if acts that use the same offset in turn never overlap in time. */
 static bool
 takes_turns(const struct act_offsets *b)
 {
@@ -509,7 +513,7 @@ find_reach(struct act_offsets *b)
         for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
 }
 
-/* Finds per-act offsets for a device. Returns false if registers that are used in turn take as few bytes. */
+/* Finds per-act offsets for a device. Returns false if they save too little, so that registers are used in turn. */
 static bool
 find_berths(struct act_offsets *b, struct plan_device *d, int32_t device)
 {

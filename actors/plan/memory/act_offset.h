@@ -1,16 +1,16 @@
-/* act_offset.h - assigns an offset to each use of a register ("berth"), on devices where that takes fewer bytes than
- * registers used in turn.
+/* act_offset.h - assigns an offset to each use of a register ("berth"), on devices where that takes fewer bytes
+ * than using registers in turn.
  *
- * Works on a flat plan with micro-batches, before verification. Changes the offsets of results and the sizes of
- * arenas. If packing gave a result additional registers, one per stage slot, the number that its readers request is
- * restored. Tables are in the plan's arena. Deterministic; any thread. */
+ * Runs on a flat plan with micro-batches, before the plan is verified. Changes the offsets of results and the
+ * sizes of arenas. If packing gave a result more registers (one per stage slot) than its readers request, the
+ * requested number is restored. Tables are in the plan's arena. Deterministic; any thread. */
 #ifndef RILLE_PLAN_ACT_OFFSET_H
 #define RILLE_PLAN_ACT_OFFSET_H
 
 #include "actors/plan/model/plan.h"
 
-/* Assigns the offsets in plan p. first_out: by task, index of its first result; asked: by result, number of
- * registers that its readers request. */
+/* Assigns the offsets in plan p. first_out: by task, index of its first result in `asked`; asked: by result,
+ * number of registers that its readers request. */
 void act_offset_registers(struct plan *p, const int32_t *first_out, const int32_t *asked);
 
 #endif

@@ -1,16 +1,16 @@
 /* act_offset_place.c - packs register uses into a device arena: uses that may be live at the same time must not
  * overlap in address.
  *
- * 1. Greedy strip packing: sorts the uses by several keys (size, then end of life; current offset; ...), places each
- * at the lowest free offset, and keeps the best packing.
+ * 1. Greedy strip packing: sorts the uses by several keys (size, then end of life; current offset; ...), places
+ * each at the lowest free offset, and keeps the best packing.
  *
- * 2. Improvement by ejection: shrinks the arena by 1/192 and evicts each use that sticks out. It reinserts an
- * evicted use at the offset where the cost of further evictions is least, and then the newly evicted uses in turn.
- * Each eviction raises the cost of evicting that use again. Stops when a shrunk arena cannot be packed within the
- * budget, or when the arena is close to the bound.
+ * 2. Improvement by ejection: shrinks the arena by 1/192 and evicts each use that sticks out. An evicted use is
+ * reinserted at the offset where further evictions cost least; the newly evicted uses are then reinserted in the
+ * same way. Each eviction raises the cost of evicting that use again. Stops when a shrunk arena cannot be packed
+ * within the budget, or when the arena is close to the lower bound.
  *
- * The budget counts comparisons, not time. So a device with many uses gets fewer orders and steps, and the result is
- * deterministic. */
+ * The budget counts comparisons, not time, so the result is deterministic. A device with many uses gets fewer
+ * greedy orders and fewer ejection steps. */
 #include "actors/plan/memory/act_offset_place.h"
 
 #include <stdlib.h>
@@ -18,13 +18,15 @@
 
 enum {
     ORDER_LOOKS = 1 << 27, /* budget of all greedy orders, in comparisons; the first order always runs */
-    STEP_LOOKS = 1 << 22,  /* budget of an ejection search, in comparisons; a step costs one comparison per use */
-    LONGER = 16,           /* factor on STEP_LOOKS while the arena is far above the bound */
-    STEPS = 96,            /* limit of ejection steps per use */
-    STEP = 192,            /* an arena shrinks by 1/STEP at a time */
-    NEAR = 24,             /* an arena is far above the bound if it exceeds the bound by more than 1/NEAR */
-    SMALL = 16,            /* the smallest uses, which hold 1/SMALL of all bytes, are placed after the large ones */
-    TINY = 256,            /* the smallest of the small uses, which hold 1/TINY of all bytes, are placed last */
+    STEP_LOOKS = 1 << 22,  /* budget of an ejection search, in comparisons; a step takes one comparison per use */
+    LONGER = 16,           /* factor by which STEP_LOOKS grows while the arena is far above the lower bound */
+    STEPS = 96,            /* largest number of ejection steps per use */
+    STEP = 192,            /* 1/STEP of the arena is the amount by which the arena shrinks at a time */
+    /* 1/NEAR: an arena is far above the lower bound if it exceeds the bound by a larger fraction */
+    NEAR = 24,
+    /* 1/SMALL of all bytes belong to the smallest uses, which are placed after the large ones */
+    SMALL = 16,
+    TINY = 256, /* 1/TINY of all bytes belong to the smallest of the small uses, which are placed last */
 };
 
 /* ---- overlapping lifetimes ---- */
@@ -41,8 +43,8 @@ mark_uses(uint64_t *bits, int32_t first, int32_t last)
     bits[hi] |= to;
 }
 
-/* Marks the uses of live range y that may be live at the same time as use u. Use i of a live range stands for the
- * micro-batches i + k * nact_offset, for all k. */
+/* Marks the uses of live range y that may be live at the same time as use u. Use i of a live range stands for all
+ * micro-batches i + k * nact_offset (k = 0, 1, ...). */
 static void
 mark_met(struct act_offsets *b, const struct use *u, const struct live_range *y, struct reach r)
 {
@@ -171,15 +173,16 @@ lowest_place(struct act_offsets *b, int32_t u)
     return at;
 }
 
-/* Returns true if the use is small, and so is placed later, into gaps or on top. Large uses are often multiples of
- * each other in size. A small use between large ones would leave a gap that no large use fills. */
+/* Returns true if the use is small, so that it is placed later, in gaps or on top. Sizes of large uses are often
+ * multiples of each other, so large uses fit together well. A small use between them would leave a gap that no
+ * large use fills. */
 static bool
 is_small(const struct act_offsets *b, int32_t u)
 {
     return b->use[u].bytes < b->small;
 }
 
-/* Stores the current offsets as the best ones; returns the arena's bytes, without small uses. */
+/* Stores the current offsets as the best ones. Returns the bytes of the arena without small uses. */
 static int64_t
 keep_best_offsets(const struct act_offsets *b)
 {
@@ -193,9 +196,9 @@ keep_best_offsets(const struct act_offsets *b)
 
 /* ---- greedy orders ---- */
 
-/* Sort keys of the greedy orders. BY_END, BY_BEGIN, BY_MET: by size, then by latest end, earliest begin, most
- * overlapping uses. BY_REGISTERS: by the offset of the register. BY_BYTES_MET: by size times the number of
- * overlapping uses. */
+/* Sort keys of the greedy orders. BY_END, BY_BEGIN, BY_MET: by size; of equal size, first the use with the latest
+ * end, the earliest begin, or the most overlapping uses. BY_REGISTERS: by the offset of the register.
+ * BY_BYTES_MET: by size times the number of overlapping uses. */
 enum order { BY_END, BY_REGISTERS, BY_BEGIN, BY_MET, BY_BYTES_MET, ORDERS };
 
 static int
@@ -206,7 +209,8 @@ compare_use_keys(const void *x, const void *y)
     return a->then != b->then ? (a->then > b->then) - (a->then < b->then) : a->use - b->use;
 }
 
-/* Counts the uses that have ended before use u begins; with `behind`, the uses that begin after u has ended. */
+/* Returns the number of uses that have ended before use u begins. behind: of uses that begin after use u has
+ * ended. */
 static int32_t
 count_apart(const struct act_offsets *b, const struct use *u, bool behind)
 {
@@ -233,7 +237,7 @@ order_key(const struct act_offsets *b, int32_t use, enum order by)
                                                  use};
 }
 
-/* Sorts uses of less than `was` bytes, except small ones, into b->ordered; returns their number. */
+/* Sorts uses of less than `was` bytes, except small ones, into b->ordered. Returns the number of these uses. */
 static int32_t
 list_ordered(struct act_offsets *b, enum order by, int64_t was)
 {
@@ -261,8 +265,8 @@ let_down(struct act_offsets *b, enum order by, int64_t most)
 
 /* ---- ejection ---- */
 
-/* Lists the placed uses that may be live at the same time as use u, by lowest and by highest address. The loop is
- * branch-free, because its branches would be unpredictable. */
+/* Lists the placed uses that may be live at the same time as use u: in `met` by lowest address, in `ends` by
+ * highest address. The loops are branch-free, because branches would be unpredictable. */
 static void
 list_met(struct act_offsets *b, int32_t u)
 {
@@ -285,8 +289,8 @@ list_met(struct act_offsets *b, int32_t u)
     b->looks -= b->nuse;
 }
 
-/* Returns the offset for use u at which evictions cost least, the lowest of equals. Tries the offsets directly above
- * and below uses that may be live at the same time. */
+/* Returns the offset for use u at which evictions cost least; of equal ones, the lowest. Tries the offsets
+ * directly above and below uses that may be live at the same time. */
 static int64_t
 best_place(const struct act_offsets *b, const struct use *u, int64_t top)
 {
@@ -328,7 +332,7 @@ clear_way(struct act_offsets *b, const struct use *u, int64_t at)
     if (b->nqueue > was) remove_placed(b);
 }
 
-/* Removes the use with the highest eviction cost from the queue of evicted uses, and returns it. */
+/* Removes the use with the highest eviction cost from the queue, and returns the use. */
 static int32_t
 next_out(struct act_offsets *b)
 {
@@ -385,8 +389,7 @@ lie_best(struct act_offsets *b)
         if (!is_small(b, u)) set_down(b, u, b->best[u]);
 }
 
-/* Lowers the size below which a use is small, and places the uses that are no longer small. Returns the arena's
- * bytes. */
+/* Lowers the size limit of small uses, and places the uses that are no longer small. Returns the arena's bytes. */
 static int64_t
 add_smaller(struct act_offsets *b, int64_t bytes, int64_t limit)
 {
@@ -403,7 +406,7 @@ add_smaller(struct act_offsets *b, int64_t bytes, int64_t limit)
     return bytes;
 }
 
-/* Shrinks an arena of `bytes` step by step until a step fails; returns the least bytes reached. */
+/* Shrinks an arena of `bytes` step by step until a step fails. Returns the bytes of the smallest arena. */
 static int64_t
 squeeze_on(struct act_offsets *b, int64_t bytes, int64_t bound, int64_t looks)
 {
@@ -422,7 +425,7 @@ compare_use_bytes(const void *x, const void *y)
     return (a->key > b->key) - (a->key < b->key);
 }
 
-/* Returns a size limit: uses smaller than the limit hold at most 1/part of all bytes. */
+/* Returns the largest size limit for which uses below the limit hold at most 1/part of all bytes. */
 static int64_t
 least_large(struct act_offsets *b, int64_t part)
 {
@@ -439,7 +442,7 @@ least_large(struct act_offsets *b, int64_t part)
     return limit;
 }
 
-/* Packs large uses first, then small ones, then tiny ones; returns the arena's bytes. */
+/* Packs large uses first, then small uses, then tiny uses. Returns the arena's bytes. */
 static int64_t
 place_by_size(struct act_offsets *b, int64_t bound)
 {

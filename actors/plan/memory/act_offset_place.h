@@ -9,30 +9,31 @@
 #include "runtime/base/arena.h"
 
 enum {
-    ACT_OFFSETS_GOOD = 32, /* an arena is good enough if it exceeds the lower bound by at most 1/ACT_OFFSETS_GOOD */
+    /* 1/ACT_OFFSETS_GOOD: an arena that exceeds the lower bound by at most this fraction is good enough */
+    ACT_OFFSETS_GOOD = 32,
 };
 
 struct live_range {
     int32_t task, out;
-    int32_t asked, nreg; /* number of registers requested by the readers; number allocated by packing */
+    int32_t asked, nreg; /* number of registers that the readers request; number that packing allocated */
     bool again;          /* written for each micro-batch */
     int32_t first, nuse; /* index of its first use; number of its uses */
 };
-/* Range of i - k for which use i of one live range and use k of another may be live at the same time. */
+/* Two uses, i of one live range and k of another, may be live at the same time if i - k is in this range. */
 struct reach {
     int32_t lo, hi;
 };
 struct use {
     int32_t live_range, berth;
     int64_t bytes, offset;
-    int64_t cost; /* cost of evicting the use: bytes times (1 + past evictions) */
-    bool out;     /* the use is evicted: it has no offset at present */
+    int64_t cost; /* cost of evicting the use: bytes times (1 + number of past evictions) */
+    bool out;     /* evicted: the use has no offset at present */
 };
 struct ordered {
     int64_t key, then;
     int32_t use;
 };
-/* An address at which a use begins or ends, and the cost of evicting that use. */
+/* An address at which a use begins or ends, and the cost of evicting the use. */
 struct point {
     int64_t at, cost;
 };
@@ -49,29 +50,34 @@ struct act_offsets {
     struct plan *plan;
     const int32_t *first_out, *asked; /* arguments of act_offset_registers() */
     struct arena arena, of_device;
-    int32_t nback;            /* number of entries allocated in `all`, and in `local` */
-    struct backs all, local;  /* lists of all tasks; lists of the tasks near the current device only */
-    bool *is_near;            /* by task: runs on the current device, or reads a result stored there */
-    int32_t *portal, nportal; /* tasks that are not near the device but directly precede a near task */
-    bool *late;               /* by task: runs once, after tasks that run per micro-batch */
-    int32_t *lag, *bucket;    /* by task: least lag found, FAR: none; by lag: first task in its bucket, -1: none */
+    int32_t nback;            /* number of entries allocated in `all`; number allocated in `local` */
+    struct backs all, local;  /* lists of all tasks; lists that contain only tasks near the current device */
+    bool *is_near;            /* by task: true if it runs on the current device, or reads a result stored there */
+    int32_t *portal, nportal; /* tasks that are not near the device but are direct predecessors of a near task */
+    bool *late;               /* by task: true if it runs once, after tasks that run per micro-batch */
+    /* by task: least lag found, FAR: none; by lag: first task in the lag's bucket, -1: none */
+    int32_t *lag, *bucket;
     struct waiting *waiting;
-    /* Data of the current device. */
+    /* data of the current device: */
     struct live_range *live_range;
     int32_t nlive_range, nuse, nact_offset;
-    int32_t *after;      /* [a * nlive_range + b]: use i of a has ended before use k of b begins, if i + after <= k */
-    struct reach *reach; /* [a * nlive_range + b]: uses of live ranges a and b that may be live at the same time */
-    int32_t *begun, *from, *heaviest; /* by live range: number of uses begun at a moment */
+    /* [a * nlive_range + b]: use i of live range a has ended before use k of b begins if i + after <= k */
+    int32_t *after;
+    struct reach *reach; /* [a * nlive_range + b]: which uses of live ranges a and b may be live at the same time */
+    /* by live range: number of uses begun at a moment (the moment tried, its start, the best) */
+    int32_t *begun, *from, *heaviest;
     struct use *use;
-    uint64_t *near;               /* bit mask by use: may be live at the same time as the current use */
-    int64_t *best, *better;       /* by use: offset in the best arena so far; offset in the arena under trial */
-    int32_t *low, *high, nplaced; /* placed uses, sorted by their lowest address; by their highest */
-    int32_t *queue, nqueue;       /* evicted or new uses without an offset */
-    /* uses that may be live at the same time as the current use: met: sorted by lowest address; ends: by highest */
+    uint64_t *near; /* bit mask by use: true if it may be live at the same time as the current use */
+    /* by use: its offset in the best arena so far; its offset in the arena under trial */
+    int64_t *best, *better;
+    int32_t *low, *high, nplaced; /* placed uses, sorted by lowest address; sorted by highest address */
+    int32_t *queue, nqueue;       /* uses without an offset: evicted ones, and ones not yet placed */
+    /* uses that may be live at the same time as the current use. met: sorted by lowest address; ends: sorted by
+     * highest */
     int32_t *met, *ends, nmet;
     struct point *begin, *end; /* lowest addresses of the uses in met[]; highest addresses of the uses in ends[] */
     struct ordered *ordered;
-    int64_t looks, small; /* comparisons left in the budget; size below which a use is small, bytes */
+    int64_t looks, small; /* comparisons left in the budget; size limit of small uses, bytes */
 };
 
 static inline const struct out_port *
@@ -80,10 +86,10 @@ act_offset_port(const struct act_offsets *b, const struct live_range *t)
     return &b->plan->task[t->task].out[t->out];
 }
 
-/* Lists the uses of all live ranges. Each use starts at the offset of its register. */
+/* Lists the uses of all live ranges, each at the offset of its register. */
 void act_offsets_list(struct act_offsets *b);
-/* Assigns each use an offset, in b->best. Uses that may be live at the same time share no bytes. Returns the bytes
- * of the arena. bound: lower bound of any arena. */
+/* Assigns each use an offset, in b->best, so that uses that may be live at the same time share no bytes. Returns
+ * the bytes of the arena. bound: lower bound of any arena. */
 int64_t act_offsets_place(struct act_offsets *b, int64_t bound);
 
 #endif

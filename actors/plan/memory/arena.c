@@ -1,20 +1,21 @@
 /* arena.c - chooses offsets of registers in device arenas, and adds the control edges that sharing of memory
  * requires.
  *
- * A live range is a result with its registers. Two live ranges may share bytes if one is no longer needed before the
- * other is written. If existing edges do not guarantee that, a control edge is added. The list of tasks is a valid
- * execution order, so a live range lasts from its writer to its last reader in the list.
+ * A live range is a result with its registers. Two live ranges may share bytes if one is no longer needed when the
+ * other is written. If existing edges do not guarantee that order, a control edge is added. The list of tasks is a
+ * valid execution order, so a live range lasts from its writer to its last reader in the list.
  *
  * In a program with micro-batches, results made per micro-batch are rewritten in each period. Tasks of one group
- * (credit.c) process one micro-batch at a time, so live ranges of a group with one register each share bytes as in a
- * run of one micro-batch. The last live range of a period must be read before the first of the next period is
- * written. An edge with one credit enforces this order: the first live range's writer waits for the readers of the
- * last live range. An edge with one credit makes a task wait only for tasks on an earlier micro-batch, so it closes
- * no cycle. A stage that keeps results of several micro-batches has one slot ("room", stage_slot.h) for each
- * micro-batch. A slot is packed like a run of one micro-batch. Short-lived results may have a register in each slot
- * as well, in gaps, if that takes fewer bytes. A slot is reused after its micro-batch has left, which credits ensure
- * anyway. All groups and slots are live at the same time. A result made once per batch shares bytes with results
- * that the first micro-batch has not written yet, or that the last one has read already.
+ * (credit.c) process one micro-batch at a time, so those live ranges of a group that have one register share bytes
+ * as in a run of one micro-batch. The last live range of a period must be read before the first live range of the
+ * next period is written. An edge with one credit enforces this order: the first live range's writer waits for the
+ * readers of the last live range. Such an edge closes no cycle, because it makes a task wait only for tasks on an
+ * earlier micro-batch. A stage that keeps results of several micro-batches has one slot ("room", stage_slot.h) for
+ * each micro-batch. A slot is packed like a run of one micro-batch. Short-lived results may also have a register
+ * in each slot, in gaps, if that takes fewer bytes. Credits ensure that a slot is reused only after its
+ * micro-batch has left. All groups and slots are live at the same time. A result made once per batch may share
+ * bytes with results that the first micro-batch has not written yet, or that the last micro-batch has read
+ * already.
  *
  * Devices with equal live ranges are packed once. */
 #include "actors/plan/lower/lower.h"
@@ -28,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A reuse of memory: item b reuses bytes of item a, in the same period or in the next. */
+/* A reuse of memory: item b reuses bytes of item a, either in the same period or in the next period. */
 struct pair {
     int32_t a, b;
     bool next_period;
@@ -36,29 +37,33 @@ struct pair {
 
 struct live_range {
     int32_t task, out;
-    int32_t last; /* last reader in the list; the writer if there are no readers */
+    int32_t last; /* last reader in the list; the writer if the result has no readers */
 };
 
 struct memory {
     struct lower *l;
-    int32_t *of;                    /* by result, from l->first_out[task] on: its live range; -1: none */
+    /* by result: index of its live range, -1: none; the results of a task start at l->first_out[task] */
+    int32_t *of;
     struct live_range *live_range;  /* live ranges, sorted by device, then by task */
     int32_t *first;                 /* by device: index of its first live range */
     int32_t *first_task, *task;     /* by device: tasks whose results it stores, in list order */
     int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
-    /* by task: positions, in the list of the task's device, of the kernel before and of the kernel after the task; a
-     * kernel stands for both itself */
+    /* by task: positions of the kernel before the task and of the kernel after it, in the list of the task's
+     * device. For a task that is a kernel itself, both are its own position */
     int32_t *kernel[2];
-    /* met: by task: latest task found to wait for it; meets: last task whose waiting was examined, -1: none */
+    /* met: by task, the latest task found to wait for it; meets: the task that `met` was last updated for, -1:
+     * none */
     int32_t *met, meets;
-    bool *late;   /* by task: runs once per batch, after the last micro-batch */
-    bool *wanted; /* by task: runs once per batch, before tasks per micro-batch that depend on it */
-    bool *frugal; /* by stage: backward recomputes or fetches values */
+    bool *late; /* by task: true if it runs once per batch, after the last micro-batch */
+    /* by task: true if it runs once per batch, before tasks that run per micro-batch and depend on it */
+    bool *wanted;
+    bool *frugal; /* by stage: true if backward recomputes or fetches values */
     /* Data of the device that was packed last. */
     struct item *item, *packed;
-    int32_t nitem, npacked, period; /* period: number of tasks of the device in one period */
-    struct room *room;              /* by stage: its slots */
+    /* number of items; number of packed items; number of tasks of the device per period */
+    int32_t nitem, npacked, period;
+    struct room *room; /* by stage: its slots */
     struct stage_slots *rooms;
     int64_t bytes;
     struct pair *pair;
@@ -122,7 +127,7 @@ list_arena_live_ranges(struct memory *m)
     }
 }
 
-/* Returns the live range that an edge reads; -1: the result is not in an arena. */
+/* Returns the live range that an edge reads; -1: the result is not stored in an arena. */
 static int32_t
 read_by(const struct memory *m, const struct edge *e)
 {
@@ -131,8 +136,8 @@ read_by(const struct memory *m, const struct edge *e)
     return m->of[w->kind == IN_TASK ? first_out[w->index] : first_out[e->task] + e->out];
 }
 
-/* Lists the readers of each live range. If several tasks fill one register, a reader has an edge from each of them,
- * and is listed once. */
+/* Lists the readers of each live range. If several tasks fill one register, its readers have an edge from each of
+ * these tasks, but are listed once. */
 static void
 next_reader(struct memory *m, int32_t *next, int32_t *reader)
 {
@@ -162,7 +167,7 @@ arena_list_readers(struct memory *m)
     next_reader(m, next, m->reader);
 }
 
-/* Assigns a register that several tasks fill to the first of these tasks. */
+/* Assigns a register that several tasks fill to the first of these tasks, and links the tasks. */
 static void
 list_task_writers(struct memory *m)
 {
@@ -198,8 +203,8 @@ arena_find_late(struct memory *m)
     }
 }
 
-/* Marks one-time tasks that micro-batches wait for. A marked task must not wait for micro-batches to release the
- * bytes of its results: if credits are few, the first micro-batch would then wait for the last. */
+/* Marks one-time tasks that micro-batches wait for. The results of a marked task must not reuse bytes that
+ * micro-batches have to release: if credits are few, the first micro-batch would then wait for the last. */
 static void
 find_wanted(struct memory *m)
 {
@@ -211,7 +216,7 @@ find_wanted(struct memory *m)
                 m->wanted[e->task] = true;
 }
 
-/* Marks stages that recompute or fetch values in backward in order to hold few values. */
+/* Marks stages that hold few values because backward recomputes or fetches them. */
 static void
 find_frugal(struct memory *m)
 {
@@ -222,7 +227,8 @@ find_frugal(struct memory *m)
         if (p->node[i].recompute || p->node[i].again) m->frugal[s->stage[i]] = true;
 }
 
-/* Finds the kernels before and after each task, on devices that run moves on streams of their own. */
+/* Finds the kernels before and after each task. On devices that do not run moves on streams of their own, every
+ * task counts as a kernel. */
 static void
 find_kernels(struct memory *m)
 {
@@ -263,9 +269,9 @@ arena_position(const struct memory *m, int32_t device, int32_t task)
     return lo - m->first_task[device] - 1;
 }
 
-/* Returns true if the task precedes all micro-batches: it runs once, and depends on no task of a micro-batch and on
- * no task after the last micro-batch. With several partitions every task that runs once so early counts, because a
- * partition does not know whether other partitions need it. */
+/* Returns true if the task precedes all micro-batches: it runs once, and depends on no task of a micro-batch. With
+ * several partitions, all such tasks count, whether or not tasks per micro-batch need them, because a partition
+ * does not know what other partitions need. */
 static bool
 comes_early(const struct memory *m, int32_t task)
 {
@@ -273,7 +279,7 @@ comes_early(const struct memory *m, int32_t task)
     return !d->piece && !m->late[task] && (m->wanted[task] || m->l->plan->nmemory > 1);
 }
 
-/* Returns true if a live range that is written before all micro-batches is also read before all micro-batches. */
+/* Returns true if all readers of a live range precede all micro-batches, too. */
 static bool
 goes_early(const struct memory *m, const struct live_range *t)
 {
@@ -283,8 +289,8 @@ goes_early(const struct memory *m, const struct live_range *t)
     return true;
 }
 
-/* Notes readers that do not follow list order: weight gradients, which may be delayed, and backward tasks of other
- * stages. */
+/* Notes readers that may run out of list order: weight gradients, which may be delayed, and backward tasks of
+ * other stages. */
 static void
 note_users(const struct memory *m, const struct live_range *t, struct item *it)
 {
@@ -299,8 +305,8 @@ note_users(const struct memory *m, const struct live_range *t, struct item *it)
     it->waits = it->waits && !m->l->outline->stages.joint[it->stage];
 }
 
-/* Marks the tasks whose results a task waits for, directly or through moves of its device (at most MOVE_TASKS in a
- * row). Ignores order added by memory sharing, so that equal devices stay equal. */
+/* Marks the tasks whose results a task waits for, directly or through moves of the same device (at most MOVE_TASKS
+ * in a row). Ignores control edges added for memory sharing, so that equal devices get equal results. */
 static void
 mark_waits(struct memory *m, int32_t task, int depth)
 {
@@ -317,8 +323,8 @@ mark_waits(struct memory *m, int32_t task, int depth)
 static bool
 arena_waits_for(struct memory *m, int32_t task, int32_t other)
 {
-    /* maximum number of consecutive tasks of one move: to fill stage buffers, to fill the shard, to join a shared shard
-     */
+    /* largest number of consecutive tasks in a move: one fills stage buffers, one fills the shard, one joins a
+     * shared shard */
     enum { MOVE_TASKS = 3 };
     if (m->meets != task) {
         m->meets = task;
@@ -328,7 +334,7 @@ arena_waits_for(struct memory *m, int32_t task, int32_t other)
 }
 
 /* Returns the position of the kernel before (or after) a task of a move; the task's own position if the task and
- * that kernel wait for one another. */
+ * this kernel wait for one another. */
 static int32_t
 kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 {
@@ -338,11 +344,11 @@ kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
     return beside;
 }
 
-/* Extends lifetimes on devices where moves run on streams of their own, overlapping with kernels. The result of a
- * move lives from the kernel before the move on, and the operand until the kernel after the move. With a shorter
- * lifetime, the move would wait for the kernel that uses its bytes. Example: panel k + 1 of a product arrives in the
- * bytes of panel k - 1 while panel k is multiplied. If kernel and move depend on each other, the lifetime is not
- * extended. */
+/* Extends lifetimes on devices where moves run on streams of their own, so that moves overlap with kernels. The
+ * result of a move lives from the kernel before the move on, and the operand lives until the kernel after the
+ * move. Otherwise the move would wait for the kernel that uses the same bytes. Example: panel k + 1 of a product
+ * arrives in the bytes of panel k - 1 while panel k is multiplied. If the kernel and the move depend on each
+ * other, they cannot overlap, and the lifetime is not extended. */
 static void
 leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *t, struct item *it)
 {
@@ -354,8 +360,8 @@ leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *
             it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));
 }
 
-/* Returns the position in the task list from which the bytes of a live range must be free. A receive by a library
- * may be filled from the beginning of its hop on (verify_channel.c). */
+/* Returns the position in the task list from which on the bytes of a live range must be free. For a receive by a
+ * library, that is the beginning of its hop, because the bytes may arrive from then on (verify_channel.c). */
 static int32_t
 first_position(const struct memory *m, int32_t device, const struct live_range *t)
 {
@@ -367,11 +373,11 @@ first_position(const struct memory *m, int32_t device, const struct live_range *
     return MAX(0, arena_position(m, device, hop));
 }
 
-/* Returns the lifetime of a live range. The model of a run is its first micro-batch and, a period later, its last. A
- * result made per micro-batch lives from the first to the last. A result made once lives in the first or in the last
- * micro-batch, or from the first into the last. Weight gradients may be delayed to the end of their micro-batch, so
- * the bytes that they read stay reserved until then. A stage that recomputes or fetches values runs its weight
- * gradients directly after backward. */
+/* Returns the lifetime of a live range. A run is modelled by its first micro-batch and, a period later, its last
+ * micro-batch. A result made per micro-batch lives from the first to the last. A result made once lives in the
+ * first or in the last micro-batch, or from the first into the last. Weight gradients may be delayed to the end of
+ * their micro-batch, so the bytes that they read stay reserved until then. But in a stage that recomputes or
+ * fetches values, weight gradients run directly after backward. */
 static struct item
 item_of(struct memory *m, int32_t device, const struct live_range *t)
 {
@@ -401,8 +407,9 @@ item_of(struct memory *m, int32_t device, const struct live_range *t)
     return it;
 }
 
-/* Extends early items into the last period. Every early item is written before every late item. If an early item is
- * still live when a late item is written, it must not share bytes with positions before that. */
+/* Extends early items into the last period if necessary. Early items are written before all late items. So an
+ * early item that is still live when a late item is written must not share bytes with items before that position,
+ * either. */
 static void
 hold_early(struct memory *m)
 {
@@ -461,12 +468,12 @@ compare_arena_times(const void *a, const void *b)
     return x->first != y->first ? x->first - y->first : x->item - y->item;
 }
 
-/* State of a sweep over time. The arena is divided at all offsets where items begin and end. If an item begins in a
- * section, it must follow the section's previous owner. */
+/* State of a sweep over time. The arena is divided into sections at all offsets where items begin or end. An item
+ * that begins in a section must wait for the section's previous owner. */
 struct sweep {
     int64_t *cut;
     int32_t ncut;
-    int32_t *owner;           /* by section: its latest owner; -1: none */
+    int32_t *owner;           /* by section: its latest owner so far; -1: none */
     int32_t *opened, *closed; /* by section: first and last owner within a period; -1: none */
 };
 
@@ -498,8 +505,8 @@ cut_arena(struct memory *m, struct sweep *s)
     s->closed = nobody(m, s->ncut);
 }
 
-/* Makes item b, in its register r, the owner of its sections. Items in slots follow each other in the same way in
- * each slot, so pairs are added for r = 0 alone. */
+/* Makes item b, in its register r, the owner of its sections, and adds pairs with the previous owners. Items in
+ * slots follow each other in the same way in every slot, so pairs are added for r = 0 only. */
 static void
 take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
 {
@@ -518,8 +525,8 @@ take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
     }
 }
 
-/* Adds the pairs between periods: the first owner of a section in the next period follows the last owner in this
- * period. */
+/* Adds the pairs between periods: in each section, the first owner in the next period follows the last owner in
+ * this period. */
 static void
 close_periods(struct memory *m, const struct sweep *s)
 {
@@ -550,7 +557,7 @@ find_pairs(struct memory *m)
 
 /* ---- order ---- */
 
-/* Orders reuse of bytes: the tasks that write b run after the tasks that read a. */
+/* Adds the order that a reuse of bytes requires: the tasks that write b run after the tasks that read a. */
 static void
 order_pair(const struct memory *m, const struct live_range *a, const struct live_range *b, bool next_period)
 {

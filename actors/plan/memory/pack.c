@@ -18,7 +18,7 @@
 
 enum { NTHOROUGH = 2000, NPLACED = 8000, NAGAIN = 64, MOST_STEPS = 1 << 23 };
 
-/* Size and lifetime of an item or a group, as input of an attempt. Times are negated for a backward sweep. */
+/* Size and lifetime of an item or a group, as input of an attempt to pack. Times are negated for a backward sweep. */
 struct span {
     int64_t bytes; /* size, rounded up to align; never 0 */
     int32_t first, last;
@@ -29,12 +29,12 @@ struct pack {
     int n;
     int32_t period;
     bool thorough;
-    struct span *span; /* items, followed by one block per group */
+    struct span *span; /* spans of the items, then one span per group */
     int64_t *offset;   /* by span: offset in the current attempt */
     struct ranked *order, *expiry, *alone;
     struct placed *placed;
     struct block *block;
-    int64_t *best; /* offsets of the best attempt; best_bytes: its arena size */
+    int64_t *best; /* offsets of the best attempt; best_bytes: size of its arena */
     int64_t best_bytes;
 };
 
@@ -91,7 +91,7 @@ by_group(const struct span *s)
 
 typedef double key_fn(const struct span *s);
 
-/* Sorts ranked[0] to ranked[n - 1] by key; spans with equal keys by index. */
+/* Sorts ranked[0] to ranked[n - 1] by key; of equal keys, by index of the span. */
 static void
 sort_ranked(const struct pack *p, struct ranked *ranked, int n, key_fn *key)
 {
@@ -113,8 +113,8 @@ struct placed { /* sorted by offset */
     int32_t first, last, group;
 };
 
-/* Returns true if the lifetimes of two spans overlap; for two spans of a group, if their positions within a period
- * overlap. */
+/* Returns true if the lifetimes of two spans overlap. Two spans of one group overlap if their positions within a
+ * period do. */
 static bool
 lifetimes_overlap(const struct pack *p, const struct placed *q, const struct span *s)
 {
@@ -122,8 +122,8 @@ lifetimes_overlap(const struct pack *p, const struct placed *q, const struct spa
     return q->last - over >= s->first && q->first <= s->last - over;
 }
 
-/* Returns an offset for span s among the first n placed spans: the lowest gap, or the tightest; above all of them if
- * no gap fits. */
+/* Returns an offset for span s among the first n placed spans: the lowest gap, or the tightest gap; above all
+ * placed spans if no gap fits. */
 static int64_t
 gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
 {
@@ -157,7 +157,7 @@ insert_placed(struct placed *placed, int n, struct placed q)
     placed[lo] = q;
 }
 
-/* Places the first n spans of the order in the arena; returns the arena's bytes. */
+/* Places the first n spans of the order in the arena. Returns the arena's bytes. */
 static int64_t
 place(struct pack *p, int n, bool tightest)
 {
@@ -174,12 +174,12 @@ place(struct pack *p, int n, bool tightest)
 
 /* ---- sweeping ---- */
 
-/* The arena during a sweep: contiguous blocks, linked in address order. A hole is also linked in the bin of its
- * size. Block i belongs to span i; holes have numbers from n on. */
+/* The arena during a sweep: contiguous blocks, linked in address order. A free block is a hole, which is also
+ * linked in the bin of its size. Block i belongs to span i; holes have numbers from n on. */
 struct block {
     int64_t offset, bytes;
     int32_t before, after;      /* neighbouring blocks in address order; -1: none */
-    int32_t bin_prev, bin_next; /* links of a hole in its bin */
+    int32_t bin_prev, bin_next; /* neighbours of a hole in its bin */
     bool hole;
 };
 
@@ -194,7 +194,7 @@ struct heap {
     uint64_t filled[NBIN / 64];
 };
 
-/* Returns the bin for holes of a size. Sizes in a bin differ by less than 1/16. */
+/* Returns the bin for holes of a size. Sizes in one bin differ by less than 1/16. */
 static int
 bin_of(int64_t bytes)
 {
@@ -229,7 +229,8 @@ bin_remove(struct heap *h, int32_t b)
     x->hole = false;
 }
 
-/* Returns the tightest hole that fits in the size's own bin; else a hole of the next non-empty bin; -1: none. */
+/* Returns the tightest hole that fits in the bin of this size; without one, a hole of the next non-empty bin; -1:
+ * none. */
 static int32_t
 hole_for(const struct heap *h, int64_t bytes)
 {
@@ -290,7 +291,8 @@ add_hole(struct heap *h, int32_t before, int64_t offset, int64_t bytes, int32_t 
     bin_add(h, b);
 }
 
-/* Allocates block b: in a hole, whose remainder stays a hole, or at the top, where b absorbs a topmost hole. */
+/* Allocates block b in a hole, whose remainder stays a hole. Without a hole, allocates it at the top; a hole
+ * directly below the top becomes part of it. */
 static void
 allocate_block(struct heap *h, int32_t b, int64_t bytes)
 {
@@ -307,7 +309,7 @@ allocate_block(struct heap *h, int32_t b, int64_t bytes)
     h->top = MAX(h->top, at + bytes);
 }
 
-/* Frees block b and merges the hole with adjacent holes. */
+/* Frees block b, and merges the new hole with adjacent holes. */
 static void
 free_block(struct heap *h, int32_t b)
 {
@@ -340,8 +342,7 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps n spans. Each span is freed `over` positions before the end of its life (`last`). Returns the arena's
- * bytes. */
+/* Sweeps n spans. A span is freed `over` positions before the end of its life (`last`). Returns the arena's bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {
@@ -373,7 +374,7 @@ span_of_block(struct pack *p, struct ranked *order, int n)
     return b;
 }
 
-/* Sweeps the spans of the order after the first `skip`, above offset `floor`; returns the arena's bytes. */
+/* Sweeps the spans of the order after the first `skip` spans, above offset `floor`. Returns the arena's bytes. */
 static int64_t
 sweep_pack(struct pack *p, int skip, int64_t floor)
 {
@@ -417,7 +418,7 @@ consider(struct pack *p, int64_t bytes)
     memcpy(p->best, p->offset, (size_t)p->n * sizeof *p->best);
 }
 
-/* Repeats placing, each time with the topmost span moved to the front of the order, until the bound is met. */
+/* Repeats placing until the bound is met. Each time, the topmost span is moved to the front of the order. */
 static void
 place_again(struct pack *p, int64_t bound)
 {
@@ -501,10 +502,10 @@ pack_offsets(const struct pack_items *all, int64_t align)
 
 /* ---- the lower bound ---- */
 
-/* A change of the live bytes at one time. when: 2 t if an item's life begins at t, 2 t + 1 if it ends, so that
- * begins sort first. */
+/* A change of the live bytes at one time. when: 2 t if an item's life begins at time t, 2 t + 1 if it ends at t,
+ * so that begins sort before ends. */
 struct change {
-    int64_t when, bytes, alive; /* alive: live bytes of the group after the change */
+    int64_t when, bytes, alive; /* alive: live bytes of the item's group after the change */
     int32_t group;
 };
 
@@ -523,8 +524,8 @@ by_group_and_time(const void *a, const void *b)
 }
 
 /* Converts the n changes of a group within a period to changes over all periods. The number of periods is unknown.
- * So each time in the first period counts the largest live bytes up to then, and each time in the last period the
- * largest live bytes from then on. */
+ * So at each time of the first period the group counts with its largest live bytes up to that time, and at each
+ * time of the last period with its largest live bytes from that time on. */
 static void
 spread_change(struct change *x, int n, int32_t period)
 {

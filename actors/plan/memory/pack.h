@@ -1,10 +1,11 @@
 /* pack.h - finds offsets in one arena for items with different lifetimes.
  *
- * Two items may share bytes if the last position of one precedes the first position of the other. A periodic item is
- * written anew in each period, from its first period to its last. The items of a group are periodic and occupy one
- * period at a time. So two items of a group also share bytes if their positions within a period do not overlap.
- * Finding the least arena is NP-hard; pack_offsets() tries several heuristics, keeps the best result, and stops at
- * the lower bound, the peak of live bytes. Pure and deterministic; any thread. */
+ * Two items may share bytes if the last position of one item precedes the first position of the other. A periodic
+ * item is written anew in each period, from its first period to its last period. The items of a group are
+ * periodic, and the group works on one period at a time. So two items of a group may also share bytes if their
+ * positions within a period do not overlap. Finding the least arena is NP-hard; pack_offsets() tries several
+ * heuristics, keeps the best result, and stops at the lower bound, the peak of live bytes. Pure and deterministic;
+ * any thread. */
 #ifndef RILLE_PLAN_PACK_H
 #define RILLE_PLAN_PACK_H
 
@@ -13,17 +14,17 @@
 struct pack_item {
     int64_t bytes;
     int32_t first, last; /* lifetime as positions in a total order, both included; first <= last */
-    /* group number; 0: not periodic. An item of a group is live from position `first` of the first period to
-     * position `last` of the last period */
+    /* number of the item's group; 0: the item is not periodic. An item of a group is live from position `first` of
+     * the first period to position `last` of the last period */
     int32_t group;
-    int64_t offset; /* resulting offset, a multiple of align; 0 if bytes is 0 */
+    int64_t offset; /* result: offset, a multiple of align; 0 if bytes is 0 */
 };
 
-/* The items to pack. period: number of positions from the beginning of the first period to that of the last. */
+/* The items to pack. period: number of positions between the beginnings of the first and the last period. */
 struct pack_items {
     struct pack_item *item;
     int32_t n, period;
-    bool thorough; /* tries longer: if no heuristic meets the bound, places the topmost items first, repeatedly */
+    bool thorough; /* tries longer if no heuristic meets the bound: repeatedly places the topmost item first */
 };
 
 /* Sets the offset of every item. Returns the arena's bytes. align is a power of two. */

@@ -6,10 +6,10 @@
 
 #include <stdlib.h>
 
-/* A result and the lifetime of its registers, as task indices. */
+/* A result, and the lifetime of its registers from task `first` to task `last`. */
 struct live_range {
     int32_t task, out, first, last;
-    int64_t bytes; /* size of all its registers */
+    int64_t bytes; /* total size of the result's registers, bytes */
 };
 
 static int32_t
@@ -20,8 +20,8 @@ last_port_reader(const struct out_port *o, int32_t task)
     return task;
 }
 
-/* Lists the live ranges on a device. Results with several registers belong to several micro-batches and count as live
- * throughout. */
+/* Lists the live ranges on a device. The registers of a result with several registers belong to several
+ * micro-batches, so they count as live throughout. */
 static struct live_range *
 list_live(const struct plan *p, int32_t device, int32_t *n)
 {

@@ -1,9 +1,10 @@
 /* stage_slot.c - chooses which results of a stage are stored in the stage's slots.
  *
- * For each number of slots that results request, two alternatives are packed, and the one of the fewest bytes is kept:
- * the smallest slots, whose gaps other results fill, and the largest, which have all results that may be in a slot.
- * Exchanges of results between slots and the rest saved at most 2.2 % of the bytes (bench/packed.lua). Bytes by
- * position are segment trees, so adding an item takes logarithmic time. */
+ * Results request numbers of registers; each of these numbers is tried as the number of slots. For each number,
+ * two alternatives are packed: the smallest slots, in whose gaps other results are stored, and the largest slots,
+ * which store all results that may be in a slot. The alternative with the fewest bytes is kept. Moving single
+ * results into or out of the slots would have saved at most 2.2 % of the bytes (bench/packed.lua). Bytes by
+ * position are kept in segment trees, so adding an item takes logarithmic time. */
 #include "actors/plan/memory/stage_slot.h"
 
 #include "actors/plan/lower/lower.h"
@@ -11,14 +12,15 @@
 
 #include <string.h>
 
-/* Segment tree of bytes by position. most: maximum over a node's positions, without the `add` of its ancestors. */
+/* Segment tree of bytes by position. most: largest number of bytes at a position below the tree node, without the
+ * `add` of the node's ancestors. */
 struct load {
     int64_t *most, *add;
 };
 
-/* An alternative for a stage: its slots, the items stored in them, and the total bytes. */
+/* An alternative for a stage: its slots, the items stored in the slots, and the total bytes. */
 struct trial {
-    bool *joins; /* by item: stored in the slots */
+    bool *joins; /* by item: true if it is stored in the slots */
     struct room best;
     int64_t bytes;
 };
@@ -27,15 +29,18 @@ struct stage_slots {
     const struct outline *outline;
     struct item *item;
     int32_t nitem, period;
-    int32_t width, room_for; /* number of leaves of a tree, a power of two above the period; number allocated */
-    struct load room;        /* bytes in one slot */
-    /* by phase: bytes of items outside the slots that share memory, because they are not live at the same time */
+    /* number of leaves of a tree: a power of two, more than the period; number of leaves allocated */
+    int32_t width, room_for;
+    struct load room; /* bytes in one slot */
+    /* by phase: bytes of the group's items outside the slots; they share memory if they are not live at the same
+     * time */
     struct load group[PHASE_BATCH];
     int64_t alone; /* bytes of all other items outside the slots */
     struct arena *arena;
     struct trial best;        /* best alternative after packing */
     struct pack_item *packed; /* items of one slot, for packing */
-    int32_t *at;              /* indices of the items in `packed`, or of the items that may be in the slots */
+    /* indices of the items in `packed`; also used for the indices of all items that may be in the slots */
+    int32_t *at;
 };
 
 /* Returns true if the item may be stored in the stage's slots. */
@@ -46,8 +51,8 @@ may_join(const struct item *it, int32_t stage, const struct room *r)
     return it->asked == r->nreg || (it->asked < r->nreg && !it->fixed && r->phases >> it->phase & 1);
 }
 
-/* Returns the position at which the item's life in a slot ends, within a micro-batch. Operands of delayed weight
- * gradients live to the end of the micro-batch. */
+/* Returns the position, within a micro-batch, at which the item's life in a slot ends. Operands of weight
+ * gradients that may be delayed live to the end of the micro-batch. */
 static int32_t
 leaves(const struct stage_slots *m, const struct item *it)
 {
@@ -107,8 +112,8 @@ clear_load(const struct stage_slots *m, const struct load *load)
     memset(load->add, 0, sizeof *load->add * 2 * (size_t)m->width);
 }
 
-/* Selects the items for the slots. All items with as many registers as slots are selected; then others, in order, as
- * long as the slot's peak stays within `bytes`. Returns the peak. */
+/* Selects the items for the slots. Selects first all items with as many registers as there are slots; then other
+ * items, in order, as long as the peak of a slot stays within `bytes`. Returns the peak. */
 static int64_t
 fill_room(struct stage_slots *m, int32_t stage, const struct room *r, int64_t bytes)
 {
@@ -146,7 +151,7 @@ fill_beside(struct stage_slots *m, int32_t stage)
     }
 }
 
-/* Returns the bytes outside the slots: the sum of the groups' peaks and of all other items. */
+/* Returns the bytes outside the slots: the peaks of the groups, plus all other items. */
 static int64_t
 bytes_beside(const struct stage_slots *m)
 {
@@ -155,7 +160,7 @@ bytes_beside(const struct stage_slots *m)
     return bytes;
 }
 
-/* Lists the items of one slot for packing. at: their indices, followed by -1. */
+/* Lists the items of one slot for packing. at: indices of the items, followed by -1. */
 static struct pack_items
 list_room(const struct stage_slots *m, struct pack_item *p, int32_t *at)
 {
@@ -187,7 +192,7 @@ move_in(struct stage_slots *m, struct room *r, const struct pack_item *p, const 
 }
 
 /* Returns true if credits guarantee that a slot's previous micro-batch has left a phase before the slot's next
- * micro-batch enters it. */
+ * micro-batch enters this phase. */
 static bool
 leaves_early(const struct stage_slots *m, int32_t stage, uint8_t phase, int32_t nreg)
 {
@@ -249,10 +254,11 @@ is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
     return asked;
 }
 
-/* Finds the best slots of a stage; tries each number of slots that results request. While a micro-batch returns
- * through backward, registers become free one by one. Short-lived results are stored in the freed bytes, or outside
- * the slots if a slot would grow by more bytes. A phase's results with few registers may use the slots only if credits
- * guarantee that a slot's previous micro-batch has left this phase before the next one enters the slot. */
+/* Finds the best slots of a stage; tries each number of registers that results request as the number of slots.
+ * While a micro-batch passes through backward, the registers in its slot become free one by one. Short-lived
+ * results are stored in these free bytes, or outside the slots if storing them inside would take more bytes.
+ * Results of a phase that have fewer registers than there are slots may be stored in the slots only if credits
+ * guarantee that a slot's previous micro-batch has left the phase before the next one enters the slot. */
 void
 stage_slots_find(struct stage_slots *m, int32_t stage, struct room *out)
 {

@@ -1,38 +1,42 @@
-/* stage_slot.h - stage slots ("rooms"): the memory of a virtual stage for one micro-batch, and the choice of results
- * stored in it.
+/* stage_slot.h - stage slots ("rooms"): memory of a virtual stage for one micro-batch; chooses which results are
+ * stored in the slots.
  *
  * A stage has as many equal slots as micro-batches may be in flight. A result with as many registers as there are
- * slots has a register in each slot. A result with fewer registers than slots is stored in gaps of the slots or
- * outside, whichever takes fewer bytes. stage_slots_find() decides; arena.c places the slots and the other results. A
+ * slots has one register in each slot. A result with fewer registers is stored in gaps of the slots or outside,
+ * whichever takes fewer bytes. stage_slots_find() decides; arena.c places the slots and the other results. A
  * struct stage_slots belongs to one pass over all devices and its thread, and is in the given arena. */
 #ifndef RILLE_PLAN_STAGE_SLOT_H
 #define RILLE_PLAN_STAGE_SLOT_H
 
 #include "actors/plan/outline/outline.h"
 
-/* A result that needs memory. Task numbers are relative to the device, so equal devices have equal items. */
+/* A result that needs memory. Positions are relative to the device's task list, so equal devices have equal items. */
 struct item {
     int64_t bytes; /* size of one register, aligned */
-    /* lifetime: positions in the device's task list, counted from its first task of the first micro-batch */
+    /* lifetime: positions in the device's task list, counted from the device's first task in the first
+     * micro-batch; in the last micro-batch, positions continue after one period */
     int32_t first, last;
-    int32_t asked, nreg; /* number of registers requested by the readers; number allocated */
+    int32_t asked, nreg; /* number of registers that the readers request; number allocated */
     int32_t group;       /* group of the item, as in struct pack_item (pack.h) */
     int32_t stage, phase;
     int64_t offset, stride; /* offset of the first register and distance between registers, bytes */
     bool again;             /* written for each micro-batch */
-    bool fixed;             /* made by a move: the number of registers must be `asked` */
-    bool joins, in_room;    /* joins: stored in the slots that are being tried; in_room: stored in the chosen slots */
-    /* waits: read by weight gradients, which may be delayed; abroad: read by backward of other stages */
+    bool fixed;             /* made by a move: the number of registers must stay `asked` */
+    /* joins: in the alternative being tried, the item is stored in the slots; in_room: it is stored in the chosen
+     * slots */
+    bool joins, in_room;
+    /* waits: weight gradients, which may be delayed, read the item; abroad: backward of other stages reads the
+     * item */
     bool waits, abroad;
 };
-/* The slots of a stage: equal blocks in a row, one per micro-batch in flight. */
+/* The slots of a stage: equal contiguous blocks, one per micro-batch in flight. */
 struct room {
-    int32_t nreg, first, last; /* nreg: number of slots; 0: none */
-    /* bit mask of phases whose results may be stored in the slots even if a result has fewer registers than the
-     * stage has slots */
+    int32_t nreg, first, last; /* number of slots, 0: none; lifetime of the slots as in struct item */
+    /* bit mask of phases whose results may be stored in the slots even if they have fewer registers than there are
+     * slots */
     unsigned phases;
     bool weights;          /* weight gradients of a micro-batch are done before its slot is reused */
-    int64_t bytes, offset; /* size of one slot, bytes; offset of the first slot */
+    int64_t bytes, offset; /* size of one slot, bytes; offset of the first slot, bytes */
 };
 
 struct stage_slots;
@@ -40,8 +44,8 @@ struct stage_slots;
 struct stage_slots *stage_slots_new(const struct outline *o, int32_t most, struct arena *a);
 /* Begins a device with these items, which the caller owns, and `period` tasks per period. */
 void stage_slots_begin(struct stage_slots *r, struct item *item, int32_t nitem, int32_t period);
-/* Returns in *out the slots of a stage; their offset is not set yet. Sets in_room, nreg and offset (from the start
- * of the first slot) of the items stored in the slots. */
+/* Returns in *out the slots of a stage, except their offset. For the items stored in the slots, sets in_room,
+ * nreg, and offset (counted from the start of the first slot). */
 void stage_slots_find(struct stage_slots *r, int32_t stage, struct room *out);
 
 #endif

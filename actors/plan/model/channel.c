@@ -1,8 +1,8 @@
-/* channel.c - names of channels, and the contract between connected partitions.
+/* channel.c - prints names of channels, and compares the channel lists of two connected partitions.
  *
- * The list that a partition sends is a header, a word per root of the program, and a row per channel. All parts of
- * the list are 64-bit numbers, little-endian. A received list is untrusted input: every number is compared with the
- * number that this partition expects. */
+ * The list that a partition sends consists of a header, one word per root of the program, and one row per channel.
+ * All entries are 64-bit numbers, little-endian. A received list is untrusted input: every number is compared with
+ * the number that this partition expects. */
 #include "actors/plan/model/contract.h"
 #include "actors/plan/model/plan.h"
 
@@ -40,8 +40,8 @@ channel_print(const struct channel_name *name, struct str *s)
 
 enum { MAGIC = 0x4c484332, HEADER = 4 };
 
-/* Columns of a channel's row in the list: the name, then the terms on which both ends must agree, then indices of
- * this end. */
+/* Columns of a channel's row in the list: first the channel's name, then the terms that must be equal at both ends,
+ * then indices that the sender of the list uses for its end. */
 enum {
     STEP,
     OPERAND,
@@ -182,7 +182,7 @@ channel_differs(const struct channel_name *name, int k, uint64_t here, int32_t p
     return status;
 }
 
-/* Checks that the rows of both ends state equal terms, and that one end sends and the other receives. */
+/* Checks that the rows of both ends state equal terms, and that exactly one end sends. */
 static int
 check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there)
 {

@@ -5,19 +5,19 @@
  * registers hold exactly this window. If a channel only orders tasks, both ends are gates and carry no bytes. The
  * two ends form a channel.
  *
- * Each host compiles its own partition, so the name of a channel must follow from knowledge that both compilers
- * share: the step of the program, the operand that moves, the hop, and the positions at both ends. Bytes, credits
- * and rate of a channel follow from the outline and the map. Before a run the partitions connect: each writes the
- * list of its channels to the other host, sorted by name, and compares the other's list with its own. A difference
- * is an error that names the channel. Equal terms are the contract on which the proofs of both partitions rest
- * (verify_channel.c). Connecting partitions also exchange task numbers, which messages use to name the other end of
- * a channel.
+ * Each host compiles its own partition, so the name of a channel is built from facts that both compilers know: the
+ * step of the program, the operand that moves, the hop, and the positions at both ends. The bytes, credits and rate
+ * of a channel follow from the outline and the cluster map. Before a run the partitions connect: each writes the
+ * list of its channels to the other host, sorted by name, and compares the received list with its own. If the lists
+ * differ, the run fails with an error that names the channel. The proofs of both partitions assume that the lists
+ * are equal (verify_channel.c). Connecting partitions also exchange task numbers, which messages use to name the
+ * other end of a channel.
  *
- * A channel between devices with a common library is direct: both ends are tasks of the devices themselves, and the
- * bytes are sent over a point-to-point link (communicator.h) between device memories. Everything else is as for
- * other channels.
+ * A channel is direct if its two devices have a common communication library. Both ends of a direct channel are
+ * tasks of the devices themselves, and the bytes are sent over a point-to-point link (communicator.h) between device
+ * memories. In all other respects a direct channel works like other channels.
  *
- * Read-only with the plan; any thread. */
+ * Channels belong to the plan and are read-only; any thread. */
 #ifndef RILLE_PLAN_CHANNEL_H
 #define RILLE_PLAN_CHANNEL_H
 
@@ -36,12 +36,12 @@ struct channel_name {
     int32_t step; /* program node that needs the move */
     int16_t operand, hop;
     uint8_t from_side, to_side; /* enum channel_side */
-    /* index of the end, by side: mesh position, stage buffer or host; if several shards of a host read the same
-     * window, the first shard */
+    /* mesh position, stage buffer or host at each end, depending on the side. If several shards of a host read the
+     * same window, names the first of these shards */
     int32_t from, to;
 };
 
-/* A slice that a SEND reads: bytes from the start of the argument, and the view. */
+/* A slice that a SEND reads. skip: bytes from the start of the argument to the slice. */
 struct channel_slice {
     int64_t skip;
     const struct view *view;
@@ -51,17 +51,17 @@ struct channel {
     struct channel_name name;
     bool sends;   /* true: this partition has the SEND; false: the RECV */
     int32_t peer; /* host of the peer partition */
-    /* place of the act in the order of its hop (redistribute_turn); of a gate, in the order of its step
+    /* place in the order of all channel ends: within the hop (redistribute_turn), or for a gate within the step
      * (update_order.c) */
     int32_t turn;
     int32_t task; /* index of the task at this end of the channel */
-    /* acts by which the SEND may be ahead of the RECV: the registers of the RECV. A direct channel has one act,
-     * after the RECV has reported that it is ready */
+    /* number of acts by which the SEND may be ahead of the RECV = number of registers of the RECV. On a direct
+     * channel the SEND begins each act only after the RECV has reported that it is ready */
     int32_t nreg;
     int32_t nact;  /* acts per run */
     uint8_t dtype; /* element type */
-    bool direct;   /* a library carries the bytes: both ends are KIND_P2P tasks of devices */
-    /* runs once, after the last micro-batch; false: a task that runs once runs with the first micro-batch */
+    bool direct;   /* true: a communication library sends the bytes, and both ends are KIND_P2P tasks of devices */
+    /* both ends run once, after the last micro-batch; false: ends that run once run with the first micro-batch */
     bool late;
     int64_t bytes; /* bytes per act; 0: order only */
     uint64_t what; /* digest of the content: the value, the layouts of its hop, and the slices (redistribute.h) */
@@ -70,24 +70,26 @@ struct channel {
                                           channels use rank->pack instead */
 };
 
-/* Data about the other end of a channel, exchanged before a run. */
+/* The other end of a channel, as reported by the peer partition before a run. */
 struct channel_far {
     int32_t task, thread; /* indices of the task and its thread in the peer partition */
-    uint32_t addr;        /* bus address; set by the owner of the thread table */
+    uint32_t addr;        /* bus address of the peer's thread; set by the owner of the thread table */
 };
 
 int channel_compare(const struct channel_name *a, const struct channel_name *b); /* < 0: a sorts before b */
 /* Prints a name: "step 12, operand 0, hop 1: part 3 -> stage 5". */
 void channel_print(const struct channel_name *name, struct str *s);
 
-/* Appends to s the list of this partition's channels to host `peer`, as bytes for the partition of that host. */
+/* Appends the list of this partition's channels to host `peer` to s, in the form that channels_match() reads on that
+ * host. */
 void channels_write(const struct plan *p, int32_t peer, struct str *s);
 /* Compares this partition's channels to host `peer` with the list `bytes`, which the partition of that host wrote
- * (untrusted input). Fills in far[c], the other end of channel c. E_PLAN names the first channel that is missing on
- * one side, or that differs. */
+ * (untrusted input). Fills in far[c], the other end of channel c. E_PLAN names the first channel that is missing in
+ * one of the lists or has different terms. */
 int channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far);
 
-/* How a root is stored: not on this host, in a new buffer, or over its leaf. All hosts that store a root must agree. */
+/* Where a root's result is stored: not on this host, in a new buffer, or in the buffer of the leaf that it
+ * overwrites. All hosts that store the root must agree. */
 enum root_fate { ROOT_ELSEWHERE, ROOT_NEW, ROOT_OVERWRITES };
 enum root_fate root_fate(const struct plan *p, int32_t root);
 

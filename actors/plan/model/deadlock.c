@@ -1,4 +1,3 @@
-/* deadlock.c - prints the deadlock report. */
 #include "actors/plan/model/deadlock.h"
 
 #include "runtime/device/device.h"
@@ -45,7 +44,6 @@ wants_register(const struct deadlock *s, int32_t task)
     return false;
 }
 
-/* Prints the deadlock report. Tasks that wait for a free register come first, because they close the cycle. */
 void
 deadlock_print(const struct deadlock *s, struct str *text)
 {

@@ -41,7 +41,7 @@ is_seen(struct lister *l, const struct place *p)
     return false;
 }
 
-/* Adds the devices of a placement. Sorts the list when its length has doubled, so that duplicates do not accumulate. */
+/* Adds the devices of a placement. Sorts the list and removes duplicates each time the list has doubled in length. */
 static void
 list_place(struct lister *l, const struct place *p)
 {

@@ -7,7 +7,7 @@
 #include "actors/plan/model/program.h"
 
 struct device_name {
-    int32_t kind, rank; /* kind: enum device kind (runtime/device/device.h); rank: device number */
+    int32_t kind, rank; /* enum device kind (runtime/device/device.h); number of the device among its kind */
 };
 
 struct devices {

@@ -17,35 +17,38 @@ struct stream;
 struct stream_work;
 struct transport;
 
-/* One act, as the functions of a kind see it. The thread of the task's device owns a struct act until the act's work
- * is done. in[] and out[] are valid for this act only: the start of each argument's view, and each result's
- * register. */
+/* One act of a task, as passed to the functions of its kind. The thread of the task's device owns a struct act until
+ * the act's work is done. The addresses in[] and out[] are valid for this act only. */
 struct act {
     const struct plan *plan;
     const struct task *task;
-    void *const *in, *const *out;      /* addresses by argument; by result */
+    void *const *in, *const *out;      /* by argument: start of its view; by result: start of its register */
     void *scratch;                     /* scratch memory of the device; valid until the work is done */
     struct stream *stream;             /* stream that runs the work; NULL: the work is done when begin returns */
     int32_t piece;                     /* micro-batch, from 0 */
-    int64_t received;                  /* bytes read from other devices' memory; begin() adds to it */
-    const struct transport *transport; /* transport to other hosts, which channels use */
-    int64_t ticket;      /* transport ticket: the sent bytes must not change until the transport releases it; 0: none */
-    struct finding find; /* invalid data that the work has found */
+    int64_t received;                  /* bytes read so far from other devices' memory; begin() increases it */
+    const struct transport *transport; /* sends and receives the bytes of channels to other hosts */
+    /* transport's ticket for the sent bytes; the bytes must not change until the ticket is released; 0: none */
+    int64_t ticket;
+    struct finding find; /* invalid data that the act's work has found */
 };
 
 enum kind_flags {
-    KIND_EXEC = 1,         /* calls the kernel in task.exec */
-    KIND_MOVE = 2,         /* belongs to a move, described in task.move */
-    KIND_NODE = 4,         /* computes a program node or a chain, and has the node's results as its own */
-    KIND_ONCE_A_BATCH = 8, /* publishes results once per batch, even if it reads data of each micro-batch */
-    KIND_ALIAS = 16,       /* result may be stored in another task's register (where.kind IN_TASK) */
-    KIND_WRITES = 32,      /* acts write bytes into the results' registers */
-    KIND_ORDER = 64,       /* has no results: only orders other tasks */
-    KIND_SENDS = 128,      /* sends the argument to another host; has no results in this partition */
-    KIND_FAR = 256,        /* may be one end of a channel */
-    KIND_CARRIES = 512,    /* argument and results are in different memory spaces */
-    KIND_COLLECTS = 1024,  /* collective: work waits for the work of all ranks, described in task.move.member */
-    KIND_P2P = 2048, /* end of a direct channel: work waits for the other end's work, described in task.move.member */
+    KIND_EXEC = 1,         /* task calls the kernel in task.exec */
+    KIND_MOVE = 2,         /* task belongs to a move, described in task.move */
+    KIND_NODE = 4,         /* task computes a program node or a chain; its results are the node's results */
+    KIND_ONCE_A_BATCH = 8, /* task publishes its results once per batch, even if it reads data of each micro-batch */
+    KIND_ALIAS = 16,       /* task's result may be stored in another task's register (where.kind IN_TASK) */
+    KIND_WRITES = 32,      /* task writes bytes into its results' registers */
+    KIND_ORDER = 64,       /* task has no results and only orders other tasks */
+    KIND_SENDS = 128,      /* task sends its argument to another host and has no results in this partition */
+    KIND_FAR = 256,        /* task may be one end of a channel */
+    KIND_CARRIES = 512,    /* task's argument and results are in different memory spaces */
+    /* task is one rank of a collective: its work waits for the work of all ranks, described in task.move.member */
+    KIND_COLLECTS = 1024,
+    /* task is one end of a direct channel: its work waits for the work of the other end, described in
+     * task.move.member */
+    KIND_P2P = 2048,
 };
 
 struct task_kind {
@@ -54,10 +57,10 @@ struct task_kind {
     /* Begins the work of an act: runs the work, or enqueues it on a->stream. Must not block or allocate. Runs on the
      * device's thread. E_KERNEL, E_VALUE. */
     int (*begin)(struct act *a);
-    /* Reports on the host what the work found wrong in its data, once the work of an act is done. NULL: nothing to
-     * report. Runs on the device's thread. E_VALUE. */
+    /* Reports invalid data that the act's work has found. Called on the device's thread when the work is done. NULL:
+     * the kind finds no invalid data. E_VALUE. */
     int (*done)(struct act *a);
-    /* Checks a task of this kind: derives independently what the task must be, and compares (verify_value.h).
+    /* Checks a task of this kind: derives from the program what the task must do, and compares (verify_value.h).
      * E_PLAN. */
     int (*check)(struct values *s, int32_t task);
     /* Returns the local type of a result, for printed plans. */
@@ -66,11 +69,11 @@ struct task_kind {
     void (*print)(const struct plan *p, int32_t task, struct str *s);
 };
 
-/* Enqueues the work of an act on its stream; without a stream, does the work at once. run: function for the work;
- * w->of is the task. */
+/* Enqueues the work of an act on the act's stream; without a stream, does the work at once. run: does the work; it
+ * finds the task in w->of. */
 int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s), bool launches);
-/* Returns the views of result and source, with addresses that the work can access, for tasks that copy one window
- * densely (task.source). */
+/* Returns the views of result and source with addresses that the stream's work can access. For tasks that copy the
+ * window task.source to a dense result. */
 void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
 /* Copies the window task.source into the result, without a change of dtype. */
 int kind_copy_source(const struct stream_work *w, const struct stream *s);

@@ -1,8 +1,8 @@
-/* local_set.h - local positions: the mesh positions of a placement whose devices are on the host whose plan
- * partition is being made.
+/* local_set.h - local positions: the mesh positions of a placement whose devices are on the host of the plan
+ * partition.
  *
- * Compiler and verifier of a partition loop over the local positions alone. With a single host, all positions are
- * local. A table belongs to one compiler or verifier, on one thread. */
+ * The compiler and the verifier of a partition loop over the local positions alone. With a single host, all
+ * positions are local. A local set belongs to one compiler or verifier, on one thread. */
 #ifndef RILLE_PLAN_LOCAL_SET_H
 #define RILLE_PLAN_LOCAL_SET_H
 
@@ -19,24 +19,25 @@ struct local_positions {
 
 struct local_set {
     struct arena *arena;
-    const struct plan_map *map;      /* cluster map; NULL: one host */
-    bool first;                      /* only the first position of each placement is local, on any host */
+    const struct plan_map *map; /* cluster map; NULL: one host */
+    /* true: position 0 of each placement, and no other, counts as local, whatever its host */
+    bool first;
     const struct plan_range **range; /* ranges of the map, sorted by kind, then by first device */
-    struct hash_table found;         /* struct local_positions, by placement */
+    struct hash_table found;         /* computed struct local_positions, by placement */
     struct local_positions *last;    /* result of the latest lookup */
 };
 
 void local_set_init(struct local_set *m, const struct plan_map *map, struct arena *a);
 const struct local_positions *local_positions_of(struct local_set *m, const struct place *p);
-/* Returns the index of a position in m->pos; -1: the position is on another host. */
+/* Returns the index of a mesh position in m->pos; -1: the position is on another host. */
 int32_t local_set_find(const struct local_positions *m, int32_t pos);
 /* Returns the range of the map that contains a device; NULL: none, or there is no map. */
 const struct plan_range *local_set_range(const struct local_set *m, int kind, int32_t rank);
-/* Returns the host of a device: that of its range, or 0 without a map. A meta device, which only represents a
- * layout, is on every host. */
+/* Returns the host of a device according to the map; 0 without a map. A device of kind meta, which stands for no
+ * hardware, counts as a device of every host. */
 int32_t local_set_memory(const struct local_set *m, int kind, int32_t rank);
-/* Returns the rank of the cpu device through which a local device exchanges data with other hosts, if host code
- * cannot read the device's memory. -1: the host has no cpu devices. */
+/* Returns the rank of the cpu device that sends and receives data for a local device whose memory host code cannot
+ * read. -1: the host has no cpu devices. */
 int32_t local_set_host(const struct local_set *m, int kind, int32_t rank);
 /* Returns the host of the partition. */
 static inline int32_t

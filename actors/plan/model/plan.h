@@ -1,16 +1,15 @@
 /* plan.h - a compiled plan: tasks, the registers between tasks, and where registers are stored.
  *
- * plan_compile() makes a plan from a program. A plan is read-only and shared by all threads; all state that changes
+ * plan_compile() makes a plan from a program. A plan is read-only and shared by all threads; state that changes
  * during a run is in the actors. A task is one operator call on one rank, one destination shard of a move (boxing),
  * or one rank's sum over micro-batches. The results of a task are stored in registers: nreg buffers used in turn.
- * Free registers are the credits; there is no other back-pressure. A task reads three kinds of arguments: registers,
+ * Free registers are the credits, and the only back-pressure. A task reads three kinds of arguments: registers,
  * leaves (values that exist before the run and are always available) and numbers. A result that must outlive the run
- * is written directly to its own buffer. Data in another memory space (device.h) is fetched by a separate task, a
- * transfer.
+ * is written directly to its own buffer. A transfer task fetches data from another memory space (device.h).
  *
- * Rates: a task acts nact times per run, once per micro-batch or once per batch. A task publishes each result after
- * every `every` acts; a reader keeps a register for `hold` acts. A control edge carries no bytes, only a token per
- * act of its producer; its reader needs `need` tokens per act. */
+ * Rates: a task acts nact times per run: once per micro-batch, or once. A task publishes each result after every
+ * `every` acts; a reader keeps a register for `hold` acts. A control edge carries no bytes, only a token per act of
+ * its producer; its reader needs `need` tokens per act. */
 #ifndef RILLE_PLAN_PLAN_H
 #define RILLE_PLAN_PLAN_H
 
@@ -21,9 +20,9 @@
 #include "boxing/collective.h"
 #include "kernels/exec/kernel.h"
 
-/* Location of a result's registers: consecutive, `stride` bytes apart, from `offset` on. Stride 0: the registers
- * have no bytes. If nact_offset > 0, every act has an offset of its own, whatever its register: act i is stored at
- * berth[i % nact_offset]. */
+/* Where a result's registers are stored. The registers are `stride` bytes apart, the first at `offset`; stride 0:
+ * they have no bytes. If nact_offset > 0, each act has an offset of its own, whichever register it writes: act i
+ * writes at berth[i % nact_offset]. */
 struct where {
     uint8_t kind;  /* enum where_kind */
     int32_t index; /* index of a plan device, root part or task, depending on `kind` */
@@ -32,8 +31,8 @@ struct where {
     const int64_t *berth;
 };
 enum where_kind {
-    NOWHERE, /* nowhere: an output that carries only order or credits */
-    /* in the arena of device `index`, 64-byte aligned; only a transfer may use another device than its own */
+    NOWHERE, /* output without bytes, which carries only order or credits */
+    /* in the arena of device `index`, 64-byte aligned; `index` is the task's own device, except for a transfer */
     IN_ARENA,
     IN_ROOT, /* in root part `index`, a buffer that outlives the run */
     IN_TASK, /* in the registers of result 0 of task `index`, whose kind must not be IN_TASK */
@@ -46,23 +45,25 @@ where_stride(int64_t bytes)
     return (int64_t)(((uint64_t)bytes + REG_ALIGN - 1) & ~(uint64_t)(REG_ALIGN - 1));
 }
 
-/* Synchronisation of an edge: when the reader may go on, and when the register is returned (sync.c). In all cases
- * the producer's work is done before the reader's work begins. */
+/* Synchronisation of an edge: when the reader is notified, and when it returns the register (sync.c). In all cases
+ * the producer's work ends before the reader's work begins. */
 enum sync {
-    SYNC_HOST, /* the producer's work is done; the register is returned when the reader's work is done */
-    /* the producer has enqueued its work on the stream that the reader also uses; the register is returned when the
-     * reader has enqueued its work */
+    /* reader notified when the producer's work is done; register returned when the reader's work is done */
+    SYNC_HOST,
+    /* reader notified when the producer has enqueued its work on the stream that both tasks use; register returned
+     * when the reader has enqueued its work */
     SYNC_ENQUEUED,
-    SYNC_EVENT, /* the producer has enqueued its work on another stream of this thread, and the reader's stream waits
-                    for that work; the register is returned when the reader's work is done */
+    /* reader notified when the producer has enqueued its work on another stream of this thread. The reader's
+     * stream waits for an event after that work. Register returned when the reader's work is done */
+    SYNC_EVENT,
 };
 
 struct in_port {
     int32_t task, out; /* producer task, and its out-port */
-    int32_t hold;      /* acts for which a reader keeps a register before returning it */
+    int32_t hold;      /* number of the reader's acts that use a register before it is returned */
     int32_t need;      /* control edge: tokens that the reader needs per act; data edge: 1 */
     int32_t fan;       /* index of the producer's fan that contains this in-port */
-    uint8_t token;     /* enum sync: synchronisation before each act of the reader */
+    uint8_t token;     /* enum sync: how the reader waits for the producer */
 };
 
 struct reader {
@@ -78,11 +79,11 @@ struct fan {
 };
 struct out_port {
     bool control; /* control output: carries no bytes, and never waits for a free register */
-    /* fills each register at most once per run, so it never waits for a returned register, and readers return none */
+    /* each register is filled at most once per run, so writers never wait and readers return nothing */
     bool once;
-    bool shared; /* its registers also store results of other tasks (IN_TASK) */
+    bool shared; /* tasks with where.kind IN_TASK store their results in these registers, too */
     int32_t nreg;
-    int32_t every; /* number of acts per published register */
+    int32_t every; /* number of the task's acts per published register */
     int32_t nfan;
     struct fan *fan;
     int64_t bytes; /* size of one register */
@@ -94,56 +95,56 @@ struct arg {
     uint8_t kind;
     int32_t index;        /* index of the in-port, leaf part or number */
     int64_t skip;         /* bytes from the start of the buffer to the argument's view */
-    int64_t piece_stride; /* leaf: distance between micro-batches, bytes */
+    int64_t piece_stride; /* leaf: distance between micro-batches in its buffer, bytes */
 };
 
-/* One step of a move: combines slices of source shards into one slice of the destination shard. */
+/* A source of one step of a move: a slice of an argument. */
 struct box_from {
     int32_t arg;
-    int64_t skip; /* offset in bytes, added to the argument's own skip */
+    int64_t skip; /* offset of the slice from the argument's view, bytes */
     const struct view *view;
 };
 struct box_move {
-    uint8_t verb, reduce; /* enum box_verb */
+    uint8_t verb, reduce; /* enum box_verb: how the step combines its sources; reduction */
     int32_t nfrom;
-    struct box_from *from; /* sources, in the order in which the step combines them */
-    int64_t skip;          /* offset of the destination slice, bytes */
+    struct box_from *from; /* sources, in the order in which they are combined */
+    int64_t skip;          /* offset of the destination slice from the result's start, bytes */
     const struct view *view;
-    const struct box *slice;          /* box_verb fill: the slice in global positions */
+    const struct box *slice;          /* box_verb fill: global position of the slice */
     const struct cuda_launch *launch; /* kernel on devices that compile kernels; NULL: host code runs the step */
 };
 
-/* The nodes that a task computes in one pass: a chain of element-wise nodes with an optional leading product
- * (fusion.c), or a group of updates. Lists the inputs of the chain, in the order of the task's arguments, and the
- * live-out results of its members. */
+/* The nodes that one task computes: a chain of element-wise nodes with an optional leading product (fusion.c), or
+ * a group of updates. in: inputs of the chain, in the order of the task's arguments. */
 struct plan_chain {
     int32_t nstep, nin, nout;
     int32_t *member; /* members: program nodes, in order */
     struct ref *in;
     const struct layout **want; /* by input: the layout in which it is read; NULL for numbers */
-    /* live-out results in the order of the members; a member with a live-out result lists all its results */
+    /* live-out results, in the order of the members. A member with a live-out result lists all its results */
     struct ref *live_out;
 };
 
-/* A complete move, or one hop (collective step) of a move. */
+/* A move, or one hop (collective step) of a move. */
 struct plan_move {
     int32_t step; /* index of the program node that needs the move */
-    /* number of the operand that moves; index of the hop. Both name the hop and its channels (channel.h), so they
-     * are the same in all partitions */
+    /* number of the operand that moves; index of the hop. Channel names contain both (channel.h), so all partitions
+     * use the same numbers */
     int16_t operand, hop;
     struct ref value;
     struct type type;
     const struct layout *from, *to;
-    const char *name;     /* method of the move (box_plan.name) */
-    int64_t bytes, bound; /* bytes received by this plan's devices; proven minimum for the complete move */
+    const char *name; /* method of the move (box_plan.name) */
+    /* bytes that this plan's devices receive; proven minimum for the complete move, over all devices */
+    int64_t bytes, bound;
     /* segments and chunks of a hierarchical reduction (box_relay); 0: the reduction is not hierarchical */
     int32_t nleg, nchunk;
-    bool back; /* the sum is sent back through the segments, too */
-    /* Library collective that makes the move: one KIND_COLLECTS task per position of this partition, in order.
-     * Positions on other hosts have their tasks in the partitions of those hosts, and all partitions must agree
-     * (comm_ranks.h). NULL: no library. */
+    bool back; /* the sum also returns through the segments, in reverse order */
+    /* library collective that performs the move; NULL: none. The plan has one KIND_COLLECTS task per local position,
+     * in mesh order. Positions on other hosts have their tasks in those hosts' partitions, which must agree
+     * (comm_ranks.h) */
     const struct collective *by;
-    bool late; /* for a collective with ranks on other hosts: its only act runs after the last micro-batch */
+    bool late; /* collective with ranks on other hosts: runs once, after the last micro-batch */
 };
 
 /* A copy between a window of a shard and a dense block, in either direction. */
@@ -152,15 +153,14 @@ struct comm_rank_copy {
     int64_t from_skip, to_skip;       /* offsets in bytes */
     const struct cuda_launch *launch; /* kernel of the copy; NULL: host code copies */
 };
-/* A task's rank in the communicator of a collective or of a point-to-point link. Packed blocks, and blocks to
- * unpack, are stored in results behind the first, in that order; no other task reads these results. A shard with
- * gaps is packed, too. A sender on a link has packed results only. The sender packs every slice, except a single
- * slice without gaps. */
+/* A task's rank in a communicator, for a collective or a point-to-point link. The results behind the first are
+ * buffers: first the packed blocks, then the blocks to unpack; no other task reads them. A shard with gaps is
+ * packed, too. A sender on a link packs all its slices, unless it sends a single slice without gaps. */
 struct move_comm_rank {
     struct communicator *in;
     int32_t comm_rank;
     uint8_t dtype; /* link: dtype of the elements sent */
-    int64_t numel; /* number of elements: of a collective as in collective_numel(), of a link the elements sent */
+    int64_t numel; /* number of elements: for a collective as in collective_numel(), for a link the elements sent */
     /* number of packed blocks, and of blocks to unpack; 0: the library reads the argument, or writes the result, in
      * place */
     int32_t npack, nunpack;
@@ -170,7 +170,7 @@ struct move_comm_rank {
 /* The work of a task in a move. */
 struct task_move {
     const struct plan_move *of;
-    bool stage; /* fills a stage buffer of the move, not a destination shard */
+    bool stage; /* true: fills a stage buffer of the move; false: fills a destination shard */
     int32_t nstep;
     struct box_move *step;
     int64_t received;                    /* bytes that each act reads from other devices' memory */
@@ -179,30 +179,36 @@ struct task_move {
 
 struct task {
     const struct task_kind *kind;
-    /* enum node_phase; turn: priority class, the ready task with the least turn on a device runs first */
+    /* enum node_phase; priority class: among ready tasks of a device, the one with the least turn runs first */
     uint8_t phase, turn;
-    /* enum stream_role: the device's stream that runs the work; 0 if the device has one stream or none */
+    /* enum stream_role of the stream that runs the work; 0 if the device has at most one stream */
     uint8_t stream;
     bool updates; /* overwrites a variable */
-    bool looks;   /* validates its input data; false: no validation, or an earlier task validates the same data */
-    bool shown;   /* not only the tasks after it on its stream wait for its work */
+    /* validates its input data; false: no validation needed, or an earlier task validates the same data */
+    bool looks;
+    /* other tasks than the next ones on its stream wait for its work, so its completion must be observed */
+    bool shown;
     int32_t thread, device; /* device: index in plan->device */
-    int32_t stage, lead;    /* virtual stage (stage.h); lead: place of that stage in a round of stages */
+    int32_t stage, lead;    /* virtual stage (stage.h); place of that stage in a round of stages */
     int32_t node;           /* program node that the task computes; of a move: the node whose value moves; -1: none */
-    int32_t pos;            /* mesh position; of a move: index of the destination */
-    int32_t channel;        /* index of the channel whose end this task is; -1: none */
+    /* mesh position; of a move: position of the shard, or index of the stage buffer, that the task fills */
+    int32_t pos;
+    int32_t channel; /* index of the channel whose end this task is; -1: none */
     int32_t nact;
     int32_t priority; /* dispatch order among equal turns and micro-batches: the least priority runs first */
     const char *name; /* printed name: an operator, "box all-gather", ... */
-    /* program node whose source line errors show: its own, or the first that needs a moved leaf; -1: none */
+    /* program node whose source line errors show: the computed node, or for a moved leaf the first node that needs
+     * it; -1: none */
     int32_t blame_node;
     int32_t nin, nout, narg;
     struct in_port *in; /* in-ports of data and control edges */
     struct out_port *out;
     struct arg *arg;
-    int32_t nresult; /* number of results; out-ports after these: at most one for order, then those for credits */
+    /* number of results. The out-ports after the results are at most one control output, then credit outputs */
+    int32_t nresult;
     struct exec *exec;
-    const struct type *type;   /* local type of the result if the task is neither a node nor a box task; else NULL */
+    /* local type of the result, for kinds that compute no node and belong to no move; else NULL */
+    const struct type *type;
     const struct view *source; /* accumulate, copy: view of the argument; other kinds: NULL */
     int32_t threads;           /* accumulate, copy: number of threads if host code copies */
     /* Kernels of accumulate and copy tasks on devices that compile kernels: `copies` copies the argument, `adds`
@@ -218,16 +224,16 @@ struct task {
 struct plan_device {
     uint8_t kind;
     int32_t thread, rank;
-    int64_t arena_bytes; /* size of the arena, bytes: registers, then scratch */
+    int64_t arena_bytes; /* size of the arena (registers, then scratch), bytes */
     int64_t scratch, scratch_bytes;
-    /* number of per-act offsets of each result with bytes in the arena; 0: registers are used in turn */
+    /* number of per-act offsets of each result that has bytes in the arena; 0: its registers are used in turn */
     int32_t nact_offset;
 };
 
 struct plan_part {
     int32_t index, pos; /* index of the leaf or root to which the part belongs; mesh position of the part */
-    struct type type;   /* local type, of one micro-batch */
-    int64_t bytes;      /* size of the complete buffer, with all micro-batches */
+    struct type type;   /* local type of the part; if it is split into micro-batches, of one of them */
+    int64_t bytes;      /* size of the buffer with all micro-batches, bytes */
 };
 
 struct plan {
@@ -237,24 +243,24 @@ struct plan {
     int32_t memory;             /* host of this partition's devices; 0: there is one host */
     int32_t nmemory, *memories; /* hosts of the program's devices, ascending */
     int32_t nthread, ndevice, ntask, pieces;
-    /* group: micro-batches that a stage runs before the next stage has its turn; round: their sum over the stages of
-     * a device */
+    /* group: number of micro-batches that a stage runs before the next stage has its turn; round: sum of the groups
+     * of all stages of a device */
     int32_t group, round;
-    int32_t nshare; /* threads that share the cores, counted as if all ran in one process; decides team sizes */
+    /* number of device threads that share the cores, counted as if all ran in one process; decides team sizes */
+    int32_t nshare;
     struct plan_device *device;
-    struct task *task; /* tasks, in an order in which they could run one after the other */
+    struct task *task; /* tasks, in a valid sequential order */
     int32_t *nlocal;   /* by thread: number of tasks, and their indices */
     int32_t **local;
     int64_t *nact; /* by thread: number of acts */
     int32_t nleaf_part, nroot_part;
     struct plan_part *leaf_part, *root_part;
-    /* index of the first local part of leaf i, of root k; the others follow in mesh order */
+    /* by leaf, by root: index of its first local part; its other local parts follow in mesh order */
     int32_t *leaf_first, *root_first;
-    bool *overwrites; /* by root: tasks may overwrite the root's leaf in place */
-    /* by root: replicas of the root, or of the leaf that it overwrites, share one buffer, and each writes a slice
-     * (shared_update.h) */
+    bool *overwrites; /* by root: true if tasks may overwrite the root's leaf in place */
+    /* by root: true if replicas of the root share one buffer, and each rank writes a slice of it (shared_update.h) */
     bool *shared;
-    int32_t nexec; /* kernels, shared by equal tasks; malloc */
+    int32_t nexec; /* kernels, which equal tasks share; malloc */
     struct exec **exec;
     int32_t nmove; /* moves, in the order of their tasks */
     struct plan_move **move;
@@ -262,15 +268,15 @@ struct plan {
     struct channel *channel;
 };
 
-/* Returns the source line of the task's blame_node at the time of planning. If the plan was found in the cache, a
- * run may have other lines: see run.line. */
+/* Returns the source line of the task's blame_node when the plan was made. A run of a cached plan may have another
+ * line: see run.line. */
 static inline struct line
 task_line(const struct plan *p, const struct task *t)
 {
     return t->blame_node >= 0 ? p->program->node[t->blame_node].line : (struct line){0};
 }
-/* Returns the device whose memory stores the task's results: the task's own device, or the reader's device, for a
- * transfer that writes into the reader's memory. */
+/* Returns the device whose memory stores the task's results: normally the task's own device, but for a transfer into
+ * another device's memory the reader's device. */
 static inline int32_t
 task_holder(const struct task *t)
 {
@@ -282,7 +288,8 @@ task_channel(const struct plan *p, const struct task *t)
 {
     return t->channel >= 0 && t->channel < p->nchannel ? &p->channel[t->channel] : NULL;
 }
-/* Returns the number of results of a task with a rank in a communicator. */
+/* Returns the number of results of a task with this rank in a communicator: the result itself and the buffers for
+ * blocks. */
 static inline int32_t
 comm_rank_nresult(const struct move_comm_rank *s)
 {
@@ -294,7 +301,8 @@ task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
 }
-/* Returns the program node that offloads or fetches a value, if the task belongs to that node's move; else NULL. */
+/* Returns the program node whose move the task belongs to, if that move offloads, fetches or gathers again
+ * (prog_node.again); else NULL. */
 static inline const struct prog_node *
 task_fetches(const struct plan *p, const struct task *t)
 {
@@ -302,8 +310,8 @@ task_fetches(const struct plan *p, const struct task *t)
     bool there = m && m->step >= 0 && m->step < p->program->nnode;
     return there && p->program->node[m->step].again ? &p->program->node[m->step] : NULL;
 }
-/* Returns true if the move fetches an offloaded value. The device that stores the offloaded value runs the fetch if
- * it can access both memories. */
+/* Returns true if the move fetches an offloaded value from another placement. The device that stores the offloaded
+ * value runs such a move if it can access both memories. */
 static inline bool
 hop_fetches(const struct program *p, const struct plan_move *m)
 {
@@ -336,14 +344,14 @@ task_moment(const struct task *t, int32_t n)
     return ((int64_t)t->device * n + t->stage) * (PHASE_BATCH + 1) + t->phase;
 }
 
-/* Returns true if this task continues work that an earlier task of the same device, stage and phase began: forward
- * and backward continue from operator to operator, a sum over micro-batches with its addend. The caller must pass
- * all tasks in list order. *begun: one flag per device, stage and phase, false at first. joint: the task's stage has
- * no backward work except weight gradients (stages.joint). */
+/* Returns true if this task continues what an earlier task of the same device, stage and phase began. Forward and
+ * backward continue from operator to operator; a sum over micro-batches continues after its addend. Must be called
+ * for all tasks in list order. *begun: one flag per device, stage and phase, false at first. joint: all backward
+ * work of the task's stage is weight gradients (stages.joint). */
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {
-    /* a task that runs once per batch starts no micro-batch, so it need not wait for all micro-batches */
+    /* a task that runs once per batch begins no micro-batch, so it has the priority of a task that continues */
     if (t->nact == 1) return true;
     bool sum = (t->kind->flags & (KIND_ONCE_A_BATCH | KIND_NODE)) == KIND_ONCE_A_BATCH,
          was = *begun && (t->phase != PHASE_WEIGHT || joint);
@@ -357,17 +365,17 @@ task_goes_on(const struct task *t, bool joint, bool *begun)
 int plan_compile(struct program *p, struct atlas *at, struct plan **out);
 void plan_free(struct plan **p);
 size_t plan_bytes(const struct plan *p); /* approximate host memory that the plan occupies, bytes */
-/* Computes, without making a plan, the scratch memory that the kernels of the first rank of each placement need. The
- * time does not depend on the number of ranks. The program stays the caller's. Pure. */
+/* Computes how much scratch memory kernels need, without making a plan. Looks at the first rank of each placement
+ * only, so the time does not depend on the number of ranks. The caller keeps the program. Pure. */
 int plan_scratch(struct program *p, int64_t *bytes);
 
-/* Prints a plan. Shows logical bytes and each group of equal ranks once, so the text is the same on every machine.
- * physical: also shows threads, offsets and task lists per thread. */
+/* Prints a plan. Tasks of equal ranks are printed once, with logical sizes, so the text is the same on every
+ * machine. physical: also prints threads, offsets and the task list of each thread. */
 void plan_print(const struct plan *p, bool physical, struct str *s);
 
 /* Proves that a plan is well-formed and runs to its end in every order of events: indices and sizes are in range,
- * shapes and signatures are legal, a greedy token simulation finishes, and no two live registers share bytes. E_PLAN
- * says what is wrong. */
+ * shapes and signatures are legal, a greedy token simulation finishes, and no two live registers share bytes.
+ * E_PLAN: the plan is wrong; the error names a task and a field. */
 int plan_verify(const struct plan *p);
 /* Reads a program from untrusted bytes. Accepts only bytes that program_write() would write, and only legal
  * programs. Interns placements and layouts in the atlas. E_PLAN names the byte or the node of the error; *out is

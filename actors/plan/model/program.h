@@ -1,11 +1,11 @@
 /* program.h - the input of the compiler, independent of the session: a list of operator calls in an order in which
  * they can run.
  *
- * collect.c collects a program from the graph (or a trace), and plan_compile() makes a plan of it. The canonical
- * bytes of a program are the key of the plan cache: operators, attributes, types, layouts and the structure of the
- * program, but no source lines, buffers or numbers. A struct ref names an operand by index: a result of a node, a
- * leaf (an existing value) or a number (bound when a run starts). A program owns its arena. A finished program is
- * read-only, by any thread. */
+ * collect.c makes a program from the graph or a trace, and plan_compile() makes a plan from the program. The
+ * canonical bytes of a program are the key of the plan cache: operators, attributes, types, layouts and the
+ * structure of the program, but no source lines, buffers or numbers. A struct ref names an operand by index: a
+ * result of a node, a leaf (an existing value) or a number (bound when a run starts). A program owns its arena. A
+ * finished program is read-only and may be used by any thread. */
 #ifndef RILLE_PLAN_PROGRAM_H
 #define RILLE_PLAN_PROGRAM_H
 
@@ -21,9 +21,10 @@ struct ref {
 };
 
 struct prog_leaf {
-    struct type type; /* type of the complete value; if `piece`, type of one micro-batch */
+    struct type type; /* type of the complete value; if `piece` is set, type of one micro-batch */
     const struct layout *layout;
-    bool piece; /* split along dimension 0: micro-batch k is the k-th part of every shard */
+    /* differs per micro-batch: split along dimension 0, where micro-batch k is the k-th part of every shard */
+    bool piece;
 };
 
 struct prog_node {
@@ -31,7 +32,7 @@ struct prog_node {
     const struct attr *attr;
     int32_t nin, nout;
     const struct ref *in;
-    /* by operand: the layout in which the node needs it; NULL for numbers and absent operands */
+    /* by operand: layout in which the node reads it; NULL for numbers and absent operands */
     const struct layout *const *want;
     const struct type *type; /* types by result */
     const struct layout *const *layout;
@@ -40,13 +41,14 @@ struct prog_node {
     uint8_t phase;    /* enum node_phase */
     bool piece;       /* runs once per micro-batch */
     bool accumulate;  /* the result is summed over the micro-batches, in their order */
-    /* recomputation: 1 + index of the original node, which also determines the stage; 1 + the node's own index if
-     * the original is not in the program. 0: not a recomputation */
+    /* recomputation: 1 + index of the original node, in whose stage this node runs; 1 + this node's own index if the
+     * original is not in the program. 0: not a recomputation */
     int32_t recompute;
     const struct strategy *strategy; /* the user's sharding strategy for the call; NULL: none */
-    bool asked;                      /* the user wrote this move; false: it was inserted because layouts differ */
-    /* move that offloads, fetches or gathers again (offload.h): 1 + index of the node in whose stage it runs; never
-     * shared with an equal move. 0: another move */
+    /* true: the user wrote this move; false: the move was inserted because layouts differ */
+    bool asked;
+    /* move that offloads, fetches or gathers again (offload.h): 1 + index of the node in whose stage the move
+     * runs. Such a move is never shared with an equal move. 0: an ordinary move or node */
     int32_t again;
 };
 
@@ -57,48 +59,55 @@ struct prog_root {
     bool join;               /* the root joins the results of all micro-batches along dimension 0 */
 };
 
-/* A range of a cluster's devices, and its location. Devices first to first + n - 1 of a kind are on host `memory`.
- * They are assigned round-robin to `nslot` threads of that host, from thread `slot` on. The processes of a host
- * share segments, so its devices read shards in place, and a host has one plan partition. Ranges do not overlap. The
- * map selects the partition; it changes no bit of a result. */
+/* A range of a cluster's devices, all on one host. Device numbers first to first + n - 1 of a kind are on host
+ * `memory` and are assigned round-robin to `nslot` threads of that host, from thread `slot` on. The processes of a
+ * host share memory segments, so devices of a host read each other's shards in place, and a host has one plan
+ * partition. Ranges do not overlap. The map selects a partition; results are bit-identical for any map. */
 struct plan_range {
     int32_t kind, first, n, slot, nslot, memory;
 };
 struct plan_map {
-    int32_t nrange, nslot; /* number of ranges; number of threads of host `memory` */
+    int32_t nrange, nslot; /* number of ranges; number of threads of the partition's host */
     int32_t memory;        /* host whose partition plan_compile() makes */
     struct plan_range *range;
 };
 
-/* Limits of a virtual stage, in micro-batches. backward: from forward to the end of backward; weight: from forward
- * to the end of weight gradients; behind: from backward to the end of weight gradients; hop: results on their way to
- * the stage. */
+/* Largest number of micro-batches that a virtual stage may hold. backward: between forward and the end of backward;
+ * weight: between forward and the end of weight gradients; behind: between backward and the end of weight gradients;
+ * hop: on their way to the stage. */
 struct prog_pool {
     int32_t backward, weight, behind, hop;
 };
-/* Priority rule of a device (stage.c): which ready micro-batch and virtual stage runs first. */
+/* Priority rule of a device: which of its ready micro-batches and virtual stages runs first (stage.c). */
 enum prog_rule { RULE_PIECES, RULE_DEEP, RULE_RISING, RULE_BACK, RULE_LEAN, RULE_EVEN, RULE_INNER, RULE_ROUNDS, NRULE };
 
 struct program {
     struct arena arena;
     int32_t nleaf, nnumber, nnode, nroot;
     struct prog_leaf *leaf;
-    const struct type **number; /* type of each number, which may be weak */
+    const struct type **number; /* by number: its type, which may be weak */
     struct prog_node *node;
     struct prog_root *root;
     int32_t pieces; /* number of micro-batches; 1: the batch is not divided */
-    int32_t cut;    /* number of equal parts of dimension 0 of batched values; 0: the parts have unequal lengths */
-    int32_t lag;    /* lookahead of the schedule's credits, in micro-batches; 0: one credit per micro-batch (GPipe) */
-    bool split;     /* weight gradients may be delayed, which needs more credits from forward to them (stage.h) */
-    /* number of virtual stages with limits from a search (schedule_search.c); 0: limits follow from lag and split */
+    /* number of equal parts into which dimension 0 of batched values is split; 0: the parts have unequal lengths */
+    int32_t cut;
+    /* lag of the schedule (stage.h): micro-batches of lookahead per hop between stages; 0: one register per
+     * micro-batch (GPipe) */
+    int32_t lag;
+    /* backward is split: weight gradients may run later than input gradients, which needs more registers (stage.h) */
+    bool split;
+    /* number of entries in `pool`: limits per virtual stage from a search (schedule_search.c); 0: limits follow from
+     * lag and split */
     int32_t npool;
     struct prog_pool *pool;
-    uint8_t rule;    /* enum prog_rule */
-    bool fold;       /* if a stage's results return to the devices of its input, it becomes two stages (stage.c) */
-    int32_t threads; /* limit of device threads */
+    uint8_t rule; /* enum prog_rule */
+    /* a stage whose results return to the devices of its input is divided into two stages (stage.c) */
+    bool fold;
+    int32_t threads;            /* largest number of device threads */
     const struct plan_map *map; /* cluster map, which outlives the program; NULL: one process */
     bool find_nan;              /* every task searches its results for NaN and infinities, and nothing is fused */
-    bool dry_run;               /* the plan is only inspected, never run, so devices may be of kind meta */
+    /* the plan is only inspected and never run, so devices may be of kind meta (no hardware) */
+    bool dry_run;
     /* least size of a variable whose replicas share a buffer, bytes (shared_update.h); 0: never */
     int32_t shared_least;
     struct box_cost cost; /* cost model that chooses between a direct move and several hops */
@@ -110,45 +119,46 @@ struct program *program_copy(const struct program *p);
 /* Appends the program to s as canonical bytes: equal programs give equal bytes in any process. Placements and
  * layouts are written by content, operators by name; source lines and names of composites are omitted. */
 void program_write(const struct program *p, struct str *s);
-/* Reads a program from untrusted bytes. Does not check that the program is legal, as program_read() (verify.h)
- * does. Interns placements and layouts in the atlas. E_PLAN names the byte of the error; *out is then NULL. */
+/* Reads a program from untrusted bytes. Does not check whether the program is legal; program_read() (verify.h) does.
+ * Interns placements and layouts in the atlas. E_PLAN names the byte of the error; *out is then NULL. */
 int program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out);
 /* Checks that writing a legal program again yields the same bytes, because each program has exactly one encoding.
  * E_PLAN. */
 int program_check_form(const struct program *p, const char *bytes, size_t n);
-/* Returns the value before all implicit moves on the same placement that lead to r; r itself if there are none. */
+/* Returns the value from which implicit moves on its placement made r; r itself if no such move made it. */
 struct ref program_source(const struct program *p, struct ref r);
-/* Returns how often per step value r is moved for node n: once per micro-batch, or once. A node that computes again in
- * the backward pass moves its operands at each act. */
+/* Returns how often per step the operand r is moved for node n: once, or once per micro-batch. A move that is itself
+ * repeated per micro-batch (prog_node.again) counts once per micro-batch. */
 int64_t program_move_times(const struct program *p, const struct prog_node *n, struct ref r);
 struct type ref_type(const struct program *p, struct ref r);
 /* returns a pointer to the type that is stored in the program */
 const struct type *ref_type_of(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
-bool ref_varies(const struct program *p, struct ref r); /* returns true if the value differs between micro-batches */
+bool ref_varies(const struct program *p, struct ref r); /* returns true if the value differs per micro-batch */
 /* Returns the node as a call of its operator on global tensors, with the dtypes that ranks hold in memory
  * (layout_dtype). */
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
 /* Returns, by node, whether one of its results overwrites a leaf. */
 bool *program_updates(const struct program *p, struct arena *a);
-/* Returns, by node, whether the node validates data. Excludes a node that repeats an earlier check of the same value
- * (the gradient of a lookup after the lookup), so that updates wait for a single check. */
+/* Returns, by node, whether the node validates data. If two nodes check the same value (a lookup and its gradient),
+ * only the first counts, so that updates wait for a single check. */
 bool *program_checks(const struct program *p, struct arena *a);
 /* Returns the value that r is a view of; r itself if it is no view. */
 struct ref program_whole(const struct program *p, struct ref r);
-/* Returns, by node whose result is a sum, the sum over micro-batches that is the only reader of the result; -1:
- * none. If the only reader is a sum over micro-batches, the result may be f32 instead of half precision. */
+/* Returns, by node, the sum over micro-batches that adds the node's result; -1: none. The sum must be the only
+ * reader of the result, which may then be f32 instead of half precision. */
 int32_t *program_sums(const struct program *p, struct arena *a);
-/* Returns, by node, a bit mask of the results that are sums and are only read by sums over micro-batches. If a
- * result in the mask is of half precision, it is stored as f32. */
+/* Returns, by node, a bit mask of results that are themselves sums (of a product, for instance) and are read by sums
+ * over micro-batches only. Such a result of half precision is stored as f32. */
 uint8_t *program_wide(const struct program *p, struct arena *a);
-/* Makes the results listed by program_wide() f32, because the sum is complete only after the last micro-batch. */
+/* Changes the types of the results listed by program_wide() to f32, so that rounding to half precision happens once,
+ * after the last micro-batch. */
 void program_widen(struct program *p);
 
 /* Limits of one task that computes a chain or group of nodes (fusion.c): number of members, operands, results. */
 enum { FUSE_STEPS = 24, FUSE_INPUTS = 128, FUSE_OUTS = FUSE_STEPS * OP_OUT };
-/* First operand number for results in names of hops: result k of member m is numbered after all operands of its
- * step. */
+/* Result k of member m has no operand number of its own. In names of hops it has a number after all operands of the
+ * step, from HOP_RESULT on. */
 enum { HOP_RESULT = FUSE_INPUTS };
 static inline int
 hops_result(int m, int k)

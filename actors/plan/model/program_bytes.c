@@ -2,8 +2,8 @@
  *
  * Numbers are written with seven bits per byte, lowest first; the last byte is below 128. Signed numbers are
  * zigzag-encoded. Placements and layouts have tables, in the order of first use. The functions `each_...` describe
- * the program once for both directions: with a writer they write, with a reader they read. A program that was read
- * must give the same bytes when written again, so each program has exactly one encoding. */
+ * the program once for both directions: the same function writes or reads, depending on the struct wire. A program
+ * has exactly one encoding: a program that was read must give the same bytes when it is written again. */
 #include "actors/plan/model/program.h"
 
 #include "kernels/op/lib/table.h"
@@ -183,7 +183,8 @@ each_new_layout(struct wire *w, const struct layout **l)
     return w->out ? 0 : layout_new(w->atlas, p, sbp, order, l);
 }
 
-/* Reads or writes a layout or NULL: 0 for NULL, otherwise 1 + index, encoded as for placements. */
+/* Reads or writes a layout or NULL. 0: NULL; otherwise 1 + the layout's index, encoded like the index of a
+ * placement. */
 static int
 each_layout(struct wire *w, const struct layout **l)
 {
@@ -263,7 +264,7 @@ each_op(struct wire *w, const struct op **op)
 
 /* ---- the program ---- */
 
-/* Returns an array of a node: when writing the existing one, when reading a new one of n elements. */
+/* Returns an array of a node: the existing array when writing, a new array of n elements when reading. */
 #define ROOM_FOR(w, field, type, n) ((w)->out ? (type *)(uintptr_t)(field) : ARENA_ARRAY((w)->arena, type, n))
 
 static int
@@ -383,7 +384,8 @@ wire_fini(struct wire *w)
     free(w->layout);
 }
 
-/* Writes a shallow copy, because each_program() takes a mutable program; writing does not change it. */
+/* Passes a shallow copy of p to each_program(), which takes a program that is not const because it also reads.
+ * Writing changes nothing. */
 void
 program_write(const struct program *p, struct str *s)
 {

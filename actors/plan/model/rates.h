@@ -1,8 +1,8 @@
-/* rates.h - computing rates of one core (floating-point operations and bytes per nanosecond), for time estimates of
- * plans and planners.
+/* rates.h - assumed computing rates of one core (floating-point operations and bytes per nanosecond), for time
+ * estimates of plans and planners.
  *
- * Plans use constants, not measurements, so decisions are the same on every machine. Planners use the constants
- * unless the caller passes rates. */
+ * Plans always use the constants, so their decisions are the same on every machine. Planners use the constants
+ * unless the caller passes measured rates. */
 #ifndef RILLE_PLAN_RATES_H
 #define RILLE_PLAN_RATES_H
 

@@ -1,9 +1,10 @@
-/* comm_ranks.c - finds the tasks of other ranks and the communicators of a plan, and checks that all plan partitions
- * agree about collectives.
+/* comm_ranks.c - finds the tasks of other ranks in collectives, lists the communicators of a plan, and checks that
+ * all plan partitions agree about collectives.
  *
- * The tasks of a collective hop are adjacent in the list, in mesh order. All partitions sort communicators by the
- * first hop that needs them, then by first rank, and point-to-point links by their devices. So partitions create
- * shared communicators in the same order, one after the other, and cannot deadlock. */
+ * The tasks of a collective hop are adjacent in the list, in mesh order. All partitions sort communicators in the
+ * same way: those of collectives by the first hop that needs them, then by first rank; point-to-point links by
+ * their devices. So partitions create shared communicators one after the other in the same order, and cannot
+ * deadlock. */
 #include "actors/plan/outline/comm_ranks.h"
 
 #include "actors/plan/model/contract.h"
@@ -31,8 +32,8 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
     return task >= 0 && task < p->ntask && p->task[task].kind->flags & KIND_COLLECTS && p->task[task].move.of == m;
 }
 
-/* Returns the task of another rank in the collective of a task. If all positions are in this partition, tasks are as
- * far apart in the list as their positions in the mesh. */
+/* Returns the task of another rank in a task's collective. If all positions are in this partition, the two tasks
+ * are as far apart in the list as their positions are in the mesh. */
 int32_t
 comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank)
 {
@@ -123,8 +124,8 @@ comm_ranks_communicators(const struct plan *p, struct arena *a, struct communica
 
 /* ---- the contract ---- */
 
-/* Columns of a row in the list: the hop; a digest of the facts on which all partitions must agree; the number of
- * ranks in this partition, and of all ranks. */
+/* Columns of a row in the list: index of the hop; digest of the facts on which all partitions must agree; number
+ * of ranks in this partition; number of all ranks. */
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void
@@ -138,8 +139,8 @@ digest_layout(struct digest *d, const struct layout *l)
     for (int32_t i = 0; i < p->nrank; i++) digest_add(d, (uint64_t)p->rank[i]);
 }
 
-/* Returns a digest of a collective move: the value, its layouts and the collective. Ranks, blocks and devices follow
- * from these. */
+/* Returns a digest of a collective move: the moved value, the two layouts and the collective. These facts
+ * determine the ranks, blocks and devices. */
 static uint64_t
 what_of(const struct plan_move *m, const struct task *t)
 {
@@ -197,7 +198,7 @@ row_differs(const struct row *r, const char *what)
     return status;
 }
 
-/* Checks the rows of one hop, from row r on. Returns their number in *n. */
+/* Checks the rows of the hop that row r belongs to. Returns the number of these rows in *n. */
 static int
 match_hop(const struct row *r, size_t left, size_t *n)
 {

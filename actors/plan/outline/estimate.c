@@ -1,5 +1,5 @@
-/* estimate.c - estimates the time of a task's act with the constants of rates.h. The time is the longer of two, on
- * one core: the time for all operations, and the time for all bytes. A fixed cost per act is added. */
+/* estimate.c - estimates the time of a task's act on one core with the constants of rates.h: the time for all its
+ * operations, or the time for all its bytes, whichever is longer, plus a fixed cost per act. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/model/rates.h"
 
@@ -66,8 +66,8 @@ plan_estimate(const struct plan *p, int64_t *cost)
     arena_fini(&tmp);
 }
 
-/* Returns the number of ranks that share the work of a call with this result: along the mesh axes where the result is
- * replicated, each rank does all of it. */
+/* Returns the number of ranks among which the work of a call with this result is divided. Mesh axes on which the
+ * result is replicated do not divide the work. */
 static double
 sharing_ranks(const struct layout *l)
 {

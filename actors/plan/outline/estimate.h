@@ -6,10 +6,10 @@
 
 /* Estimates the time of one act of each task on one core, in ns: cost[task]. */
 void plan_estimate(const struct plan *p, int64_t *cost);
-/* Adds the floating-point operations of one run (a multiply-add counts as two) to each device, in the order of
- * plan->device. Every operator of the run counts, also one that is recomputed. */
+/* Adds, to the entry of each device in the order of plan->device, the floating-point operations of one run. A
+ * multiply-add counts as two operations. Operators that are recomputed count each time they run. */
 void plan_flops(const struct plan *p, double *flops);
-/* Returns the estimated time of one rank's share of a node's call, ns, without the fixed cost of an act. */
+/* Returns the estimated time of one rank's share of a node's call, without the fixed cost of an act, ns. */
 int64_t node_estimate(const struct program *p, int32_t node, struct arena *tmp);
 
 #endif

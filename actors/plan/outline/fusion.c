@@ -1,29 +1,32 @@
 /* fusion.c - fuses chains of element-wise operators into one task, and groups of small updates into another.
  *
- * Two nodes are fused if the second reads the first in its layout: same shape, same layout, same virtual stage and
- * phase. A member may have readers outside the chain if all of them come after the last node of the chain; the chain
- * then stores that result, too. Since every outside reader comes after the end, no input of the chain can depend on
- * the chain. Fusing must not make an outside reader wait for the last micro-batch when the result is known earlier.
- * An operator that is computed beside another (struct eltwise) is a member, too: both read the same value.
+ * Two nodes are fused if the second reads the result of the first without a move, and both have the same shape,
+ * layout, virtual stage and phase. A member may have readers outside the chain if all of them come after the last
+ * node of the chain; the chain then stores that result, too. Because all these readers come later, no input of the
+ * chain can depend on the chain. Fusing must not delay a result until after the last micro-batch if a reader
+ * outside the chain needs it earlier. An operator may also be computed beside another one (struct eltwise): the
+ * two are members of one chain because they read the same value.
  *
  * The inputs of a chain stay alive until its end. So two chains with other tasks between them are not joined if
- * joining keeps more bytes alive than the results inside the chain take. Many addends made one after the other are
- * therefore summed as they are made.
+ * the inputs kept alive have more bytes than the results that need no register any more. This rule matters for
+ * sums of many addends: each addend is added when it is made, and not kept until the end.
  *
- * A matrix product may begin a chain. The following bias, activation or residual is computed on its result while the
- * result is in the caches, and no register holds the result. A scatter-add into the product's result (OP_FOLLOWS)
- * may follow, too, and then ends the chain. On devices that compile kernels, an operator along rows may also begin a
- * chain: the following steps run as each element of its first result is computed. For example, the gradient of a
- * norm adds the residual's gradient.
+ * A matrix product may begin a chain. The bias, activation or residual that follows is computed on the product's
+ * result while that result is in the caches, and no register holds the result. A scatter-add into the product's
+ * result (OP_FOLLOWS) may follow, too, and then ends the chain. On devices that compile kernels, an operator along
+ * rows (a norm, for instance) may also begin a chain: the following steps are applied to each element of its first
+ * result as soon as it is computed. For example, the kernel of a norm's gradient also adds the residual's
+ * gradient.
  *
- * Small updates that differ only in their variables are grouped, because an act, or a kernel launch on a GPU, costs
- * as much as the update of a bias. A group waits for the last of its gradients, and keeps all gradients until then,
- * so its bytes are bounded. On devices that compile kernels, casts of variables are grouped, too. A group of casts
- * waits for nothing. The group is placed where its first cast was, before all its readers (hoist.c).
+ * Small updates that differ only in their variables are grouped into one task, because an act, or a kernel launch
+ * on a GPU, costs as much as the update of a bias. A group waits for the last of its gradients, and keeps all
+ * gradients until then, so its bytes are bounded. On devices that compile kernels, casts of variables are grouped,
+ * too. A group of casts waits for nothing. The group is placed where its first cast was, before all its readers
+ * (hoist.c).
  *
  * On devices that do not compile kernels, only dtypes that are computed in their own precision are fused. Compiled
- * kernels round each step as a store to memory would. Fused and unfused results are bit-identical, unless a library
- * computes a product together with the steps that follow. */
+ * kernels round the result of each step as a store to memory would. Fused and unfused results are bit-identical,
+ * unless a library computes a product together with the steps that follow. */
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/outline/shared_update.h"
 
@@ -46,8 +49,8 @@ fusible(const struct prog_node *n)
            (n->op->eltwise.f_text || !(flags & COMPILES));
 }
 
-/* Returns true if the node may begin a chain. On devices that compile kernels, chains with a product have no
- * generated kernels; the matrix library, or a row kernel, computes the following steps. */
+/* Returns true if the node may be the first of a chain. On devices that compile kernels, chains that begin with a
+ * product have no generated kernels: the matrix library, or a row kernel, computes the steps after the product. */
 static bool
 can_lead(const struct prog_node *n)
 {
@@ -56,9 +59,9 @@ can_lead(const struct prog_node *n)
     return n->op->flags & OP_LEADS && !n->accumulate && flags & FUSES && here;
 }
 
-/* Returns true if the node may be computed in place on the result of a product. A node that runs per micro-batch may
- * not be computed so: it may report invalid data by position, and a chain does not know its rows' position in the
- * batch. */
+/* Returns true if the node may be computed in place on the result of a product. Nodes that run per micro-batch are
+ * excluded: such a node may report invalid data by its position in the batch, which the kernel of a chain does not
+ * know. */
 static bool
 can_follow(const struct prog_node *n)
 {
@@ -68,7 +71,7 @@ can_follow(const struct prog_node *n)
 
 /* ---- who reads a node ---- */
 
-/* Lists the readers of all nodes: reader[first[i]] to reader[first[i + 1] - 1] read node i. */
+/* Lists the readers of all nodes: nodes reader[first[i]] to reader[first[i + 1] - 1] read node i. */
 static void
 fusion_list_readers(struct fusion *l)
 {
@@ -88,8 +91,8 @@ fusion_list_readers(struct fusion *l)
         if (p->root[k].ref.kind == REF_NODE) l->roots[p->root[k].ref.index] |= (uint8_t)(1 << p->root[k].ref.out);
 }
 
-/* Returns true if all readers of `node` outside its chain, and outside the chain that ends at `end`, come after
- * `end`. */
+/* Returns true if every reader of `node` comes after node `end`. Ignores readers in node's own chain and in the
+ * chain that ends at `end`. */
 static bool
 readers_follow(const struct fusion *l, int32_t node, int32_t end)
 {
@@ -207,7 +210,7 @@ may_join_chain(const struct fusion *l, int32_t a, int32_t b, int operand)
            fuses_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
 }
 
-/* Returns true if node b directly follows the operator beside which it is computed, and that operator ends its
+/* Returns true if node b is to be computed beside the node before it (struct eltwise), and that node ends its
  * chain. */
 static bool
 has_beside(const struct fusion *l, int32_t b)
@@ -218,7 +221,8 @@ has_beside(const struct fusion *l, int32_t b)
            x->in[0].out == y->in[0].out && x->want[0] == y->want[0] && may_join_chain(l, b - 1, b, 0);
 }
 
-/* Returns true if the members are a product and an operator that is computed in place on its result. */
+/* Returns true if the members are two: a product, and an operator that is computed in place on the product's
+ * result. */
 static bool
 is_followed(const struct fusion *l, const int32_t *member, int n)
 {
@@ -229,7 +233,7 @@ is_followed(const struct fusion *l, const int32_t *member, int n)
     return true;
 }
 
-/* Returns true if a member reads a result of node m other than its first. */
+/* Returns true if a member reads another result of node m than the first. */
 static bool
 reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
 {
@@ -241,8 +245,8 @@ reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
     return false;
 }
 
-/* Returns true if all members are element-wise, except at most one that leads. A leader reads no member, and other
- * members read only its first result. */
+/* Returns true if all members are element-wise, except at most one, the leader. The leader must read no member,
+ * and the other members must read no other result of the leader than the first. */
 static bool
 is_led(const struct fusion *l, const int32_t *member, int n)
 {
@@ -258,8 +262,8 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     return nlead <= 1;
 }
 
-/* Returns true if fusing these members of a's chain with node b would delay a result until after the last
- * micro-batch, although it is known earlier and read elsewhere. */
+/* Returns true if fusing node b with these members of a's chain would delay a result until after the last
+ * micro-batch, although nodes outside the two chains read that result earlier. */
 static bool
 holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_t b)
 {
@@ -271,8 +275,8 @@ holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_
     return late[a];
 }
 
-/* Returns true if members read each other in the layout in which they are computed. A member may read another member
- * twice, one time directly and one time through a move. */
+/* Returns true if members read each other without moves. may_join_chain() checks a single operand, but a member
+ * may read another member by two operands: directly, and through a move. */
 static bool
 lie_as_read(const struct fusion *l, const int32_t *member, int n)
 {
@@ -294,7 +298,7 @@ dies_in(const struct fusion *l, int32_t node, int32_t a)
     return !l->roots[node];
 }
 
-/* Returns the bytes, over all ranks, of a chain's inputs that no other node reads. */
+/* Returns the bytes, over all ranks, of the chain's inputs that only the chain reads. */
 static int64_t
 bytes_for(const struct fusion *l, const int32_t *member, int n)
 {
@@ -307,10 +311,12 @@ bytes_for(const struct fusion *l, const int32_t *member, int n)
     return bytes;
 }
 
-/* Bytes of inputs that may always wait for the end of a chain: scalars to add up, as for a norm over all gradients. */
+/* Limit of the bytes of inputs that may wait for the end of a chain in any case: scalars to be added up, for
+ * instance for the norm of all gradients. */
 enum { WAITS_FREELY = 4096 };
 
-/* Returns true if another task runs between nodes a and b: some node between the two belongs to neither chain. */
+/* Returns true if another task runs between nodes a and b: some node between the two belongs to neither of their
+ * chains. */
 static bool
 work_between(const struct fusion *l, int32_t a, int32_t b)
 {
@@ -319,8 +325,8 @@ work_between(const struct fusion *l, int32_t a, int32_t b)
     return false;
 }
 
-/* Joins the chain that ends at a with the chain that ends at b, unless the result is too long, breaks the order of
- * nodes, or keeps more bytes alive. */
+/* Joins the chain ending at a with the chain ending at b. Does nothing if the joined chain would have too many
+ * members, break the order of nodes, or keep more bytes alive. */
 static void
 try_join(struct fusion *l, int32_t a, int32_t b)
 {
@@ -347,8 +353,8 @@ try_join(struct fusion *l, int32_t a, int32_t b)
 
 /* ---- groups of updates, and of casts ---- */
 
-/* Returns the limit of a group's variables on one rank, in bytes. With optimiser state and gradients, seven times as
- * many bytes pass through the caches. */
+/* Returns the largest number of bytes that the variables of a group may have on one rank. With optimiser state and
+ * gradients, the task of a group accesses seven times as many bytes, all of which pass through the caches. */
 static int64_t
 most_grouped(const struct prog_node *n)
 {
@@ -397,7 +403,7 @@ nodes_alike(const struct fusion *l, int32_t a, int32_t b)
            op_attr_same(x->op, x->attr, y->attr);
 }
 
-/* Returns the value in whose memory r may be stored. */
+/* Returns the value whose memory r may share. */
 static struct ref
 source_behind(const struct program *p, struct ref r)
 {
@@ -428,8 +434,9 @@ bytes_here(const struct prog_node *n)
     return type_bytes(&t);
 }
 
-/* Returns true if the node is too large for a group. Operands that are moved for the node (a gradient to be reduced
- * or sliced) wait in their source layout, so these must be small, too. */
+/* Returns true if the node is too large for a group. Operands that are moved for the node (a gradient to be
+ * reduced or sliced) stay in memory in their source layout until the group runs, so the operands must be small,
+ * too. */
 static bool
 is_large_node(const struct program *p, const struct prog_node *n)
 {
@@ -474,9 +481,9 @@ group_with(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[of_b[i]] = b;
 }
 
-/* Groups updates and casts. Only one group of each kind is open at a time. A node that does not fit begins the next
- * group, unless it is too large for any group. Updates in slices (shared_update.h) are never grouped, because they
- * are large. */
+/* Groups updates and casts. Only one group of each kind is open at a time. A node for which the open group has no
+ * space begins the next group. A node that is too large for any group leaves the open group as it is. Sliced
+ * updates (shared_update.h) are never grouped, because they are large. */
 static void
 group_updates(struct fusion *l)
 {
@@ -540,7 +547,7 @@ fusion_nodes(struct fusion *l)
         l->group[b] = l->member[(size_t)b * FUSE_STEPS] = b;
         l->group_size[b] = 1;
     }
-    /* without fusion each task computes one operator, so an error names the operator */
+    /* if each task computes one operator only, an error can name the operator that made the NaN */
     if (!p->find_nan) join_nodes(l);
     find_sums(l);
 }

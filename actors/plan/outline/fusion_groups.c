@@ -4,8 +4,8 @@
 #include "actors/plan/outline/outline.h"
 #include "runtime/base/error.h"
 
-/* Returns true if an implicit move reads the node. An implicit move remains only if the layouts differ, and then
- * reads the value in the layout in which the node computes it. */
+/* Returns true if an implicit move reads the node. If layouts will agree, that move disappears; if not, the move
+ * reads the result in the layout in which the node computes it. */
 static bool
 any_vanishes(const struct fusion *f, int32_t node)
 {
@@ -27,7 +27,7 @@ fusion_groups_find(const struct program *p, struct arena *a, struct fusion_group
     if (known)
         fusion_nodes(&f);
     else
-        err_clear(); /* ignored here, because compiling the program fails with the same error */
+        err_clear(); /* ignored, because compiling the program reports the same error */
     for (int32_t i = 0; i < p->nnode; i++) {
         end[i] = known ? f.group[i] : i;
         inner[i] = known && p->node[i].nout == 1 && !fusion_shown(&f, i, 0);

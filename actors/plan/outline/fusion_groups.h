@@ -1,9 +1,9 @@
 /* fusion_groups.h - finds the nodes of a program that one task would compute if their layouts agreed (internal to
  * actors/plan).
  *
- * A planner's memory model uses the result: a chain is computed at its last node, so its inputs live until then, its
- * stored results appear only then, and intermediate results need no registers. The rules for chains are those of
- * fusion.c. Arrays are allocated in the caller's arena; one thread. */
+ * A planner's memory model uses the chains: a chain is computed at its last node, so its inputs live until that
+ * node, its stored results appear at that node, and its intermediate results need no registers. fusion.c has the
+ * rules for chains. Arrays are allocated in the caller's arena; one thread. */
 #ifndef RILLE_PLAN_FUSION_GROUPS_H
 #define RILLE_PLAN_FUSION_GROUPS_H
 
@@ -11,7 +11,7 @@
 
 struct fusion_groups {
     const int32_t *end; /* by node: last node of its chain; the node itself if it is in no chain */
-    const bool *inner;  /* by node: only its chain reads it, so no register holds the result */
+    const bool *inner;  /* by node: true if only its chain reads it, so no register holds the result */
     /* by node: a pending reduction of its results may be completed right after the node (hops.c) */
     const bool *early;
 };

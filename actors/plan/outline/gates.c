@@ -22,8 +22,8 @@ depth_of(int32_t i)
     return depth;
 }
 
-/* Returns the place of a channel end in the order of the gate's tasks. Hosts deep in the tree send first on the way
- * up, and receive last on the way down; a sender precedes its receiver. */
+/* Returns the sort key of a channel end in the order of the gate's tasks. On the way up, hosts deep in the tree
+ * send first; on the way down, they receive last. So a sender precedes its receiver. */
 static int32_t
 gate_turn_of(bool up, int32_t below, bool sends)
 {
@@ -35,7 +35,7 @@ gate_ends(int32_t node, const int32_t *memory, int32_t n, int32_t me, int32_t pi
 {
     int count = 0;
     for (int hop = 0; hop < 2; hop++)
-        for (int mine = 0; mine < 2; mine++) { /* 0: receives; 1: sends */
+        for (int mine = 0; mine < 2; mine++) { /* 0: receiving end; 1: sending end */
             bool up = hop == 0, sends = mine == 1, with_above = up == sends;
             int32_t first = with_above ? me : 2 * me + 1, last = with_above ? me : MIN(n - 1, 2 * me + 2);
             for (int32_t below = MAX(1, first); below <= last; below++) {

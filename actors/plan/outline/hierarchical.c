@@ -1,8 +1,9 @@
 /* hierarchical.c - hierarchical reduction: a sum that is passed from host to host. Finds its segments (legs), and
  * decides whether it is faster than reading all addends.
  *
- * Cost = bytes through the busiest host, and the number of sequential hops (latency). Bytes and hops are counted by
- * cell of the tensor, for the owners that read the cell. t/plan/hierarchical.c compares the bytes with those of
+ * The cost depends on the bytes through the busiest host, and on the number of sequential hops (latency). Bytes
+ * are counted for each cell of the tensor: a cell is the intersection of a source shard and a destination shard,
+ * and its owners are the ranks that add it up. t/plan/hierarchical.c compares the counted bytes with the bytes of
  * plans. */
 #include "actors/plan/outline/hierarchical.h"
 
@@ -16,7 +17,7 @@ enum {
     MOST_LEGS = 256,
     MOST_CHUNKS = 16,
 };
-/* Bytes that each host sends and receives over the network; fields are by host. */
+/* State of counting the bytes that each host sends and receives over the network. Arrays are by host unless noted. */
 struct wires {
     struct local_set *mines;
     const struct box_cost *cost;
@@ -24,12 +25,13 @@ struct wires {
     struct deal deal;
     int32_t nmemory;
     double *in, *out;      /* bytes received; bytes sent */
-    int32_t *addend;       /* number of addends of the current replica on this host */
-    int32_t counted;       /* mesh position of the first addend of the current replica; -1: none yet */
+    int32_t *addend;       /* number of addends on this host, for the replica `counted` */
+    int32_t counted;       /* mesh position of the first addend of the replica that `addend` counts; -1: none yet */
     double *owned;         /* fraction of the sum that owners on this host hold */
-    int32_t *wants, stamp; /* stamp of the last sum that this host needs; stamp of the current sum */
+    int32_t *wants, stamp; /* stamp of the last sum that this host needed; stamp of the current sum */
     int32_t nwants;        /* number of hosts that need the current sum */
-    int32_t *reads; /* by host and replica: stamp of the sum for which the host last read the replica's addends */
+    /* by host and replica: stamp of the sum for which this host last read the addends of this replica */
+    int32_t *reads;
 };
 
 static int32_t
@@ -47,8 +49,8 @@ addend_memory(const struct wires *w, int32_t corner, int32_t addend, int32_t rep
 
 /* ---- where legs begin ---- */
 
-/* Finds the segments of a hierarchical reduction. An addend begins a segment if the addend before it is on another
- * host, in any tile and replica. */
+/* Finds the segments of a hierarchical reduction, as ranges of addends. An addend begins a segment if, in any tile
+ * and replica, it is on another host than the addend before it. */
 static int32_t
 find_legs(const struct wires *w, struct arena *a, int32_t *first)
 {
@@ -78,7 +80,7 @@ count_addends(struct wires *w, int32_t corner, int32_t replica)
     for (int32_t i = 0; i < w->from.naddend; i++) w->addend[addend_memory(w, corner, i, replica)]++;
 }
 
-/* Counts the traffic if a host reads `bytes` of each addend of the current replica. */
+/* Counts the traffic if host `memory` reads `bytes` of each addend of the current replica. */
 static void
 count_reads(struct wires *w, int32_t memory, double bytes)
 {
@@ -101,7 +103,7 @@ want_result(struct wires *w, int32_t memory)
     w->wants[memory] = w->stamp;
 }
 
-/* Counts the traffic of sending the sum from its owners, once to each host that needs it. */
+/* Counts the traffic if the owners send the sum once to each host that needs it. */
 static void
 count_wanted(struct wires *w, double bytes)
 {
@@ -128,12 +130,12 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     deal_owners(&w->deal, 0);
     bool direct = w->deal.direct;
     double share = direct ? 1 : 1.0 / w->deal.nowner;
-    int32_t stamp = ++w->stamp; /* a stamp different from that of count_results() */
+    int32_t stamp = ++w->stamp; /* a stamp that count_results() does not use */
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
-        if (direct && *reads == stamp) continue; /* a host receives a value once for all its readers */
+        if (direct && *reads == stamp) continue; /* data that several readers on a host need is received once */
         *reads = stamp;
         count_addends(w, tile, own);
         w->owned[m] += share;
@@ -142,7 +144,8 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     if (!direct) count_results(w, corner, numel * (double)w->to.width);
 }
 
-/* Counts the traffic of a cell from the owners in one segment to those in the next; each owner sends its share. */
+/* Counts the traffic if the owners in segment `from` send their partial sums to the owners in segment `to`. An
+ * owner sends only the share that it owns. */
 static void
 count_hand(struct wires *w, const struct relay *r, int32_t tile, int32_t from, int32_t to, double bytes)
 {
@@ -163,7 +166,8 @@ own_shares(struct wires *w, const struct relay *r, int32_t tile, int32_t leg)
         w->owned[wire_memory_at(w, &w->from, relay_owner(r, tile, leg, k))] += 1.0 / r->nshare;
 }
 
-/* Counts the traffic of the way back: the owners of a segment send the sum to all ranks that hold addends. */
+/* Counts the traffic of the way back inside one segment: the segment's owners send the sum to all ranks of the
+ * segment that hold addends. */
 static void
 count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t leg, double bytes)
 {
@@ -174,7 +178,8 @@ count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t 
     count_wanted(w, bytes);
 }
 
-/* Counts the traffic between segments, for all cells of a tile at once. */
+/* Counts the traffic between segments for all cells of a tile at once, and leaves the owners of the sum in
+ * `owned`. */
 static void
 count_hands(struct wires *w, const struct relay *r, int32_t tile, double numel)
 {
@@ -206,8 +211,8 @@ count_tile(struct wires *w, const struct relay *r, int32_t tile)
     }
 }
 
-/* Returns the bytes that the busiest host sends or receives, whichever is more. r: segments; NULL: owners read all
- * addends. */
+/* Returns the bytes that the busiest host sends or receives, whichever is more. r: hierarchical reduction; NULL:
+ * owners read all addends. */
 static double
 busiest(struct wires *w, const struct relay *r)
 {
@@ -222,8 +227,9 @@ busiest(struct wires *w, const struct relay *r)
 
 /* ---- whether it pays ---- */
 
-/* Returns the time of the hierarchical reduction, ns. The first chunk passes all segments, and the others follow in
- * a pipeline. Each further chunk costs a message per link, which occupies both ends for less than the latency. */
+/* Returns the time of the hierarchical reduction, ns. The first chunk passes all segments, and the other chunks
+ * follow in a pipeline. Each further chunk costs one more message per link, which occupies both ends for a quarter
+ * of the latency. */
 static double
 handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
 {
@@ -231,7 +237,7 @@ handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
     return bytes * w->cost->wire_ns_per_byte * (n + times - 1) / n + w->cost->wire_ns * (times + 1 + (n - 1) / 4);
 }
 
-/* Chooses the number of chunks with the shortest time. */
+/* Sets how->nchunk to the number of chunks with the shortest time, and returns the cost with it. */
 static struct wire_price
 choose_chunks(struct wires *w, struct box_relay *how)
 {

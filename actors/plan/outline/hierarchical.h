@@ -1,8 +1,8 @@
-/* hierarchical.h - decides whether the sum of a move is passed from host to host (struct box_relay), or computed by
+/* hierarchical.h - decides how the sum of a move is computed: passed from host to host (struct box_relay), or by
  * owners that read all addends.
  *
- * A pure function of the type, the two layouts, the map and the network costs, so all plan partitions decide alike.
- * One thread. */
+ * The decision depends only on the type, the two layouts, the map and the network costs, so all plan partitions
+ * make the same decision. One thread. */
 #ifndef RILLE_PLAN_HIERARCHICAL_H
 #define RILLE_PLAN_HIERARCHICAL_H
 
@@ -15,13 +15,13 @@ struct wire_price {
     double bytes, ns;
 };
 struct hierarchical {
-    /* segments (legs), each on one host in every replica; NULL: owners read all addends */
+    /* segments (legs) of addends; a segment is on one host in every replica. NULL: owners read all addends */
     const struct box_relay *relay;
     struct wire_price owners, handed;
 };
 
-/* Computes the cost of a hierarchical reduction, and of owners that read all addends. Sets out->relay, allocated in
- * a, if passing the sum from host to host is faster. Returns false, and no prices, if no sum spans hosts. */
+/* Computes the cost of both methods: hierarchical reduction, and owners that read all addends. Sets out->relay,
+ * allocated in a, if hierarchical reduction is faster. Returns false and no costs if no sum spans hosts. */
 bool hierarchical_of(struct arena *a, struct local_set *m, const struct box_cost *cost, const struct type *t,
                      const struct layout *from, const struct layout *to, struct hierarchical *out);
 

@@ -1,23 +1,23 @@
-/* hops.c - finds the hops that convert the operands of all steps to the layouts that the steps need.
+/* hops.c - finds the hops that convert operands to the layouts in which the steps read them.
  *
  * Steps are visited in the order of lowering, and their operands in order. A converted value is kept for all later
- * readers; layouts between two hops of a path are not reused. The result of an explicit move of the user is a value
- * of its own, and further conversions start from it, as the planner and explain() assume. Pending reductions are
- * completed right after their addends if that saves memory. */
+ * readers; the values between two hops of a path are not. The result of an explicit move of the user is a new
+ * value: its readers' conversions start from it, as the planner and explain() assume. A pending reduction is
+ * completed right after its addends are computed, if that saves memory. */
 #include "actors/plan/outline/outline.h"
 
 #include "boxing/path.h"
 #include "runtime/base/error.h"
 
-/* The path of a type of tensor from one layout to another, in one or more hops. */
+/* The path by which tensors of one type are converted from one layout to another, in one or more hops. */
 struct way {
     struct type type;
     const struct layout *from, *to;
     const struct box_candidate *best;
-    bool *named; /* by hop: only the layout's name changes, no bytes move */
+    bool *named; /* by hop: true if no bytes move and only the layout's name changes */
 };
 
-/* A value in one layout, linked to its copies in other layouts. */
+/* A value in one layout, linked to copies of the value in other layouts. */
 struct known {
     struct ref value;
     const struct layout *layout;
@@ -30,7 +30,7 @@ struct finder {
     struct arena tmp;
     struct way *way; /* distinct paths */
     int32_t nway, capacity;
-    struct hash_table ways;      /* index of a path in the array `way`, by tensor type and the two layouts */
+    struct hash_table ways;      /* index of each path in `way`, by tensor type and the two layouts */
     struct known **node, **leaf; /* values by result, [node * OP_OUT + out], and by leaf; NULL: not needed so far */
 };
 
@@ -51,7 +51,7 @@ add_path(struct finder *f, uint64_t hash, const struct type *t, const struct lay
     return 0;
 }
 
-/* Finds or makes a path; returns it in *out. *out is valid until the next call. */
+/* Finds or makes a path, and returns it in *out until the next call. */
 static int
 find_way(struct finder *f, const struct type *t, const struct layout *from, const struct layout *to,
          const struct way **out)
@@ -100,8 +100,8 @@ add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int oper
                                      .name = h->name};
 }
 
-/* Converts the operand to the layout `want`, or returns the copy that already has it. A node that offloads or
- * fetches (`again`) always gets a new copy, which is not reused. */
+/* Converts an operand to the layout `want`, or returns the existing copy in that layout. A node that offloads,
+ * fetches or gathers again (prog_node.again) gets a copy of its own, which no other node uses. */
 static int
 move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
              struct known **out)
@@ -124,11 +124,11 @@ move_operand(struct finder *f, int32_t step, int operand, struct known *v, const
 
 /* ---- early sums ---- */
 
-/* Least bytes of addends per rank for an early sum. With fewer bytes it gains nothing, because all ranks must
- * synchronise. */
+/* Least bytes per rank of addends that are summed early. An early sum of fewer bytes would gain nothing, because
+ * all ranks must synchronise for it. */
 enum { EARLY_LEAST = 4096 };
 
-/* Returns the bytes of the value on the rank with the largest shard, which is the first rank. */
+/* Returns the bytes of the value on the first rank, which has the largest shard. */
 static int64_t
 bytes_there(const struct type *t, const struct layout *l)
 {
@@ -144,7 +144,8 @@ hops_early_fits(const struct type *t, const struct layout *from, const struct la
     return bytes >= EARLY_LEAST && bytes_there(t, to) <= bytes;
 }
 
-/* Returns true if the time at which operands are computed does not depend on node i. */
+/* Returns true if node i does not fix the time at which its operands are converted, so that they may be converted
+ * earlier. */
 static bool
 may_leave_open(const struct fusion *f, int32_t i)
 {
@@ -164,7 +165,7 @@ hops_early_open(const struct fusion *f, int32_t node)
     return true;
 }
 
-/* Returns the layout in which node i needs r; NULL: it needs r in several. */
+/* Returns the layout in which node i reads r; NULL: node i reads r in several layouts. */
 static const struct layout *
 wanted_layout(const struct outline *o, int32_t i, struct ref r)
 {
@@ -251,7 +252,8 @@ find_operands(struct finder *f, int32_t step)
 static int
 find_step(struct finder *f, int32_t step)
 {
-    if (f->o->fusion.group[step] != step) return 0; /* hops of a fused node belong to the last node of its group */
+    /* the hops of a fused node are listed at the last node of its group */
+    if (f->o->fusion.group[step] != step) return 0;
     TRY(find_operands(f, step));
     return find_results(f, step);
 }

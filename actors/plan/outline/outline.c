@@ -10,11 +10,12 @@
 
 /* ---- the digest ---- */
 
-/* Digests layouts by content: a layout's text at its first occurrence, and the number of that occurrence later. */
+/* State of digesting layouts: the first occurrence of a layout is digested as text, later ones as the number of
+ * the first occurrence. */
 struct layouts {
     struct digest *digest;
     struct arena arena;
-    struct hash_table seen; /* number of a layout's first occurrence in the digest, by layout id */
+    struct hash_table seen; /* by layout id: number of the layout's first occurrence in the digest */
     const struct layout **layout;
     int32_t n, capacity;
 };
@@ -64,7 +65,7 @@ node_moment(const struct outline *o, int32_t node)
     return (struct moment){o->stages.stage[node], o->stages.phase[node]};
 }
 
-/* Digests a step, including the credits between it and its operands. */
+/* Digests a step, including the number of registers of each operand. */
 static void
 digest_step(const struct outline *o, int32_t i, struct digest *d)
 {

@@ -1,11 +1,11 @@
-/* outline.h - the outline of a plan: decisions for all ranks at once, the same in every process.
+/* outline.h - the outline of a plan: the decisions for all ranks at once, which are the same in every process.
  *
- * For each step of the program: its chain, phase and virtual stage, and the hops that convert operands to the
- * required layouts, numbered over the whole program. For the program: the credits between steps, and the number of
- * threads that share the cores. The outline depends on the program alone: its size does not grow with the number of
- * ranks, and processes and hosts do not affect it. plan_compile() lowers plan partitions from the outline. Processes
- * with equal digests have the same outline (t/plan/outline.c makes one from bytes). The maker owns the outline; once
- * made, it is read-only for any thread. */
+ * For each step of the program, the outline has its chain, phase and virtual stage, and the hops that convert its
+ * operands to the required layouts; hops are numbered over the whole program. For the program, it has the credits
+ * between steps and the number of threads that share the cores. The outline depends on the program alone, not on
+ * processes or hosts, and its size does not grow with the number of ranks. plan_compile() lowers plan partitions
+ * from the outline. Processes with equal digests have the same outline (t/plan/outline.c checks that on programs
+ * read from bytes). The maker owns the outline; once made, it is read-only for any thread. */
 #ifndef RILLE_PLAN_OUTLINE_H
 #define RILLE_PLAN_OUTLINE_H
 
@@ -13,43 +13,46 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/str.h"
 
-/* Result of fusion.c: the groups of nodes, each computed by one task. A chain of element-wise nodes is computed in a
- * single pass; a group of updates, or of casts of variables, one node after the other. */
+/* Result of fusion.c: groups of nodes. One task computes a group. A group is a chain of element-wise nodes, which
+ * is computed in a single pass, or several updates or casts of variables, which are computed one after the other. */
 struct fusion {
     const struct program *program;
     const struct stages *stages;
     struct arena *arena;
     bool any_layout; /* treats all layouts as equal, for a planner that has not chosen them yet */
     bool hoists;     /* treats casts of leaves as if they stood at the first cast of their group (hoist.c) */
-    int32_t *group;  /* by node: last node of its chain; the node itself if it is in no chain */
+    int32_t *group;  /* by node: last node of its group; the node itself if it is in no group */
     int32_t *group_size;
-    int32_t *member;                /* by last node of a chain: the members, FUSE_STEPS entries each */
-    int32_t *reader_first, *reader; /* by node: its readers */
-    uint8_t *roots;                 /* by node: bit k is set if result k is a root of the program */
-    int32_t *sum; /* by node: the sum over micro-batches to which the node's kernel adds its result; -1: none */
+    int32_t *member; /* by last node of a group: its members; FUSE_STEPS entries per node */
+    /* by node i: readers reader[reader_first[i]] to reader[reader_first[i + 1] - 1] */
+    int32_t *reader_first, *reader;
+    uint8_t *roots; /* by node: bit k is set if result k is a root of the program */
+    int32_t *sum;   /* by node: the sum over micro-batches to which the node's kernel adds its result; -1: none */
 };
 
 void fusion_nodes(struct fusion *f);
-/* Lists the members of the chain that ends at node, in order; returns their number (at most FUSE_STEPS). */
+/* Lists the members of the group that ends at node, in order. Returns the number of members (at most FUSE_STEPS). */
 int fusion_members(const struct fusion *f, int32_t node, int32_t *member);
 /* Returns true if the node ends a group of casts of leaves, or is a single cast of a leaf. */
 bool fusion_casts(const struct fusion *f, int32_t node);
-/* Lists the values that these members read from outside the chain, each once, in the order of reading, with the
- * layout needed in want[] (NULL for numbers). Returns their number (at most FUSE_INPUTS). */
+/* Lists the values that these members read from outside the group, each once, in the order of reading. want[]:
+ * layout in which each is read; NULL for numbers. Returns the number of values (at most FUSE_INPUTS). */
 int fusion_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
 /* Returns the index of an input in the list in[0] to in[n - 1]; n: not found. */
 int fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
-/* Returns true if the task stores a member's result in memory. A first result is stored only if the node ends the
- * chain or is an update, or if the result is a root or is read outside the chain. Other results are always stored. */
+/* Returns true if the task stores result `out` of a node in memory. A first result is stored only if the node ends
+ * its group or is an update, or if the result is a root or is read outside the group. Other results are always
+ * stored. */
 bool fusion_shown(const struct fusion *f, int32_t node, int out);
 
-/* A hop: a step of the path between two layouts, made by a single collective. */
+/* A hop: one step of the path between two layouts, performed by one collective. */
 struct hop {
-    /* the first node that needs the value in this layout; of an early sum: the node that computes the value */
+    /* first node that needs the value in this layout; for an early sum, the node that computes the value */
     int32_t step;
-    /* operand of that node or its chain; index of the hop on the operand's path. the names of channels contain both */
+    /* operand number in that node or its group; index of the hop on the path. Channel names contain both */
     int16_t operand, turn;
-    int32_t number;   /* number among the hops that move bytes; -1: no bytes move, only the layout's name changes */
+    /* number among the hops that move bytes; -1: the hop moves no bytes and only renames the layout */
+    int32_t number;
     struct ref value; /* the value before its first hop */
     const struct layout *from, *to;
     const char *name; /* method of the hop, as in box_name() */
@@ -64,18 +67,18 @@ struct outline {
     int32_t nhop, hop_capacity;
     int32_t nmove;            /* number of hops that move bytes */
     int32_t nshare;           /* device threads that share the cores, counted as if all were in one process */
-    unsigned char digest[16]; /* result of outline_digest() at the end of outline_new() */
+    unsigned char digest[16]; /* result of outline_digest() */
 };
 
-/* Makes the outline. Interns intermediate layouts in the atlas; at == NULL: finds no hops. E_SBP: no method can make
- * a move; the error names the source line of the step. */
+/* Makes the outline. Interns intermediate layouts in the atlas; at NULL: finds no hops. E_SBP: a value cannot be
+ * moved to the required layout; the error names the source line of the step. */
 int outline_new(const struct program *p, struct atlas *at, struct outline **out);
 void outline_free(struct outline **o);
-/* Computes a digest of the program's bytes and of all decisions of the outline. The digest detects mistakes, not
- * forgery. */
+/* Computes a digest of the program's bytes and of all decisions of the outline. The digest detects bugs; it does
+ * not protect against forgery. */
 void outline_digest(const struct outline *o, unsigned char out[16]);
-/* Returns the number of registers of a value made at moment `from` and read at moment `to`, 1 to pieces. A moment is
- * a stage and phase. */
+/* Returns the number of registers of a value that is made at moment `from` and read at moment `to`; 1 to the
+ * number of micro-batches. A moment is a stage and a phase. */
 int32_t outline_credits(const struct outline *o, struct moment from, struct moment to);
 
 /* hops.c: finds the hops of all steps. E_SBP names the source line of the step. */
@@ -83,13 +86,13 @@ int hops_find(struct outline *o, struct atlas *at);
 /* Returns the layout in which a node needs operand k; NULL: the operand is a number, or absent. */
 const struct layout *hops_want(const struct prog_node *n, int k);
 /* Returns the layout to which a result is converted right after it is computed, by hops of its own step; NULL: the
- * first reader converts the result. The result must be a pending reduction that all readers need in one layout, and
- * that layout must take no more memory than the addends. The addends then live for one step only. An example are
- * gradients, which updates read much later. */
+ * first reader converts it. Such a result is a pending reduction that all readers need in one layout, and that
+ * layout takes no more memory than the addends. Converting at once ends the life of the addends early; gradients,
+ * for instance, are read by updates much later. */
 const struct layout *hops_early(const struct outline *o, struct ref r);
-/* Returns true if the type and the two layouts alone permit an early conversion (hops_early). */
+/* Returns true if an early conversion (hops_early) is possible, judged by the type and the two layouts alone. */
 bool hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns true if a node's results may be converted early (hops_early), in a program whose layouts are not chosen
+/* Returns true if a node's results may be converted early (hops_early); for programs whose layouts are not chosen
  * yet. */
 bool hops_early_open(const struct fusion *f, int32_t node);
 

@@ -1,4 +1,5 @@
-/* redistribute.c - groups the reads of a move that cross hosts or memory spaces (boxing/border.c) into channels. */
+/* redistribute.c - groups reads into channels. The reads are those of a move that cross hosts or memory spaces
+ * (boxing/border.c). */
 #include "actors/plan/outline/redistribute.h"
 
 #include "actors/plan/outline/hierarchical.h"
@@ -20,7 +21,7 @@ compare_tasks(const struct box_read *a, const struct box_read *b)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* The reads of one task from one source, as one end of the channel sees them. */
+/* The reads of one task from one source, as an end of the channel sees them. */
 struct side {
     const struct box_read *read;
     int32_t n, ndim, memory, run, channel; /* memory: host of the other end */
@@ -60,7 +61,8 @@ read_to(const struct box_plan *b, const struct box_read *r)
     return r->to_stage ? box_stage_pos(b, r->to) : r->to;
 }
 
-/* Returns the host of the other end of a read: the source's host if `in`, else the reader's. */
+/* Returns the host of the other end of a read. in: the read is incoming, so the other end is the source; otherwise
+ * the reader. */
 static int32_t
 memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -68,9 +70,9 @@ memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_r
     return local_set_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
 }
 
-/* Returns the level of a read in the order of channels. in: counts by the reader: the level of a stage buffer, or the
- * number of levels for a shard of the result. Otherwise by the source: 0 for a shard of the operand, or 1 + the level
- * of a stage buffer. */
+/* Returns the level of a read in the order of channels. For incoming reads, the level of the stage buffer that is
+ * filled, or the number of levels if a shard of the result is filled. For outgoing reads, 0 if a shard of the
+ * operand is read, or 1 + the level of the stage buffer that is read. */
 static int32_t
 read_turn(const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -99,7 +101,7 @@ find_sides(struct arena *a, struct local_set *m, const struct box_plan *b, const
 
 /* ---- channels ---- */
 
-/* Compares reads by their source in the order of boxing/border.c, then by the reading end. */
+/* Compares two boxes by their lower bounds, then by their upper bounds. */
 static int
 compare_boxes(const struct box *a, const struct box *b, int ndim)
 {
@@ -110,7 +112,7 @@ compare_boxes(const struct box *a, const struct box *b, int ndim)
     return 0;
 }
 
-/* Returns 0 if the two reads may share a channel; else their order. */
+/* Returns 0 if the two reads have the same content, so that they may share a channel; else their order. */
 static int
 compare_content(const struct side *x, const struct side *y)
 {
@@ -128,7 +130,7 @@ compare_content(const struct side *x, const struct side *y)
     return 0;
 }
 
-/* Compares reads so that those which share a channel are adjacent, with the lowest shard first. */
+/* Compares reads so that reads with a common channel are adjacent, the lowest shard first. */
 static int
 by_content(const void *a, const void *b)
 {
@@ -169,8 +171,8 @@ channel_of(struct arena *a, const struct side *s)
     return c;
 }
 
-/* Makes the channels of all reads, in the order of their tasks, and sets each read's channel. Channels to stage
- * buffers are not shared. */
+/* Makes the channels of all reads, in the order of their tasks, and sets the channel of each read. Reads with the
+ * same content share a channel, except reads by stage buffers. */
 static struct redistribute_channel *
 group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
 {
@@ -218,7 +220,7 @@ find_out(struct arena *a, struct local_set *m, struct redistribution *x, const s
     while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
 }
 
-/* Counts the entries of a list up to each level. */
+/* Counts, for each level of stage buffers, the channels and stage buffers up to and including the level. */
 static void
 find_levels(struct arena *a, struct redistribution *x)
 {
@@ -235,7 +237,8 @@ find_levels(struct arena *a, struct redistribution *x)
     }
 }
 
-/* Returns true if all local positions are in memory space *space; sets *space if it is -1. */
+/* Returns true if all local positions are in one memory space: *space, or any space, which is then returned, if
+ * *space is -1. */
 static bool
 same_space(const struct local_positions *m, int32_t *space)
 {
@@ -297,7 +300,7 @@ redistribute_is_all(const struct redistribution *x)
     return x->from->all && x->to->all;
 }
 
-/* Checks only the kinds of the two placements, because stage buffers are on the devices of their addends. */
+/* Compares the kinds of the two placements only, because stage buffers are on devices of the source placement. */
 bool
 redistribute_is_p2p(const struct redistribution *x)
 {
@@ -370,8 +373,9 @@ redistribute_of(struct redistributions *s, const struct type *t, const struct la
 
 /* ---- the ends of a channel ---- */
 
-/* Returns the place of a channel end in the order of a move. First shards are sent; then, level by level, stage
- * buffers receive and are sent; then shards receive. */
+/* Returns the place of a channel's end in the order of a move's tasks. The order is: send shards of the operand;
+ * then, level by level, receive data for stage buffers and send stage buffers; then receive data for shards of the
+ * result. */
 int32_t
 redistribute_turn(const struct redistribution *x, const struct redistribute_channel *c, bool sends)
 {

@@ -1,9 +1,10 @@
-/* redistribute.h - finds the steps of a move in this plan partition, and the data that crosses hosts or memory
- * spaces: windows of shards on other hosts that tasks here read, and windows here that tasks on other hosts read.
+/* redistribute.h - analyses a move for this plan partition: finds its steps here, and the data that crosses hosts
+ * or memory spaces. Such data are windows of shards on other hosts that tasks of this partition read, and windows
+ * of local shards that tasks on other hosts read.
  *
- * A pure function of the type, the two layouts and the map, so the partitions at both ends of a channel find the
- * same channels. A task has one channel per source. Replicas on one host with equal reads of one source share a
- * channel, so the data crosses once. Reads between memory spaces of this host are grouped in the same way; they
+ * The analysis depends only on the type, the two layouts and the map, so the partitions at both ends of a channel
+ * find the same channels. A task has one channel per source. Replicas on one host that read the same data share a
+ * channel, so the data crosses once. Reads between memory spaces of this host are grouped in the same way, but
  * become transfers instead of channels. */
 #ifndef RILLE_PLAN_REDISTRIBUTE_H
 #define RILLE_PLAN_REDISTRIBUTE_H
@@ -19,35 +20,36 @@ struct redistribute_channel {
     int32_t from, to, peer;
     int32_t nslice;
     const struct box_read *slice; /* slices, in the order in which they are sent */
-    int64_t *offset;              /* by slice: its offset in the buffer of the SEND, elements */
+    int64_t *offset;              /* by slice: its offset in the sent row, elements */
     int64_t numel;
 };
 
 /* The reads of one task from one source that the task cannot access in place. */
 struct redistribute_run {
-    struct box_read key; /* identifies task and source; its slice is ignored */
+    struct box_read key; /* a read of the run; identifies task and source */
     int32_t first, n, channel;
 };
 
-/* Counts for one level of stage buffers (box_stage_level). The tasks that fill stage buffers are sorted by level.
- * The counts of a level include those of earlier levels. */
+/* Numbers of channels and stage buffers up to and including one level of stage buffers (box_stage_level). Tasks
+ * that fill stage buffers are sorted by level. */
 struct redistribute_level {
-    /* number of channels to the level's stage buffers, of stage buffers, and of channels from them */
+    /* number of channels to stage buffers; number of stage buffers; number of outgoing channels, including all
+     * that send shards */
     int32_t nin, nstage, nout;
 };
 
 struct redistribution {
     const struct local_positions *from, *to;
     bool one_space;       /* all local shards and stage buffers are in one memory space */
-    struct box_plan *own; /* the stage buffers and destination shards of this partition */
+    struct box_plan *own; /* work of the move in this partition: local stage buffers and destination shards */
     struct redistribute_channel *in, *out;
-    /* numbers of channels. in: to stage buffers, by level, then to shards; out: from shards, then from stage
-     * buffers, by level */
+    /* number of incoming channels: to stage buffers, by level, then to shards; number of outgoing channels: from
+     * shards, then from stage buffers, by level */
     int32_t nin, nout;
     int32_t npart; /* number of outgoing channels that send shards; these come first */
     int32_t nlevel;
     struct redistribute_level *level;
-    struct redistribute_run *run; /* reads, sorted by task and source */
+    struct redistribute_run *run; /* runs of reads, sorted by task and source */
     int32_t nrun;
     uint64_t hash; /* redistribute_hash(own) */
 };
@@ -59,36 +61,35 @@ struct redistributions {
     const struct box_cost *cost;
     struct hash_table found;
 };
-/* Returns the analysis of a move in *out, from the cache if the move was analysed before. E_SBP: no method makes the
- * move. */
+/* Returns the analysis of a move in *out; an analysis is made once and cached. E_SBP: no method makes the move. */
 int redistribute_of(struct redistributions *s, const struct type *t, const struct layout *from, const struct layout *to,
                     const struct redistribution **out);
 
 /* Returns true if all mesh positions of the move are in this partition. */
 bool redistribute_is_all(const struct redistribution *x);
-/* Returns true if a library sends the data of the move's channels to other hosts, from device memory to device
- * memory. */
+/* Returns true if a library sends the data of the move's channels from device memory to device memory. */
 bool redistribute_is_p2p(const struct redistribution *x);
-/* Returns true if work w reads the source in place, because the source is in this partition and in the same memory
- * space. */
+/* Returns true if work w can read the source in place: the source is in this partition and in the memory space of
+ * the reader. */
 bool redistribute_in_place(const struct redistribution *x, const struct box_work *w, bool to_stage,
                            const struct box_source *s);
-/* Returns true if the device that holds the offloaded shard fetches it. Then the move is a fetch, the shard at pos
- * is in this partition, and all of the move's data here is in one memory space. */
+/* Returns true if the move is a fetch that the device of the offloaded shard at `pos` performs. The shard must be
+ * in this partition, and all of the move's data here must be in one memory space. */
 bool redistribute_fetches(const struct redistribution *x, const struct program *p, const struct plan_move *of,
                           int32_t pos);
-/* Returns the incoming channel that delivers a step's remote source. Sets *which to the index of the slice in that
- * channel. */
+/* Returns the incoming channel that delivers a slice of a remote source to a step. *which: index of the slice in
+ * the channel. */
 int32_t redistribute_find(const struct redistribution *x, const struct box_work *w, bool to_stage,
                           const struct box_source *s, const struct box *slice, int32_t *which);
-/* Returns the place of a channel's end in the order of a move's tasks over all partitions; a SEND precedes its RECV. */
+/* Returns the sort key of a channel's end in the order of a move's tasks over all partitions. In that order a SEND
+ * precedes its RECV. */
 int32_t redistribute_turn(const struct redistribution *x, const struct redistribute_channel *c, bool sends);
 /* Return the mesh positions of a channel: of its source, and of its reader. */
 int32_t redistribute_from(const struct redistribution *x, const struct redistribute_channel *c);
 int32_t redistribute_to(const struct redistribution *x, const struct redistribute_channel *c);
 /* Returns the dtype of the elements that a channel sends. */
 enum dtype redistribute_dtype(const struct redistribution *x, const struct redistribute_channel *c);
-/* Returns a hash of the type and the layouts of a move. The hash is the same in every process. */
+/* Returns a hash of the type and the two layouts of a move, which is the same in every process. */
 uint64_t redistribute_hash(const struct box_plan *b);
 /* Returns a hash of the content of a channel: the value, the layouts of the hop, and the slices. */
 uint64_t redistribute_what(const struct redistribution *x, struct ref value, const struct redistribute_channel *c);

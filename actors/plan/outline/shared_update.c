@@ -20,16 +20,16 @@ shared_update_in_place(const struct layout *l, const struct type *t, int64_t lea
     return has_replicas(l) && (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && type_bytes(t) >= least;
 }
 
-/* Returns true for an update, or for an operator without operands, whose result can be computed slice by slice from
- * slices of its operands. */
+/* Returns true if the node's result can be computed slice by slice: the node is an update whose slices need only
+ * slices of its operands, or an operator without operands. */
 static bool
 has_slices(const struct op *op)
 {
     return op->flags & OP_SOURCE || (op->flags & OP_UPDATE && op->flags & OP_INPLACE);
 }
 
-/* Returns true if all devices run host code that would write the same bytes, and there are enough bytes and rows to
- * share the work. */
+/* Returns true if all devices run host code that computes the same bytes, and the shard has enough bytes and rows
+ * to be divided among its replicas. */
 static bool
 may_share_update(const struct program *p, const struct prog_node *n)
 {
@@ -39,7 +39,8 @@ may_share_update(const struct program *p, const struct prog_node *n)
            shared_update_in_place(l, t, p->shared_least);
 }
 
-/* Returns true if all operands and results of the variable's shape have the variable's layout. */
+/* Returns true if all operands and results of the node that have the variable's shape also have the variable's
+ * layout. */
 static bool
 updates_alike(const struct program *p, const struct prog_node *n)
 {
@@ -53,8 +54,7 @@ updates_alike(const struct program *p, const struct prog_node *n)
     return true;
 }
 
-/* Returns true for a root that is an initial value, or that is a new version of a variable in the layout of the old
- * one. */
+/* Returns true if the root is an initial value, or a new version of a variable in the layout of the old version. */
 static bool
 is_version(const struct program *p, const struct prog_root *r)
 {

@@ -12,16 +12,17 @@
 /* Returns true if replicas of a tensor share one buffer: the tensor has at least `least` bytes, and devices that use
  * host memory hold equal shards. */
 bool shared_update_in_place(const struct layout *l, const struct type *t, int64_t least);
-/* Returns, by node, whether the node is a sliced update or a sliced initial value. Only roots may read its results. */
+/* Returns, by node, whether the node is a sliced update or computes a sliced initial value. The results of such a
+ * node are read by roots only. */
 bool *shared_update_nodes(const struct program *p, struct arena *a);
-/* Returns the slice of `part` that the device at mesh position `pos` writes. *skip: first element of the slice,
- * counted from the start of the shard. If the view has a global position, so has the slice. */
+/* Returns the slice of `part` that the device at mesh position `pos` writes. *skip: elements from the start of the
+ * shard to the slice. If the view has a position in the global tensor, so has the slice. */
 struct view shared_update_slice(const struct view *part, const struct layout *l, const struct type *t, int pos,
                                 int64_t *skip);
-/* Returns the byte offset, in the shared buffer, of the slice that the device at position pos writes. */
+/* Returns the offset, in the shared buffer, of the slice that the device at position `pos` writes, bytes. */
 int64_t shared_update_offset(const struct layout *l, const struct type *t, int pos);
-/* Returns true if the task reads no part of leaf part `leaf_part` except the slice that its result k, described by
- * o, writes, and reads that slice untransposed. Other devices write the other slices of the leaf part. */
+/* Returns true if the task reads only one slice of leaf part `leaf_part`, untransposed: the slice that the task's
+ * result k, described by o, writes. Other devices write the other slices. */
 bool shared_update_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part);
 
 #endif

@@ -1,11 +1,11 @@
 /* stage.c - finds the virtual stages and phases of a program; the result depends on the program alone.
  *
  * A virtual stage is a connected piece of the forward program on one set of devices, in the order of data. A stage
- * begins each time data moves on to other devices, even to devices that had a stage before (interleaved stages). A
- * backward node belongs to the stage of the forward values that it reads, or to the stage of its weights if only one
- * stage uses these. A move that offloads, fetches or gathers again belongs to the stage of the value's node. There
- * are three phases: forward, backward, and weight gradients (W). Backward nodes that only sums over micro-batches
- * read are in phase W, because nothing downstream waits for them. */
+ * begins each time data moves on to other devices, even if those devices had a stage before (interleaved stages).
+ * A backward node belongs to the stage of the forward values that it reads, or else to the only stage that uses
+ * its weights. A move that offloads, fetches or gathers again belongs to the stage of the node whose value it
+ * moves. There are three phases: forward, backward, and weight gradients (W). Backward nodes whose results are
+ * read only by sums over micro-batches are in phase W, because no other stage waits for them. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/outline/stage.h"
 
@@ -25,8 +25,8 @@ is_within(const struct place *a, const struct place *b)
     return true;
 }
 
-/* Returns 1 if data that passes from placement a to b moves on to other devices; 0 if one placement contains all
- * devices of the other. */
+/* Returns 1 if data that passes from placement a to placement b reaches other devices, so that a new stage begins;
+ * 0 if placement a contains all devices of placement b, or b those of a. */
 static int
 hops(const struct place *a, const struct place *b)
 {
@@ -69,8 +69,8 @@ find_phases(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- results after the last micro-batch ---- */
 
-/* Marks sums over micro-batches, updates (because each micro-batch reads the old version), and all nodes that depend
- * on either. */
+/* Marks nodes whose results are available only after the last micro-batch: sums over micro-batches, updates
+ * (because each micro-batch reads the old version), and all nodes that depend on either. */
 static void
 stage_find_late(struct stages *s, const struct program *p, struct arena *a)
 {
@@ -85,8 +85,8 @@ stage_find_late(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- stages ---- */
 
-/* Assigns each forward node to the earliest stage that its data allows. A node floats if none of its inputs has ever
- * been on other devices. */
+/* Assigns each forward node to the earliest stage that its inputs allow. Marks a node as floating if none of its
+ * inputs comes from other devices, directly or indirectly. */
 static void
 forward_early(struct stages *s, const struct program *p, bool *floats)
 {
@@ -103,8 +103,8 @@ forward_early(struct stages *s, const struct program *p, bool *floats)
     }
 }
 
-/* Assigns each floating node to the first stage that reads it; so labels are prepared where the loss is computed. A
- * floating node that no forward node reads is loose. */
+/* Assigns each floating node to the first stage that reads it. For example, labels are prepared where the loss is
+ * computed. Marks a floating node as loose if no forward node reads it. */
 static void
 forward_late(struct stages *s, const struct program *p, const bool *floats, bool *loose, int32_t *first)
 {
@@ -123,8 +123,8 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
     }
 }
 
-/* Returns, by leaf, the only stage whose forward nodes read it; negative if no stage reads the leaf, if several read
- * it, or if it differs between micro-batches. */
+/* Returns, by leaf, the stage of the forward nodes that read it. Negative if forward nodes of no stage or of
+ * several stages read the leaf, or if the leaf differs per micro-batch. */
 static int32_t *
 stages_of_leaves(const struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -140,8 +140,8 @@ stages_of_leaves(const struct stages *s, const struct program *p, const bool *lo
     return stage;
 }
 
-/* Returns the stage of the forward values that a backward node reads where they were computed, or the stage of its
- * weights; without either, the stage to which gradients pass next. */
+/* Returns the stage of a backward node: the stage of the forward values that it reads on their own devices, or the
+ * stage of its weights. Without either, the stage that gradients reach next. */
 static int32_t
 backward_stage(const struct stages *s, const struct program *p, const bool *loose, const int32_t *of_leaf, int32_t i)
 {
@@ -162,8 +162,8 @@ backward_stage(const struct stages *s, const struct program *p, const bool *loos
     return MAX(0, saved >= 0 ? saved : back);
 }
 
-/* Assigns nodes to the first stage that reads them: loose nodes, and backward nodes that depend only on loose nodes
- * and leaves (recomputation). */
+/* Assigns to the first stage that reads them: loose nodes, and backward nodes that depend only on loose nodes and
+ * leaves (for instance recomputed loose nodes). */
 static void
 backward_late(struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -212,10 +212,11 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- folds ---- */
 
-/* State of folding a stage. If data returns to the devices from which it came, the stage in between has an outward
- * and a return half on the same devices. Folding divides that stage into two stages, after half of the forward work. */
+/* State of folding a stage. If the stages before and after a stage share devices, data returns to the devices from
+ * which it came. Folding divides such a stage, after half of its forward work, into two stages on the same
+ * devices: one for the way out, one for the way back. */
 struct fold {
-    double work, done; /* forward work, ns: in total; counted so far */
+    double work, done; /* forward work of the stage; work counted so far, ns */
     int32_t shift;     /* number of stages that folding adds before this one */
     bool folded;
 };
@@ -226,7 +227,7 @@ node_work(const struct stages *s, const struct program *p, int32_t node, struct 
     return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_estimate(p, node, a) : 0;
 }
 
-/* Returns true if the node is in the second half of its stage. Must be called for all nodes in order. */
+/* Returns true if the node is in the second half of its stage's work. Must be called for all nodes in order. */
 static bool
 is_stage_late(struct fold *f, double work)
 {
@@ -268,7 +269,8 @@ fold_stages(struct stages *s, const struct program *p, struct arena *a)
     arena_fini(&tmp);
 }
 
-/* Numbers the stages of each device, from the first to the last. RULE_PIECES does not need the numbers. */
+/* Numbers the stages of each device, from the first to the last. The numbers stay 0 with RULE_PIECES, which does
+ * not need them. */
 static void
 find_chunks(struct stages *s, const struct program *p, struct arena *a)
 {
@@ -288,8 +290,8 @@ stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s)
     return lag ? (int32_t)MIN((int64_t)lag * (n - 1 - (split ? 0 : s)) + 1, INT32_MAX) : INT32_MAX;
 }
 
-/* Computes the limits of each stage from the lag. Backward is as far behind forward as in a schedule without split
- * backward. */
+/* Computes the limits of each stage from the lag. With split backward, only weight gradients are delayed: backward
+ * follows forward as it does without split backward. */
 static const struct prog_pool *
 pools_of_lag(const struct program *p, int32_t n, struct arena *a)
 {
@@ -339,7 +341,8 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- credits ---- */
 
-/* Returns the largest possible distance between stages a and b: micro-batches in transit between them. */
+/* Returns the largest possible distance between stages a and b: the number of micro-batches in transit between
+ * them. */
 static int64_t
 stage_distance(const struct stages *s, int32_t a, int32_t b)
 {
@@ -365,14 +368,15 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
 
 /* ---- turns ---- */
 
-/* Priorities of the stages on a device that has several (chunks). Forward: the last stage first, because it is
- * nearest to backward. Backward: the first stage first, because it is nearest to the end. Weight gradients run when
- * nothing else is ready. Lean: new micro-batches are delayed further. Even: forward and backward acts are ranked
- * together by their distance from backward, or from the end. Inner: forward and backward of the last stage come
- * first. */
+/* Priorities among the stages of a device that has several stages (chunks). Forward: the last stage first, because
+ * it is nearest to backward. Backward: the first stage first, because it is nearest to the end. Weight gradients
+ * run when nothing else is ready. RULE_LEAN also delays new micro-batches until nothing else is ready. RULE_EVEN
+ * ranks forward and backward acts together, by their distance from backward or from the end. RULE_INNER runs
+ * forward and backward of the last stage first. */
 static const struct rule {
-    uint8_t forward, backward; /* order of the two phases: the lower number first; equal: ranked together */
-    bool rising;               /* weight gradients of the first stage run before those of the last stage */
+    /* order of the two phases: the phase with the lower number runs first; equal numbers: acts are ranked together */
+    uint8_t forward, backward;
+    bool rising; /* weight gradients of the first stage run before those of the last stage */
     /* the first stage admits a micro-batch, and runs its weight gradients, only if nothing else is ready */
     bool lean;
     bool inner; /* backward of the last stage runs first; weight gradients run in order of micro-batches */
@@ -381,7 +385,7 @@ static const struct rule {
     [RULE_BACK] = {.forward = 1},   [RULE_LEAN] = {.backward = 1, .lean = true},
     [RULE_EVEN] = {.rising = true}, [RULE_INNER] = {.inner = true},
 };
-/* maximum number of stages per device with turns that fit a byte; with more, all stages have equal turns */
+/* largest number of stages per device for which turns fit in a byte; with more stages, all have equal turns */
 enum { MOST_CHUNKS = 48 };
 
 static int32_t
@@ -399,10 +403,10 @@ first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
     }
 }
 
-/* Returns the turn of a stage's act. With RULE_ROUNDS, the k-th forward act of a device precedes its backward act k
- * - h, where h = 2 (p - 1 - lane) + (v - 1) p is the number of micro-batches that the device holds ahead; weight
- * gradients follow backward. Under every rule an act of a stage that has started runs to completion, because the
- * pipeline simulator (pipeline_sim.h) treats it as atomic. */
+/* Returns the turn of a stage's act. With RULE_ROUNDS, forward act k of a device precedes its backward act k - h.
+ * h = 2 (p - 1 - lane) + (v - 1) p is the number of micro-batches that the device holds, for p devices with v
+ * stages each; lane is the device's number. Weight gradients follow backward. Under every rule an act of a stage
+ * that has started runs to completion, because the pipeline simulator (pipeline_sim.h) treats it as atomic. */
 struct stage_turn
 stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on)
 {

@@ -4,11 +4,11 @@
  * Pure: depends on the program alone, not on devices or processes. Any thread; arrays are allocated in the given
  * arena.
  *
- * Credits are the schedule: a register written at one moment and read at a later one has as many copies as there are
- * micro-batches in between, plus one. With lag L per hop over p stages, stage s has L (p - 1 - s) + 1 registers from
- * forward to backward; L = 1 is 1F1B. With split backward each stage has L (p - 1) + 1 registers from forward to
- * weight gradients: ZB-H1 with L = 1, ZB-H2 with L = 2. Lag 0 gives one register per micro-batch: GPipe. (Tables: Qi
- * et al. 2023; the rule is ours.)
+ * Credits are the schedule: a value made at one moment and read at a later moment has as many registers as there
+ * are micro-batches in between, plus one. With a lag of L micro-batches per hop between stages, and p stages,
+ * stage s has L (p - 1 - s) + 1 registers from forward to backward; L = 1 is 1F1B. With split backward, each stage
+ * has L (p - 1) + 1 registers from forward to weight gradients: ZB-H1 with L = 1, ZB-H2 with L = 2. Lag 0 gives
+ * one register per micro-batch: GPipe. (Qi et al. 2023 give tables of these schedules, but not this rule.)
  *
  * If a device has several virtual stages, or the user gives a memory limit, schedule_search.h searches for the
  * limits of stages and the priority rule. */
@@ -21,18 +21,21 @@ struct stages {
     int32_t n;                    /* number of virtual stages, at least 1 */
     int32_t *stage;               /* by node: its stage, 0 to n - 1 */
     uint8_t *phase;               /* by node: enum node_phase */
-    bool *late;                   /* by node: its result may be available only after the last micro-batch */
-    const struct place **at;      /* by node: its placement */
-    const struct prog_pool *pool; /* by stage: limits of micro-batches */
+    bool *late;                   /* by node: true if its result may be available only after the last micro-batch */
+    const struct place **at;      /* by node: placement of its result */
+    const struct prog_pool *pool; /* by stage: largest numbers of micro-batches that it may hold */
     const struct place **place;   /* by stage: placement of its forward nodes; NULL: the stage has no forward nodes */
-    /* by stage: the gradient of its input is not needed, so all its backward nodes are weight gradients */
+    /* by stage: true if the gradient of the stage's input is not needed, so that all its backward nodes compute
+     * weight gradients */
     bool *joint;
-    int32_t *chunk, nchunk; /* by stage: number of earlier stages on its devices; nchunk: most stages on a device */
+    /* by stage: number of earlier stages on its devices; largest number of stages on a device */
+    int32_t *chunk, nchunk;
 };
 /* Finds stages, phases and limits of stages. E_PLAN: the program has limits for another number of stages. */
-/* Returns the number of micro-batches whose activations stage s of n holds at once, if the batch has so many. With
- * lag L per hop, backward is L (n - 1 - s) micro-batches behind forward. Weight gradients follow at once, or with a
- * split backward L (n - 1) behind on every stage. Lag 0 (GPipe) holds the whole batch: returns INT32_MAX. */
+/* Returns the number of micro-batches whose activations stage s of n stages holds at once, if the batch has so
+ * many. With a lag of L micro-batches per hop, backward is L (n - 1 - s) micro-batches behind forward. Weight
+ * gradients follow backward at once, or, with split backward, are L (n - 1) micro-batches behind forward on every
+ * stage. Lag 0 (GPipe): all micro-batches of the batch are held; returns INT32_MAX. */
 int32_t stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s);
 int stages_find(struct stages *s, const struct program *p, struct arena *a);
 /* Returns true if the placements have a device in common. */
@@ -42,11 +45,13 @@ struct moment {
     int32_t stage;
     uint8_t phase; /* enum node_phase */
 };
-/* Returns the number of registers of a value that is made at one moment and read at the other, 1 to pieces. */
+/* Returns the number of registers of a value that is made at one moment and read at another; 1 to the number of
+ * micro-batches. */
 int32_t stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to);
 
-/* Priority of a task on its device. Among ready tasks the least `first` acts next, then the least micro-batch. If
- * micro-batches pass in rounds through the stages of a device, `lead` is the stage's place in a round. */
+/* Priority of a task on its device. Among ready tasks, the task with the least `first` acts next; of equal ones,
+ * the task with the least micro-batch. If micro-batches pass in rounds through the stages of a device, `lead` is
+ * the stage's place in a round. */
 struct stage_turn {
     uint8_t first;
     int32_t lead;
@@ -54,8 +59,8 @@ struct stage_turn {
 /* Returns the turn of a task at this moment. goes_on: the task continues work that another task of the same moment
  * began on the device. */
 struct stage_turn stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on);
-/* Sets *group to the number of micro-batches that a stage runs before the next stage has its turn, and *round to
- * their sum over the stages of a device. *group and *round are 1 unless the rule is RULE_ROUNDS. */
+/* Computes the size of rounds. *group: number of micro-batches that a stage runs before the next stage has its
+ * turn; *round: sum of the groups of all stages of a device. Both are 1 unless the rule is RULE_ROUNDS. */
 void stages_round(const struct program *p, const struct stages *s, int32_t *group, int32_t *round);
 
 #endif

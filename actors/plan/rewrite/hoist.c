@@ -1,4 +1,5 @@
-/* hoist.c - reorders the program so that the casts of a group follow directly after the first cast of the group. */
+/* hoist.c - reorders the program so that casts of variables stand together. The casts of a group follow directly
+ * after the group's first cast. */
 #include "actors/plan/rewrite/hoist.h"
 
 #include "actors/plan/outline/outline.h"
@@ -36,7 +37,7 @@ hoist_casts(struct program *p)
     struct stages stages;
     if (!compiles(p)) return;
     if (stages_find(&stages, p, &a)) {
-        err_clear(); /* ignored here, because compiling the program fails with the same error */
+        err_clear(); /* ignored, because compiling the program reports the same error */
     } else {
         struct fusion f = {.program = p, .stages = &stages, .arena = &a, .hoists = true};
         fusion_nodes(&f);

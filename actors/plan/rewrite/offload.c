@@ -1,8 +1,8 @@
 /* offload.c - offloads values and fetches them back; gathers variables again for backward.
  *
- * A fetch is placed `depth` values ahead: before the first reader of the value that is fetched `depth` fetches
- * earlier. A store is placed after the next few offloaded values have been made. So one transfer is in flight while
- * another value is in use, even if tasks wait for one another because their registers share bytes. */
+ * A fetch is inserted `depth` fetches ahead of its use: before the first reader of the value that was fetched
+ * `depth` fetches earlier. A store is inserted after the next few offloaded values have been made. So transfers
+ * overlap with computing, even if tasks wait for one another because their registers share bytes. */
 #include "actors/plan/rewrite/offload.h"
 
 #include "actors/plan/rewrite/rewrite.h"
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An offloaded value: its node, the list indices of its store and its fetch, and its first reader in backward. */
+/* An offloaded value: its node, the indices in `list` of its store and its fetch, and its first reader in
+ * backward. */
 struct absent {
     int32_t node, store, fetch, reader;
 };
@@ -23,13 +24,15 @@ struct bringer {
     struct program *p;
     struct atlas *at;
     const struct place *storage;
-    bool *data; /* by node: depends on data, not on variables alone */
+    bool *data; /* by node: true if its result depends on data, not on variables alone */
     struct insertion *list;
     int32_t n, capacity;
     struct absent *absent;
     int32_t nabsent, absent_capacity;
-    int32_t *again; /* by result, [node * OP_OUT + out]: the node that replaces it in backward; -1: none so far */
-    /* depth: fetches in flight; nahead: fetches so far; ahead: ring of the first readers of the last fetches */
+    /* by result, [node * OP_OUT + out]: index of the node whose result replaces it in backward; -1: none so far */
+    int32_t *again;
+    /* depth: largest number of fetches in flight; nahead: number of fetches so far; ahead: first readers of the
+     * last `depth` fetched values (ring buffer) */
     int32_t depth, nahead, *ahead;
 };
 
@@ -80,7 +83,7 @@ add_insertion(struct bringer *b, const struct prog_node *n, int32_t before)
     return (struct ref){.kind = REF_NODE, .index = b->p->nnode + b->n++};
 }
 
-/* Returns a node that moves r, with the source line, phase and micro-batching of node i. */
+/* Returns a node that moves r. The new node has the source line, phase and micro-batching of node i. */
 static struct prog_node
 make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t, const struct layout *to)
 {
@@ -101,9 +104,9 @@ make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t,
     return n;
 }
 
-/* Returns the node before which a fetch for node i is inserted. That node is the first reader of the value fetched
- * `depth` fetches earlier, or the first reader of the first fetch if there are fewer fetches. The insertion point
- * must follow the node `source`. */
+/* Returns the node before which to insert the fetch whose first reader is node i: the first reader of the value
+ * fetched `depth` fetches earlier, or of the first fetched value if there were fewer fetches. The fetch is
+ * inserted after node `source`, which makes the value. */
 static int32_t
 position_ahead(struct bringer *b, int32_t i, int32_t source)
 {
@@ -113,8 +116,8 @@ position_ahead(struct bringer *b, int32_t i, int32_t source)
     return at;
 }
 
-/* Returns the value that backward reads in place of r, which may be a view. Node i is the first reader of the
- * returned value. */
+/* Returns the value that backward reads in place of r. If r is a view of an offloaded value, inserts the same view
+ * of the replacement, before node i. */
 static struct ref
 offload_standing_for(struct bringer *b, struct ref r, int32_t i)
 {
@@ -130,8 +133,7 @@ offload_standing_for(struct bringer *b, struct ref r, int32_t i)
     return (struct ref){.kind = REF_NODE, .index = *again};
 }
 
-/* Returns the value of which r is a view; none if a view in backward has already read r, because r then has a
- * replacement. */
+/* Returns the value of which r is a view; none if r is already a replacement. */
 static struct ref
 offload_source(const struct bringer *b, struct ref r)
 {
@@ -158,8 +160,8 @@ is_offloaded(const struct bringer *b, struct ref r)
            n->type[r.out].ndim > 0 && type_numel(&n->type[r.out]) > 0 && !layout_has_partial(n->layout[r.out]);
 }
 
-/* Sets *out to the value's layout on devices of the offload placement: consecutive ones, from the value's first rank
- * on, so that different stages use different devices. */
+/* Sets *out to the value's layout on devices of the offload placement. Takes consecutive devices, from the number
+ * of the value's first rank on, so that different stages use different devices. */
 static int
 storage_layout(struct bringer *b, const struct layout *l, const struct layout **out)
 {
@@ -182,7 +184,8 @@ storage_layout(struct bringer *b, const struct layout *l, const struct layout **
     return status ? status : layout_new(b->at, place, l->sbp, l->order, out);
 }
 
-/* Offloads the forward value r that backward node i reads. Inserts a store after r is made, and a fetch for node i. */
+/* Offloads the forward value r, which backward node i is the first to read. Inserts a store after r is made, and a
+ * fetch for node i. */
 static int
 offload_activation(struct bringer *b, struct ref r, int32_t i)
 {
@@ -208,8 +211,8 @@ by_node(const void *x, const void *y)
                               : (a->store > b->store) - (a->store < b->store);
 }
 
-/* Number of further offloaded values that may be made before a store must be done. A layer that is one task makes
- * two at once. */
+/* Number of offloaded values that may be made after a value before the store of that value must be done. More than
+ * 1, because a layer that is one task makes two values at once. */
 enum { UNDER_WAY = 3 };
 
 static void
@@ -241,8 +244,8 @@ offload_activations(struct bringer *b)
 
 /* ---- offloaded state ---- */
 
-/* Offloads state k of update i. The update is computed in the parameter's layout, so its state is fetched to that
- * layout and its new version is stored back. */
+/* Offloads state k of update i. The update is computed in the parameter's layout, so a fetch converts the state to
+ * that layout, and the new version is stored back. */
 static int
 offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
 {
@@ -251,7 +254,7 @@ offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     TRY(storage_layout(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch =
         make_move_node(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
-    fetch.again = p->nnode + b->n + 1; /* the fetch refers to itself, so it runs in its own stage */
+    fetch.again = p->nnode + b->n + 1; /* the fetch refers to itself and so runs in a stage of its own */
     rewrite_operand(p, i, k, add_insertion(b, &fetch, position_ahead(b, i, -1)));
     return 0;
 }
@@ -300,8 +303,8 @@ offload_values(struct program *p, struct atlas *at, const struct place *storage,
 
 /* ---- variables gathered again ---- */
 
-/* Returns true if node i is a gather that the user wrote in forward: a move of a value that depends on variables
- * alone, by which at least one split axis becomes replicated. */
+/* Returns true if node i is a gather that the user wrote in forward: a move by which a split axis becomes
+ * replicated, of a value that depends on variables alone. */
 static bool
 is_gather(const struct bringer *b, int32_t i)
 {
@@ -315,7 +318,8 @@ is_gather(const struct bringer *b, int32_t i)
     return any;
 }
 
-/* Flags of a value: the phases in which nodes read it or its views. */
+/* Flags of a value. READ_FORWARD: a forward node reads it or a view of it; READ_ONCE: so does a root, or a node
+ * that runs once although the program has micro-batches. */
 enum { READ_FORWARD = 1, READ_ONCE = 2 };
 
 static uint8_t *
@@ -336,7 +340,8 @@ count_program_readers(const struct program *p, struct arena *a)
     return read;
 }
 
-/* Sets `again` on moves that gather variables. Marked gathers, and views of them, run once per micro-batch. */
+/* Sets `again` on gathers that only forward reads. Such gathers, and views of their results, run once per
+ * micro-batch. */
 static void
 mark_gathers(struct bringer *b)
 {

@@ -1,24 +1,26 @@
-/* offload.h - saves memory at the cost of transfers: offloads values that backward reads, or gathers them again.
+/* offload.h - saves memory at the cost of transfers: offloads values that backward reads, or gathers variables
+ * again for backward.
  *
- * Offload (Rhu et al. 2016): values that forward saves for backward are moved to another placement and fetched back,
- * and so is the state of optimisers. ZeRO stage 3 (Rajbhandari et al. 2020): a sharded variable is gathered for
- * forward, and once more for backward. Only moves are added to the program: results stay bit-identical, operators
- * keep their devices, and the number of registers determines how far ahead a fetch runs (credit.c). The program must
- * not be shared yet; call these functions on the thread that makes the program. */
+ * Offload (Rhu et al. 2016): values that forward saves for backward are moved to another placement and fetched
+ * back; the state of optimisers is offloaded, too. ZeRO stage 3 (Rajbhandari et al. 2020): a sharded variable is
+ * gathered for forward, and gathered once more for backward. The functions add moves to the program and change
+ * nothing else, so results are bit-identical and operators keep their devices. The number of registers determines
+ * how far ahead a fetch runs (credit.c). The program must not be shared yet; call these functions on the thread
+ * that makes the program. */
 #ifndef RILLE_PLAN_OFFLOAD_H
 #define RILLE_PLAN_OFFLOAD_H
 
 #include "actors/plan/model/program.h"
 
-/* Offloads values that backward reads from forward, and the state of optimisers, to the placement `store`, where
- * each rank of a value has a device of its own. Sets leaf[].layout of the state. variable: by leaf, whether it is a
- * variable; root_leaf: by root, the leaf whose new version it is; -1: none. E_ARG: the placement has fewer devices
- * than a value, or is the value's own. */
+/* Offloads values that backward reads from forward, and the state of optimisers, to the placement `store`. Each
+ * rank of a value gets a device of its own there. Sets leaf[].layout of the state. variable: by leaf, whether it
+ * is a variable; root_leaf: by root, the leaf whose new version it is, -1: none; depth: as below. E_ARG: the
+ * placement has fewer devices than a value, or is the value's own. */
 int offload_values(struct program *p, struct atlas *at, const struct place *storage, const bool *variable,
                    const int32_t *root_leaf, int32_t depth);
 /* Gathers leaves again for backward, once per micro-batch, if the user needs them replicated. again: by leaf,
- * whether to gather it again; depth: number of values that are in memory or in flight ahead of the one being read
- * (1). */
+ * whether to gather it again; depth: number of values to keep in memory or in flight ahead of the value being read
+ * (normally 1). */
 void offload_gather_again(struct program *p, const bool *again, int32_t depth);
 
 #endif

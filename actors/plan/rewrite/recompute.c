@@ -1,5 +1,5 @@
-/* recompute.c - divides the forward passes of stages into parts, chooses the parts to recompute, and makes backward
- * read recomputed values. */
+/* recompute.c - divides the forward pass of each stage into parts, chooses the parts to recompute, and makes
+ * backward read the recomputed values. */
 #include "actors/plan/rewrite/recompute.h"
 
 #include "actors/plan/outline/estimate.h"
@@ -21,7 +21,7 @@ struct recomputer {
     double *work;            /* by node: estimated work, ns */
     int64_t *made, *kept;    /* by node: bytes per micro-batch of all its results; of the results that backward reads */
     int32_t *last;           /* by node: last forward node that reads its results; -1: none */
-    int32_t *part;           /* by node: the part of its stage with which it is recomputed; -1: not recomputed */
+    int32_t *part;           /* by node: index of the part with which it is recomputed; -1: not recomputed */
     int32_t *twin;           /* by node: the node that recomputes its results; -1: none */
     struct insertion *list;
     int32_t n, capacity;
@@ -99,7 +99,7 @@ recomputer_init(struct recomputer *r, struct program *p)
 
 /* ---- parts ---- */
 
-/* Returns, for a cut after the k-th node of a passage, the bytes of values made before the cut and read after it. */
+/* Returns, by node k of a passage, the bytes of values that are made up to node k and read after it. */
 static int64_t *
 find_alive_nodes(struct recomputer *r, const struct passage *s)
 {
@@ -141,7 +141,7 @@ find_passage_ends(struct recomputer *r, const struct passage *s, bool *ends)
 }
 
 struct part {
-    int64_t bytes; /* bytes that need not be kept for backward */
+    int64_t bytes; /* bytes that recomputing the part frees */
     int32_t index, last;
 };
 
@@ -176,7 +176,7 @@ choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
     for (int32_t c = 0; c < MIN(n, nparts); c++) chosen[part[c].index] = true;
     for (int32_t k = 0; k < s->n; k++) {
         int32_t *own = &r->part[s->node[k]];
-        /* results that are read after their part are kept */
+        /* nodes with results that are read after their part are kept, not recomputed */
         if (!chosen[*own] || r->last[s->node[k]] > last[*own]) *own = -1;
     }
 }
@@ -207,8 +207,8 @@ recompute_standing_for(struct recomputer *r, struct ref of, int32_t reader)
 
 /* ---- values recomputed before stages were known ---- */
 
-/* Returns the forward value that r recomputes, if r belongs to another stage than its reader, node i, and the
- * forward value precedes node i; else r. */
+/* Returns the forward value that r recomputes, if r belongs to another stage than node i, which reads r, and if
+ * the forward value precedes node i; else r. */
 static struct ref
 left_by_forward(const struct program *p, const struct stages *s, struct ref r, int32_t i)
 {
@@ -254,7 +254,7 @@ recompute_parts(struct program *p, const int32_t *parts, int32_t n)
         }
     if (!status) {
         rewrite_insert(p, r.list, r.n);
-        rewrite_sweep(p); /* removes nodes whose results backward no longer reads */
+        rewrite_sweep(p); /* removes forward nodes that nothing reads any more */
     }
     free(r.list);
     arena_fini(&r.tmp);

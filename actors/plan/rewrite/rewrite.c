@@ -1,4 +1,4 @@
-/* rewrite.c - inserts and removes moves and nodes, and finds values that may be written in place. */
+/* rewrite.c - inserts and removes moves and nodes, and finds values that may be overwritten in place. */
 #include "actors/plan/rewrite/rewrite.h"
 
 #include "kernels/op/lib/table.h"
@@ -79,7 +79,7 @@ compare_insert_places(const void *x, const void *y)
     return a->before != b->before ? (a->before > b->before) - (a->before < b->before) : (a > b) - (a < b);
 }
 
-/* Returns the node with its operands renumbered: node k becomes index[k]. */
+/* Returns the node with renumbered operands: a result of node k becomes a result of node index[k]. */
 static struct prog_node
 renamed(struct program *p, const struct prog_node *n, const int32_t *index)
 {
@@ -93,8 +93,8 @@ renamed(struct program *p, const struct prog_node *n, const int32_t *index)
     return to;
 }
 
-/* Merges the program and the list of insertions: node i moves to index[i]. Nodes of the list are numbered after the
- * program's nodes. */
+/* Merges the list of insertions into the program. Node i moves to index[i]; in index[], the nodes of the list
+ * follow the nodes of the program. */
 static void
 merge_insertions(struct program *p, const struct insertion *list, int32_t n, const int32_t *index)
 {

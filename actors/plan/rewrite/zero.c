@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Sets *out to layout l with some replicated mesh axes (those in the set) splitting dimension 0, after the axes that
- * split it already. */
+/* Sets *out to layout l in which the mesh axes of the set `axes`, replicated in l, split dimension 0, after the
+ * axes that split dimension 0 already. */
 static int
 sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct layout **out)
 {
@@ -27,8 +27,8 @@ sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct lay
     return any ? layout_new(at, l->place, sbp, order, out) : 0;
 }
 
-/* Returns the mesh axes over which a gradient is still to be reduced, as a bit mask. On these axes replicas cost a
- * reduction anyway, and slices cost no more. Returns all axes if no gradient decides. */
+/* Returns, as a bit mask, the mesh axes over which the gradient is still to be reduced. On these axes slices cost
+ * no more than replicas, because the gradient must be reduced anyway. Returns all axes if no gradient decides. */
 static uint32_t
 axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_leaf)
 {
@@ -71,7 +71,7 @@ slice_update(struct program *p, struct atlas *at, int32_t i, int level, const in
     return 0;
 }
 
-/* Inserts moves of new versions back to the layouts of their variables. */
+/* Inserts moves that convert new versions back to the layouts of their variables. */
 static void
 bring_back(struct program *p, const int32_t *root_leaf)
 {

@@ -1,11 +1,11 @@
 /* zero.h - shards optimiser work and state over the ranks that hold the same parameter shard (ZeRO: Rajbhandari et
  * al. 2020).
  *
- * The pass changes only layouts. An update computes on slices of its parameter, the optimiser's state is sharded
- * likewise, gradients arrive by reduce-scatter, and the new parameter is returned by all-gather. Existing splits of
- * the parameter are applied first, so that each rank's slice belongs to its own shard. Gradients are summed as for
- * the complete tensor, in the same order, so results are bit-identical. The program must not be shared yet; call
- * zero_layouts() on the thread that makes the program. */
+ * The pass changes layouts only. An update computes on a slice of its parameter, and the optimiser's state is
+ * sharded in the same way. Gradients arrive by reduce-scatter, and an all-gather restores the new parameter's
+ * layout. A parameter that is already sharded is sliced within its shards, so each rank's slice is a part of the
+ * rank's own shard. Gradients are summed as for the complete tensor, in the same order, so results are
+ * bit-identical. The program must not be shared yet; call zero_layouts() on the thread that makes the program. */
 #ifndef RILLE_PLAN_ZERO_H
 #define RILLE_PLAN_ZERO_H
 

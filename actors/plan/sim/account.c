@@ -1,10 +1,10 @@
-/* account.c - derives from the times of acts for what each act waited.
+/* account.c - finds out what each act of a run waited for.
  *
- * Act n of a reader takes token n / hold of an edge. Act (n / hold + 1) every - 1 of the producer published that
- * token; on a control edge, the last of the tokens that the reader needs. Register r of a result is written again
- * after all readers of register r - nreg have returned it. So the time at which each condition of an act became true
- * is known. The condition with the latest time is the cause of the act's delay, unless the act's device was busy
- * until then. */
+ * Act n of a reader uses token t = n / hold of an edge (integer division). The producer published token t at the
+ * end of its act (t + 1) every - 1. On a control edge, an act uses `need` tokens, and the last of them counts.
+ * Register r of a result is written again after all readers of register r - nreg have returned it. So the time at
+ * which each condition of an act became true is known. The condition that became true last is the cause of the
+ * act's delay, unless the act's device was still busy then. */
 #include "actors/plan/sim/account.h"
 #include "runtime/device/device.h"
 
@@ -44,7 +44,7 @@ act_end(const struct books *b, int32_t task, int64_t n)
 struct cause {
     enum stall_kind kind;
     int32_t on;
-    int64_t at; /* time at which the condition became true, ns */
+    int64_t at; /* time at which the awaited condition became true, ns */
 };
 
 static void
@@ -61,7 +61,8 @@ cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struc
     later(c, STALL_INPUT, in->task, act_end(b, in->task, token * every - 1));
 }
 
-/* Updates the cause with the times at which the readers of register r returned it. */
+/* Compares the cause found so far with the times at which the readers of register r returned it, and keeps the
+ * latest. */
 static void
 cause_of_register(const struct books *b, const struct out_port *out, int64_t r, struct cause *c)
 {
@@ -94,7 +95,7 @@ struct stalls {
     struct arena *arena;
 };
 
-/* Returns true if two waits are reported as one, because they have the same stage and the same line of the program. */
+/* Returns true if two waits are reported as one: they have the same kind and stage, and waited for the same node. */
 static bool
 stalls_alike(const struct plan *p, const struct stall *s, const struct stall *t)
 {
@@ -140,8 +141,8 @@ stage_of(const struct plan *p, int32_t device)
     return stage;
 }
 
-/* Adds the gaps between the acts of one device to the stalls. The acts of the device are sorted by time. Returns the
- * time spent in acts, ns. */
+/* Adds the gaps between the acts of one device to the stalls. act[]: the device's acts, sorted by time. Returns
+ * the time spent in acts, ns. */
 static int64_t
 device_stalls(const struct books *b, const struct act_time *act, int64_t nact, int32_t stage, const struct account *o,
               struct stalls *l)
@@ -196,11 +197,12 @@ compare_change_times(const void *a, const void *b)
 {
     const struct reg_change *x = a, *y = b;
     if (x->at != y->at) return (x->at > y->at) - (x->at < y->at);
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* at equal times, releases sort before acquisitions */
+    /* at equal times, returns of registers sort before first writes */
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Returns the time at which the last reader of a register of a result returned it. Readers of other results that are
- * stored in the same register (IN_TASK) count, too. */
+/* Returns the time at which the last reader of register r of result k returned it. The register may also store
+ * results of other tasks (IN_TASK); their readers count, too. */
 static int64_t
 until(const struct books *b, int32_t task, int32_t k, int64_t r)
 {
@@ -305,7 +307,7 @@ plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int
 int32_t
 plan_at_once(const struct plan *p)
 {
-    /* by thread: a device without streams has been counted */
+    /* by thread: its devices without streams have been counted */
     bool *shared = must_alloc(sizeof *shared * (size_t)(p->nthread + 1));
     int32_t n = 0;
     for (int32_t d = 0; d < p->ndevice; d++) {
@@ -328,7 +330,7 @@ compare_stall_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Takes the median duration of a task's acts, because disturbances by the machine affect only few acts. */
+/* Takes the median duration of each task's acts, because disturbances by the machine affect few acts. */
 bool
 account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost)
 {

@@ -1,25 +1,26 @@
 /* account.h - analyses the acts of a run: idle time and its causes, and bytes in registers over time.
  *
  * Input: a plan, and the begin and end times of its acts, simulated or measured. The plan determines which tokens
- * and registers act n of a task took, and so for which token or register it waited last. Any thread; results are
- * allocated in the given arena. */
+ * and registers act n of a task used, and so which of them was ready last. Any thread; results are allocated in
+ * the given arena. */
 #ifndef RILLE_PLAN_ACCOUNT_H
 #define RILLE_PLAN_ACCOUNT_H
 
 #include "actors/plan/sim/plan_sim.h"
 
 enum stall_kind {
-    STALL_INPUT,    /* waited for the result of task `on` */
-    STALL_REGISTER, /* waited for a register of its own that task `on` was still reading */
-    STALL_TURN,     /* waited for its thread (busy, or without a core), or for a message in transit */
-    STALL_END,      /* no work was left until the end of the run */
+    STALL_INPUT,    /* waited for data of task `on` */
+    STALL_REGISTER, /* waited for a register of its result that task `on` was still reading */
+    /* waited for its device's turn on the thread (which was busy or without a core), or for a message in transit */
+    STALL_TURN,
+    STALL_END, /* no work was left until the end of the run */
 };
-/* Idle time of one kind, summed over the devices of one virtual stage. */
+/* Idle time of one cause, summed over the devices of one virtual stage. */
 struct stall {
     enum stall_kind kind;
-    int32_t stage;    /* stage of the idle devices */
-    int32_t task, on; /* task that waited longest, and the task for which it waited; -1: none */
-    int64_t ns;       /* total idle time over all devices and acts, ns */
+    int32_t stage;    /* virtual stage of the idle devices */
+    int32_t task, on; /* task with the longest wait; task that caused this wait, -1: none */
+    int64_t ns;       /* total idle time, ns */
     int64_t longest;
     int32_t ndevice; /* number of devices of the stage */
 };
@@ -30,7 +31,7 @@ struct account {
     int32_t nstall;
     struct stall *stall; /* stalls, longest first */
     int32_t npoint;
-    int64_t *memory; /* [device][point]: most bytes in registers during each of npoint equal intervals */
+    int64_t *memory; /* [device][point]: largest number of bytes in registers during each of npoint equal intervals */
 };
 void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
                   struct account *out);

@@ -1,6 +1,6 @@
-/* lower_bound.c - computes a lower bound by Jackson's preemptive schedule of one lane. The schedule always runs the
- * released act with the longest tail, and preempts acts with shorter tails. The makespan of this schedule is the
- * lower bound (Jackson 1955; Carlier 1982). */
+/* lower_bound.c - computes the makespan of Jackson's preemptive schedule for one lane, which is a lower bound for
+ * all schedules (Jackson 1955; Carlier 1982). Jackson's schedule always runs the released act with the longest
+ * tail, and preempts acts with shorter tails. */
 #include "actors/plan/sim/lower_bound.h"
 
 #include "runtime/base/heap.h"
@@ -38,7 +38,7 @@ lower_bound_of_lane(struct lower_bound_acts *acts, int32_t n)
 
 /* ---- bound of a plan ---- */
 
-/* Times of a task, ns: the duration of its shortest act; the sum over all its acts. */
+/* Times of a task: duration of the shortest act, ns; sum over all acts, ns; number of acts. */
 struct took {
     int64_t least, all;
     int32_t nact;
@@ -70,8 +70,8 @@ carries_data(const struct plan *p, const struct in_port *in)
     return in->out < p->task[in->task].nresult;
 }
 
-/* Computes heads and tails of all tasks. Edges point forward in the task list. If a reader keeps a register for
- * several acts, all these acts wait for it. */
+/* Computes heads and tails of all tasks in one pass each, because edges point forward in the task list. The tail
+ * of a producer includes all acts of a reader that use one register. */
 static void
 find_lane_ends(const struct plan *p, const struct took *took, struct lower_bound_acts *acts)
 {

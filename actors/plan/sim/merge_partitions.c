@@ -1,4 +1,5 @@
-/* merge_partitions.c - joins the partitions of a plan: copies and renumbers their tasks, and aligns their clocks. */
+/* merge_partitions.c - joins the partitions of a plan: copies and renumbers their tasks. Also aligns the clocks of
+ * the partitions. */
 #include "actors/plan/sim/merge_partitions.h"
 
 #include "actors/plan/sim/plan_sim.h"
@@ -15,8 +16,8 @@ struct joiner {
     int32_t *first_device, *thread;
 };
 
-/* Returns the other end of a channel, and the index of that end's partition in *part; NULL: the partition is not
- * among those joined. */
+/* Returns the other end of a channel, and in *part the index of the partition that has this end; NULL: no joined
+ * partition has it. */
 static const struct channel *
 other_end(const struct joiner *j, const struct channel *c, int *part)
 {
@@ -35,8 +36,8 @@ other_end(const struct joiner *j, const struct channel *c, int *part)
     return NULL;
 }
 
-/* Returns the sending end of the channel whose data an in-port reads, and the index of the sender's partition in
- * *far; NULL: the port reads no channel. */
+/* Returns the sending end of the channel from which an in-port reads, and in *far the index of the sender's
+ * partition; NULL: the in-port reads from no channel. */
 static const struct channel *
 received_channel(const struct joiner *j, int part, const struct in_port *in, int *far)
 {
@@ -46,8 +47,8 @@ received_channel(const struct joiner *j, int part, const struct in_port *in, int
     return c ? other_end(j, c, far) : NULL;
 }
 
-/* Returns the in-port by which a reader of received data also reads from the sender. The added ports follow the
- * reader's own ports, in the order of its ports for received data. */
+/* Returns the in-port by which a reader of received data is also connected to the sender (add_room). These ports
+ * follow the reader's own ports, in the order of the ports for received data. */
 static int32_t
 port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
 {
@@ -57,8 +58,8 @@ port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
     return n;
 }
 
-/* Adds a credit out-port to the sender, which has as many registers as the receiver. The readers of the received
- * data hold the registers of this port. */
+/* Adds a credit out-port to the sender, with as many registers as the receiver has. The readers of the received
+ * data return these registers, so the sender waits for the readers. */
 static void
 add_room(const struct joiner *j, int far, int32_t receives, struct task *t)
 {
@@ -90,7 +91,7 @@ take_room(const struct joiner *j, int part, int32_t task, struct task *t)
     }
 }
 
-/* Adds an edge in place of the channel, after the existing ports of both tasks. */
+/* Adds the edge that replaces a channel, after the existing ports of both tasks. */
 static void
 add_edge(const struct joiner *j, const struct channel *c, struct task *t)
 {
@@ -209,8 +210,8 @@ find_act_ends(const struct plan *p, const struct act_time *act, int64_t nact, st
         if (p->task[act[i].task].channel >= 0) e->at[e->first[act[i].task + 1]++] = &act[i];
 }
 
-/* Returns the least shift of the receiver's clock, relative to the sender's, with which no message arrives before it
- * was sent; ns. */
+/* Returns the least number of ns to add to the receiver's clock, relative to the sender's clock, so that no
+ * message arrives before it was sent. */
 static int64_t
 lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t receives)
 {
@@ -223,8 +224,8 @@ lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t re
     return lag;
 }
 
-/* Finds the least shifts of all clocks as longest paths (Bellman-Ford). With n clocks of equal speed a path has at
- * most n - 1 edges. */
+/* Finds the least shifts of all clocks as longest paths (Bellman-Ford). n - 1 rounds suffice: among n clocks of
+ * equal speed, a path has at most n - 1 edges. */
 void
 plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
             int64_t *later)

@@ -1,4 +1,4 @@
-/* pipeline.c - computes costs and bytes of a program's virtual stages. */
+/* pipeline.c - computes the costs of a program's virtual stages and the bytes that they hold. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/sim/pipeline.h"
 
@@ -58,7 +58,7 @@ find_links(const struct describing *f)
     f->l->link = link;
 }
 
-/* Computes, by stage, the time of forward per micro-batch, and the time of the part of forward that backward
+/* Computes, by stage, the time of forward per micro-batch, and the time of those forward nodes that backward
  * recomputes; ns. */
 static void
 find_recomputed(const struct describing *f)
@@ -75,8 +75,8 @@ find_recomputed(const struct describing *f)
     arena_fini(&tmp);
 }
 
-/* Sets the stages' costs and the cost of a hop to those given by the caller. If the gradient of a stage's input is not
- * needed, all of its backward counts as weight gradients. */
+/* Sets the stages' costs and the latency of a hop to the caller's values. If the gradient of a stage's input is
+ * not needed, all of the stage's backward time counts as weight gradients. */
 static void
 give_costs(const struct describing *f, const struct schedule_search_costs *c)
 {
@@ -90,8 +90,8 @@ give_costs(const struct describing *f, const struct schedule_search_costs *c)
     l->hop = llround(c->move);
 }
 
-/* Estimates the costs of stages. If all are below 1 ns (a micro-batch of a few numbers), each stage costs 1 ns,
- * because a simulated time of 0 would mean a deadlocked schedule. */
+/* Estimates the costs of stages. If all estimates are below 1 ns (a micro-batch of a few numbers), sets all costs
+ * to 1 ns, because a simulated time of 0 would mean that the schedule deadlocks. */
 static void
 reckon_costs(const struct describing *f)
 {
@@ -111,7 +111,7 @@ reckon_costs(const struct describing *f)
 
 /* ---- bytes held ---- */
 
-/* A value that a stage holds for a later phase than the phase that made or received it. until: the last such phase. */
+/* A value that a stage holds after the phase that made or received it. until: the last phase that needs the value. */
 struct kept {
     int32_t node, out, stage;
     uint8_t until;
@@ -128,8 +128,8 @@ by_value(const void *x, const void *y)
     return (a->until < b->until) - (a->until > b->until);
 }
 
-/* Returns the bytes of an operand on one rank, in the layout that its reader requests. A view counts as the complete
- * value. */
+/* Returns the bytes of an operand on one rank, in the layout in which its reader needs it. For a view, counts the
+ * complete value. */
 static int64_t
 kept_bytes(const struct program *p, const struct prog_node *n, int32_t k, const struct type *whole)
 {
@@ -157,7 +157,8 @@ list_kept(const struct describing *f, struct kept **list)
     return n;
 }
 
-/* Counts the bytes that each stage holds. Each value counts once per stage, until its last reader on that stage. */
+/* Counts the bytes that each stage holds per micro-batch. A value counts once per stage, until the last phase that
+ * reads it on this stage. */
 static void
 find_bytes(const struct describing *f)
 {
@@ -208,7 +209,7 @@ pipeline_rule(const struct program *p, const struct stages *s, struct arena *a)
 /* ---- lower bound ---- */
 
 struct stage_acts {
-    struct lower_bound_acts of[NACT]; /* by phase: acts of the stage */
+    struct lower_bound_acts of[NACT]; /* by phase: the stage's acts */
 };
 
 static int64_t
@@ -229,7 +230,7 @@ contexts_left(const struct pipeline *l, struct stage_acts *acts, int32_t stage, 
     return l->cost[stage][phase] + acts[stage].of[phase].tail;
 }
 
-/* Computes the heads of all acts: forward in the order of links, backward in reverse order. */
+/* Computes the heads of all acts: forward acts in the order of links, backward acts in reverse order. */
 static void
 find_heads(const struct pipeline *l, struct stage_acts *acts)
 {

@@ -1,13 +1,14 @@
-/* pipeline_sim.c - pipeline simulator. At each time, all ending acts deliver their results. Then each idle lane
- * begins the ready act with the highest priority.
+/* pipeline_sim.c - pipeline simulator: event-driven. When acts end, they deliver their results. Then each idle
+ * lane begins its ready act with the highest priority.
  *
- * Each act of a stage has a slot with a list of needs: results and free memory that its next micro-batch requires.
- * The end of an act wakes the few slots that depend on it. A lane begins the ready slot with the least key (turn and
- * micro-batch).
+ * Each kind of act of a stage has a slot with a list of needs: the results and the free places in pools that the
+ * act of the next micro-batch requires. The end of an act wakes the few slots that depend on it. A lane begins the
+ * ready slot with the least key (turn and micro-batch).
  *
- * With a pool of A micro-batches, micro-batch i enters a stage only when micro-batch i - A has travelled to the last
- * stage and back. The remaining time is therefore at least the number of remaining micro-batches divided by A, times
- * one such round trip. Most simulations stop early, because this bound, or the bytes in use, already exceed the aim. */
+ * With a pool of A micro-batches, micro-batch i enters a stage only when micro-batch i - A has travelled to the
+ * last stage and back (a round trip). So the remaining time is at least the time of a round trip, times the number
+ * of remaining micro-batches divided by A. Most simulations stop early, because this bound, or the bytes in use,
+ * already exceed the aim. */
 #include "actors/plan/sim/pipeline_sim.h"
 
 #include <stdlib.h>
@@ -19,50 +20,53 @@ enum act { FORWARD, BACKWARD, WEIGHT };
 
 struct lane {
     int64_t work;  /* remaining work of the lane, ns */
-    int64_t bytes; /* bytes of the pools of the lane's stages, at the largest sizes used so far */
-    /* micro-batches between forward and the end of weight gradients (contexts), summed over the lane's stages */
+    int64_t bytes; /* largest number of bytes used so far in the pools of the lane's stages */
+    /* number of micro-batches between forward and the end of weight gradients (contexts), summed over the lane's
+     * stages */
     int32_t held;
     struct slot *busy;    /* slot of the running act; NULL: idle */
     struct slot *slot;    /* slots of the lane, NACT per stage */
     uint64_t *ready;      /* bit mask of the lane's ready slots */
     uint32_t nready;      /* number of 64-bit words in `ready` */
-    struct slot *opening; /* dummy act that ends at the lane's start time; NULL: the lane starts at time 0 */
+    struct slot *opening; /* dummy act that ends when the lane starts; NULL: the lane starts at time 0 */
     int64_t end;          /* end of the lane's latest act, ns */
 };
 
-/* A condition for an act: micro-batch k may run if *come > k - room. */
+/* A condition for an act on micro-batch k: the act may run if *come > k - room. */
 struct need {
-    const int32_t *come; /* counter of slot `from`: number of micro-batches done, or, for data, of micro-batches that
-                            have arrived */
+    /* counter of slot `from`: micro-batches done; for data from another lane, micro-batches that have arrived */
+    const int32_t *come;
     struct slot *from;
-    int32_t room; /* size of the pool, in micro-batches; 0: the act needs data, not a free place in a pool */
-    /* for a pool: maximum number of micro-batches in the pool; for data: maximum number of micro-batches by which slot
-     * `from` was ahead */
+    int32_t room; /* for a pool: its size in micro-batches; for data: 0 */
+    /* for a pool: largest number of micro-batches in the pool so far; for data: largest number of micro-batches by
+     * which slot `from` was ahead so far */
     int32_t used;
     int64_t bytes;
 };
 
-/* One act (forward, backward or weight gradients) of one stage. */
+/* One kind of act (forward, backward or weight gradients) of one stage. */
 struct slot {
-    int32_t begun, done, there; /* micro-batches of which the act has begun; is done; has arrived on other lanes */
+    /* number of micro-batches of which the act has begun; has ended; result has arrived on other lanes */
+    int32_t begun, done, there;
     int32_t stage;
     enum act act;
-    int64_t wire, sent;   /* time for which its results occupy links, ns; end of that time for the latest result */
-    uint32_t lane, index; /* index of the lane; index among the lane's slots */
-    uint64_t turn, key;   /* key for micro-batch 0; for the next micro-batch */
-    struct need *need, *gift, *need_end; /* list of needs: pools from `need` on, data from `gift` on */
-    /* slots to wake: from `wakes` on when the act ends, from `wakes_far` on when its result arrives on other lanes */
+    int64_t wire, sent;   /* time for which a result occupies links, ns; time at which the links are free again, ns */
+    uint32_t lane, index; /* index of the lane; index of the slot among the lane's slots */
+    uint64_t turn, key;   /* key without the micro-batch; key of the next micro-batch */
+    struct need *need, *gift, *need_end; /* list of needs: first pools, then, from `gift` on, data */
+    /* slots to wake: up to `wakes_far` when the act ends, from `wakes_far` on when its result arrives on other
+     * lanes */
     struct slot **wakes, **wakes_far, **wakes_end;
 };
 
-/* The end of an act, or the arrival of its result on other lanes. */
+/* The end of an act, or the arrival of an act's result on other lanes. */
 struct event {
     int64_t at;
     struct slot *slot;
 };
 
-/* Lower bounds of the time from the entry of a micro-batch into a stage, ns: until backward has ended, until the
- * weight gradient has ended, until the last dependent work has ended. */
+/* Lower bounds of the time from the entry of a micro-batch into a stage, ns: to the end of its backward; to the
+ * end of its weight gradients; to the end of dependent work. */
 struct circle {
     int64_t backward, weight, end;
 };
@@ -74,11 +78,11 @@ struct simulator {
     struct lane *lane;
     uint64_t *stirred;     /* bit mask of lanes that have a newly ready slot, or whose act has ended */
     uint32_t nstirred;     /* number of 64-bit words in `stirred` */
-    struct circle *circle; /* by stage: round trip times */
-    struct event *end;     /* ends of running acts: ring buffer in time order */
-    uint32_t end_mask;     /* capacity of the ring, a power of two, minus 1 */
-    struct event *arrival; /* arrivals, ordered by time */
-    /* Data of one simulation. */
+    struct circle *circle; /* by stage: lower bounds of round trip times */
+    struct event *end;     /* ends of running acts: ring buffer, sorted by time */
+    uint32_t end_mask;     /* capacity of the ring - 1; the capacity is a power of two */
+    struct event *arrival; /* arrivals of results, sorted by time */
+    /* state of one simulation: */
     const struct prog_pool *pool;
     const struct pipeline_sim_aim *aim;
     const struct pipeline_sim_rule *rule;
@@ -100,7 +104,8 @@ may_act(const struct slot *s, int32_t pieces)
     return s->begun < pieces;
 }
 
-/* Bits of a key, from the highest down: turn, act, stage in the order of the task list. Keys on a lane are unique. */
+/* Bits of a key. From the highest bit down, a key consists of the turn, the micro-batch's place in its round, the
+ * kind of act, and the stage in the order of the task list. Keys on a lane are unique. */
 enum { STAGE_BITS = 24, ACT_BITS = 2, PLACE_BITS = 30 };
 
 static uint64_t
@@ -138,7 +143,7 @@ wake_slot(struct simulator *t, struct slot *s)
 
 /* ---- begin of an act ---- */
 
-/* Records how much of each pool is in use, and how far other stages are ahead, when an act begins. */
+/* Updates the largest use of each pool, and how far other stages are ahead, at the begin of an act. */
 static void
 note_needs(struct simulator *t, struct lane *l, struct slot *s)
 {
@@ -152,8 +157,8 @@ note_needs(struct simulator *t, struct lane *l, struct slot *s)
     for (struct need *n = s->gift; n < s->need_end; n++) n->used = MAX(n->used, n->from->begun - s->begun);
 }
 
-/* Returns a lower bound of the time that remains after a micro-batch has entered the slot's stage, ns. The bound
- * follows from the pool sizes. */
+/* Returns a lower bound of the time that remains after a micro-batch has entered the slot's stage, ns. The
+ * remaining micro-batches enter in groups as large as the pool, and each group needs a round trip. */
 static int64_t
 circles(const struct simulator *t, const struct slot *s)
 {
@@ -163,8 +168,8 @@ circles(const struct simulator *t, const struct slot *s)
     return MAX(come / pool->backward * c->backward, come / pool->weight * c->weight) + c->end;
 }
 
-/* Returns true if the aim can no longer be reached, even if the lane never idles again. rest: lower bound of the
- * remaining time, ns. */
+/* Returns true if the simulation can no longer reach the aim, even if the lane is never idle again. rest: lower
+ * bound of the remaining time, ns. */
 static bool
 is_hopeless(struct simulator *t, const struct lane *l, int64_t rest)
 {
@@ -326,7 +331,7 @@ stage_need(struct slot *from, int64_t bytes)
     return (struct need){.come = &from->done, .from = from, .bytes = bytes};
 }
 
-/* Writes the needs of a stage's acts to `need`, pools before data. Returns the end of the list. */
+/* Writes the needs of a stage's acts to `need`: for each act, first pools, then data. Returns the end of the list. */
 static struct need *
 find_needs(struct simulator *t, int32_t q, struct need *need)
 {
@@ -351,7 +356,7 @@ find_needs(struct simulator *t, int32_t q, struct need *need)
     return w->need_end = need;
 }
 
-/* Lists the slots that each slot wakes: those on its own lane, then those on other lanes. */
+/* Lists the slots that each slot wakes: first slots on its own lane, then slots on other lanes. */
 static void
 find_wakes(struct simulator *t, struct arena *a)
 {
@@ -380,7 +385,7 @@ find_circles(struct simulator *t)
     const struct pipeline *p = t->p;
     struct circle *c = t->circle;
     for (int32_t q = 0; q < p->n; q++) c[q].end = p->cost[q][WEIGHT];
-    /* the micro-batch must wait until backward has left the later stage */
+    /* the micro-batch leaves only after backward of the later stage has ended */
     for (const struct link *k = p->link; k < p->link + p->nlink; k++) {
         int64_t hop = p->lane[k->from] == p->lane[k->to] ? 0 : p->hop;
         c[k->to].end = MAX(c[k->to].end, hop + p->cost[k->from][BACKWARD] + c[k->from].end);
@@ -463,8 +468,8 @@ open_stage(struct simulator *t, int32_t q)
     t->of[q][BACKWARD].need[0].room = t->pool[q].behind;
 }
 
-/* Reports the largest use of each pool. hop: how far the producers of a stage were ahead, divided by the number of
- * stages between. */
+/* Returns the largest use of each pool in out->peak. hop: the distance by which the producers of a stage were
+ * ahead, divided by the number of hops to the stage. */
 static void
 tell_peaks(const struct simulator *t, struct prog_pool *peak)
 {

@@ -1,9 +1,9 @@
 /* plan_sim.c - plan simulator: event-driven; events are the ends of acts.
  *
- * A lane runs one act at a time. A lane is a stream of a device, or a thread for its devices without streams. At
- * each moment all acts that end at that time publish results and return registers. Then each idle lane begins the
- * first of its ready tasks. Events at the same time are processed in the order of lanes, so a plan and its costs
- * have exactly one outcome. */
+ * A lane runs one act at a time. A lane is a stream of a device, or a thread for all its devices without streams.
+ * At each event time, all acts that end publish their results and return registers. Then each idle lane begins its
+ * first ready task. Simultaneous events are processed in the order of lanes, so a plan and its costs have exactly
+ * one outcome. */
 #include "actors/plan/sim/plan_sim.h"
 
 #include "actors/plan/model/sync.h"
@@ -24,23 +24,24 @@ struct lane {
     int32_t task;      /* running task; -1: idle */
     int64_t begin, end;
     const struct row_act *row, *row_end; /* acts of the lane's row that have not begun (rows: plan_sim.h) */
-    int64_t until;                       /* latest time until which the lane waits for the next act of its row, ns */
+    int64_t until;                       /* time until which the lane waits for the next act of its row, ns */
 };
 
 struct player {
     const struct plan *plan;
     const int64_t *cost;
     const struct plan_sim_options *how;
-    const struct lane_rows *rows; /* rows of the lanes; NULL: lanes never wait for an expected act */
+    const struct lane_rows *rows; /* rows of the lanes; NULL: lanes never wait for the next act of a row */
     const int32_t *lane_of;       /* by task: its lane */
     struct lane *lane;
     int32_t nlane;
     int64_t *first_in, *first_out;
-    /* by in-port: tokens it has; acts done with the current register; register to return next */
+    /* by in-port: tokens that it holds; acts done with the current register; register to return next */
     int32_t *token, *used, *give;
-    int32_t *write, **left; /* by out-port: register to write next; by register: readers that have not returned it */
+    /* by out-port: register to fill next; by register: number of readers that have not returned it */
+    int32_t *write, **left;
     int32_t *begun, *waits; /* by task: number of acts begun; number of ports that block it */
-    struct heap ends;       /* lanes, by the time at which their act ends or they stop waiting */
+    struct heap ends;       /* lanes, sorted by the time at which their act ends or they stop waiting */
     struct act_time *act;
     int64_t nact;
 };
@@ -75,7 +76,8 @@ sim_has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
-/* Numbers the lanes of a device, one per stream role of its tasks. own >= 0: number of the device's only lane. */
+/* Numbers the lanes of a device, one per stream role of its tasks. own >= 0: the device's only lane has this
+ * number. */
 static void
 number_roles(struct plan_sim_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
 {
@@ -83,8 +85,8 @@ number_roles(struct plan_sim_lanes *l, uint8_t roles, int32_t own, int32_t *lane
         if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
 }
 
-/* Returns the lanes of all devices. They are numbered device by device, or thread by thread, where a thread's
- * devices without streams share one lane. */
+/* Returns the lanes of all devices, numbered device by device. With PLAN_SIM_THREADS they are numbered thread by
+ * thread, and the devices without streams of a thread share one lane. */
 struct plan_sim_lanes
 plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a)
 {
@@ -126,7 +128,7 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
         g->lane[k].row_end = rows->act + rows->first[k + 1];
     }
     int64_t nevent =
-        /* a lane that waits for its row checks again at each end and at each newly ready task */
+        /* a waiting lane gets an additional event per end of an act and per newly ready task */
         g->nlane + (rows ? 2 * nact : 0);
     g->ends = heap_for(nevent, a);
 }
@@ -142,7 +144,7 @@ make_ready(struct player *g, int32_t task)
     heap_push(&g->lane[g->lane_of[task]].ready, key, task);
 }
 
-/* Decrements the number of ports that block a task; at 0 adds the task to the ready tasks of its lane. */
+/* Decrements the number of ports that block a task. At 0, adds the task to the ready tasks of its lane. */
 static void
 sim_wait_less(struct player *g, int32_t task)
 {
@@ -182,7 +184,7 @@ free_register(struct player *g, int32_t task, int32_t k)
     g->give[i] = (g->give[i] + 1) % out->nreg;
 }
 
-/* Completes the lane's act: publishes results and returns the registers that were read. */
+/* Ends the lane's act: publishes its results and returns the registers that it has read. */
 static void
 end_task(struct player *g, struct lane *l)
 {
@@ -207,8 +209,8 @@ sim_task_cost(const struct player *g, int32_t task)
     return (int64_t)((double)g->cost[task] * (1 + j->share * ((double)bits * 0x1p-52 - 1)));
 }
 
-/* Returns true if lane k waits for the next act of its row instead of beginning another ready act. Schedules a check
- * for the time at which the lane stops waiting. */
+/* Returns true if lane k waits for the next act of its row instead of beginning another ready act. Adds an event
+ * at the time at which the lane stops waiting. */
 static bool
 player_holds_back(struct player *g, int32_t k, int64_t now)
 {
@@ -222,7 +224,7 @@ player_holds_back(struct player *g, int32_t k, int64_t now)
     return true;
 }
 
-/* Begins the next act of each idle lane. free: begins only acts that take no time. Returns true if any act began. */
+/* Begins the next act of each idle lane. free: only acts that take no time. Returns true if any act began. */
 static bool
 begin_next_task(struct player *g, int64_t now, bool free)
 {
@@ -241,8 +243,8 @@ begin_next_task(struct player *g, int64_t now, bool free)
     return any;
 }
 
-/* Begins acts on all idle lanes. Acts that take no time (moves on their own streams) finish before lanes choose
- * among the others. */
+/* Begins acts on all idle lanes. Acts that take no time (moves on streams of their own) end before lanes choose
+ * among the other acts. */
 static void
 begin_acts(struct player *g, int64_t now)
 {
@@ -262,7 +264,7 @@ static void
 next_event(struct player *g, int64_t now)
 {
     struct lane *l = &g->lane[heap_take(&g->ends, 0)];
-    /* otherwise the event is a check of a waiting lane, and may be outdated */
+    /* otherwise the event is for a waiting lane, and may be outdated */
     if (l->task >= 0 && l->end == now) end_task(g, l);
 }
 
@@ -281,7 +283,7 @@ plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_op
     make_ports(&g, &tmp);
     make_lanes(&g, n, &tmp);
     for (int32_t i = 0; i < p->ntask; i++) {
-        g.waits[i] = p->task[i].nin; /* at first all in-ports lack tokens, and all registers are free */
+        g.waits[i] = p->task[i].nin; /* at the start all in-ports lack tokens, and all registers are free */
         make_ready(&g, i);
     }
     for (begin_acts(&g, now); g.ends.n > 0; begin_acts(&g, now))
@@ -295,7 +297,8 @@ plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_op
 
 /* ---- rows ---- */
 
-/* an act is short if it takes less than 1/LITTLE of the longest; ACTS: most acts of a plan with rows */
+/* an act is short if it takes less than 1/LITTLE of the longest work; DRAWS: simulations with random jitter per
+ * choice; ACTS: largest number of acts of a plan with rows */
 enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 };
 
 static int64_t
@@ -306,8 +309,9 @@ longest_ns(const int64_t *ns, int64_t n)
     return most;
 }
 
-/* Returns the time unit to which the work of moments is rounded: 1/parts of the shortest moment that is not short
- * compared with the longest. A moment is one device, stage and phase; its work is per micro-batch. */
+/* Returns the time unit to which the work of moments is rounded, ns. A moment is one device, stage and phase;
+ * ns[]: work of each moment per micro-batch. The unit is 1/parts of the shortest moment that is not short compared
+ * with the longest. */
 static int64_t
 even_unit(const int64_t *ns, int64_t n, int parts)
 {
@@ -317,9 +321,9 @@ even_unit(const int64_t *ns, int64_t n, int parts)
     return MAX(1, least / parts);
 }
 
-/* Returns idealised durations of an act, by task. The work of each moment is a multiple of the unit, so that nearly
- * equal moments become equal. Short moves, and short tasks that run once per batch, cost nothing. If short moves had
- * costs, a device that is late by the time of a move would start another act, and would then be late by the time of
+/* Returns idealised durations of acts, by task. The work of each moment is rounded to a multiple of the unit, so
+ * that nearly equal moments become equal. Short moves, and short tasks that run once per batch, have duration 0.
+ * Otherwise a device that is late by a short move would start another act, and would then be late by the time of
  * that act. */
 static int64_t *
 even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
@@ -348,7 +352,7 @@ even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a
     return even;
 }
 
-/* Returns the total time of ndraw simulations, each with its own random jitter. */
+/* Returns the total time of ndraw simulations, each with different random jitter, ns. */
 static int64_t
 time_of_draws(const struct plan *p, const int64_t *cost, struct plan_sim_options how, int64_t ndraw)
 {
@@ -362,7 +366,7 @@ time_of_draws(const struct plan *p, const int64_t *cost, struct plan_sim_options
     return sum;
 }
 
-/* Lists the acts of each lane's row. Acts that cost nothing are in no row and have priority over all others. */
+/* Lists the acts of each lane's row. Acts with duration 0 are in no row and run before all others. */
 static void
 fill_rows(struct lane_rows *r, const struct plan *p, const int64_t *even, const struct act_time *act, int64_t n,
           struct arena *a)
@@ -394,8 +398,8 @@ set_patience(struct lane_rows *r, const struct plan *p, const int64_t *even, dou
     for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)even[i]);
 }
 
-/* Returns true if threads enqueue work on streams in advance. Then rows are always used, because without rows the
- * simulator cannot predict the order of enqueueing. */
+/* Returns true if threads enqueue work on streams in advance. Then there are always rows, because without them the
+ * simulator cannot predict the order in which threads enqueue. */
 static bool
 enqueues(const struct plan *p, enum plan_sim_share share)
 {
@@ -404,9 +408,9 @@ enqueues(const struct plan *p, enum plan_sim_share share)
     return any && share == PLAN_SIM_THREADS;
 }
 
-/* Sets the patience (the time that a lane waits for its row, as a fraction of an act) for which the random draws
- * take least time. Of equal patiences takes the longest, because it tolerates an act that occasionally takes twice
- * as long. Returns the time of the draws. */
+/* Sets the patience: the time that a lane waits for its row, as a fraction of an act. Chooses the patience with
+ * which the simulations with random jitter take the least time. Of equally good ones it chooses the longest, which
+ * tolerates an act that occasionally takes twice as long. Returns the total time of these simulations, ns. */
 static int64_t
 choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
                 struct plan_sim_options how, int64_t ndraw)
@@ -425,8 +429,8 @@ choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, 
     return least;
 }
 
-/* Computes rows from the work of moments, rounded to 1/parts of the shortest, and the time of the random draws with
- * these rows. */
+/* Computes rows from the work of moments, rounded to 1/parts of the shortest moment. Returns in *time the total
+ * time of simulations with random jitter and these rows, ns. */
 static int
 simulate_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, int parts, struct arena *a,
               struct lane_rows *r, int64_t *time)
@@ -451,8 +455,8 @@ simulate_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_o
     return status;
 }
 
-/* Computes rows with fine and with coarse units, and keeps the better ones. Measured costs are inexact: if a fine
- * unit separates equal acts, a coarse unit is better. */
+/* Computes rows with a fine and with a coarse unit, and keeps the better ones. Measured costs are inexact: a fine
+ * unit may separate acts that are in fact equal; then the coarse unit is better. */
 int
 plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
               struct lane_rows *out)
@@ -471,7 +475,7 @@ plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_o
 
 /* ---- serialisation ---- */
 
-/* header of 64-bit numbers; the patience of each task and the place of each act follow */
+/* Numbers of the header, 64 bits each. The patience of each task and the place of each act follow the header. */
 enum { NTASK, NACT, NHEAD };
 
 void
@@ -509,7 +513,7 @@ by_lane(const void *x, const void *y)
     return (a->act.task > b->act.task) - (a->act.task < b->act.task);
 }
 
-/* Rebuilds the rows from the places of acts, lane by lane. */
+/* Rebuilds the rows, lane by lane, from the places of acts. */
 static void
 list_lane_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
 {

@@ -1,57 +1,62 @@
-/* plan_sim.h - plan simulator: computes when each act begins and ends, if each task's act takes a given time.
+/* plan_sim.h - plan simulator: computes when each act of a plan begins and ends if each task's acts take a given
+ * time.
  *
- * Follows the actors' own rule: one act at a time on each stream of a device, the first ready task by priority. The
- * simulator computes no tensors. Pure: depends on the plan and the times alone. Any thread. Acts are in the given
- * arena. */
+ * The simulator follows the rule of actors: each stream of a device runs one act at a time, and of its ready tasks
+ * the first by priority. The simulator computes no tensors. Pure: the result depends on the plan and the times
+ * alone. Any thread. Acts are in the given arena. */
 #ifndef RILLE_PLAN_PLAN_SIM_H
 #define RILLE_PLAN_PLAN_SIM_H
 
 #include "actors/plan/model/plan.h"
 #include "runtime/base/str.h"
 
-/* One act, simulated or measured: act number `piece` of its task, from 0. Times in nanoseconds; all acts use one
- * clock. */
+/* One act, simulated or measured: act number `piece` (from 0) of its task. begin, end: times in ns, on one clock
+ * for all acts. */
 struct act_time {
     int32_t task, piece;
     int64_t begin, end;
 };
 
 enum plan_sim_share {
-    PLAN_SIM_DEVICES, /* devices and their streams run independently, each on a lane */
-    PLAN_SIM_THREADS, /* as in a real run: devices without streams take turns on their thread */
+    PLAN_SIM_DEVICES, /* each stream of a device is a lane; devices run independently */
+    PLAN_SIM_THREADS, /* as in a real run: the devices without streams of a thread take turns */
 };
 
-/* Lanes run one act at a time: a stream of a device, or a thread for its devices without streams. */
+/* Lanes run one act at a time. A lane is a stream of a device, or a thread for all its devices without streams. */
 struct plan_sim_lanes {
     int32_t n;
     int32_t *of;    /* by task: its lane */
-    int32_t *first; /* PLAN_SIM_THREADS, by thread: its first lane; after the last thread, the number of lanes */
+    int32_t *first; /* PLAN_SIM_THREADS: by thread, its first lane; after the last thread, the number of lanes */
 };
 struct plan_sim_lanes plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a);
 
-/* Random change of each act's time, by at most `share` of its cost. The change is a function of seed, task and act. */
+/* Random change of each act's time, by at most `share` of the task's cost. The change is a function of seed, task
+ * and act. */
 struct plan_sim_jitter {
     double share; /* largest relative change, 0 to 1 */
     uint64_t seed;
 };
 
-/* The expected order of acts on each lane: the lane's row. When acts of many lanes end at about the same time, a
- * lane may start any ready act. That may delay a more urgent act, which is ready slightly later, by a whole act. A
- * lane with a row starts the ready act that is first in the row, and waits for an earlier act of the row for a share
- * of the ready act's time. Short moves, and short acts that run once per batch, are in no row and have priority. */
+/* The rows of the lanes: the expected order of acts on each lane.
+ *
+ * When acts of many lanes end at about the same time, a lane without a row starts any ready act. That may delay a
+ * more urgent act, which becomes ready slightly later, by a whole act. A lane with a row starts the ready act that
+ * is first in the row. If an earlier act of the row is not ready yet, the lane first waits for it, for a share of
+ * the ready act's time. Short moves, and short acts that run once per batch, are in no row and have priority. */
 struct lane_rows {
     int32_t nlane; /* number of lanes; 0: there are no rows */
-    /* by task: its lane; by thread: its first lane, and after the last thread their number; by lane: number of its
-     * tasks */
+    /* by task: its lane; by thread: its first lane, and after the last thread the number of lanes; by lane: number
+     * of its tasks */
     int32_t *lane_of, *first_lane, *max_ready;
-    int64_t *first; /* by lane: index of its first act in `act`; after the last lane, the number of acts */
+    /* by lane: index in `act` of its row's first act; after the last lane, the number of acts in rows */
+    int64_t *first;
     struct row_act {
         int32_t task, piece;
     } * act;
     int64_t *patience;  /* by task: time for which its lane waits instead of beginning the task, ns */
     int64_t *first_act; /* by task: index of its first act in `place` */
-    /* by task and act: priority; the lowest runs first. Acts in no row have priorities 0, 1, ..., which are lower
-     * numbers than those of acts in rows */
+    /* by act of each task: priority, the lowest runs first. Acts in no row have lower numbers (0, 1, ...) than
+     * acts in rows */
     int32_t *place;
     int32_t nact; /* lowest priority number of an act in a row */
 };
@@ -66,7 +71,7 @@ row_key(const struct lane_rows *r, int32_t task, int32_t act)
 struct plan_sim_options {
     enum plan_sim_share share;
     struct plan_sim_jitter jitter;
-    const struct lane_rows *rows; /* rows of lanes that were computed for the same `share`; NULL: none */
+    const struct lane_rows *rows; /* rows, computed for the same value of `share`; NULL: none */
 };
 
 /* Simulates a plan. cost: by task, duration of an act, ns. Returns all acts in the order of their ends, starting at
@@ -74,16 +79,17 @@ struct plan_sim_options {
 int plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                  struct act_time **act, int64_t *nact);
 
-/* Computes the rows of a plan with these costs, in arena a, and the lanes' patience. Patience is 0, 0.2, 1 or 4
- * acts: the one with which simulations with random jitter, from how's seed on, end soonest. The acts of a task count
- * as equally long for all micro-batches. If lanes are threads and devices have streams, there are always rows,
- * because without rows the order of work enqueued in advance is arbitrary. Plans of too many acts have no rows. All
- * simulations take about 0.1 s. E_PLAN: the plan does not run to its end, as for plan_sim_run(). */
+/* Computes the rows of a plan with these costs, and the lanes' patience; allocated in arena a. Patience is the
+ * time that a lane waits for an act of its row: 0, 0.2, 1 or 4 times the ready act's time. The best patience is
+ * found by simulations with random jitter, with seeds from how->jitter.seed on. The acts of a task count as
+ * equally long. If lanes are threads and devices have streams, there are always rows, because without rows the
+ * order of work enqueued in advance is arbitrary. Plans with too many acts have no rows. The simulations take
+ * about 0.1 s in total. E_PLAN: the plan does not run to its end, as for plan_sim_run(). */
 int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                   struct lane_rows *out);
 
-/* Serialises the rows of plan partition `part` for the process that runs it. The tasks of `part` are tasks first,
- * first + 1, ... of the plan of r. */
+/* Serialises the rows of plan partition `part` for the process that runs it. first: index of the partition's first
+ * task in the plan for which r was computed. */
 void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
 /* Reads a plan's rows, with threads as lanes (PLAN_SIM_THREADS), from untrusted bytes. The rows are allocated in arena
  * a. E_BUS: the bytes are malformed, or belong to another plan. */

@@ -1,7 +1,7 @@
 /* schedule_family.c - the table of named schedules.
  *
- * interleaved: Narayanan et al. 2021. zb-v, v-half, v-min: Qi et al. 2024. With these a device
- * holds 2 p contexts, as many as with 1F1B if devices have two stages. */
+ * interleaved: Narayanan et al. 2021. zb-v, v-half, v-min: Qi et al. 2024. With zb-v, a device holds 2 p contexts
+ * (p: number of devices), as many as with 1F1B if devices have two stages. */
 #include "actors/plan/sim/schedule_family.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static const struct schedule_family families[] = {
     {"v-half", .dealing = DEALT_THERE_AND_BACK, .contexts = contexts_v_half, .costs = &alike},
     {"v-min", .dealing = DEALT_THERE_AND_BACK, .contexts = contexts_v_min, .costs = &alike},
     {"auto", .dealing = DEALT_ANYHOW},
-    {"memory", .dealing = DEALT_ANYHOW, .hidden = true}, /* a memory limit instead of a named schedule */
+    {"memory", .dealing = DEALT_ANYHOW, .hidden = true}, /* the entry for a memory limit without a named schedule */
 };
 
 const struct schedule_family *

@@ -1,7 +1,7 @@
-/* schedule_family.h - the table of named schedules that a search can find. Each entry has the required placement of
- * stages, the number of micro-batches that a device holds, and the assumed costs.
+/* schedule_family.h - the table of named schedules that a search can find.
  *
- * Static data; any thread. */
+ * Each entry has the required placement of stages, the number of micro-batches that a device may hold, and the
+ * assumed costs. Static data; any thread. */
 #ifndef RILLE_PLAN_SCHEDULE_FAMILY_H
 #define RILLE_PLAN_SCHEDULE_FAMILY_H
 
@@ -10,32 +10,32 @@
 /* Times per micro-batch of a stage, ns. move: latency between the devices of two stages. */
 struct schedule_search_costs {
     double forward, backward, weight, move;
-    bool kept; /* the times are of a step without recomputation; the time of recomputation is added to them */
+    bool kept; /* true: the times exclude recomputation; the search adds its time */
 };
 
-/* Placements of the stages on p devices, with p = 2 as example: any; 0 1 0 1 (round-robin); 0 1 1 0 (there and
- * back). */
+/* Placements of stages on p devices. The devices of stages 0, 1, 2, 3 for p = 2: any; 0 1 0 1 (round-robin); 0 1 1
+ * 0 (there and back). */
 enum stage_dealing { DEALT_ANYHOW, DEALT_ROUND_ROBIN, DEALT_THERE_AND_BACK };
 
 struct schedule_family {
     const char *name;
     enum stage_dealing dealing;
     bool hidden; /* users may not give this name */
-    /* a single schedule, in groups of as many micro-batches as devices; false: found by the search over pool sizes */
+    /* true: one fixed schedule, in groups of as many micro-batches as devices; false: the search tries pool sizes */
     bool rounds;
-    /* Returns the number of micro-batches that device `lane` of p holds at once, summed over its v stages. NULL:
-     * there is no formula. */
+    /* Returns the number of micro-batches that device `lane` of p devices holds at once, summed over its v stages.
+     * NULL: the schedule has no formula. */
     int32_t (*contexts)(int32_t p, int32_t v, int32_t lane);
-    /* costs that are assumed if none are given, equal for all stages; NULL: costs are estimated */
+    /* costs to assume if none are given, equal for all stages; NULL: costs are estimated */
     const struct schedule_search_costs *costs;
 };
 
 /* Returns the schedule family with that name; NULL: none. */
 const struct schedule_family *schedule_family(const char *name);
-/* Returns family i, from 0, of those that users may name; NULL: there are no more. */
+/* Returns the i-th schedule family, from 0, that users may name; NULL: there are no more. */
 const struct schedule_family *schedule_family_at(int i);
-/* Returns the number of micro-batches that device `lane` of p holds at once, summed over its v stages; 0: there is
- * no formula for the name. */
+/* Returns the number of micro-batches that device `lane` of p devices holds at once with the named schedule,
+ * summed over its v stages; 0: the schedule has no formula. */
 int32_t schedule_contexts(const char *name, int32_t p, int32_t v, int32_t lane);
 
 #endif

@@ -1,12 +1,13 @@
 /* schedule_search.c - schedule search: finds the schedule with the least bubble within a memory limit.
  *
- * pipeline.c computes costs and bytes of the stages. try_all() runs a table of steps, which enumerate candidates. A
- * candidate is a priority rule and the pool sizes of all stages (how many micro-batches each may hold), which are
- * usually a line: a linear function of the stage. Candidates that exceed the limit or were tried before are skipped.
- * The others are simulated, and the pool sizes that the simulation really used are stored. Lines are tried in large
- * steps, then in small steps near the best one, and the best is improved stage by stage. If the best is then above
- * the lower bound, the rest of the budget is spent on a random walk (wander). With one stage per device all lines
- * are tried, so more memory hardly ever yields a slower schedule. */
+ * pipeline.c computes costs and bytes of the stages. try_all() runs a table of steps, each of which enumerates
+ * candidates. A candidate is a priority rule and the pool sizes of all stages (how many micro-batches each stage
+ * may hold). Pool sizes are usually a line: a linear function of the stage's number. Candidates that exceed the
+ * limit or were tried before are skipped. The others are simulated, and the search stores the pool sizes that the
+ * simulation really used. Lines are tried in large steps, then in small steps near the best line, and then the
+ * best pool sizes are improved stage by stage. If the best schedule is still above the lower bound, a random walk
+ * (wander) uses the rest of the budget. With one stage per device all lines are tried, so more memory hardly ever
+ * yields a slower schedule. */
 #include "actors/plan/sim/schedule_search.h"
 
 #include "actors/plan/sim/pipeline.h"
@@ -38,9 +39,10 @@ struct search {
     int32_t most_contexts; /* limit of contexts on a lane, in micro-batches; 0: none */
     int64_t most_bytes;
     struct hash_table tried;
-    int64_t acts, most_acts; /* acts simulated so far; budget, after which no candidate is tried */
-    bool given_up;           /* no schedule fits: search for the least memory */
-    bool wanders;            /* simulate candidates that take as long as the best to their end, but do not store them */
+    int64_t acts, most_acts; /* acts simulated so far; budget: if it is used up, no more candidates are tried */
+    bool given_up;           /* no schedule fits, so the search minimises memory */
+    /* random walk: candidates that take as long as the best are simulated to their end, but not stored */
+    bool wanders;
     struct candidate best;
 };
 
@@ -139,13 +141,13 @@ is_new(struct search *s, uint8_t rule, const struct prog_pool *pool)
     for (int32_t q = 0; q < s->line.n; q++)
         hash = hash_number(hash_number(hash, (uint64_t)(uint32_t)pool[q].backward << 32 | (uint32_t)pool[q].weight),
                            (uint64_t)(uint32_t)pool[q].behind);
-    if (hash_next(&s->tried, hash, &at)) return false; /* equal hashes count as the same candidate */
+    if (hash_next(&s->tried, hash, &at)) return false; /* equal hashes are taken for equal candidates */
     hash_add(&s->tried, hash, s);
     return true;
 }
 
-/* Returns true if candidate a is better than the best: faster, or equally fast with fewer bytes. In a search for the
- * least memory, fewer bytes come first. */
+/* Returns true if candidate a is better than the best so far: faster, or equally fast with fewer bytes. If the
+ * search minimises memory, fewer bytes count first, then less time. */
 static bool
 is_better_schedule(const struct search *s, const struct candidate *a)
 {
@@ -176,12 +178,12 @@ aim_of(const struct search *s)
     return aim;
 }
 
-/* Budgets in simulated acts, of about 35 ns each: before the search may stop at the lower bound or skip small steps;
- * for polish(); for wander(). */
+/* Budgets in simulated acts; an act takes about 35 ns. FEW_ACTS: number after which the search may stop at the
+ * lower bound or skip small steps; POLISH_ACTS: budget of polish(); WANDER_ACTS: budget of wander(). */
 static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000, WANDER_ACTS = 4000000;
 static const uint64_t WANDER_DRAWS = 40000;
 
-/* Returns true if the best time is proven optimal and enough candidates were tried to reduce its memory. */
+/* Returns true if the best time is proven optimal and enough candidates were tried that might take less memory. */
 static bool
 is_content(const struct search *s)
 {
@@ -203,14 +205,15 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
     return c.time > 0;
 }
 
-/* Units of a line of pool sizes: slope and base in 1/PARTS of a micro-batch; their large and small steps. */
+/* Units of a line of pool sizes: slope and base are in 1/PARTS of a micro-batch. Limits of both; large and small
+ * steps; slope below which the step is 1. */
 enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, SMALL_STEP = 1, FINE = PARTS / 2 };
-/* Delay of weight gradients behind backward: unlimited, or limited by the pool from forward to backward. ALIKE: the
- * weight pools of all stages are equal. */
+/* How far weight gradients may be behind backward: without limit (LONG), or limited by the pool from forward to
+ * backward (SHORT). ALIKE: in addition the weight pools of all stages are equal. */
 enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
 
-/* Returns true if the pool sizes exceed the limits by more than half. Pools are rarely full at the same time, so
- * pool sizes that exceed the limits less may be fine. */
+/* Returns true if the pool sizes exceed a limit by more than half. Smaller excesses are simulated, because pools
+ * are rarely full at the same time. */
 static bool
 is_too_much(const struct search *s, const struct prog_pool *pool)
 {
@@ -227,7 +230,7 @@ is_too_much(const struct search *s, const struct prog_pool *pool)
     return false;
 }
 
-/* Tries one line of pool sizes with all priority rules. Returns true if one of the candidates is the new best. */
+/* Tries one line of pool sizes with all priority rules. Returns true if a candidate is the new best. */
 static bool
 try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
 {
@@ -246,14 +249,15 @@ try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
     return s->best.time != time || s->best.bytes != bytes;
 }
 
-/* A capped line of pool sizes, for wave-like schedules: the first stages hold equally many micro-batches. behind:
- * micro-batches by which weight gradients may be behind; more: additional places in the weight pool. */
+/* A capped line of pool sizes, for wave-like schedules: pool sizes are linear in the stage's number, but at most
+ * `most`. behind: micro-batches by which weight gradients may be behind backward; more: additional places in the
+ * weight pool. */
 struct cap {
     int32_t slope, base, most, behind, more;
 };
 
-/* Tries a capped line with the priority rules for wave-like schedules. Returns true if one of the candidates is the
- * new best. */
+/* Tries a capped line with the priority rules for wave-like schedules. Returns true if a candidate is the new
+ * best. */
 static bool
 try_cap(struct search *s, const struct cap *c)
 {
@@ -303,13 +307,13 @@ try_caps(struct search *s)
     }
 }
 
-/* A range of lines of pool sizes. Slopes from FINE on advance by `step`, smaller ones by 1. */
+/* A range of lines of pool sizes. Slopes below FINE advance by 1, larger slopes by `step`. */
 struct line_range {
     int32_t slope, base, last_slope, last_base, step;
 };
 
-/* Tries pool sizes that are linear in the stage number, for a range of slopes and bases. If one is the new best,
- * sets *slope and *base and returns true. */
+/* Tries all lines in a range, with all delays of weight gradients. If a candidate is the new best, sets *slope and
+ * *base to its line and returns true. */
 static bool
 try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
 {
@@ -325,7 +329,7 @@ try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
     return better;
 }
 
-/* Searches around the best line as long as that improves it. */
+/* Tries lines near the best line, as long as that finds a better one. */
 static void
 refine(struct search *s, int32_t slope, int32_t base)
 {
@@ -346,7 +350,7 @@ pool_size(struct prog_pool *of, uint64_t k)
     return size[k];
 }
 
-/* Adds or removes one micro-batch in each pool of the best schedule, as long as that improves it. */
+/* Adds or removes one micro-batch in each pool of the best schedule, as long as that finds a better schedule. */
 static void
 polish(struct search *s)
 {
@@ -379,9 +383,9 @@ stray(struct search *s, struct prog_pool *pool, uint64_t draw)
     }
 }
 
-/* Walks at random from the best schedule to others that take no longer, with changed pool sizes and sometimes
- * another rule, until one is faster. A line seldom gives the best pool sizes, because the end of a step depends on
- * the number of micro-batches. The random sequence is fixed. */
+/* Random walk from the best schedule: changes pool sizes, and sometimes the rule, and goes on from schedules that
+ * take no longer, until one is faster. The walk helps because the end of a step depends on the number of
+ * micro-batches, for which a line seldom has the best pool sizes. The random sequence is fixed. */
 static void
 wander(struct search *s)
 {
@@ -407,8 +411,8 @@ wander(struct search *s)
     if (s->best.time < time || s->best.bytes < least) polish(s);
 }
 
-/* Tries slopes for v stages per device that run in turns. A micro-batch returns from each later stage after 2, 3 or
- * 5 acts, which takes a third, a half or all of 1F1B's memory. */
+/* Tries slopes for v stages per device that run in turns. A micro-batch that has entered a stage returns from each
+ * later stage after 2, 3 or 5 acts, which takes a third, a half or all of the memory of 1F1B. */
 static void
 try_lags(struct search *s)
 {
@@ -441,8 +445,8 @@ try_lines(struct search *s)
     if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
 }
 
-/* Tries pool sizes that are linear in the stage number, in small steps. If devices have several stages, stops when
- * the search has simulated FEW_ACTS acts in total. */
+/* Tries all lines in small steps. If devices have several stages, stops when the search has simulated FEW_ACTS
+ * acts in total. */
 static void
 try_fine_lines(struct search *s)
 {
@@ -451,8 +455,8 @@ try_fine_lines(struct search *s)
     try_range(s, (struct line_range){1, 0, SLOPES, BASES, SMALL_STEP}, &slope, &base);
 }
 
-/* Conditions under which a step of the search runs: devices have several stages; a schedule was found; the search is
- * for the fastest schedule, not for the least memory. */
+/* Conditions for a step of the search. IF_CHUNKS: devices have several stages; IF_FOUND: a schedule was found;
+ * IF_FASTEST: the search minimises time, not memory. */
 enum { IF_CHUNKS = 1, IF_FOUND = 2, IF_FASTEST = 4 };
 
 /* The steps of the search, in order. Each step tries candidates and keeps the best. */
@@ -484,7 +488,7 @@ is_line_listed(const struct line *told, int32_t n, struct line at)
     return false;
 }
 
-/* Appends the source lines at which stages begin, without duplicates: "a.lua:3, a.lua:5". */
+/* Appends the source lines at which stages begin, without duplicates, for example "a.lua:3, a.lua:5". */
 static void
 print_schedule_lines(const struct program *p, const struct stages *s, struct str *text)
 {
@@ -500,7 +504,8 @@ print_schedule_lines(const struct program *p, const struct stages *s, struct str
     }
 }
 
-/* Adds the source lines at which stages begin to an error about stages, and puts the first of these lines in front. */
+/* Adds the source lines at which stages begin to an error about stages. The first of these lines is put before the
+ * message. */
 static int
 at_stages(const struct program *p, const struct stages *s, int status)
 {
@@ -515,7 +520,7 @@ at_stages(const struct program *p, const struct stages *s, int status)
     return status;
 }
 
-/* Texts for the placements of stages that schedule families require, used in errors. */
+/* Placements of stages that schedule families require, as texts for errors. */
 static const char *const dealings[] = {
     [DEALT_ROUND_ROBIN] = "each placement two or more times, always in the same order (0 1 0 1)",
     [DEALT_THERE_AND_BACK] = "each placement twice, there and back (0 1 1 0)",
@@ -533,7 +538,7 @@ is_dealt(const struct search *s, enum stage_dealing dealing)
     return good;
 }
 
-/* Reports the placement of stages that the user chose, before stages were folded. */
+/* Fails with the placement of stages that the user chose, as it was before stages were folded. */
 static int
 no_dealing(struct search *s)
 {
@@ -553,9 +558,9 @@ no_dealing(struct search *s)
     return at_stages(&p, &st, E_ARG);
 }
 
-/* Returns the most micro-batches that a device holds at once of one chunk (one of its v stages). The device holds
- * `all` micro-batches of all chunks together. Forward and backward pass through the chunks in groups of p
- * micro-batches. Counts in the fifth round, which is in the steady state. */
+/* Returns the largest number of micro-batches of one chunk (one of the device's v stages) that a device holds at
+ * once, if it holds `all` micro-batches of all chunks together. Forward and backward pass through the chunks in
+ * groups of p micro-batches. Counts in the fifth round, which is in the steady state. */
 static int32_t
 warmup_rounds(int32_t p, int32_t v, int32_t all, int32_t chunk)
 {
@@ -588,7 +593,7 @@ static int64_t
 bytes_wished(const struct search *s, const struct schedule_search_request *w)
 {
     int64_t most = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
-    if (w->memory > 0) most = MAX(1, most); /* 0 would mean no limit */
+    if (w->memory > 0) most = MAX(1, most); /* a limit of 0 would mean no limit */
     return most && w->most ? MIN(most, w->most) : MAX(most, w->most);
 }
 
@@ -624,7 +629,7 @@ schedule_search_folds(const char *name)
     return !f || !f->rounds;
 }
 
-/* Searches for the schedule with the least memory, whatever its time. */
+/* Searches for the schedule with the least memory, however long it takes. */
 static int
 seek_least(struct search *s)
 {
@@ -637,7 +642,7 @@ seek_least(struct search *s)
     return s->best.time ? 0 : fail(E_PLAN, "graph: internal error: no schedule of the stages ends");
 }
 
-/* Fails with E_MEMORY, unless the schedule with the least memory fits. */
+/* Fails with E_MEMORY if even the schedule with the least memory does not fit. */
 static int
 no_schedule_fits(struct search *s, const struct schedule_search_request *w)
 {
@@ -670,7 +675,7 @@ choose_schedule(struct search *s, struct program *p, const struct schedule_searc
 {
     s->family = schedule_family(w->name);
     assert(s->family);
-    p->rule = RULE_DEEP; /* gives the stages of a device different priorities */
+    p->rule = RULE_DEEP; /* RULE_DEEP gives the stages of a device different priorities */
     p->fold = schedule_search_folds(w->name);
     TRY(describe_schedule(s, p, w->costs ? w->costs : s->family->costs));
     if (!comes_in_pieces(p)) return 0;

@@ -1,9 +1,9 @@
 /* schedule_search.h - schedule search: finds the pipeline schedule with the least bubble within a memory limit.
  *
- * A schedule is given by pool sizes and a priority rule. Pool sizes follow a line: stage q of n may hold ceil((n - 1
- * - q) slope + base) micro-batches. The rule sets the priorities of acts (stage.c). schedule_search_run() simulates
- * some thousand schedules and stores the best one that fits in the program. The choice depends on the program and
- * the costs alone. Pure; any thread. */
+ * A schedule is given by pool sizes and a priority rule. Pool sizes usually follow a line: stage q of n stages may
+ * hold ceil((n - 1 - q) slope + base) micro-batches. The rule sets the priorities of acts (stage.c).
+ * schedule_search_run() simulates some thousand schedules and stores in the program the best one that fits. The
+ * choice depends on the program and the costs alone. Pure; any thread. */
 #ifndef RILLE_PLAN_SCHEDULE_SEARCH_H
 #define RILLE_PLAN_SCHEDULE_SEARCH_H
 
@@ -11,35 +11,38 @@
 #include "actors/plan/sim/schedule_family.h"
 
 struct schedule_search_request {
-    const char *name; /* "zb-v", "v-half", "v-min", "interleaved", "auto", or "memory" (only the limits below) */
-    /* memory limit. A value up to 16 is a factor of 1F1B's bytes on its fullest device; a larger value is in bytes
-     * per device */
+    /* "zb-v", "v-half", "v-min", "interleaved", "auto", or "memory" (no named schedule, only memory limits) */
+    const char *name;
+    /* memory limit per device: up to 16, a factor of the bytes of 1F1B on its fullest device; above 16, bytes */
     double memory;
     int64_t most; /* additional limit of a device's activations, bytes; 0: none */
-    bool least;   /* find the least memory, whatever the time; `memory` is ignored */
-    /* bytes of 1F1B, to which the factor `memory` applies. If 0, the computed bytes are returned here; may be NULL */
+    bool least;   /* find the schedule with the least memory, however long it takes; `memory` is ignored */
+    /* bytes of 1F1B on its fullest device, to which the factor `memory` applies. If *base is 0, the bytes are
+     * computed and returned in it; may be NULL */
     int64_t *base;
-    int64_t *possible; /* if no schedule fits: returns the least bytes of any schedule found; may be NULL */
-    int64_t *allowed;  /* returns the limit of activations used by the search, bytes; 0: none; may be NULL */
-    /* costs of the stages; NULL: estimated; for a named schedule (not "auto"): equal for all stages */
+    int64_t *possible; /* returns, if no schedule fits, the least bytes of any schedule found; may be NULL */
+    int64_t *allowed;  /* returns the limit of activations that the search used, bytes; 0: none; may be NULL */
+    /* costs of the stages; for a named schedule (not "auto") they must be equal for all stages; NULL: costs are
+     * estimated */
     const struct schedule_search_costs *costs;
 };
 
 struct schedule_search_result {
     double time;         /* predicted time of a step, ns */
-    double bubble;       /* fraction of the devices' time in which they are idle, 0 to 1 */
-    int64_t bytes, base; /* approximate bytes of activations on the fullest device: of this schedule; of 1F1B */
-    int32_t contexts;    /* most micro-batches that a device holds at once, summed over its stages */
-    double again;        /* fraction of forward that backward recomputes, 0 to 1 */
+    double bubble;       /* share of the devices' time in which they are idle, 0 to 1 */
+    int64_t bytes, base; /* approximate bytes of activations on the fullest device: with this schedule; with 1F1B */
+    int32_t contexts;    /* largest number of micro-batches that a device holds at once, summed over its stages */
+    double again;        /* share of forward work that backward recomputes, 0 to 1 */
 };
 
 /* Returns true if users may give this schedule name, and the search supports it. */
 bool schedule_search_knows(const char *name);
-/* Returns true if the schedule folds stages: a stage whose results return to the devices of its input becomes two. */
+/* Returns true if the schedule folds stages: a stage whose results return to the devices of its input is divided
+ * into two stages. */
 bool schedule_search_folds(const char *name);
-/* Chooses the pool sizes and the priority rule of a program with micro-batches. E_ARG: the schedule does not support
- * the stages' devices. E_MEMORY: no schedule fits; the error gives the least memory. Errors name the source lines at
- * which stages begin. */
+/* Chooses the pool sizes and the priority rule of a program with micro-batches. E_ARG: the stages are not placed
+ * on devices as the schedule requires. E_MEMORY: no schedule fits; the error reports the least memory that one
+ * needs. Errors name the source lines at which stages begin. */
 int schedule_search_run(struct program *p, const struct schedule_search_request *wish);
 /* Estimates time and memory of the program's current schedule from the stages' costs. Returns false if the program
  * has a single stage or a single micro-batch. */

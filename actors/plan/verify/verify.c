@@ -1,8 +1,8 @@
-/* verify.c - proves that a plan is well-formed: every index is in range, every count is right, and both ends of an
- * edge agree.
+/* verify.c - proves that a plan is well-formed: indices are in range, counts are right, and both ends of an edge
+ * agree.
  *
- * A plan comes from Rille's own compiler, and is proved all the same: a compiler bug then is an error that names a
- * task and a field before anything runs, and does not yield wrong numbers. The time of all checks is linear in the
+ * Plans come from Rille's own compiler and are proved all the same. So a bug of the compiler becomes an error that
+ * names a task and a field before anything runs, instead of wrong numbers. The time of all checks is linear in the
  * size of the plan. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
@@ -95,7 +95,7 @@ program_devices(const struct program *g, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Adds the cpu devices through which channels to other hosts pass, for devices whose memory host code cannot read. */
+/* Adds the cpu devices that send and receive data if host code cannot read a device's memory. */
 static void
 add_proof_hosts(const struct local_set *m, struct devices *s)
 {
@@ -109,8 +109,8 @@ add_proof_hosts(const struct local_set *m, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Checks the plan's list of hosts against all devices of the program. Leaves in the list s only the devices of this
- * partition's host. */
+/* Checks the plan's list of hosts against all devices of the program. Then removes the devices of other hosts from
+ * the list s. */
 static int
 check_memories(struct proof *v, struct devices *s)
 {
@@ -247,8 +247,8 @@ is_kind(const struct task_kind *k)
     return false;
 }
 
-/* Returns true if the task's move is in the plan's list of moves. If the previous task belongs to the same move, the
- * check has already been made. */
+/* Returns true if the task's move is in the plan's list of moves. If the previous task belongs to the same move,
+ * that task has been checked, so the search is skipped. */
 static bool
 is_move(const struct plan *p, int32_t i)
 {
@@ -258,8 +258,8 @@ is_move(const struct plan *p, int32_t i)
     return known;
 }
 
-/* Checks fields of the end of a point-to-point link on which other checks rely. verify_send.c proves which link it
- * is. */
+/* Checks those fields of a point-to-point link's end on which other checks rely. verify_send.c proves that the
+ * link is the right one. */
 static int
 check_end(const struct proof *v, int32_t i)
 {
@@ -275,7 +275,7 @@ check_end(const struct proof *v, int32_t i)
     return is_move(p, i) ? 0 : proof_fail(v, i, "belongs to a move that is not in the plan");
 }
 
-/* Checks that the partners of a collective's task in this partition exist, in order. verify_run.c and
+/* Checks that the partners of a collective's task exist in this partition, in order. verify_run.c and
  * verify_collective.c prove that partners work together. */
 static int
 check_partners(const struct proof *v, int32_t i)
@@ -367,9 +367,8 @@ proof_sum(struct proof *v, int32_t i)
     return v->sums[i];
 }
 
-/* Checks a result that is stored in another task's register. That task must be the first one that fills the shard,
- * and its register must have equal size. In a plan with micro-batches no result may be stored in another task's
- * register. */
+/* Checks a result that is stored in another task's register. That task must be the first task to fill the shard,
+ * and its register must have the same size. A plan with micro-batches must have no such results. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)
 {
@@ -386,8 +385,8 @@ check_alias(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Checks the location of a result in a root's buffer (root_part). The registers must be adjacent, and begin at the
- * start of the buffer or, if replicas share the buffer, at the slice that this rank writes. */
+/* Checks the location of a result in a root's buffer (root_part). The registers must be contiguous. They must
+ * begin at the start of the buffer or, if replicas share the buffer, at the slice that this rank writes. */
 static int
 check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
 {
@@ -402,8 +401,8 @@ check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
     return proof_same(v, i, "distance of registers in the root's buffer", o->where.stride, o->bytes);
 }
 
-/* Checks per-act offsets: each act has an offset of its own, or shares one with the acts nact_offset earlier and
- * later. */
+/* Checks per-act offsets: every act has an offset. Acts share an offset only if their numbers differ by a multiple
+ * of nact_offset. */
 static int
 check_berths(const struct proof *v, int32_t i, int32_t k)
 {
@@ -447,8 +446,8 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Checks an out-port after the results. An out-port after the results must have no bytes. At most one of these ports
- * orders other tasks; the others carry credits. */
+/* Checks a control or credit output, that is, an out-port listed after the task's results: its size must be 0. A
+ * task may have one control output, which orders other tasks; the other outputs carry credits. */
 static int
 check_beyond(const struct proof *v, int32_t i, int32_t k)
 {
@@ -475,7 +474,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
         return proof_fail(v, i, "the acts per result of an output must divide the %d acts of a run, found %d",
                           (int)t->nact, (int)o->every);
     int32_t most =
-        o->control ? 1 : t->nact / o->every; /* a port that only orders has one token, for which its readers wait */
+        o->control ? 1 : t->nact / o->every; /* a control output has one token per act, for which its readers wait */
     if (o->nreg < 1 || o->nreg > most) return proof_fail(v, i, "the number of registers must not be %d", (int)o->nreg);
     TRY(proof_same(v, i, "flag \"fills each register once per run\"", o->once,
                    o->control || t->nact / o->every <= o->nreg));
@@ -493,7 +492,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     }
 }
 
-/* Copies the facts about both ends of each edge that proofs need. */
+/* Copies those facts about the two ends of each edge that later proofs need. */
 static void
 list_ends(struct proof *v)
 {
@@ -519,7 +518,7 @@ list_ends(struct proof *v)
     }
 }
 
-/* Checks that each reader in a fan is an in-port that refers to this fan. seen: marks in-ports, each of which must
+/* Checks that the readers in a fan are in-ports that refer to this fan. seen: marks in-ports; an in-port must
  * occur once. *n: number of readers so far. */
 static int
 check_fan_seen(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
@@ -575,7 +574,7 @@ check_edges(struct proof *v)
     return 0;
 }
 
-/* Checks the balance of an edge: in a run its producer puts on as many tokens as its reader takes. */
+/* Checks that the producer of an edge publishes as many tokens per run as the reader uses. */
 static int
 check_rate(const struct proof *v, int32_t i, int32_t k)
 {

@@ -1,18 +1,19 @@
-/* verify.h - the proof of a plan: data shared by the verify_*.c files. Included by the proof and its test only.
+/* verify.h - the proof of a plan: data that the verify_*.c files share. Only the proof and its test include this
+ * header.
  *
  *   verify_program.c     the program is legal: operands, types, signatures
  *   verify.c             indices and counts are in range, ports and readers agree
  *   verify_sync.c        every edge means "happens before", whatever the streams
- *   verify_run.c         the plan runs to its end: round by round, or in one greedy token simulation
+ *   verify_run.c         the plan runs to its end: by rounds, or in a greedy simulation of tokens
  *   verify_channel.c     the partitions of all hosts run to their end together
  *   verify_value.c       every task reads and writes the bytes that the program means (with files of verify_value.h)
  *   verify_kernel.c      kernels compute their nodes; credits, phases and turns follow the schedule
- *   verify_memory.c      no two live registers share bytes; updates wait for all readers of the replaced values
- *   verify_act_offset.c  the same if acts have offsets of their own
+ *   verify_memory.c      no two live registers share bytes; updates wait for all readers of the old values
+ *   verify_act_offset.c  the same on devices with per-act offsets
  *
- * Each file relies on the proofs of the files before it. The compiler guarantees that arrays are as long as their
- * counts say. If a second count contradicts the first, the proof finds this before it reads the array. Used by a
- * single plan_verify() call, on the caller's thread. */
+ * Each file relies on the proofs of the files listed before it. The compiler guarantees that arrays are as long as
+ * their counts say. If a second count contradicts the first, the proof finds this before it reads the array. Used
+ * by a single plan_verify() call, on the caller's thread. */
 #ifndef RILLE_PLAN_VERIFY_H
 #define RILLE_PLAN_VERIFY_H
 
@@ -20,33 +21,39 @@
 #include "actors/plan/model/plan.h"
 #include "actors/plan/outline/shared_update.h"
 
-/* The producer of an in-port's tokens, as the reading task states it. */
+/* The producer of an in-port's tokens, and the terms of the edge, as the reading task states them. */
 struct inlet {
     int32_t task, out, fan;
     uint8_t token; /* enum sync */
 };
 
-/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and edges connect distant tasks. So the
- * few fields that are needed about the other end of an edge are copied into dense arrays, which fit in caches. */
+/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and edges connect tasks that are far
+ * apart in memory. So proofs use copies of the few necessary fields of an edge's other end, in dense arrays that
+ * fit in caches. */
 struct proof {
     const struct plan *plan;
     struct arena tmp;
     struct local_set mines;
-    /* by task: number of its first in-port, and of its first out-port; [ntask]: the total */
+    /* by task: number of its first in-port; number of its first out-port; [ntask]: number of all ports */
     int64_t *first_in, *first_out;
-    int32_t *thread, *nact; /* by task */
+    int32_t *thread, *nact; /* copies of the tasks' fields */
     struct inlet *inlet;    /* by in-port */
     int32_t *from;          /* by in-port: the task that produces its tokens */
     int32_t *nreg;          /* by out-port: number of registers; 0: a control output */
-    int32_t *made;          /* by out-port: tokens per run on each edge */
-    int64_t *first_reader;  /* by out-port: index of its first reader in `reader`; after the last port, the total */
-    struct reader *reader;  /* readers of all out-ports, in the order of the out-ports */
-    bool *shares;           /* by node: its replicas share an update (shared_update_nodes) */
-    bool *checks;           /* by node: validates data (program_checks) */
-    int32_t *sums;          /* by node: the sum that alone reads its result (program_sums); NULL: not yet computed */
-    uint8_t *wide;          /* by node: results that may be f32 (program_wide); NULL: not yet computed */
-    bool *late;             /* by task: acts once, in the last round (verify_run.c) */
-    /* first task that acts per micro-batch but waits for the last one, so rounds do not prove the run; -1: none */
+    int32_t *made;          /* by out-port: tokens per run on an edge from the port */
+    /* by out-port: index in `reader` of the port's first reader; after the last port, the number of readers */
+    int64_t *first_reader;
+    struct reader *reader; /* readers of all out-ports, in the order of the out-ports */
+    bool *shares;          /* by node: true if replicas share the node's update (shared_update_nodes) */
+    bool *checks;          /* by node: true if the node validates data (program_checks) */
+    /* by node: the sum over micro-batches that is the only reader of the result (program_sums); NULL: not yet
+     * computed */
+    int32_t *sums;
+    /* by node: bit mask of results that may be f32 instead of a half type (program_wide); NULL: not yet computed */
+    uint8_t *wide;
+    bool *late; /* by task: true if the task acts once, in the last round (verify_run.c) */
+    /* first task that acts per micro-batch but waits for the last micro-batch, so that the proof by rounds fails;
+     * -1: none */
     int32_t no_round;
 };
 
@@ -54,17 +61,17 @@ struct proof {
 int proof_fail(const struct proof *v, int32_t task, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Returns true if n items of this size fit in the bytes that the arena has allocated. */
 bool proof_fits(int64_t n, size_t size, const struct arena *a);
-/* Fails with E_PLAN: "...: <field> is <got>, and should be <want>". */
+/* Fails with E_PLAN and the text "...: <field> is <got>, and should be <want>". */
 int proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
-/* Fails with E_PLAN unless got equals want; `field` names the value. */
+/* Fails with E_PLAN unless got equals want. field: name of the compared field. */
 static inline int
 proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
 {
     return got == want ? 0 : proof_differs(v, task, field, got, want);
 }
 
-/* proof_wide returns, as a bit mask, the results of node i that may be f32 instead of a half type. proof_sum returns
- * the sum over micro-batches that is the only reader of node i; -1: none. */
+/* proof_wide returns, as a bit mask, the results of node i that may be f32 instead of a half type. proof_sum
+ * returns the sum over micro-batches that is the only reader of node i's result; -1: none. */
 uint32_t proof_wide(struct proof *v, int32_t i);
 int32_t proof_sum(struct proof *v, int32_t i);
 /* Returns true if two attribute values are equal. */
@@ -77,11 +84,12 @@ int prove_program(struct proof *v);
 int prove_syncs(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
-/* Returns true if a task of a collective may act at the place of the collective's last task in this partition. That
- * is allowed if all partners act in the same round, and all readers of their results come later. */
+/* Returns true if a task of a collective may act at the place of the collective's last task in this partition.
+ * That is allowed if all partners act in the same round, and if every reader of a partner's result comes after the
+ * last task. */
 bool proof_comm_rank_keeps_order(const struct proof *v, int32_t i);
-/* Proves by a simulation of tokens that the plan runs to its end, if rounds do not prove it. The simulation takes
- * time linear in the number of acts. */
+/* Proves by a simulation of tokens that the plan runs to its end. Needed only if the proof by rounds fails. The
+ * simulation takes time linear in the number of acts. */
 int proof_run_greedily(struct proof *v);
 /* verify_channel.c */
 int prove_channels(struct proof *v);
@@ -89,8 +97,8 @@ int prove_channels(struct proof *v);
 int prove_values(struct proof *v);
 /* verify_kernel.c */
 int prove_credits(struct proof *v);
-/* verify_act_offset.c: proves all devices on which results have per-act offsets, and sets has[device] for these.
- * has[] must be false before. */
+/* verify_act_offset.c: proves the devices on which results have per-act offsets. Sets has[device] for these
+ * devices; has[] must be false before. */
 int prove_act_offsets(struct proof *v, bool *has);
 /* verify_memory.c */
 int prove_memory(struct proof *v);

@@ -1,15 +1,16 @@
-/* verify_act_offset.c - proves that no two uses that may be live at the same time share bytes, if acts have offsets
- * of their own ("berths").
+/* verify_act_offset.c - proves that no two uses that may be live at the same time share bytes, on devices with
+ * per-act offsets ("berths").
  *
- * A use is the result of one act, until all its readers have read it. On a device with per-act offsets, the proof
- * covers every use of every result. One possible order of all acts is to traverse the task list once per
- * micro-batch. In the order of this traversal the uses of each section of the arena follow one another. The proof
- * shows that each use waits until the one before it has ended, in whatever order acts really run.
+ * A use is the result of one act, until all its readers have read it. The proof covers every use on such a device.
+ * It starts from one possible order of all acts: the task list is traversed once per micro-batch. In this order
+ * the uses of a section of the arena follow one another. The proof shows that in every possible order of acts, a
+ * use begins only after the use before it in the section has ended.
  *
- * Over an edge, an act waits for the producer's act for the same micro-batch. For one of n registers, it waits for
- * its readers' acts n micro-batches before. Searches go back over edges and registers, and record for each task the
- * fewest micro-batches to go back. A task that acts once waits for the last act of its producers, and comes before
- * the first act of its readers. Edges with other rates are ignored: that proves less, never too much. */
+ * An act waits for two kinds of earlier acts. Over an edge, it waits for the producer's act for the same
+ * micro-batch. To write one of n registers, it waits for the readers' acts n micro-batches before. A search goes
+ * back over edges and registers, and finds for each earlier task the fewest micro-batches to go back. A task that
+ * acts once waits for the last act of its producers, and comes before the first act of its readers. Edges with
+ * other rates are ignored, so the proof may fail for a correct plan but never accepts a wrong one. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify.h"
 
@@ -23,8 +24,8 @@ enum { ALIGN = 64, NEVER = INT32_MAX / 2 };
 struct use {
     int64_t lo, hi;
     int32_t task, out;
-    int32_t act, piece; /* number of the act that writes it; the micro-batch of that act */
-    bool again;         /* written for each micro-batch */
+    int32_t act, piece; /* number of the act that writes the use; micro-batch of that act */
+    bool again;         /* the result is written for each micro-batch */
 };
 
 /* A claim to be proved: all readers of use `from` have ended before act `act` of a task begins. */
@@ -35,8 +36,8 @@ struct claim {
 
 struct act_offset_proof {
     struct proof *v;
-    bool *late; /* by task: acts once, after tasks that act per micro-batch */
-    /* by task: index of its first step back; fewest micro-batches to go back to it, NEVER: not reached */
+    bool *late; /* by task: true if the task acts once, after tasks that act per micro-batch */
+    /* by task: index in `waits` of its first step back; fewest micro-batches to go back to it, NEVER: not reached */
     int32_t *first_waits, *lag;
     struct step {
         int32_t task, lag;
@@ -44,8 +45,8 @@ struct act_offset_proof {
     int32_t *queue;
     bool *queued;
     int32_t *met, nmet; /* tasks that the current search has reached */
-    /* by task: largest lag that proves all claims about it, NEVER: no claim; nwanted: tasks whose claims are not
-     * proved yet */
+    /* by task: largest lag that proves all claims about the task, NEVER: no claim; nwanted: number of tasks whose
+     * claims are not proved yet */
     int32_t *wanted, nwanted;
     struct use *use;
     int32_t nuse;
@@ -61,9 +62,9 @@ by_piece(const struct plan *p, int32_t task)
     return p->task[task].nact == p->pieces;
 }
 
-/* Returns true if the edge proves an order. The reader's act must wait for the producer's act of the same
- * micro-batch, or for the producer's only act. A reader that acts once must wait for all acts of the producer. out:
- * number of the out-port. */
+/* Returns true if the edge orders acts in a way that the proof uses: the reader's act waits for the producer's act
+ * for the same micro-batch, or for the producer's only act, or, if the reader acts once, for all acts of the
+ * producer. out: number of the out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -74,7 +75,7 @@ counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t 
     return v->nact[reader] == 1 && (v->nreg[out] ? v->made[out] == 1 : in->need == pieces);
 }
 
-/* Returns true if the next act that writes a register waits until this reader's act on the register has ended. */
+/* Returns true if the producer's act that writes a register again waits for this reader's act on the register. */
 static bool
 gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -115,8 +116,8 @@ list_steps(struct act_offset_proof *b)
     }
 }
 
-/* Stores a smaller lag of a task. Decrements nwanted if this lag proves all claims about the task, and the lag before
- * did not. */
+/* Stores a smaller lag of a task. Decrements nwanted if the new lag proves all claims about the task and the old
+ * lag did not. */
 static void
 note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
 {
@@ -125,8 +126,8 @@ note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
     b->lag[task] = lag;
 }
 
-/* Finds, for every task that `task` waits for, the fewest micro-batches to go back to it (lag). Ends early when all
- * claims are proved: the lag of any path is valid, even if another path has a smaller one. */
+/* Finds the lag of each task that `task` waits for: the fewest micro-batches to go back to it. Ends early when all
+ * claims are proved. A lag found by any path is valid, even if another path has a smaller lag. */
 static void
 walk_back(struct act_offset_proof *b, int32_t task)
 {
@@ -169,8 +170,8 @@ not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t read
     return status;
 }
 
-/* Returns the largest lag from the claim's task to a reader with which the reader's last act on the use is proved to
- * have ended; negative: none. */
+/* Returns the largest lag from the claim's task to a reader that proves the claim for this reader: the reader's
+ * last act on the use has ended. Negative: no lag does. */
 static int32_t
 lag_wanted(const struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
@@ -218,7 +219,7 @@ has_ended(struct act_offset_proof *b, const struct claim *c, int32_t reader, con
     return b->lag[reader] <= lag_wanted(b, c, reader, in) ? 0 : not_proved(b, c, reader);
 }
 
-/* Checks the claims about one task; no two of the claims are equal. */
+/* Checks the claims about one task. The claims are pairwise different. */
 static int
 check_claims_of(struct act_offset_proof *b, const struct claim *c, int32_t n)
 {
@@ -288,14 +289,14 @@ add_uses(struct act_offset_proof *b, int32_t task, int32_t out)
     }
 }
 
-/* Results stored in arenas, sorted by device. */
+/* The results that are stored in arenas, sorted by device. */
 struct lying {
     int32_t task, out;
 };
 struct lyings {
     struct lying *of;
     int32_t *first; /* by device: index of its first result */
-    int64_t *nuse;  /* by device: upper bound of the number of its uses */
+    int64_t *nuse;  /* by device: upper bound of the number of uses */
 };
 
 static bool
@@ -340,7 +341,8 @@ by_order(const void *x, const void *y)
     return a->task != b->task ? (a->task > b->task) - (a->task < b->task) : a->out - b->out;
 }
 
-/* Adds the claims that the next owner of a section of the arena comes after the section's last owner. */
+/* Adds the claims that the next owner of a section of the arena begins only after the uses of the last owner have
+ * ended. */
 static void
 claim_use(struct act_offset_proof *b, int32_t was, int32_t now)
 {

@@ -1,9 +1,11 @@
-/* verify_channel.c - proves that partitions which are proved separately run to their end together.
+/* verify_channel.c - proves that the partitions of all hosts, although proved separately, run to their end
+ * together.
  *
- * There is an order of the acts of all partitions in which nothing waits. If one order reaches the end, every order
- * does, because an act never takes a token or register for which another actor waits (verify_run.c). The order is
- * found by merging the task lists of all partitions, with every SEND before its RECV. Round k, for each micro-batch
- * k, traverses the merged list; each task with an act in this round acts. In this order nothing waits, because
+ * The proof gives one order of the acts of all partitions in which no act waits. If one order reaches the end,
+ * every order does, because an act never takes a token or register for which another actor waits (verify_run.c).
+ * To get the order, the task lists of all partitions are merged, with every SEND before its RECV. There is one
+ * round per micro-batch: a round traverses the merged list, and each task with an act in this round acts. No act
+ * waits, because
  *
  *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before;
  *   - a register, and a credit of a channel, filled in a round was returned in that round;
@@ -14,11 +16,11 @@
  *   - the tasks of a collective, of all partitions, are adjacent and act together.
  *
  * The proof reads a single partition, and its time is independent of the number of partitions. The lists can be
- * merged, because channels and library collectives are listed in the order of a key. The key follows from a
- * channel's name and puts every SEND before its RECV. Each act has a round in which all its input exists: at a
- * channel the round that both ends state (channel.late), at a collective the round that all ranks state
- * (plan_move.late). When partitions connect, they compare the rounds stated by both ends and the digests of contents
- * (channels_match, comm_ranks_match). */
+ * merged, because all partitions list channels and library collectives in the order of a key. The key is derived
+ * from a channel's name and puts every SEND before its RECV. For each act there is a round in which the act's
+ * input exists. The ends of a channel state this round in channel.late, the ranks of a collective in
+ * plan_move.late. When partitions connect, they compare these rounds and digests of the contents (channels_match,
+ * comm_ranks_match). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -29,9 +31,9 @@
 
 /* ---- the lists can be merged ---- */
 
-/* Compares the places of two channels in the list. Within a hop they follow redistribute_turn(), which the proof of
- * each end derives. Gates go up a tree of hosts and down again (update_order.c): hosts lower in the tree send up
- * before higher hosts do, and receive after them. */
+/* Compares the places of two channels in the list. Channels of a hop have the order of redistribute_turn(), which
+ * the proof of each end derives. Channels of gates go up a tree of hosts and down again (update_order.c): on the
+ * way up, hosts deep in the tree send first; on the way down, they receive last. */
 static int
 compare_keys(const struct channel *a, const struct channel *b)
 {
@@ -52,7 +54,8 @@ channel_fail(const struct channel *c, const char *what)
     return status;
 }
 
-/* Returns the sort key of a collective's task, in the form of a channel of its hop. The hop itself has no channels. */
+/* Returns the sort key of a collective's task, in the form of a channel of the collective's hop. (Such a hop has
+ * no channels.) */
 static struct channel
 channel_key(const struct plan_move *m)
 {
@@ -110,8 +113,8 @@ same_end(const struct channel *a, const struct channel *b)
            a->turn == b->turn && a->late == b->late && a->bytes == 0;
 }
 
-/* Proves that the gate before a node has exactly these channel ends. *c: index of the first channel of the node's
- * step; on return, of the next step. */
+/* Proves that the gate before a node has exactly the channel ends of gate_ends(). *c: index of the first channel
+ * of the node's step; on return, of the next step. */
 static int
 check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
 {
@@ -148,7 +151,7 @@ check_gates(struct proof *v)
 
 /* ---- rounds ---- */
 
-/* Proves that the task at a channel's end acts in the round that the channel states. */
+/* Proves that the task at a channel's end acts in the round stated by the channel. */
 static int
 check_round(const struct proof *v, const struct channel *c)
 {
@@ -160,7 +163,8 @@ check_round(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Proves that, in each round, a RECV by a library is ready when its hop begins, because the SEND waits for it. */
+/* Proves that a RECV by a library is ready when its hop begins, in each round: tasks before the hop, and registers
+ * returned earlier, are all that the RECV waits for. */
 static int
 check_ready(const struct proof *v, const struct channel *c)
 {
@@ -176,8 +180,8 @@ check_ready(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Proves the round and the place in the list of a collective's task that has partners in other partitions. The task
- * must act in the round that the collective states. */
+/* Proves the place in the list and the round of a collective's task that has partners in other partitions. The
+ * round must be the one that the collective states. */
 static int
 check_channel_member(const struct proof *v, int32_t i)
 {

@@ -1,12 +1,13 @@
-/* verify_collective.c - proves that library collectives compute what the program says, and that no two devices wait
- * for each other in them.
+/* verify_collective.c - proves that library collectives compute the program's moves, and that no deadlock between
+ * devices is possible.
  *
- * The tasks of a library collective are consecutive, one per position. Locations of blocks, and the packing and
- * unpacking copies, are derived again from the layouts (boxing/collective.h). The proof trusts the library to
- * compute the result of each collective. On each device an edge orders every collective after the one before it in
- * the list, so streams have the order of the list. verify_run.c simulates partners as one, so crossing orders do not
- * finish. The partitions of other hosts prove their own positions. verify_channel.c proves the common order, and
- * comm_ranks.h compares the ranks that take part. */
+ * The tasks of a library collective are adjacent in the list, one per position. The proof derives the locations of
+ * blocks, and the packing and unpacking copies, again from the layouts (boxing/collective.h). It trusts the
+ * library to compute each collective. On each device an edge orders every collective after the previous collective
+ * in the list, so the device's stream runs collectives in list order. verify_run.c lets the partners of a
+ * collective act together; if two devices had opposite orders, its simulation would not finish. The partitions of
+ * other hosts prove their own positions. verify_channel.c proves the common order, and comm_ranks.h compares the
+ * ranks that take part. */
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -55,8 +56,8 @@ check_collective_member(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves the copy between block i and its window in the shard `part`. Blocks are dense, one after the other. came:
- * the block was received. */
+/* Proves the copy between block i and its window in the shard `part`. Blocks are dense and contiguous. came: true
+ * for a received block, false for a block to send. */
 static int
 check_packed_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i,
                   const struct comm_rank_copy *copy)
@@ -82,7 +83,7 @@ check_packed_copy(struct values *s, int32_t task, bool came, const struct view *
     return 0;
 }
 
-/* Proves that packed or unpacked blocks are in a result of their own, in device memory and without readers. */
+/* Proves that packed or unpacked blocks are in a separate result, in device memory and without readers. */
 static int
 check_collective_room(struct values *s, int32_t task, int32_t k, int32_t nblock)
 {
@@ -110,8 +111,8 @@ check_copies(struct values *s, int32_t task, const struct view *part)
     return own->nunpack ? check_collective_room(s, task, comm_rank_nresult(own) - 1, own->nunpack) : 0;
 }
 
-/* Proves that an edge leads from the device's previous collective to this task; the device's first collective needs
- * none. */
+/* Proves that an edge leads from the device's previous collective to this task. The first collective of a device
+ * needs no edge. */
 static int
 check_rank_order(struct values *s, int32_t task)
 {

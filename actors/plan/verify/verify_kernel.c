@@ -1,10 +1,9 @@
 /* verify_kernel.c - proves that a task's kernel computes what the program says: operator, attributes, types, and
- * wiring of a chain. The file also proves that scratch memory is large enough, and that credits and phases follow
- * the schedule.
+ * wiring of a chain. Also proves the size of scratch memory, and the schedule's credits and phases.
  *
- * The proof asks a kernel for which calls it was made (exec_made) and compares the answer with the program's nodes.
- * The tests of kernels/ guarantee that a kernel computes the calls for which it was made. Equal tasks share a kernel
- * if it cannot run twice at the same time; a kernel shared by the ranks of a node is checked once. */
+ * A kernel records the calls for which it was made (exec_made); the proof compares them with the program's nodes.
+ * It relies on the tests of kernels/ for kernels to compute these calls correctly. Equal tasks may share a kernel
+ * if no two of them run at the same time. A kernel shared by the ranks of a node is checked once. */
 #include "actors/plan/outline/stage.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -22,8 +21,7 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
-/* Returns true if `held` is the type in which a rank stores elements of type t in layout l. l NULL: a number,
- * without layout. */
+/* Returns true if a rank stores elements of type t in layout l as type `held`. l NULL: a number, without layout. */
 static bool
 is_type_held(const struct type *held, const struct type *t, const struct layout *l)
 {
@@ -76,8 +74,8 @@ check_fused_step(const struct values *s, int32_t task, int32_t i, const struct f
     return proof_same(s->v, task, "output for the result of a step of its kernel", step->out, out);
 }
 
-/* Proves which operands the plan marks as different per micro-batch. Error messages compute row numbers in the batch
- * from these marks. */
+/* Proves which operands the plan marks as different per micro-batch. Kernels need the marks to report row numbers
+ * in the batch. */
 static int
 check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
 {
@@ -112,7 +110,9 @@ check_made(const struct values *s, int32_t task)
 
 struct proved {
     const struct exec *exec;
-    int32_t runner, node; /* thread, or device with streams, that runs the kernel; node of the task checked last */
+    /* thread, or device with streams, that runs the kernel; node of the last task with this kernel that was
+     * checked */
+    int32_t runner, node;
     const struct plan_chain *chain;
 };
 
@@ -139,7 +139,7 @@ value_kernel(struct values *s, int32_t task)
     if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
         return proof_fail(s->v, task, "its kernel needs %lld bytes of scratch memory, its device has %lld",
                           (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
-    /* A kernel has internal state for one run at a time. So a kernel belongs to one thread; if devices have streams,
+    /* A kernel has state for one run at a time. So a kernel belongs to one thread or, if the device has streams,
      * to one device. */
     int32_t runner = device_kind(d->kind)->stream_new ? p->nthread + t->device : t->thread;
     struct proved *k = proved_of(s, t->exec, runner);
@@ -161,9 +161,9 @@ task_moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* Returns the number of registers that the readers need. Readers need one register per micro-batch between writer
- * and readers, and at least two registers if data is sent to another stage on another device. Offloaded and fetched
- * data needs no second register. */
+/* Returns the number of registers that the readers need: one per micro-batch between writer and readers, plus one,
+ * and at least two if data is sent to another stage on another device. Offloaded and fetched data needs no second
+ * register. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {
@@ -179,8 +179,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage of a task. The phase is that of the task's node, or of the node whose move offloads or
- * fetches the value. A task that computes a node has the node's stage. */
+/* Proves phase and stage of a task. The phase is the phase of the task's node; in an offload or a fetch, the phase
+ * of the node that requests the move counts. A task that computes a node has the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {
@@ -194,8 +194,8 @@ check_moment(const struct proof *v, const struct stages *st, int32_t task)
                : 0;
 }
 
-/* Proves that the number of registers of a result is the number requested by its readers. A result made per
- * micro-batch and stored in stage slots may have more: one per slot (arena.c). */
+/* Proves that a result has as many registers as its readers request. A result made per micro-batch and stored in
+ * stage slots may have more registers, one per slot (arena.c). */
 static int
 check_register_count(const struct proof *v, int32_t task, int32_t k, int32_t want)
 {
@@ -205,7 +205,7 @@ check_register_count(const struct proof *v, int32_t task, int32_t k, int32_t wan
     return proof_same(v, task, "number of registers", nreg, want);
 }
 
-/* Proves that turns and rounds follow the schedule's rule. */
+/* Proves that turns and rounds are those of the program's priority rule. */
 static int
 check_turns(struct proof *v, const struct stages *st)
 {

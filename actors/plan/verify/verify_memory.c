@@ -2,17 +2,18 @@
  * its readers.
  *
  * The arena of a device is divided into sections at every start and end of a register. The proof goes through the
- * tasks in order and keeps the last owner of each section. The next owner must be written after the readers of the
- * last owner are done. A path of edges between the tasks proves the order. An edge into a task that acts once waits
- * for all acts of the producer. So after a path of edges to a task with one act, all acts of the path's first task
- * are over. Between tasks that act per micro-batch, a path orders the acts of one micro-batch.
+ * tasks in order and records the last owner of each section. The next owner must be written after the readers of
+ * the last owner are done. A path of edges between the two tasks proves this order. If the path ends at a task
+ * that acts once, that task waits for all acts of the path's first task. If both tasks act per micro-batch, the
+ * path orders their acts for the same micro-batch.
  *
- * Registers that are written per micro-batch are written again. So if registers of two results share a section, both
- * results must have equally many registers, and registers of equal index must share bytes. In the next period the
- * first owner of a section follows the last owner. For this order, the first owner's task must have an output with
- * no more registers, and a reader of that output must come after (or be) each reader of the last owner. A result
- * made once per batch and read per micro-batch is needed until the last micro-batch, and a sum over micro-batches is
- * written from the first one on. So neither may share bytes with a result that is written per micro-batch. */
+ * Registers that are written per micro-batch are written again in each period. So if registers of two results
+ * share a section, both results must have equally many registers, and registers of equal index must share bytes.
+ * The first owner of a section is written in the next period after the section's last owner. To prove this order,
+ * the proof looks for an output of the first owner's task with at most as many registers. Each reader of the last
+ * owner must also read this output or precede a reader of it. A result made once per batch and read per
+ * micro-batch is needed until the last micro-batch, and a sum over micro-batches is written from the first one on.
+ * So neither may share bytes with a result that is written per micro-batch. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -25,20 +26,23 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    /* by task: its row (a chain of tasks, each of which reads the one before), and its index in the row */
+    /* by task: index of its row, a chain of tasks connected by edges; place in the row */
     int32_t *row, *position;
     int32_t *seen, stamp, *queue; /* by task: temporary arrays of searches and lists */
-    /* by row: stamp of the last search for its tasks; last index to be reached; last index that was reached */
+    /* by row: stamp of the last search that has marked it; last place that the search must reach; last place that
+     * it has reached */
     int32_t *asked, *last, *met;
     int32_t *next_writer;           /* by task: next task that writes the same register; -1: none */
-    int32_t *user, nuser, capacity; /* tasks that write or read the register under proof */
-    int32_t nlast; /* the first nlast users suffice in proofs of order: every other user comes before one of them */
+    int32_t *user, nuser, capacity; /* users: tasks that write or read the register under proof */
+    /* number of users, at the front of the list, that suffice in proofs of order, because the remaining users come
+     * earlier than these */
+    int32_t nlast;
 };
 
 /* ---- order ---- */
 
 /* Decomposes the task graph into long chains (rows). The next task on a row is the reader with the longest path to
- * an end. A reader that is next for several tasks joins the longest of their rows. */
+ * a last task. If a task is the next task of several rows, it joins the longest of them. */
 static void
 find_rows(struct memory *m)
 {
@@ -72,10 +76,10 @@ find_rows(struct memory *m)
     }
 }
 
-/* Searches back from task b, breadth first, for n tasks. Stops when the search has reached, on each row of these
- * tasks, the last of them or a later task. A task counts as reached before its inputs are scanned, because a task
- * may have as many inputs as there are ranks. Returns the first of the n tasks that does not precede b; -1: all
- * precede b. */
+/* Searches back from task b, breadth first, for the n tasks a[]. Stops when the search has reached, on each row of
+ * these tasks, the last of the row's tasks in a[] or a later task. A task counts as reached before its inputs are
+ * scanned, because a task may have as many inputs as there are ranks. Returns the first task of a[] that does not
+ * precede b; -1: all precede b. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
@@ -121,7 +125,7 @@ memory_before(struct memory *m, int32_t a, int32_t b)
 struct block {
     int64_t lo, hi;
     int32_t task, out, slot, nreg;
-    bool repeats; /* written for each micro-batch, so more than once */
+    bool repeats; /* written for each micro-batch */
     bool shared;  /* other tasks write the same register, too */
     bool once;    /* each register is filled at most once */
 };
@@ -170,7 +174,7 @@ check_shared_block(const struct memory *m, const struct block *a, const struct b
     return status;
 }
 
-/* Links the tasks whose results are stored in one register: each refers to the next writer. */
+/* Links the tasks that write one register: each task refers to the next writer. */
 static void
 list_part_writers(struct memory *m)
 {
@@ -187,8 +191,8 @@ list_part_writers(struct memory *m)
     }
 }
 
-/* Adds a task to the list of users, unless it is there already: a task that reads a shared block may read several of
- * its results. */
+/* Adds a task to the list of users, unless the list has it already: a task may read several results that share a
+ * block. */
 static void
 add_user(struct memory *m, int32_t task)
 {
@@ -198,7 +202,7 @@ add_user(struct memory *m, int32_t task)
     m->user[m->nuser++] = task;
 }
 
-/* Adds the readers of a result. Returns false if the result has no readers. */
+/* Adds the readers of a result to the users. Returns false if the result has no readers. */
 static bool
 add_readers(struct memory *m, int32_t task, int32_t out)
 {
@@ -215,8 +219,8 @@ writer_after(const struct memory *m, const struct block *a, int32_t writer)
     return a->shared ? m->next_writer[writer] : -1;
 }
 
-/* Lists the tasks that write or read the block. Writers that have readers are listed last, after nlast, because a
- * writer precedes its readers. */
+/* Lists the tasks that write or read the block. A writer with readers precedes them, so such writers are listed
+ * last, from nlast on. */
 static void
 list_users(struct memory *m, const struct block *a)
 {
@@ -235,8 +239,8 @@ in_step(const struct block *a, const struct block *b)
     return a->nreg == b->nreg && a->slot == b->slot;
 }
 
-/* Checks that block b is written after the last use of block a: every writer of b comes after all users of a, and
- * none of these users acts again. */
+/* Checks that block b is written after the last use of block a: every writer of b must come after all users of a,
+ * and no user of a may act again later. */
 static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
@@ -254,8 +258,7 @@ check_heir(struct memory *m, const struct block *a, const struct block *b)
     return 0;
 }
 
-/* Returns true if an act of the task waits for `reader` before it writes the register again, for a later
- * micro-batch. */
+/* Returns true if the task waits for `reader` before it writes the register again for a later micro-batch. */
 static bool
 memory_waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
 {
@@ -274,8 +277,8 @@ memory_waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
     return false;
 }
 
-/* Checks that in the next period the first owner of a section is written after the last use of the section's last
- * owner. */
+/* Checks the order between periods: in the next period, the first owner of a section must be written after the
+ * last use of the section's last owner. */
 static int
 check_return(struct memory *m, const struct block *last, const struct block *first)
 {
@@ -291,11 +294,11 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
     return 0;
 }
 
-/* The sections of an arena, and their owners. */
+/* The sections of an arena, and the owners of each section. */
 struct cuts {
     int64_t *at;
     int32_t n;
-    /* by section: present owner; of owners written per micro-batch the first, and the last; -1: none */
+    /* by section: present owner; first and last of the owners that are written per micro-batch; -1: none */
     int32_t *owner, *first, *last;
 };
 
@@ -381,16 +384,16 @@ reads_leaf(const struct task *t, int32_t leaf)
     return false;
 }
 
-/* Returns the argument of the task that is operand k of a node; the node is the task's own, or a member of its
- * group. */
+/* Returns the index of the task's argument that is operand k of a node. The node is the task's node or a member of
+ * its group. */
 static int32_t
 argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
 {
     return t->chain ? value_chain_source(t->chain, 0, &p->program->node[node], k).index : k;
 }
 
-/* Returns true if the operator may write result k over leaf part `leaf`, and no other member of the task's group
- * reads this part. */
+/* Returns true if the operator may write result k over leaf part `leaf`. No other member of the task's group may
+ * read this part. */
 static bool
 writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t leaf)
 {
@@ -455,7 +458,7 @@ check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
     return status;
 }
 
-/* Returns true if two leaf parts are replicas of one block, and so share a buffer if replicas of the leaf do. */
+/* Returns true if the two leaf parts hold the same block, so that they share a buffer if replicas of the leaf do. */
 static bool
 parts_lie_together(const struct plan *p, const struct plan_part *a, const struct plan_part *b)
 {
@@ -464,7 +467,7 @@ parts_lie_together(const struct plan *p, const struct plan_part *a, const struct
 }
 
 /* Checks that all other readers of an overwritten value come before the update. If replicas share one buffer, a
- * reader must come before the writers of all slices; a writer may read only its own slice. */
+ * reader must come before the writers of all slices, and a writer must read only the slice that it writes. */
 static int
 check_readers(struct memory *m, const int32_t *writer, const bool *shared)
 {
@@ -483,15 +486,17 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Data for a proof about tasks that may reject their data: all are done before any update begins. So bad input
- * cannot leave only some variables updated. The tasks that may reject data (checks) are numbered in list order.
- * done[task] is a number of checks that have ended before the task begins, counted from the first check. It is the
- * largest such number of the task's inputs, plus the next checks if the task reads them directly. A gate that
- * receives from another host stands for that host's checks. A gate that sends to another host waits for all checks
- * of this host. */
+/* Data for the proof that no update begins before all checks of data have ended. So bad input cannot leave only
+ * some variables updated. A check is a task that may reject its data; checks are numbered in list order.
+ * done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[] of the
+ * task's inputs, increased while the task also reads the next check directly. A gate that receives from another
+ * host counts as a check: it stands for that host's checks. A gate that sends to another host must wait for all
+ * checks of this host. */
 struct checks {
-    int32_t *task, n;     /* checks: tasks that may reject their data, in list order */
-    int32_t *done, *mark; /* by task: number of checks that precede it; by check: last task found to read it */
+    int32_t *task, n; /* checks, in list order */
+    /* by task: number of checks that have certainly ended before it; by check: last task found to read the check's
+     * result */
+    int32_t *done, *mark;
 };
 
 static void
@@ -500,7 +505,7 @@ count_checks(const struct proof *v, struct checks *c, int32_t i)
     for (int64_t k = v->first_in[i]; k < v->first_in[i + 1]; k++) {
         int32_t a = v->from[k], at = c->done[a];
         c->done[i] = MAX(c->done[i], at);
-        /* Searches for `a` in the list of checks. */
+        /* binary search for `a` in the list of checks */
         int32_t lo = 0, hi = c->n;
         while (lo < hi) {
             int32_t mid = lo + (hi - lo) / 2;
@@ -533,7 +538,7 @@ check_updates(struct memory *m)
     const struct plan *p = m->v->plan;
     struct arena *a = &m->v->tmp;
     int32_t *writer = ARENA_ARRAY(a, int32_t, p->nleaf_part + 1);
-    bool *shared = ARENA_ARRAY(a, bool, p->program->nleaf + 1); /* by leaf: replicas share one buffer */
+    bool *shared = ARENA_ARRAY(a, bool, p->program->nleaf + 1); /* by leaf: true if replicas share one buffer */
     struct checks c = {.task = ARENA_ARRAY(a, int32_t, p->ntask + 1),
                        .done = ARENA_ARRAY(a, int32_t, p->ntask + 1),
                        .mark = ARENA_ARRAY(a, int32_t, p->ntask + 1)};

@@ -1,11 +1,12 @@
 /* verify_move.c - proves that the tasks of a move do what box_plan() says, with the right value.
  *
  * The tasks of a move are consecutive: first those that fill stage buffers, then one per destination shard. The
- * windows of every step are derived again. A window that equals the derived one is inside its source or destination,
- * because its slice is. */
+ * proof derives the window of every step again and compares. An equal window is inside its source or destination,
+ * because the derived one is. */
 #include "actors/plan/verify/verify_value.h"
 
-/* Finds the value that a move reads: the result of a view node, else the content of the first argument. */
+/* Finds the value that a move reads, from the first argument: the result of a view node, or else the content of
+ * the register or leaf. */
 static int
 moved_value(struct values *s, int32_t task, const struct plan_move *b, struct ref *r)
 {
@@ -21,7 +22,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
                 p->task[i].in[arg->index].task >= task)
-                continue; /* a stage buffer of this move, or received data */
+                continue; /* a stage buffer of this move, or received data: the argument does not tell the value */
             struct content c;
             TRY(value_content(s, i, a, &c));
             *r = c.ref;
@@ -29,7 +30,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
     return 0;
 }
 
-/* Proves that moves are listed in the order of steps, operands and hops, so that no two moves have the same name. */
+/* Proves that moves are listed in the order of steps, operands and hops. So no two moves have the same name. */
 static int
 check_name(const struct values *s, int32_t task, const struct plan_move *b)
 {
@@ -59,7 +60,8 @@ value_begin_move(struct values *s, int32_t task)
     TRY(check_name(s, task, b));
     TRY(redistribute_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
-    /* The value is unknown if all sources are on other hosts; then the partitions of those hosts prove it. */
+    /* If all sources are on other hosts, this host cannot derive which value is moved. It then accepts the value
+     * that the plan names, and the plan partitions of the other hosts prove it. */
     if (s->box_ref.kind == REF_NONE && !redistribute_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
@@ -178,7 +180,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     return proof_same(s->v, task, "size of the received data", t->move.received, bytes);
 }
 
-/* Proves that the task has the node and the rate of a move of this value. */
+/* Proves that the task has the node of the moved value, and acts as often as a move of this value should. */
 int
 value_moves(struct values *s, int32_t task)
 {
@@ -188,13 +190,13 @@ value_moves(struct values *s, int32_t task)
     const struct prog_node *anew = task_fetches(s->v->plan, t);
     if (anew) return value_rate(s, task, anew->piece, 1);
     if (r.kind == REF_NONE) return value_rate(s, task, t->nact > 1, 1);
-    /* A value that is gathered again per micro-batch may be moved further per micro-batch, too, because it never
-     * changes. */
+    /* If a value is gathered again per micro-batch, further moves of it may also run per micro-batch, because the
+     * value does not change. */
     return value_rate(s, task, value_varies(s->v, r) || (t->nact > 1 && *value_again(s, r)), 1);
 }
 
-/* Proves that a shard is filled by its own device, or, if fetched from offload, by the device that stores the
- * offloaded value. */
+/* Proves that a shard is filled by its own device. A shard fetched from offload may also be filled by the device
+ * of the offloaded value. */
 static int
 check_place(struct values *s, int32_t task, const struct box_work *w)
 {

@@ -1,8 +1,8 @@
 /* verify_part.c - finds where a shard of a value is stored: the register or leaf, the first byte, and the strides.
  *
- * A moved value is the same value in another layout, so moves are skipped. The result of a view operator is found
- * where its operand is stored; the operator's record gives the strides. Two layouts are equivalent for a shard if
- * they have the same elements of the value on the same device. */
+ * A move does not change a value, so the search skips moves. The result of a view operator is stored where its
+ * operand is stored; the operator's record computes the strides. Two layouts are equivalent for a shard if they
+ * have the same elements of the value on the same device. */
 #include "actors/plan/verify/verify_value.h"
 
 /* ---- finding a shard ---- */
@@ -25,8 +25,8 @@ value_part(const struct layout *l, const struct type *t, int pos)
     return v;
 }
 
-/* Returns the window of a shard that contains `slice`. lo: position of the shard's first element in the global
- * tensor; *skip: elements from the shard's start to the window. */
+/* Returns the view of `slice` in a shard. lo: position of the shard's first element in the global tensor; *skip:
+ * elements from the shard's start to the slice. */
 struct view
 value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip)
 {
@@ -54,8 +54,8 @@ value_unmoved(const struct proof *v, struct ref r)
     return r;
 }
 
-/* Returns the mesh position of layout `in` that has the same elements as position pos of layout l, on the same
- * device; -1: none. */
+/* Returns the mesh position in layout `in` that has, on the same device, the same elements as position pos in
+ * layout l; -1: none. */
 static int
 position_in(const struct layout *in, const struct layout *l, int pos, const struct type *t)
 {
@@ -72,7 +72,7 @@ position_in(const struct layout *in, const struct layout *l, int pos, const stru
     return same || empty ? at : -1;
 }
 
-/* Finds the result of a view operator in its operand, by the operator's record. */
+/* Finds the result of a view operator where its operand is stored. */
 bool
 value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos, struct view *view,
                 int64_t *skip)
@@ -91,8 +91,8 @@ value_find_view(const struct proof *v, const struct content *c, const struct pro
     return true;
 }
 
-/* Finds shard pos of value r in layout l in a register or leaf with content c. Returns its view, and the elements to
- * skip. */
+/* Finds shard pos of value r in layout l in a register or leaf with content c. Returns the view of the shard, and
+ * in *skip the elements before it. */
 bool
 value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
            struct view *view, int64_t *skip)
@@ -101,7 +101,7 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     r = value_unmoved(v, r);
     const struct type *t = ref_type_of(v->plan->program, r);
     *skip = 0;
-    /* A move of an empty value reads nothing, so its register may stand for any empty value of its type. */
+    /* A move of an empty value reads nothing. So its result may stand for any empty value of the same type. */
     bool nothing = c->ref.kind == REF_NONE;
     bool here = nothing ? type_equal(t, &c->box->type)
                         : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
@@ -157,7 +157,8 @@ static int
 check_version(const struct values *s, int32_t task, int32_t a, const struct content *c, const void **version)
 {
     if (!c->layout || !layout_has_partial(c->layout)) return 0;
-    /* any pointer except NULL stands for a kernel, because kernels compute a value once */
+    /* The version identifies what computed the value. Outside moves a kernel did, once, so any pointer except NULL
+     * can stand for it. */
     const void *maker = c->box ? (const void *)c->box : s;
     if (!*version) *version = maker;
     return *version == maker

@@ -1,8 +1,8 @@
-/* verify_program.c - proves that the program of a plan is legal: operands exist, types follow from them, signatures
- * are allowed.
+/* verify_program.c - proves that the program of a plan is legal: operands exist, types are right, and layouts are
+ * allowed signatures.
  *
- * Types are computed again from the operators' rules and compared. The layouts of every call are checked again as a
- * signature. The proof uses no data recorded while the program was built. */
+ * The proof computes types again by the operators' rules and compares them. It checks the layouts of every call
+ * again as a signature. It uses no data that was recorded while the program was built. */
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/base/error.h"
@@ -56,7 +56,8 @@ check_program_leaves(const struct program *g)
 
 /* ---- operands ---- */
 
-/* Returns true if r refers to an existing value; a node must be among the first n. */
+/* Returns true if r refers to an existing value. If r is a result of a node, this must be one of the first n
+ * nodes. */
 static bool
 ref_sound(const struct program *g, struct ref r, int32_t n)
 {
@@ -75,7 +76,7 @@ is_tensor_ref(struct ref r)
     return r.kind == REF_NODE || r.kind == REF_LEAF;
 }
 
-/* Returns the least and the largest number of operands of a call of op. */
+/* Returns in *least and *most how many operands a call of op may have. */
 static void
 operand_range(const struct op *op, int *least, int *most)
 {
@@ -87,7 +88,8 @@ operand_range(const struct op *op, int *least, int *most)
     }
 }
 
-/* Checks that a node has an operator, and operands that exist. This check runs for all nodes before any other check. */
+/* Checks that a node has an operator, and operands that exist. Runs for all nodes first, because later checks rely
+ * on the result. */
 static int
 check_refs(const struct program *g, int32_t i)
 {
@@ -124,7 +126,7 @@ check_operands(const struct program *g, int32_t i)
     return 0;
 }
 
-/* Returns the number of words in a list of allowed words: 2 for "none|tanh". */
+/* Returns the number of words in a list of allowed words, for example 2 for "none|tanh". */
 static int
 words_of(const char *text)
 {
@@ -133,7 +135,7 @@ words_of(const char *text)
     return n;
 }
 
-/* Checks that an attribute is in the range that the operator's infer() and view() assume. */
+/* Checks that an attribute is in the range that the operator's functions infer() and view() assume. */
 static int
 check_attr(const struct program *g, int32_t i, int k)
 {
@@ -174,19 +176,20 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call whose types and signature have been checked. Whether a call is legal, and the types of its results, depend
- * only on its operator, operand types, attributes and layouts. So another call with equal operator, types, attributes
- * and layouts is also legal, and has results of the same types. */
+/* A call whose types and signature have been checked. The checks depend only on operator, operand types,
+ * attributes and layouts. So another call for which these are equal is legal, too, and has results of the same
+ * types. */
 struct derived {
     struct call call;
-    uint32_t wide; /* bit mask of half-type results that are f32, because a sum over micro-batches adds them */
+    /* bit mask of results that are f32 instead of a half type, because a sum over micro-batches adds them */
+    uint32_t wide;
     struct type in[MOST_OPERANDS], out[OP_OUT];
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
 };
 struct derivations {
     struct proof *v;
     struct arena scratch;
-    /* recently derived calls, by operator, layout of the first result, and whether any result is f32 instead of half */
+    /* recently checked calls, by a hash of operator, layout of the first result, and `wide` */
     struct derived *lately[64];
 };
 
@@ -221,8 +224,9 @@ remember_derived(struct derivations *s, const struct call *c, uint32_t wide)
     *at = d;
 }
 
-/* Proves that the operand of a shift is read on the devices of the result, and that the rank with coordinate c of the
- * mesh axis reads the shard of coordinate c - ranks. Equal shards and one split of the axis make this a rotation. */
+/* Proves that a shift reads its operand on the devices of the result, and that the rank with coordinate c on the
+ * mesh axis reads the shard of coordinate c - ranks. This is a rotation if shards are equal and only this axis
+ * splits the dimension. */
 static int
 check_shift(const struct program *g, int32_t i)
 {
@@ -290,8 +294,8 @@ check_program_call(struct derivations *s, int32_t i)
 
 /* ---- recomputation ---- */
 
-/* Returns the original value of r, before moves, recomputations and fetches. The search is bounded, because
- * untrusted bytes may contain a cycle. */
+/* Returns the original value of r: before moves, recomputations and fetches. The search is bounded, because a
+ * program from untrusted bytes may contain a cycle. */
 static struct ref
 first_made(const struct program *g, struct ref r)
 {
@@ -339,12 +343,12 @@ check_program_node(struct derivations *s, int32_t i)
     for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
     if (n->op->flags & OP_MOVE) {
         struct type t = ref_type(g, n->in[0]);
-        /* A sum over micro-batches of half-precision values is f32. */
+        /* A sum over micro-batches is f32 if the summed values are of half precision. */
         if (n->accumulate && dtype_is_half((enum dtype)t.dtype) && n->type[0].dtype == DT_F32) t.dtype = DT_F32;
         return is_tensor_ref(n->in[0]) ? same_types(g, i, &t)
                                        : node_fail(g, i, "moves a number; only a tensor can be moved");
     }
-    /* An operator without operands gets its shape from the program, and its result may have any layout. */
+    /* The shape of an operator without operands is given by the program, and its result may have any layout. */
     if (n->op->flags & OP_SOURCE) return 0;
     TRY(check_program_call(s, i));
     return n->op->flags & OP_SHIFT ? check_shift(g, i) : 0;
@@ -366,9 +370,9 @@ check_program_root(const struct program *g, int32_t k)
     return 0;
 }
 
-/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts require
- * this, because they run in rounds (verify_channel.c). A plan of a single host may have enough registers for a node
- * that depends on such a sum. */
+/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts must
+ * run in rounds (verify_channel.c), where this is impossible. In a plan of a single host, such a node may have
+ * enough registers to run. */
 static int
 check_late(const struct program *g, bool *late)
 {
@@ -407,7 +411,7 @@ prove_program(struct proof *v)
     arena_fini(&s.scratch);
     for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
     for (int32_t k = 0; k < g->nroot && !status; k++) status = check_program_root(g, k);
-    /* nmemory is 0 for a program read from bytes that has no plan yet */
+    /* 0 hosts: the program was read from bytes and has no plan yet */
     if (status || v->plan->nmemory < 2) return status;
     return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
 }

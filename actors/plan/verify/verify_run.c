@@ -1,26 +1,28 @@
-/* verify_run.c - proves that the plan runs to its end: by rounds, or by a greedy simulation of tokens that moves no
- * bytes.
+/* verify_run.c - proves that the plan runs to its end: by rounds, or by a greedy simulation of tokens that moves
+ * no bytes.
  *
- * An actor acts when every in-port has its tokens and every result a free register. Nothing except missing tokens or
- * registers blocks an actor. An act never takes a token or register for which another actor waits, because a token
- * has one reader and a register one writer. So if one order of events reaches the end, every order does, and testing
- * one order suffices. Tasks of a collective act together, because the work of each waits for all. At the end every
- * register must have been returned, so that the next run starts in the same state.
+ * An actor acts when every in-port has enough tokens and every result has a free register; an actor is blocked by
+ * missing tokens or registers only. An act never takes a token or register for which another actor waits, because
+ * a token has one reader and a register has one writer. So if one order of events reaches the end, every order
+ * does, and testing one order suffices. The tasks of a collective act together, because their work waits for the
+ * work of all ranks. At the end every register must have been returned, so that the next run starts in the same
+ * state.
  *
- * One order that reaches the end is by rounds: traverse the task list once per micro-batch, and let each task with
- * an act in this round act. A task that acts per micro-batch has an act in every round. A task that acts once acts
- * in the first round. A task that acts once, but whose input is complete only in the last round, acts in the last
- * round and is called late. In the order by rounds no task waits, provided that no task which acts per micro-batch
- * reads a late task. This follows because edges point forward in the list, and producers put on as many tokens as
- * readers take (verify.c). So an edge between two tasks that act per micro-batch carries one token per round, or the
- * reader would be late. A task that acts once, in the first round, produces a single token, which its reader takes, or
- * keeps to the end. A late task finds the tokens of all n rounds when it acts. No register is filled twice in a round,
- * and a register filled per micro-batch is returned in its round, because all its readers act in this round. The last
- * act of each task takes the last token and returns the last register. The time of this proof is linear in the edges,
- * whatever the number of micro-batches. Plans that this proof does not cover are simulated.
+ * One order that reaches the end is by rounds. Each round traverses the task list, and every task with an act in
+ * this round acts; there is one round per micro-batch. A task that acts per micro-batch has an act in every round.
+ * A task that acts once acts in the first round; if its input is complete only in the last round, it acts in the
+ * last round and is called late. In the order by rounds no task waits, if only tasks that act once read results of
+ * late tasks. The reason is that edges point forward in the list, and producers put on as many tokens as readers
+ * take (verify.c). So an edge between two tasks that act per micro-batch carries one token per round. A task that
+ * acts once, in the first round, produces a single token. The reader uses this token at once or keeps it to the
+ * end. A late task finds the tokens of all n rounds when it acts. No register is filled twice in a round, and a
+ * register filled per micro-batch is returned in the same round, because all its readers act in this round. The
+ * last act of each task uses the last token and returns the last register. The time of this proof is linear in the
+ * number of edges and does not depend on the number of micro-batches. Plans for which this proof fails are
+ * simulated.
  *
- * Nets in which no act takes another's tokens: Commoner et al. 1971; one run proves all runs with these rates:
- * Ghamarian et al. 2006. */
+ * References: marked graphs, in which no act takes the tokens of another (Commoner et al. 1971); one run proves
+ * all runs at given rates (Ghamarian et al. 2006). */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -54,8 +56,8 @@ find_rounds(struct proof *v)
     }
 }
 
-/* Returns the first partner of a collective's task in this partition, among ranks `rank`, rank + step, ... (step: 1
- * or -1). */
+/* Returns a partner of a collective's task: the first one in this partition among ranks `rank`, rank + step, ...
+ * (step: 1 or -1). */
 static int32_t
 first_partner(const struct plan *p, int32_t task, int32_t comm_rank, int32_t step)
 {
@@ -94,9 +96,9 @@ runs_by_rounds(struct proof *v)
 /* State of the simulated ports, in arrays by port number. */
 struct tokens {
     struct proof *v;
-    /* by in-port: tokens that it has; acts done with the current register; next register to return */
+    /* by in-port: tokens that it holds; acts done with the current register; register to return next */
     int32_t *token, *used, *give;
-    /* by out-port: next register to fill; by register: number of readers that have not returned it */
+    /* by out-port: register to fill next; by register: number of readers that have not returned it */
     int32_t *write, **left;
     int32_t *begun;         /* by task: number of acts begun */
     int32_t *queue, nqueue; /* stack of tasks that may be able to act */
@@ -185,8 +187,9 @@ act(struct tokens *s, int32_t task)
         if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish_token(s, task, k);
 }
 
-/* npartner returns the number of tasks that act together with a task, itself included. partner returns number i of
- * these; -1: a partner in another partition, which acts at the same time (verify_channel.c). */
+/* Partners are the tasks of a collective, which act together. npartner returns their number for a task, including
+ * the task itself. partner returns partner i; -1: it is in another partition and acts at the same time
+ * (verify_channel.c). */
 static int32_t
 npartner(const struct task *t)
 {
@@ -200,8 +203,7 @@ partner_task(const struct tokens *s, int32_t task, int32_t i)
     return t->kind->flags & KIND_COLLECTS ? comm_ranks_partner(s->v->plan, task, i) : task;
 }
 
-/* Lets all partners in this partition act. Returns false if a partner cannot act, because results are ready only
- * when all partners have begun. */
+/* Lets the partners in this partition act together. Returns false if one of them cannot act; then none acts. */
 static bool
 act_together(struct tokens *s, int32_t task)
 {
@@ -259,7 +261,7 @@ check_run_finished(const struct tokens *s)
     return 0;
 }
 
-/* Checks that the run left the task's ports in their initial state. */
+/* Checks that the simulated run left the task's ports in their initial state. */
 static int
 check_rest(const struct tokens *s, int32_t task)
 {
@@ -279,7 +281,7 @@ proof_run_greedily(struct proof *v)
 {
     struct tokens s;
     tokens_init(&s, v);
-    /* Pushes the tasks in reverse order, so that the first tasks of the plan are popped first. */
+    /* Pushes the tasks in reverse order, so that the tasks at the front of the list are popped first. */
     for (int32_t i = v->plan->ntask - 1; i >= 0; i--) visit_task(&s, i);
     while (s.nqueue > 0) {
         int32_t task = s.queue[--s.nqueue];

@@ -1,10 +1,10 @@
-/* verify_send.c - proves that a SEND sends the window that its channel names, and that received data is used only as
- * this window.
+/* verify_send.c - proves that a SEND sends the window that its channel names, and that received data is used as
+ * this window and nothing else.
  *
  * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
- * windows are derived again, and so are the channels that use a library, and their devices. The partition at the
- * other end of a channel proves the content that it sends. Both ends state a digest of the content (channel.what)
- * and are connected only if the digests are equal. */
+ * proof derives the windows again, and also which channels use a library, and their devices. The content that a
+ * SEND sends is proved in the sender's partition. Both ends of a channel state a digest of this content
+ * (channel.what), and they are connected only if the digests are equal. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/communicator.h"
@@ -67,7 +67,7 @@ value_end_move(const struct values *s, int32_t task)
 
 /* ---- channels ---- */
 
-/* Proves that the task's channel is x, seen from the task's end. */
+/* Proves that the task's channel is x, seen from this end. */
 static int
 check_send_channel(struct values *s, int32_t task, const struct redistribute_channel *x, bool sends)
 {
@@ -93,7 +93,8 @@ check_send_channel(struct values *s, int32_t task, const struct redistribute_cha
                       (int64_t)redistribute_what(s->cross, s->box_ref, x));
 }
 
-/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in the register or leaf. */
+/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in the register or leaf,
+ * bytes. */
 static int
 find_channel_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, struct view *view,
                     int64_t *bytes)
@@ -118,7 +119,7 @@ find_channel_window(struct values *s, int32_t task, const struct redistribute_ch
     return 0;
 }
 
-/* Proves that the view `got`, at `bytes` from the start of argument 0, is the window of slice i of the channel. */
+/* Proves that the window of slice i of the channel is at view `got`, `bytes` after the start of argument 0. */
 static int
 check_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, const struct view *got,
              int64_t bytes)
@@ -131,7 +132,7 @@ check_window(struct values *s, int32_t task, const struct redistribute_channel *
     return proof_same(s->v, task, "offset of a window that it sends", t->arg[0].skip + bytes, skip);
 }
 
-/* Begins the proof of a move at its first task. */
+/* Begins the proof of a move at the move's first task. */
 static int
 begin_task(struct values *s, int32_t task)
 {
@@ -140,7 +141,8 @@ begin_task(struct values *s, int32_t task)
     return first ? value_begin_move(s, task) : 0;
 }
 
-/* Begins the proof of a task and proves that it is its turn in the hop. *which: index within the turn. */
+/* Begins the proof of a task: proves that the task is the next one in the order of its hop. *which: index within
+ * the current turn. */
 static int
 begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 {
@@ -153,9 +155,9 @@ begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 
 /* ---- through host memory ----
  *
- * If host code cannot read a device's memory, two consecutive tasks form the end of a channel: a transfer to a cpu
- * device and the SEND, or the RECV and a transfer from the cpu device. The turn belongs to the second task. No other
- * task uses the result of the first. */
+ * If host code cannot read a device's memory, the end of a channel consists of two consecutive tasks: a transfer
+ * to a cpu device and the SEND, or the RECV and a transfer from the cpu device. The second task counts in the
+ * order of the hop. No other task uses the result of the first. */
 
 /* A device, as its kind and rank. */
 struct end {
@@ -163,8 +165,8 @@ struct end {
     int32_t rank;
 };
 
-/* Finds the device in whose memory host code reads and writes data of device `at`. *elsewhere: true if it is another
- * device. */
+/* Finds the device in whose memory host code reads and writes the data of device `at`. *elsewhere: true if that is
+ * another device. */
 static int
 find_end_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
@@ -175,7 +177,7 @@ find_end_host(const struct values *s, int32_t task, struct end at, struct end *h
                : proof_fail(s->v, task, "the host has no cpu device through which to send or receive the data");
 }
 
-/* Proves the first of the two tasks; the second task takes the turn. */
+/* Proves the first of the two tasks. Only the second task counts in the order of the hop. */
 static int
 hold_turn(struct values *s, int32_t task)
 {
@@ -189,8 +191,8 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves that the task is the second of the two tasks, or with `second` false that its data needs no two tasks. The
- * second task must read the result of the first, from the start. */
+/* second true: proves that the task is the second of the two tasks and reads the result of the first from the
+ * start. second false: proves that the data needs no two tasks. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {
@@ -260,7 +262,7 @@ check_channel_room(const struct values *s, int32_t task, const struct redistribu
                       x->numel * (int64_t)dtype_bytes(redistribute_dtype(s->cross, x)));
 }
 
-/* Records that the task's result holds the data of incoming channel `which`. */
+/* Records that the task's result contains the data of incoming channel `which`. */
 static int
 has_come(struct values *s, int32_t task, int32_t which)
 {
@@ -291,7 +293,7 @@ value_recv(struct values *s, int32_t task)
 
 /* ---- by a library ---- */
 
-/* Proves that the task is at its end of the point-to-point link between these devices. */
+/* Proves that the task is one end of the point-to-point link between these two devices, at the right rank. */
 static int
 check_send_member(const struct values *s, int32_t task, const struct redistribute_channel *x)
 {
@@ -304,7 +306,7 @@ check_send_member(const struct values *s, int32_t task, const struct redistribut
     return proof_same(s->v, task, "number of elements on the link", own->numel, x->numel);
 }
 
-/* Proves that slice i is packed right after the slices before it. */
+/* Proves that slice i is packed right behind the slices before it. */
 static int
 check_packed(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -321,7 +323,7 @@ check_packed(struct values *s, int32_t task, const struct redistribute_channel *
     return check_window(s, task, x, i, copy->from, copy->from_skip);
 }
 
-/* Proves that data which is sent without packing is a single window without gaps. */
+/* Proves that data sent without packing is a single window without gaps. */
 static int
 check_unpacked(struct values *s, int32_t task, const struct redistribute_channel *x)
 {
@@ -377,9 +379,9 @@ value_p2p_recv(struct values *s, int32_t task)
     return has_come(s, task, which);
 }
 
-/* ---- from one space to another ---- */
+/* ---- between memory spaces ---- */
 
-/* Proves that a step copies one window of argument 0 to this destination. */
+/* Proves that a step copies one window of argument 0 to the given destination. */
 static int
 check_box_copy(const struct values *s, int32_t task, const struct box_move *m, const struct view *dst, int64_t skip)
 {
@@ -391,7 +393,7 @@ check_box_copy(const struct values *s, int32_t task, const struct box_move *m, c
     return proof_same(s->v, task, "offset of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
 }
 
-/* Proves that step i copies slice i to the place right after the slices before it. */
+/* Proves that step i copies slice i to the place right behind the slices before it. */
 static int
 check_carried(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -404,8 +406,7 @@ check_carried(struct values *s, int32_t task, const struct redistribute_channel 
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
 }
 
-/* Proves that the task transfers data between these two devices, and runs on the device whose stream can access
- * both. */
+/* Proves that the task transfers data between the two given devices, on the device whose stream can access both. */
 static int
 check_ends(const struct values *s, int32_t task, const struct redistribute_channel *x, struct end from, struct end to)
 {

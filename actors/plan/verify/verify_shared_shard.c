@@ -1,8 +1,8 @@
-/* verify_shared_shard.c - proves that a shard which several ranks fill together is complete: each slice is filled
- * once, as the move says.
+/* verify_shared_shard.c - proves that a shard filled by several ranks is complete: every slice is filled once, as
+ * the move says.
  *
- * The tasks of a shared move are adjacent: for each group of equal shards its FILL tasks, then a JOIN task per
- * shard. */
+ * The tasks of a shared move are adjacent in the list. For each group of equal shards there are first FILL tasks,
+ * then one JOIN task per shard. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/base/error.h"
@@ -17,8 +17,8 @@ is_box_within(const struct box *in, const struct box *out, int ndim)
     return true;
 }
 
-/* Returns true if the box step computes this slice in the same way, and from source shards only, not from stage
- * buffers. */
+/* Returns true if the box step computes this slice in the same way as the task does. The step must read source
+ * shards only, no stage buffers. */
 static bool
 says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
@@ -28,8 +28,8 @@ says_so(const struct box_step *s, const struct box_move *m, int ndim)
            is_box_within(m->slice, s->slice, ndim);
 }
 
-/* Returns the box step that computes the slice, from the work for the task's shard or for its device's stage buffer;
- * NULL: none. */
+/* Returns the box step that computes the slice, among the steps for the task's shard and those for the stage
+ * buffer on its device; NULL: none. */
 static const struct box_step *
 step_for(const struct values *s, int32_t task, const struct box_move *m)
 {
@@ -87,7 +87,7 @@ local_bytes(const struct plan_move *b, int32_t pos)
     return type_bytes(&t);
 }
 
-/* Proves properties that all tasks of a shared move have in common. */
+/* Proves facts that are the same for all tasks of a shared move. */
 static int
 check_shared(struct values *s, int32_t task)
 {
@@ -135,8 +135,8 @@ compare_slice_begin(const void *a, const void *b)
     return 0;
 }
 
-/* Returns true if any two slices overlap. The slices are sorted by their start, so overlapping ones are close
- * together along the first dimension in which their starts differ. */
+/* Returns true if any two slices overlap. The slices are sorted by their start, so that only slices close together
+ * in the order can overlap. */
 static bool
 any_meet(const struct box **slice, int32_t n, int ndim)
 {
@@ -184,8 +184,8 @@ check_cover(struct values *s, int32_t task)
     return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "two slices of the shard overlap") : 0;
 }
 
-/* Proves that the inputs of a JOIN are the tasks that fill its shard, each once. *n: number of tasks that fill the
- * shard; *own: number of elements that the JOIN's own device filled. */
+/* Proves that the inputs of a JOIN are the tasks that fill its shard, each exactly once. *n: number of tasks that
+ * fill the shard; *own: number of elements that the JOIN's own device has filled. */
 static int
 check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
 {
@@ -221,7 +221,7 @@ value_join(struct values *s, int32_t task)
     TRY(value_at(s, task, b->to));
     if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "must join a shared shard");
     TRY(check_fills(s, task, &n, &own));
-    /* All JOIN tasks of a shared shard join the same tasks: every FILL task of the shard. */
+    /* All JOIN tasks of a shared shard wait for the same tasks: every FILL task of the shard. */
     TRY(proof_same(s->v, task, "first task of the shard that it joins", t->out[0].where.index, s->filled));
     TRY(proof_same(s->v, task, "number of tasks that fill its shard", n, s->nfill));
     if (s->joined != s->filled) TRY(check_cover(s, task));

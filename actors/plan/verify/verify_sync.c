@@ -1,11 +1,11 @@
-/* verify_sync.c - proves for every edge that the producer's work is done before the reader's work begins, and that a
- * register is overwritten only after its readers' work.
+/* verify_sync.c - proves for every edge that the producer's work is done before the reader's work begins, and that
+ * a register is overwritten only after its readers' work.
  *
- * The other proofs treat an edge as "happens before". This file proves for each edge that the work of its two tasks
- * is in order, on any streams. Tasks of a device that share its scratch memory without an edge between them must be
- * on one stream, because only the stream orders them. After a collective, a stream has no task except the next
- * collective, so that all ranks reach theirs. After a library's send or receive, a stream has no other task either,
- * because a send or receive makes its stream wait for the other end. */
+ * The other proofs treat an edge as "happens before". This file proves for each edge that the work of the producer
+ * precedes the work of the reader, on whatever streams. Tasks of a device share scratch memory without edges
+ * between them, so they must be on one stream. After a collective, a stream may run only the next collective, so
+ * that all ranks can reach it. A stream for a library's sends or receives has no other tasks, because it waits for
+ * the other end of the link. */
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/device/device.h"
@@ -59,7 +59,7 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     return 0;
 }
 
-/* Proves that the readers of a fan that are notified when work is enqueued come first in the fan. */
+/* Proves that in a fan, readers that are notified when work is enqueued come first. */
 static int
 check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
 {

@@ -1,9 +1,9 @@
 /* verify_value.c - proves that every task reads and writes the bytes that the program means.
  *
  * Goes through the tasks in order and records the content of each result: shard `pos` of a program value in a
- * layout. The program says which value a task must read. The proof shows that this value is stored at the offset and
- * strides that the task uses. So a plan that passes the proof computes its program, whatever produced the plan. The
- * proof trusts the kernels and box_plan(). */
+ * layout. The program determines which value a task must read. The proof shows that exactly this value is stored
+ * at the task's offset and strides. So a plan that passes the proof computes its program. The proof trusts the
+ * kernels and box_plan(), but not the compiler. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/device.h"
@@ -17,7 +17,7 @@ next_of_source(const struct values *s, int32_t task, const struct local_position
     return proof_same(s->v, task, "mesh position", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
 }
 
-/* Proves that the local positions of a node are computed in order, each once. */
+/* Proves that the tasks of a node compute its local positions in order, each position once. */
 static int
 next_position(const struct values *s, int32_t task, int32_t node)
 {
@@ -25,7 +25,7 @@ next_position(const struct values *s, int32_t task, int32_t node)
                           s->done[node]++);
 }
 
-/* Returns true if the kernel must know which block of the global tensor it computes. */
+/* Returns true if the kernel depends on the position of its block in the global tensor. */
 static bool
 depends_on_place(const struct values *s, int32_t task)
 {
@@ -36,8 +36,8 @@ depends_on_place(const struct values *s, int32_t task)
     return !t->chain && op_is_placed(g->node[t->node].op);
 }
 
-/* Returns true if the kernel was prepared for this view of operand i; results are numbered after operands. If the
- * kernel is `placed`, it must also be prepared for this block of the global tensor. */
+/* Returns true if the kernel was made for this view of operand i; results are numbered after operands. If the
+ * kernel is `placed`, the view's position in the global tensor must be equal, too. */
 static bool
 made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
 {
@@ -61,8 +61,8 @@ take_slice(const struct values *s, int32_t task, const struct layout *l, const s
     *skip += more;
 }
 
-/* Proves that the task's arguments are these operands in these layouts. If an operand is a partial value, all
- * positions must read its addends from the same move or kernel. */
+/* Proves that the task's arguments are these operands in these layouts. If an operand is partial, its addends at
+ * all positions must come from the same move or kernel. */
 static int
 check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *in, const struct layout *const *want)
 {
@@ -89,7 +89,7 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
     return 0;
 }
 
-/* Returns true if the view `made` has the sizes of v and no gaps, in whatever order its dimensions are stored. */
+/* Returns true if the view `made` has the sizes of v and no gaps. Its dimensions may be stored in any order. */
 static bool
 is_transposed_view(const struct view *made, const struct view *v)
 {
@@ -154,8 +154,8 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
     return (struct fuse_arg){false, -1};
 }
 
-/* Returns true if member i, which is not element-wise, leads its chain: all members before i are element-wise, and i
- * reads no member. */
+/* Returns true if member i leads its chain: the member is not element-wise, all members before it are
+ * element-wise, and it reads no member. */
 static bool
 leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -166,8 +166,8 @@ leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const
     return n->op->flags & OP_LEADS && i < c->nstep - 1;
 }
 
-/* Returns true if member i is the second and last of a chain that has a leader. Such a member may overwrite the
- * leader's result, which must be the member's operand 0 and no other operand. */
+/* Returns true if member i is the second and last member of a chain that has a leader, and may overwrite the
+ * leader's result. The leader's result must be operand 0 of the member, and no other operand. */
 static bool
 follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -181,7 +181,8 @@ follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, 
     return n->want[0] == first->layout[0];
 }
 
-/* Returns true if a member is an element-wise node with the chain's shape and layout, or leads the chain or ends it. */
+/* Returns true if a member is element-wise with the chain's shape and layout, or leads the chain, or ends it by
+ * overwriting the leader's result. */
 static bool
 belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
                  const struct prog_node *last)
@@ -191,8 +192,8 @@ belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, 
            shape_equal(&n->type[0], &last->type[0]);
 }
 
-/* Returns true for a group: all members have one operator, all results are live-out, and no member reads another.
- * Nodes that are no group form a chain. */
+/* Returns true if the nodes are a group: they have one operator, all their results are live-out, and none reads
+ * another. Otherwise they form a chain. */
 static bool
 is_group(const struct values *s, const struct plan_chain *c)
 {
@@ -251,8 +252,8 @@ check_chain_member(struct values *s, int32_t task, int32_t i, bool grouped)
     return 0;
 }
 
-/* Returns true if live-out result k is in its place: results are in the order of members, and a member with a
- * live-out result lists all of its results. Result 0 may be missing, except for a member that is an update. */
+/* Returns true if live-out result k is in its place. Results are in the order of members, and a member with a
+ * live-out result lists all of its results; only result 0 may be missing, unless the member is an update. */
 static bool
 shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
 {
@@ -311,7 +312,7 @@ value_compute(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* Proves a kernel that adds to a sum. The sum must have the layout and dtype of the addends. */
+/* Proves a task whose kernel adds to a sum. The sum must have the layout and dtype of the addends. */
 int
 value_sum(struct values *s, int32_t task)
 {
@@ -332,8 +333,8 @@ value_sum(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* Proves a task that only adds or copies. Its one argument must be the shard of value r, in layout l, at the task's
- * position. whole: global type of the task's result. */
+/* Proves a task that only adds or copies. The task must have one argument: the shard of value r, in layout l, at
+ * the task's position. whole: global type of the result. */
 static int
 check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,
              struct ref result, const void **version)
@@ -353,8 +354,8 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     return 0;
 }
 
-/* Proves a task that adds to a sum over micro-batches. Sums are listed in the order of the nodes that request them;
- * the task's own node is the addend. */
+/* Proves a task that adds to a sum over micro-batches. Sums are proved in the order of the nodes that request
+ * them. The task's own node is the addend. */
 int
 value_accumulate(struct values *s, int32_t task)
 {
@@ -387,8 +388,8 @@ copies_root(const struct values *s, int32_t task)
            value_find(s->v, &c, root->ref, ref_layout(p->program, root->ref), t->pos, &view, &skip);
 }
 
-/* Proves a dense copy that was made for a view which strides cannot express. The copy must have the view's elements
- * in the view's order. */
+/* Proves a dense copy of a view that strides cannot express. The copy must have the view's elements in the view's
+ * order. */
 static int
 check_view_copy(struct values *s, int32_t task)
 {
@@ -428,7 +429,8 @@ value_copy(struct values *s, int32_t task)
 
 /* ---- what outlives the run ---- */
 
-/* Proves that a result in a root part is the root's value there, complete and dense, or this rank's slice of it. */
+/* Proves that a result in a root part is the root's value: the complete dense shard or, if replicas share the
+ * buffer, this rank's slice of it. */
 static int
 check_root_value(struct values *s, int32_t task, int32_t k)
 {
@@ -457,7 +459,7 @@ check_root_value(struct values *s, int32_t task, int32_t k)
     return proof_same(s->v, task, "size of a slice of a root", o->bytes, view_bytes(&view));
 }
 
-/* Proves that a task reads only the memory space of its own device, unless the task is a transfer. */
+/* Proves that a task reads the memory space of its own device only. Transfers are exempt. */
 static int
 check_spaces(const struct values *s, int32_t task)
 {
