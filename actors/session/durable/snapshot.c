@@ -273,9 +273,9 @@ find_wrong(struct rille_session *s, const struct snapshot *p)
 int
 rille_compare_replicas(struct rille_session *s, const char **wrong)
 {
-    struct session_snapshots *h = &s->snapshots;
     TRY(face_session(s, __func__));
     TRY(face_given(wrong, "wrong", __func__));
+    struct session_snapshots *h = &s->snapshots;
     if (!rille_has_snapshot(s))
         return fail(E_STATE, "compare_replicas: expected a snapshot; rille.snapshot() makes one");
     if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
