@@ -3,7 +3,7 @@
 
 enum { SIZES };
 
-/* Appends the SBP rule, in which the operand's dimensions are the last dimensions of the result. */
+/* Appends the dimension rule, in which the operand's dimensions are the last dimensions of the result. */
 static int
 more(const struct call *c)
 {
