@@ -19,11 +19,8 @@
 enum reduce { RED_NONE, RED_SUM, RED_MAX, RED_MIN, RED_PROD, NREDUCE };
 const char *reduce_text(enum reduce r);
 
-enum sbp_kind {
-    SBP_S,
-    SBP_B,
-    SBP_P
-}; /* kinds, in order of preference: if costs are equal, the search prefers the earlier kind */
+/* in order of preference: of two kinds with equal costs, the search prefers the earlier one */
+enum sbp_kind { SBP_S, SBP_B, SBP_P };
 
 struct sbp {
     uint8_t kind;   /* kind of the entry: a value of enum sbp_kind */

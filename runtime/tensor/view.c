@@ -329,8 +329,8 @@ copy_rows(const struct loops *l, size_t width, char *to, const char *from, int64
 /* How the innermost loop, or the two transposing loops, are divided into pieces that take a few milliseconds. */
 struct cut {
     int loop; /* index of the loop that is divided */
-    int64_t piece,
-        rest; /* iterations per piece: of the divided loop (piece), and of the other transposing loop (rest) */
+    /* iterations per piece: of the divided loop (piece), and of the other transposing loop (rest) */
+    int64_t piece, rest;
 };
 
 static struct cut
