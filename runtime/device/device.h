@@ -171,8 +171,7 @@ int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);
 /* Makes a buffer of memory that the caller owns, aligned to 64 bytes. The pool's bytes must be in this process.
  * release: called once, when nothing uses the memory any more; may be NULL. */
 void buffer_wrap(struct pool *p, void *data, size_t bytes, void (*release)(void *arg), void *arg, struct buffer **out);
-bool buffer_is_wrapped(
-    const struct buffer *b); /* returns true if buffer_wrap made the buffer, so that the pool does not own the memory */
+bool buffer_is_wrapped(const struct buffer *b); /* returns true if buffer_wrap made the buffer */
 void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
 /* drops the buffer, and frees its memory instead of keeping it in the pool */

@@ -84,11 +84,8 @@ enum cuda_verb {
     CUDA_PASS, /* copies from rank 0 to rank 1 of a link: rank 0 uses `in`, rank 1 uses `out` */
 };
 enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
-enum cuda_element {
-    CUDA_I64 = CUDA_F16 + 1,
-    CUDA_I32,
-    CUDA_U8
-};                      /* further element types; the numbers continue those of enum cuda_real */
+/* further element types; the numbers continue those of enum cuda_real */
+enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 };
 enum { CUDA_ID = 128 }; /* size of the id from which ranks create a communicator, bytes */
 struct cuda_collective {
     int verb, reduce, element;

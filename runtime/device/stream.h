@@ -31,7 +31,7 @@ struct stream {
     int device, role; /* device: number within the kind; role: enum stream_role */
 };
 
-/* One item of work: host code that computes a kernel, or launches it on a device. Memory that it points to must
+/* One item of work: host code that computes a kernel, or launches it on a device. Memory that the item points to must
  * stay valid until the work is complete. Work accesses bytes only at addresses from stream_reach(). */
 enum { STREAM_HELD = -1 };
 struct stream_work {
@@ -42,9 +42,8 @@ struct stream_work {
     void *const *in, *const *out;
     void *scratch;
     uint64_t piece;
-    struct finding
-        *find;     /* receives the first invalid element of the data (op.h); NULL: the work does not check data */
-    bool launches; /* true: `run` accesses no bytes on the host; it only launches device work, in order */
+    struct finding *find; /* receives invalid data (op.h); NULL: the work does not check data */
+    bool launches;        /* true: `run` accesses no bytes on the host; it only launches device work, in order */
 };
 
 /* Enqueues work. s NULL: runs the work now. */
