@@ -146,8 +146,8 @@ struct pool *pool_new(int kind, int device, size_t limit_bytes);
 struct pool_source {
     void *(*take)(void *of, size_t bytes);
     void (*give)(void *of, void *p);
-    /* Read and write bytes that another host stores. Addresses are in the address space of this process, but
-     * nothing is mapped there. Any thread. NULL: the bytes are local. */
+    /* Read and write bytes that another host stores. Addresses are of the address space of this process, which never
+     * accesses them. Any thread. NULL: the bytes are local. */
     int (*read)(void *of, void *to, const void *from, size_t bytes);
     int (*write)(void *of, void *to, const void *from, size_t bytes);
     /* Copies bytes to this source from another source of a pool in the same cluster. NULL: use read and write. */
