@@ -164,7 +164,8 @@ void pool_free(struct pool **p); /* call only after all buffers were dropped */
 void pool_leave(struct pool **p);
 void pool_limit(struct pool *p, size_t limit_bytes);
 /* Allocates a buffer. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of its limit free". bytes 0: a
- * buffer without data. The pool keeps freed blocks for requests of the same size class, but not too many. */
+ * buffer without data. The pool keeps freed blocks for requests of the same size class, as far as recent
+ * needs justify. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 /* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);

@@ -7,8 +7,8 @@
  * An item that only launches device work is complete when the device has finished that work. Such items are
  * executed in groups, and an event is recorded after each group. A group has at most GROUP consecutive items; it
  * ends early at an item that another stream or thread waits for (show). The thread waits for the device when it
- * has nothing else to launch, and before host code accesses bytes. When LAUNCHED groups are in flight, it waits
- * for the older half of them, so the device always has work. If an item waits for work in flight on another
+ * has nothing else to launch, and before host code accesses bytes. When LAUNCHED groups are in flight, the thread
+ * waits for the older half of them, so the device always has work. If an item waits for work in flight on another
  * stream, the device waits (follow), and the item's stream continues to launch.
  *
  * If there is no work, the thread sleeps on the stream's waker. If the oldest item waits for another stream, it

@@ -3,10 +3,11 @@
  * A graph belongs to a session and its thread. A graph reuses the memory of nodes and values, and counts three kinds
  * of references to each value:
  *
- *   hold   by a handle, or by a node still to be computed or differentiated: keeps the record, and how to compute the
- * value keep   by whatever reads the bytes: a handle; a consumer that is not computed yet; a consumer whose gradient
- *          saves the value; the value's node, if its gradient saves the result
- *   remembered   by a computed node, which remembers its operands for explain: keeps only the record
+ *   hold        from a handle, or from a node still to be computed or differentiated. The value's record stays, and the
+ *               nodes that compute the value.
+ *   keep        from a reader of the bytes: a handle; a consumer that is not computed yet; a consumer whose gradient
+ *               saves the value; the value's node, if its gradient saves the result. The bytes stay.
+ *   remembered  from a computed node, which remembers its operands for explain. Only the value's record stays.
  *
  * When `keep` becomes 0, the value drops its store (bytes). When `hold` becomes 0 for all results of a computed
  * node, the node drops its references to operands. When `hold` and `remembered` are 0, the value is freed. Only the

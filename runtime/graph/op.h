@@ -58,8 +58,7 @@ enum {
     ATTR_AXIS = 2,
     ATTR_AXIS_NEW = 4,
     ATTR_ABSENT = 8,  /* an unset attribute has a meaning, described in doc; help pages show no default */
-    ATTR_HIDDEN = 16, /* hidden from users: exists because operators share the list of attributes, or because a mode of
-                         the session sets it */
+    ATTR_HIDDEN = 16, /* hidden from users: only other operators with these attributes, or modes, use it */
 };
 struct attr {
     bool set;  /* true: the user passed the attribute; false: it has its default */
