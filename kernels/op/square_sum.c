@@ -44,7 +44,7 @@ ref(const struct kcall *k)
 
 struct parts {
     const struct view *x;
-    int64_t n, size; /* number of elements; number of elements per part */
+    int64_t n, size; /* n: number of elements; size: number of elements per part */
     double sum[MOST_PARTS];
 };
 
