@@ -1,11 +1,13 @@
-/* adamw.c - one step of Adam with decoupled weight decay, in one pass over p, m, v and g.
+/* adamw.c - one step of Adam with decoupled weight decay, in one pass over parameter p, moments m and v, and
+ * gradient g.
  *
  *   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p = p (1 - lr wd)
- *   p = p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps);   t = step, from 1
+ *   p = p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps);
  *
- * g is first multiplied by scale, if present. Not decoupled (Adam): wd p is added to g instead. The order of
- * operations is PyTorch's. Computes in f64 if all tensors are f64, else in f32 for any dtypes in memory. Memory
- * bound: 85,002 values in 15 us on one core. */
+ * t: step, from 1; b1, b2: betas; lr: learning rate; wd: weight decay. If scale is present, g is first multiplied by
+ * scale. If weight decay is not decoupled (Adam), wd p is added to g instead. The order of operations is PyTorch's.
+ * Computes in f64 if all tensors are f64, else in f32 for any dtypes in memory. The speed is that of memory: 85,002
+ * values take 15 us on one core. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/update.h"
 

@@ -15,7 +15,8 @@ step_i(const struct kcall *k)
     return k->call->nin > 2 ? number_i(&k->in[2], 1) : 1;
 }
 
-/* Returns start + i * step, computed modulo 2^64: the entry fits into 64 bits, but i * step may overflow. */
+/* Returns start + i * step, computed modulo 2^64, because i * step may overflow although the result fits into 64
+ * bits. */
 static inline int64_t
 entry_i(int64_t start, int64_t i, int64_t step)
 {
@@ -43,7 +44,8 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Computes whole blocks of numbers. A million floats on one core of an EPYC: 0.35 ms; element by element 4.8 ms. */
+/* Computes the numbers block by block. On one core of an EPYC, a million floats take 0.35 ms; element by element
+ * they take 4.8 ms. */
 static int
 run(const struct kcall *k, const void *state)
 {

@@ -1,7 +1,7 @@
 /* argmax.c - the first position of the maximum along a dimension; NaN counts as the maximum.
  *
- * For a split dimension, the operator is a composite: the maximum (P(max)), then the least position with that value
- * (P(min)). */
+ * For a split dimension, the operator is a composite: the maximum (P(max)), then the lowest position that has this
+ * value (P(min)). */
 #include "kernels/op/lib/arg.h"
 
 extern const struct op op_max;

@@ -1,7 +1,7 @@
 /* argmin.c - the first position of the minimum along a dimension; NaN counts as the minimum.
  *
- * For a split dimension, the operator is a composite: the minimum (P(min)), then the least position with that value
- * (P(min)). */
+ * For a split dimension, the operator is a composite: the minimum (P(min)), then the lowest position that has this
+ * value (P(min)). */
 #include "kernels/op/lib/arg.h"
 
 extern const struct op op_min;

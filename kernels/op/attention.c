@@ -1,8 +1,8 @@
 /* attention.c - attention as one operator: softmax(scale q k^T + mask) over the keys, times v.
  *
- * The scores are never stored as a whole (kernels/cpu/attention/attention.c). The batch, the queries and the width
- * of values may be split, but not the keys, because a softmax is over all keys. A query for which all keys are
- * masked (all scores -inf) returns 0 and has no gradient, as in PyTorch since 2.5. */
+ * The scores are never all stored (kernels/cpu/attention/attention.c). The batch, the queries and the width of
+ * values may be split, but not the keys, because a softmax is over all keys. A query for which all keys are masked
+ * (all scores -inf) returns 0 and has no gradient, as in PyTorch since 2.5. */
 #include "kernels/op/lib/attention.h"
 
 #include "runtime/base/stop.h"
@@ -14,7 +14,8 @@ extern const struct op op_attention_softmax, op_matmul, op_tanh;
 
 /* ---- the rule ---- */
 
-/* Returns the type of the scores. Batch dimensions of size 1 in an operand are broadcast. */
+/* Returns the type of the scores: the batch dimensions, queries, keys. A batch dimension of size 1 in one operand
+ * is broadcast to its size in another. */
 static struct type
 scores_of(const struct call *c)
 {
@@ -32,7 +33,8 @@ add_batch(const struct type *scores, const struct type *x, struct str *text)
         str_addf(text, "%c", x->dim[d] == 1 && scores->dim[d] != 1 ? '1' : letter(d));
 }
 
-/* Writes the letters of an operand whose `own` leading dimensions broadcast to the first n of the scores. */
+/* Writes the letters of operand x to a dimension rule (sbp/rule.h). The first `own` dimensions of x broadcast to
+ * the first n dimensions of the scores. */
 static void
 add_letters(const struct type *scores, int n, const struct type *x, int own, struct str *text)
 {
@@ -104,8 +106,8 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Fails unless the `own` leading dimensions of operand x broadcast to the first n of the scores. wanted: the operand's
- * shape. */
+/* Checks the shape of operand x against `wanted`: the first `own` dimensions of x must broadcast to the first n of
+ * `wanted`, and the remaining dimensions must be equal. */
 static int
 check_broadcast(const struct call *c, const char *name, const struct type *x, int own, const struct type *wanted, int n)
 {
@@ -167,10 +169,10 @@ attention_infer(const struct call *c, int64_t *size)
     return attention_check_options(c, scores_of(c), ATT_MASK);
 }
 
-/* Returns the flops: two products, and per score an exponential, its sum and the maximum, which cost as much as
- * EXPONENTIAL operations of a product (0.4 ns on a core with 153 operations per ns). A causal mask leaves half of
- * the square, plus the masked part of the tiles of ATT_TILE keys on the diagonal. A window leaves its keys and a tile.
- */
+/* Returns the number of floating-point operations: those of two products, and EXPONENTIAL per score. EXPONENTIAL
+ * is the cost of an exponential, its sum and the maximum (0.4 ns on a core that executes 153 operations of a
+ * product per ns). With a causal mask, half of the scores remain, plus the masked part of the tiles of ATT_TILE
+ * keys on the diagonal. With a window, each query has the keys of the window and one tile more. */
 double
 attention_flops(const struct call *c)
 {
@@ -312,8 +314,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         b_sum_to(b, b_softmax_grad(b, weights, gradient, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
 
-/* Builds the call for split keys: each rank computes the weighted sum over its own keys. Ranks exchange the weighted
- * sums and three numbers per query. */
+/* Builds the call for split keys: each rank computes the weighted sum over the keys that it holds. The ranks
+ * exchange the weighted sums and three numbers per query. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -4,15 +4,16 @@
  *   p = softmax(scale q k^T + mask),  t = dout v^T,  e = scale p (t - sum of dout out)
  *   dq = e k,  dk = e^T q,  dv = p^T dout
  *
- * With a softcap, e is also multiplied by the derivative of the bounded scores. The fourth result is the gradient of
- * the head's sink by query, - p(sink) times the sum of dout out; the result is empty without sinks.
+ * With a softcap, e is also multiplied by the derivative of the bounded scores. The fourth result has, for each
+ * query, the gradient of its head's sink: -p(sink) times the sum of dout out. Without sinks, this result is empty.
  *
  * out = p v is the result of attention, so a query's sum of dout out equals its sum of p t and is known before any
- * weight is computed. The weights are recomputed. dk and dv are sums over queries, and e is linear in t and in dout,
- * which are sums over the width of values: a split of either leaves partial sums. For an operand that is broadcast
- * over the batch, the result has the gradient of each repetition.
+ * weight is computed. The weights p are recomputed. dk and dv are sums over queries, and e is linear in t and in
+ * dout, which are sums over the width of values. So a split of the queries or of the width of values leaves
+ * partial sums. If an operand is broadcast over the batch, its result has one gradient per batch entry, not yet
+ * summed.
  *
- * Source: Dao et al. 2022, for the sum of dout out. */
+ * The use of the sum of dout out is from Dao et al. 2022. */
 #include "kernels/op/lib/attention.h"
 
 #include "runtime/base/stop.h"
@@ -104,10 +105,10 @@ both(struct build *b, struct val *x, struct val *y)
     return x && y ? b_add(b, x, y) : x ? x : y;
 }
 
-/* Values of the gradient of the gradient, in f32 for 16-bit floats; NULL: no gradient passes. With h, i, j, m the
- * gradients of dq, dk, dv and of the sinks' part:
+/* Values of the gradient of the gradient, in f32 for 16-bit floats; NULL: no gradient passes. h, i, j and m are
+ * the gradients of dq, dk, dv and of the result for the sinks:
  *   w = scale (t - mean) slope,  e = p w,  a = h k^T + q i^T, the gradient of e
- * p and the sink's weight are one softmax, so their gradients share the sum `common`. */
+ * p and the weight of the sink together are one softmax, so their gradients share the sum `common`. */
 struct second {
     struct val *p, *dp;       /* weights, and their gradient */
     struct val *rest, *drest; /* weight of the sink */
@@ -115,7 +116,7 @@ struct second {
     struct val *du;           /* gradient of the scores before the softcap, from its derivative */
 };
 
-/* Returns x y; NULL if either is. */
+/* Returns the product x * y; NULL if x or y is NULL. */
 static struct val *
 times(struct build *b, struct val *x, struct val *y)
 {
@@ -129,7 +130,8 @@ row_sum(struct build *b, struct val *x)
     return x ? b_sum(b, x, &last, 1, true) : NULL;
 }
 
-/* Returns the derivative of the bounded scores, 1 - bounded^2; NULL: 1. */
+/* Returns the derivative of the bounded scores (softcap), 1 - bounded^2; NULL: there is no softcap, and the
+ * derivative is 1. */
 static struct val *
 slope_of(struct build *b, struct val *bounded)
 {
@@ -143,7 +145,8 @@ sloped(struct build *b, struct val *x, struct val *slope)
     return x && slope ? b_mul(b, x, slope) : x;
 }
 
-/* Builds the gradient of the scores, and with sinks of the sink by query, from those of the weights. */
+/* Builds the gradient of the scores from the gradients of the weights. With sinks, also builds the gradient of the
+ * sink for each query. */
 static struct val *
 second_scores(struct build *b, const struct second *s, struct val **dsink)
 {
@@ -204,7 +207,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* GPU bodies of two passes. `queries` computes dq, and stores per query the maximum score, the sum of the
+/* Texts of two GPU kernels. `queries` computes dq, and stores per query the maximum score, the sum of the
  * exponentials, and the mean of t. `keys` computes dk and dv with these numbers of all queries of the key's head. */
 static const char queries[] = ATTENTION_BODY BODY({
     const int64_t me = at[ROW], seen = here ? keys : 0;

@@ -1,10 +1,10 @@
 /* attention_softmax.c - softmax over the keys of scaled, masked attention scores.
  *
- * A bool mask selects the visible keys; a mask of another dtype is added. With is_causal, query i (global index)
- * sees keys 0..i, on whichever rank its rows are; later keys are never read, even if they are NaN. Window, sinks and
- * spans are those of attention (kernels/cpu/attention/attention.h). Costs one pass more than softmax, instead of three
- * operators. A query for which all keys are masked (all scores -inf) has weights 0: attention_base() and
- * attention_inverse() replace its maximum and its sum. */
+ * A bool mask selects the visible keys; a mask of another dtype is added. With is_causal, query i sees keys 0..i.
+ * The index i is global, so it does not depend on the rank that holds the query. Later keys are never read, so NaN
+ * there has no effect. Window, sinks and spans are those of attention (kernels/cpu/attention/attention.h). This
+ * operator costs one pass more than softmax, and replaces three operators. A query for which all keys are masked
+ * (all scores -inf) has weights 0: attention_base() and attention_inverse() replace its maximum and its sum. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/attention.h"
 
@@ -121,9 +121,9 @@ one_row(const struct row *x, const struct row *y, const struct keys *l, float sc
     store_zeros(y, l->end, y->n);
 }
 
-/* Returns true for short rows of f32 without a mask or other options, which are computed in place in the result, in
- * full vectors; masked keys are -inf at first and set to 0 at the end. 48 heads of 64 x 64, one core: 121 us; with
- * one_row() 186 us. */
+/* Computes short rows of f32 without a mask or other options. Returns false for other calls. The rows are computed
+ * in the result's memory, in full vectors; masked keys are -inf at first, and set to 0 at the end. 48 heads of 64
+ * x 64, one core: 121 us; with one_row() 186 us. */
 static bool
 is_plain(const struct kcall *k)
 {

@@ -11,8 +11,9 @@ REALS({ return x[0]; });
 
 INTEGERS({ return x[0]; });
 
-/* Returns "0" (linear) for the casts that partial sums may pass: between floats, and from integers. Truncation and
- * bool are not additive. Casts to 16 bits and from f64 round, so ranks add up the sum first and round it once. */
+/* Returns "0" (linear in operand 0) for the casts that pass partial sums: casts between floats, and from integers.
+ * Casts to integers truncate and casts to bool compare with 0, so these are not additive. Casts to 16 bits and
+ * from f64 round, so ranks add up the sum first and round it once. */
 static const char *
 linear_of(const struct call *c)
 {

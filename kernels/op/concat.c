@@ -7,7 +7,7 @@
 extern const struct op op_concat;
 
 enum { AXIS, DTYPE };
-/* Operands of one call, limited by the letters of an SBP rule; longer lists are joined in parts. */
+/* maximum number of operands of one call, because an SBP rule has few letters; longer lists are joined in parts */
 enum { MOST = 32 };
 
 static int
@@ -52,8 +52,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Returns the `linear` text: all operands together, if there are at most 16. Returns NULL if the result is rounded,
- * because a sum is rounded once when it is complete (cast.c). */
+/* Returns the operands in which the call is linear, for op_partial.linear: all operands together, if there are at
+ * most 16. Returns NULL if the result is rounded, because a sum must be complete before it is rounded (cast.c). */
 static const char *
 linear_of(const struct call *c)
 {
@@ -101,7 +101,8 @@ ref(const struct kcall *k)
 }
 
 /* Builds the gradients: a slice of dout for each operand. An f32 operand that was rounded to 16 bits gets an f32
- * gradient. dout is converted to f32 before it is sliced, so a sum that computes dout need not round (b_cast). */
+ * gradient. dout is converted to f32 before it is sliced, so that an operator that computes dout as a sum need not
+ * round the sum (b_cast). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

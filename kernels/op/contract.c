@@ -1,7 +1,7 @@
 /* contract.c - the product of two batches of rows, summed over all rows.
  *
- * The operator computes the gradient of y = x w with respect to w, where x has any number of leading dimensions. A
- * split of a leading dimension leaves partial sums. */
+ * Backward of y = x w uses this operator for the gradient of w, where x may have any number of leading dimensions.
+ * A split of a leading dimension leaves partial sums. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/base/wide.h"

@@ -2,8 +2,9 @@
  *
  * y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding, ...] w[o, c, p, q]
  *
- * The batch, the output channels, the groups and the input channels may be split. Splitting the input channels
- * leaves partial sums. A bias is added to the result. */
+ * n: image; o: output channel; c: input channel; u, v: position in the result; p, q: position in the kernel. The
+ * batch, the output channels, the groups and the input channels may be split. Splitting the input channels leaves
+ * partial sums. A bias is added to the result. */
 #include "kernels/op/lib/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
@@ -15,8 +16,8 @@ enum { X, W, BIAS };
 
 /* ---- shared ---- */
 
-/* Returns entry i (0: height, 1: width) of an attribute with one or two numbers. Returns by_default if the attribute
- * is empty. */
+/* Returns entry i (0: height, 1: width) of an attribute that has one or two numbers; one number counts for both.
+ * Returns by_default if the attribute is empty. */
 static int64_t
 conv_pair(const struct attr *a, int i, int64_t by_default)
 {
@@ -40,8 +41,8 @@ conv_check(const struct call *c)
     return call_fail(E_ATTR, c, "groups must be at least 1, found %lld", (long long)c->attr[CONV_GROUPS].i);
 }
 
-/* Returns the size of the result in direction i, for an image of n entries and a kernel of k entries; -1: no window
- * fits. */
+/* Returns the size of the result in direction i, for an image of n entries and a kernel of k entries; -1: the
+ * image is smaller than a window. */
 static int64_t
 conv_size(const struct attr *attr, int i, int64_t n, int64_t k)
 {
@@ -165,7 +166,7 @@ infer(const struct call *c, int64_t *size)
                              2 + i, (long long)(x->dim[2 + i] + 2 * conv_pair(&c->attr[CONV_PADDING], i, 0)),
                              (long long)((w->dim[2 + i] - 1) * conv_pair(&c->attr[CONV_DILATION], i, 1) + 1));
     }
-    if (groups > 1) { /* letters g and o, which form the merged dimension of output channels */
+    if (groups > 1) { /* letters g and o form the merged dimension of output channels */
         *size++ = groups;
         *size++ = w->dim[0] / groups;
     }
@@ -233,7 +234,8 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* GPU body as a matrix product. For each group, rows are kernels and columns are windows. */
+/* GPU kernel as a matrix product: for each group, the rows are the kernels, and the columns are the windows of the
+ * image. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = dim1(1), height = dim1(2), width = dim1(3), across = size(3),
                      per_image = size(2) * across;

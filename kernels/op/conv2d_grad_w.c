@@ -75,8 +75,9 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* GPU body as a matrix product. For each group, rows are channels of dy; each entry of the kernel is one column,
- * which has the image entries that it meets. */
+/* GPU kernel as a matrix product. For each group, the rows of the first factor are the channels of dy. A column of
+ * the second factor belongs to one entry of the kernel, and has the image entries that this entry is multiplied
+ * by. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = size(1), height = size(2), width = size(3), across = dim1(3),
                      per_image = dim1(2) * across;

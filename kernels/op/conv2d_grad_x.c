@@ -1,4 +1,5 @@
-/* conv2d_grad_x.c - the gradient of conv2d with respect to the image: propagates dy back through the windows. */
+/* conv2d_grad_x.c - the gradient of conv2d with respect to the image: adds dy times the kernel at the positions of
+ * each window. */
 #include "kernels/op/lib/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
@@ -71,7 +72,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* GPU body as a matrix product. For each group: the transposed kernels times dy. A term is 0 if no window places
+/* GPU kernel as a matrix product: for each group, the transposed kernels times dy. A term is 0 if no window places
  * this kernel entry on this image entry. */
 static const char product[] = CONV_BODY BODY({
     const coordinate channels = dim1(1), height = dim1(2), width = dim1(3), across = size(3),

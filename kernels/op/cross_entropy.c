@@ -1,10 +1,10 @@
 /* cross_entropy.c - the loss of a classifier: minus the logarithm of the label's probability.
  *
- * The operator is a composite, so that a count of labels or a sum over a batch is global. If the classes are unsplit,
- * one operator computes the loss per position. If the classes are split, a maximum (P(max)) is computed first; one
- * operator then computes a sum of exponentials and the logit at the label (both P(sum)). So a few numbers per position
- * are moved, never the logits. A mean divides by the number of labels that count. For 16-bit logits all these numbers
- * are f32, without an f32 copy of the logits. */
+ * The operator is a composite, because the count of labels and the sum over the batch must be taken over all
+ * ranks. If the classes are unsplit, one operator computes the loss per position. If the classes are split, a
+ * maximum (P(max)) is computed first; one operator then computes a sum of exponentials and the logit at the label
+ * (both P(sum)). So ranks exchange a few numbers per position, never the logits. A mean divides by the number of
+ * labels that count. For 16-bit logits all these numbers are f32, without an f32 copy of the logits. */
 #include "kernels/op/lib/cross_entropy.h"
 
 extern const struct op op_cross_entropy_parts, op_cross_entropy_rows, op_label_count, op_max, op_stop_gradient;
@@ -12,7 +12,7 @@ extern const struct op op_cross_entropy_parts, op_cross_entropy_rows, op_label_c
 enum { REDUCTION, IGNORE, SMOOTHING };
 enum { MEAN, SUM, NONE };
 
-/* The shape of the labels must be the shape of the logits without the class axis. */
+/* Checks that the labels have the shape of the logits without the class axis. */
 static int
 check(const struct call *c)
 {
@@ -55,8 +55,8 @@ with_labels(struct build *b, const struct op *op, const struct call *c, int nin,
     return b_call(b, op, nin, in, attr);
 }
 
-/* Builds log(sum) - at; ranks add up both `sum` and `at`. The maximum m is subtracted from the logits first, so sum
- * >= 1 and its logarithm is not negative. */
+/* Builds log(sum) - at, where sum = sum of e^(x - m) and at = x[label] - m. Both are sums over ranks. Because the
+ * maximum m is subtracted, sum >= 1 and its logarithm is not negative. */
 static struct val *
 split_losses(struct build *b, const struct call *c, struct val *const *in)
 {

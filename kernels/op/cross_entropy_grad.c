@@ -2,8 +2,9 @@
  *
  *   dx[c] = (exp((x[c] - m) - rest) - t[c]) dloss
  *
- * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. dx is 0 if the label is
- * ignored. */
+ * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. m and rest are
+ * results of cross_entropy_rows: m is the greatest logit, and m + rest the logarithm of the sum of exponentials.
+ * dx is 0 if the label is ignored. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
@@ -70,9 +71,9 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* Builds the gradient of this operator. Let h be the gradient of dx, and p = exp((x - m) - rest). Gradient of x: h p
- * dloss. Gradients of m and of rest: minus the sum of h p dloss over the classes. Gradient of dloss: the sum of h (p -
- * t) over the classes. Positions with an ignored label get 0. */
+/* Builds the gradient of this operator. h: gradient of dx; p = exp((x - m) - rest); sums are over the classes.
+ * d/dx = h * p * dloss; d/dm = d/drest = -sum(h * p * dloss); d/ddloss = sum(h * (p - t)). Positions with an
+ * ignored label get 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

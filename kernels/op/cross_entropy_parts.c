@@ -1,12 +1,12 @@
-/* cross_entropy_parts.c - the two sums of cross_entropy for split classes. Each rank sums over its own classes, and
- * the ranks' sums add up.
+/* cross_entropy_parts.c - the two sums of cross_entropy for split classes. Each rank sums over the classes that it
+ * holds; the total is the sum over the ranks.
  *
  *   sum = sum over c of exp(x[c] - m),  at = sum over c of t[c] (x[c] - m);   loss = log sum - at
  *
- * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. Both sums are 0 if the
- * label is ignored. m >= every logit of the position prevents overflow of the exponentials. m is subtracted from each
- * logit before the exponentials are added. If m were subtracted from the ranks' sum instead, the partial sums would be
- * as large as m and lose the digits of the difference. */
+ * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. Both sums are 0 if
+ * the label is ignored. m must be at least the greatest logit of the position, so that no exponential overflows. m
+ * is subtracted from each logit before the exponentials are added. If m were subtracted from the ranks' sum
+ * instead, the partial sums would be as large as m and lose the digits of the difference. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
@@ -79,7 +79,8 @@ run(const struct kcall *k, const void *state)
     return lines_run(k, state);
 }
 
-/* Builds the gradients of x and m. Uses that the sum of t over all classes is 1. */
+/* Builds the gradients of x and m. Because t sums to 1 over all classes, the gradient of m through `at` is minus
+ * the gradient of `at`. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

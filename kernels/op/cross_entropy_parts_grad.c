@@ -69,7 +69,8 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* Builds h times this operator's result for the gradients dsum and dat that are passed. */
+/* Builds h * dx, where dx is this operator's result for gradients dsum and dat. Either may be NULL: then its term
+ * is left out. */
 static struct val *
 times(struct build *b, const struct node *n, struct val *h, struct val *dsum, struct val *dat)
 {
@@ -77,9 +78,9 @@ times(struct build *b, const struct node *n, struct val *h, struct val *dsum, st
     return dsum && dat ? b_mul(b, h, b_call(b, &op_cross_entropy_parts_grad, 5, in, n->attr)) : NULL;
 }
 
-/* Builds the gradient of this operator. With h the gradient of dx and p = exp(x - m), the gradients are: of x h p
- * dsum, of m the negated sum of h p dsum, of dsum the sum of h p, and of dat the sum of h t. `ones` and `zeros` are
- * 1 and 0 where the label counts; elsewhere they are not used. */
+/* Builds the gradient of this operator. h: gradient of dx; p = exp(x - m); t: target; sums are over the classes.
+ * d/dx = h * p * dsum; d/dm = -sum(h * p * dsum); d/ddsum = sum(h * p); d/ddat = sum(h * t). `ones` (`zeros`) is 1
+ * (0) where the label counts; elsewhere it is not used. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

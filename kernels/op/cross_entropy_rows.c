@@ -5,7 +5,8 @@
  *   loss = rest - (1 - s) (x[label] - m) - s / C sum over c of (x[c] - m);   all 0 if the label is ignored
  *
  * A row is read once for the loss and for both numbers. m and rest are kept for the gradient, which then reads the
- * row once more. One rounded number m + rest would lose the digits of a row far from 0. */
+ * row once more. They are two numbers because the rounded sum m + rest would lose the digits of rest if m is
+ * large. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
@@ -131,9 +132,9 @@ ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, st
     return b_exp(b, b_where(b, b_unsqueeze(b, counts, axis), y, b_number(b, -INFINITY)));
 }
 
-/* Builds the gradient of x through m and rest. If m and rest have the same gradient (only m + rest is used), the
- * gradient of x is the softmax times that gradient. Otherwise the difference of the two gradients is added at the
- * maximum. */
+/* Builds the gradient of x from the gradients of m and rest. If m and rest have one gradient g (the program only
+ * uses m + rest), the gradient of x is softmax(x) * g. Otherwise the difference of the two gradients is added at
+ * the maximum. */
 static struct val *
 through_sum(struct build *b, const struct node *n, struct val *const *dout)
 {

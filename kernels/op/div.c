@@ -1,14 +1,14 @@
 /* div.c - the quotient of two tensors, element by element; the quotient of integers is a float.
  *
- * Partial sums of a pass through, as for exact real numbers. With b = 0 a shard's quotient may be NaN where the
- * quotient of the whole sum is infinite. */
+ * A partial sum a may stay partial, because a / b is linear in a. If b = 0, the quotient of an addend may be NaN
+ * although the quotient of the complete sum is infinite. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"
 
 REALS({ return x[0] / x[1]; });
 
-/* d(a / b) = da / b - (a / b) db / b */
+/* Builds the gradient: d(a / b) = da / b - (a / b) db / b. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,8 +1,8 @@
 /* divisor.c - checks the divisor of an integer division: y = x, but an error if an element of x is zero.
  *
- * A processor traps on integer division by zero, and any integer returned instead would pass for a result. The
- * division itself is element-wise and part of chains, which do not check data. So a tensor divisor is read through
- * op_divisor. A divisor that is a number is checked when the call is made. */
+ * A processor traps on integer division by zero, and any integer returned instead would look like a valid result.
+ * The division is element-wise, and fused chains do not check data. So a separate operator, op_divisor, checks a
+ * divisor that is a tensor. A divisor that is a constant is checked when the call is made. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/divisor.h"
 
@@ -48,7 +48,7 @@ say(const struct kcall *k, const struct finding *f)
     return code;
 }
 
-/* Allows all values except 0. If a division by zero is executed nevertheless, it returns 0. */
+/* Sets the allowed values: all except 0. If a division by zero is executed nevertheless, it returns 0. */
 static void
 allows(const struct kcall *k, struct allowed *a)
 {
@@ -66,7 +66,7 @@ ref(const struct kcall *k)
 
 /* ---- variant ---- */
 
-/* i64{1M} // i64{1M}: 1.5 ms with the check, 1.3 ms without, two cores of a Zen 5. */
+/* Times: i64{1M} // i64{1M} on two cores of a Zen 5 takes 1.5 ms with the check, and 1.3 ms without. */
 enum { BLOCK = 512 };
 
 struct work {
@@ -98,7 +98,7 @@ copy_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Checks all elements and copies them. If one is zero, lookup_find() searches for the first zero. */
+/* Checks all elements and copies them. If an element is zero, lookup_find() searches for the first zero. */
 static int
 run(const struct kcall *k, const void *state)
 {

@@ -1,7 +1,7 @@
-/* dropout.c - sets random elements to zero, and scales the others so that the mean is kept.
+/* dropout.c - sets random elements to zero, and scales the others so that the expected value is unchanged.
  *
- * The dropped elements are a function of seed, ordinal and position in the batch, so the gradient drops the same
- * elements without a stored mask. */
+ * The dropped elements are a function of seed, ordinal (the number of the random call) and position in the batch,
+ * so the gradient drops the same elements without a stored mask. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/op_impl.h"
 
@@ -26,7 +26,7 @@ infer(const struct call *c, int64_t *size)
     return p >= 0 && p <= 1 ? 0 : call_fail(E_ATTR, c, "p must be from 0 to 1, found %g", p);
 }
 
-/* Builds the operand itself if nothing is dropped. */
+/* Builds no call if nothing is dropped: returns the operand. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

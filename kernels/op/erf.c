@@ -8,7 +8,7 @@ REALS({ return erf(x[0]); });
 
 BLOCK(vec_erf)
 
-/* dx = dy 2 / sqrt(pi) e^(-x^2) */
+/* Builds dx = dy * 2 / sqrt(pi) * e^(-x^2). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

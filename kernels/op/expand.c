@@ -1,9 +1,10 @@
-/* expand.c - repeats dimensions of size 1 and adds new dimensions in front: a view with stride 0. */
+/* expand.c - repeats dimensions of size 1 and adds new dimensions in front: the result is a view with stride 0
+ * along these dimensions. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { SIZES };
 
-/* Appends the SBP rule, in which the operand's dimensions are the last dimensions of the result. */
+/* Appends the dimension rule, in which the operand's dimensions are the last dimensions of the result. */
 static int
 more(const struct call *c)
 {

@@ -8,7 +8,7 @@
 REALS({ return floor(x[0] / x[1]); });
 
 INTEGERS({
-    if (x[1] == 0) return 0;                              /* never used: op_divisor has rejected 0 */
+    if (x[1] == 0) return 0;                              /* never used, because op_divisor has rejected 0 */
     if (x[1] == -1) return (int64_t)(0 - (uint64_t)x[0]); /* INT64_MIN / -1 wraps around to INT64_MIN */
     return x[0] / x[1] - (x[0] % x[1] != 0 && (x[0] < 0) != (x[1] < 0));
 });

@@ -1,4 +1,5 @@
-/* from_blocks.c - the f32 values of blocks of a quantised type: w (..., blocks, bytes of a block) -> (..., k). */
+/* from_blocks.c - dequantises the blocks of a quantised type to f32: w (..., blocks, bytes of a block) -> (...,
+ * k). */
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/gemm/blocks.h"
 #include "kernels/op/lib/op_impl.h"

@@ -1,4 +1,4 @@
-/* gather.c - elements of x along an axis, each selected by its own position.
+/* gather.c - elements of x along an axis; each element of the result has a separate position (torch.gather).
  *
  * A split of that axis leaves partial sums: a rank reads the elements that it holds and returns zeros for all
  * others. */
@@ -106,8 +106,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 /* ---- variant: one line of positions per line of x ----
  *
- * f32 in the cache, one core of an EPYC, us: {256, 1} out of {256, 50257} 0.8 (element by element 2.5); {256, 64}
- * out of {256, 768} 14 (32 if each element starts a row of its own). */
+ * f32 in the cache, one core of an EPYC, us: {256, 1} out of {256, 50257} takes 0.8 (element by element: 2.5);
+ * {256, 64} out of {256, 768} takes 14 (if the row is looked up for each element: 32). */
 
 struct work {
     const struct view *x, *ids, *y;
@@ -126,8 +126,8 @@ take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
         memcpy(to, line + here * apart, (size_t)width);
 }
 
-/* Copies elements lo .. hi - 1 if lines of x are contiguous. Reads the fields of w first, because the compiler must
- * assume that a store to the result changes them. */
+/* Copies elements lo .. hi - 1 if lines of x are contiguous. Reads the fields of w before the loop: the compiler
+ * must assume that a store to the result changes them, and would read them for each element. */
 INLINE void
 take_along(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {

@@ -1,5 +1,5 @@
 /* gather_grad.c - adds the elements of src at their positions in a tensor of zeros: the gradient of gather, and a
- * step of scatter_add. Operand `like` only gives the type of the result. Split positions leave partial sums. */
+ * step of scatter_add. Operand `like` only determines the type of the result. Split positions leave partial sums. */
 #include "kernels/op/lib/gather.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -50,7 +50,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- variant: sums in scratch, of floats in f64, rounded once ---- */
+/* ---- variant: all sums in scratch memory; sums of floats are f64, and rounded once at the end ---- */
 
 static bool
 accepts(const struct kcall *k)
@@ -99,9 +99,9 @@ run(const struct kcall *k, const void *state)
 
 /* ---- variant: one line of positions per line of the result ----
  *
- * Scratch holds the sums of one line, and is all zeros between lines. So only the elements that receive a sum are
- * rounded, stored and cleared. f32{256, 100} to {256, 5000} on one core of an EPYC: 116 us; with all sums in scratch
- * 416 us. */
+ * The scratch memory holds the sums of one line, and is cleared again after each line. Only the elements that
+ * received a sum are rounded, stored and cleared. f32{256, 100} to {256, 5000} on one core of an EPYC: 116 us;
+ * with the sums of all lines in scratch memory, 416 us. */
 
 union sum {
     double f;
@@ -225,7 +225,7 @@ static const struct kernel_variant variants[] = {
     {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run},
     {NULL}};
 
-/* GPU body of one element of the result: searches all positions of the element's line. */
+/* GPU kernel for one element of the result: searches all positions of the element's line. */
 static const char element[] = BODY({
     const int64_t axis = c->attr[AXIS].i;
     int64_t from[8];

@@ -41,7 +41,7 @@ follow(const struct call *c)
     return c->attr[APPROXIMATE].i == APPROXIMATE_TANH ? FOLLOW_GELU : FOLLOW_NONE;
 }
 
-/* Builds dx = dy gelu'(x). gelu' is an operator of its own, so that the gradient takes one pass. */
+/* Builds dx = dy gelu'(x). gelu' is a separate operator, so that the gradient takes one pass. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,4 +1,4 @@
-/* gelu_derivative.c - the derivative of gelu as an operator of its own, so that gelu's gradient takes one pass. */
+/* gelu_derivative.c - the derivative of gelu as a separate operator, so that gelu's gradient takes one pass. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

@@ -1,8 +1,8 @@
 /* index_add.c - adds entries at given positions in a tensor of zeros: the gradient of embedding and index_select.
  *
- * Operand `like` gives only the shape and layout of the result. If `like` is split, a rank writes the positions that
- * it holds. Split sources leave partial sums. index_add checks the ids itself, because the operator that looked them
- * up may have been dropped as unused. */
+ * Operand `like` only determines the shape and layout of the result. If `like` is split, a rank adds at the
+ * positions that it holds. Split sources leave partial sums. index_add checks the ids, because the forward
+ * operator that would check them may have been dropped as unused. */
 #include "kernels/op/lib/lookup.h"
 
 extern const struct op op_index_add_to, op_index_select;

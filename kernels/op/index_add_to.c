@@ -1,5 +1,5 @@
 /* index_add_to.c - x plus entries at given positions: adds the gradient of embedding or index_select to another
- * gradient of the same table. If there are few entries, only few rows of x change. */
+ * gradient of the same table. Only the rows at these positions change, so a small batch writes few bytes. */
 #include "kernels/op/lib/lookup.h"
 
 #include <string.h>

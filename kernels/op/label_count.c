@@ -1,4 +1,4 @@
-/* label_count.c - the number of labels that count, over all ranks: the divisor of a mean loss. */
+/* label_count.c - the number of labels that are not ignored, over all ranks; a mean loss divides by it. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { IGNORE };

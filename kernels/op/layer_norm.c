@@ -21,8 +21,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, true);
 }
 
-/* Returns the `linear` text: weight and bias together, or the weight alone if there is no bias. The bias alone is
- * not linear, because it is added to a complete value. */
+/* Returns the operands in which the call is linear, for op_partial.linear: weight and bias together, or the weight
+ * alone if there is no bias. The call is not linear in the bias alone, because the bias is added to another term. */
 static const char *
 linear_of(const struct call *c)
 {

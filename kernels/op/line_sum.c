@@ -1,8 +1,8 @@
 /* line_sum.c - a sum over split dimensions: like sum, except for its gradient.
  *
- * The gradient of sum, repeated along the summed dimensions, keeps the layout of the sum and meets x only after
- * repetition, so the whole repeated tensor would be moved. In line_sum the gradient is multiplied by ones in x's
- * layout, so that only one number per line is moved. */
+ * The gradient of sum, repeated along the summed dimensions, has the layout of the sum. It would have to be moved
+ * to x's layout after the repetition, as a tensor of x's size. In line_sum the gradient is multiplied by ones in
+ * x's layout, so that only one number per line is moved. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

@@ -1,8 +1,9 @@
-/* linear_blocks.c - a linear layer whose weights stay in the blocks of a GGUF file, for inference.
+/* linear_blocks.c - a linear layer whose weights stay quantised, in the blocks of a GGUF file; for inference.
  *
  *   y[.., n] = sum over k of x[.., k] value(w[n])[k]        w: u8 (n, blocks, bytes of a block)
  *
- * A split of k splits x by whole blocks, and leaves partial sums; a split of n splits w's rows. */
+ * n: output feature; k: input feature; value(): dequantises a row. A split of k splits x by whole blocks, and
+ * leaves partial sums; a split of n splits w's rows. */
 #include "kernels/cpu/base/wide.h"
 #include "kernels/cpu/gemm/blocks.h"
 #include "kernels/op/lib/op_impl.h"

@@ -3,10 +3,10 @@
  *
  *   y[.., n] = scale[n] * sum over k of x[.., k] (w[n, k] - 128)
  *
- * Bytes are converted to floats in registers, so a product of one row reads a quarter of the memory of f32 weights.
- * One core of a shared EPYC, GPT-2 124M: 5.0 ms per token, 25 GB/s of weights. With rows read as one stream, and
- * converted in the innermost cache: 7.0 ms. For several rows of x, a row of w is converted once. A split of k leaves
- * partial sums; a split of n splits w's rows. */
+ * Bytes are converted to floats in registers, so a product with one row of x reads a quarter of the bytes of f32
+ * weights. GPT-2 124M on one core of a shared EPYC takes 5.0 ms per token, at 25 GB/s of weights. If the rows of w
+ * are read as one stream and converted in the L1 cache, it takes 7.0 ms. For two or more rows of x, a row of w is
+ * converted once. A split of k leaves partial sums; a split of n splits w's rows. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/lanes.h"
 #include "kernels/cpu/base/team.h"
@@ -16,7 +16,7 @@
 #include "runtime/base/stop.h"
 
 enum { IN_X, IN_W, IN_SCALE };
-enum { ZERO = 128 }; /* the byte with this value stands for the weight 0 */
+enum { ZERO = 128 }; /* byte that stands for the weight 0 */
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -71,7 +71,8 @@ ref(const struct kcall *k)
 
 /* ---- variant: f32 ---- */
 
-/* Numbers of partial sums that are computed in parallel, which fix the order of additions. */
+/* WAYS: number of vector accumulators per row, which fixes the order of additions. STREAMS: number of rows that
+ * are multiplied in parallel. */
 enum { WAYS = WIDE / LANES, STREAMS = 4 };
 #define LANES_FILE "kernels/op/lib/linear_int8_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
@@ -151,7 +152,7 @@ run_f64(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* Builds the gradients dx = (dy scale) (w - 128) and dscale = sum over rows of dy (x (w - 128)^T). */
+/* Builds the gradients dx = (dy * scale) (w - 128) and dscale = sum over rows of dy (x (w - 128)^T). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

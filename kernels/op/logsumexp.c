@@ -1,8 +1,8 @@
 /* logsumexp.c - the logarithm of the sum of exponentials over dimensions, without overflow.
  *
  * An unsplit axis needs one operator. A split axis makes it a composite if that moves fewer bytes: the maximum m
- * (P(max)), then the sum of e^(x - m) (P(sum)), both in f64. log_sums.h states the error of both forms; a split axis
- * may round a result differently. */
+ * (P(max)), then the sum of e^(x - m) (P(sum)), both in f64. log_sums.h states the error of both forms. The two
+ * forms may round a result differently. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/fold.h"
@@ -27,12 +27,13 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* Builds m + log(sum of e^(x - m)). m is near the maximum but finite, so that a sum with an infinity is infinite,
- * not NaN. The result does not depend on m, so m is rounded to an integer, whose derivative is 0.
+/* Builds m + log(sum of e^(x - m)). m is near the maximum but finite, so that the result for an x with an infinity
+ * is infinite, not NaN. The result does not depend on m, so m is rounded to an integer, whose derivative is 0.
  *
- * m has several readers. Increasing operators pass P(max) on, so each reader would reduce m for itself. A product,
- * even with 1, does not pass P(max) on and forces one reduction. The sum over ranks is in f64, too: where m and the
- * logarithm cancel, f32 exponentials lack the digits of the result. */
+ * m has more than one reader. A partial maximum passes through increasing operators, so each reader would complete
+ * the maximum separately. A product, even with 1, does not pass partial maxima, so m is multiplied by 1: the
+ * maximum is completed once, before the product. The sum over ranks is in f64, too: if m and the logarithm nearly
+ * cancel, a sum of f32 exponentials lacks the digits of the result. */
 static struct val *
 by_parts(struct build *b, struct val *x, const struct call *c)
 {
@@ -81,8 +82,8 @@ moved(struct build *b, const struct call *c, struct val *x, const int64_t *order
     return c->attr[KEEPDIM].i ? b_reshape(b, y, n, size) : y;
 }
 
-/* Builds the call on an f32 copy of 16-bit floats and integers. The gradient then is f32, too: e^(x - y) of a
- * rounded y would have y's rounding error. */
+/* Builds the call on an f32 copy of 16-bit floats and integers. The gradient then is f32, too: computed from a y
+ * rounded to 16 bits, e^(x - y) would contain y's rounding error. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -97,8 +98,8 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
-/* Builds logsumexp over a split reduced dimension from a maximum, exponentials and sums. An empty dimension stays
- * one operator: it has no maximum, and moving it costs as little. */
+/* Builds logsumexp over a split reduced dimension from a maximum, exponentials and sums. If the dimension is
+ * empty, builds one operator: an empty dimension has no maximum, and moving it costs nothing. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -1,9 +1,9 @@
 /* matmul.c - the product of matrices, over a batch that is broadcast as in NumPy.
  *
- * A vector is one row as operand a, and one column as operand b; its dimension of size 1 is not in the result. A
- * split of the summed dimension k leaves partial sums; a split of any other dimension splits the result. Operands of
- * two dtypes are cast to their promotion first. Sums of 16-bit floats may stay f32, as they are before they are
- * rounded. */
+ * A vector counts as one row if it is operand a, and as one column if it is operand b; the result has no dimension
+ * for this row or column. A split of the summed dimension k leaves partial sums; a split of any other dimension
+ * splits the result. Operands of different dtypes are first cast to the promoted dtype. The result for 16-bit
+ * floats may be f32 (attribute dtype): the sums, before they are rounded. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/gemm/gemm_transposed.h"
@@ -23,7 +23,7 @@ batch_dims(int ndim)
 }
 
 /* Appends the rule letters of operand k's batch dimensions, aligned with the last of the result's n batch
- * dimensions; '1' for a dimension that is repeated. */
+ * dimensions; '1' for a dimension that is broadcast. */
 static void
 add_batch(const struct call *c, int k, int n, struct str *rule)
 {
@@ -72,8 +72,9 @@ matmul_build(struct build *b, const struct call *c, struct val *const *in, struc
 
 /* ---- gradient ---- */
 
-/* Builds da = g b^T and db = a^T g, each summed over the batch dimensions along which the operand was repeated. If
- * one b serves the whole batch, the product computes that sum. */
+/* With g the gradient of the result, builds da = g b^T and db = a^T g, each summed over the batch dimensions along
+ * which the operand was repeated. If the whole batch has one b, the product itself computes the sum over the
+ * batch. */
 static void
 matmul_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

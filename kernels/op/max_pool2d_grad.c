@@ -6,7 +6,7 @@
 
 extern const struct op op_max_pool2d_pick;
 
-/* Returns the position of the window's maximum in x; -1: the window has no entry. */
+/* Returns the position of the window's maximum in x; -1: the window lies in the padding. */
 static int64_t
 find_greatest(const struct pane *w)
 {
@@ -34,7 +34,7 @@ ref(const struct kcall *k)
     return pool_ref(k, &p, add_at_greatest);
 }
 
-/* Defines best(u, v): position in the plane of the maximum of window (u, v); -1: the window has no entry. */
+/* Defines best(u, v): position in the plane of the maximum of window (u, v); -1: the window lies in the padding. */
 #define BEST_BODY                                                                                                      \
     POOL_BODY BODY(const auto best = [&](int64_t u, int64_t v) {                                                       \
         int64_t h0, h1, w0, w1, from[] = {at[0], at[1], 0, 0}, found = -1;                                             \
@@ -103,7 +103,7 @@ const struct op op_max_pool2d_grad = {
                "f32{2,1,6,5} f32{2,1,3,2} kernel_size=2 dilation=2 ceil_mode=true"},
 };
 
-/* ---- the operator's own gradient: reads dy's gradient at the positions of the maxima ---- */
+/* ---- the gradient of this operator: selects the elements of dy's gradient at the positions of the maxima ---- */
 
 static void
 read_at_greatest(const struct pane *w)

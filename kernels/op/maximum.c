@@ -9,7 +9,7 @@ REALS({ return x[0] > x[1] || isnan(x[0]) ? x[0] : x[1]; });
 
 INTEGERS({ return x[0] > x[1] ? x[0] : x[1]; });
 
-/* Passes the gradient to the greater operand, and half of it to each if both are equal. */
+/* Builds the gradients: the greater operand gets dy; if both are equal, each gets dy / 2. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

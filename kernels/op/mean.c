@@ -1,4 +1,5 @@
-/* mean.c - the mean over dimensions: their sum divided by the global number of elements, not by that of a shard. */
+/* mean.c - the mean over dimensions: their sum divided by the number of elements in the global tensor, not in a
+ * shard. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

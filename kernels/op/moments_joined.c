@@ -1,10 +1,11 @@
-/* moments_joined.c - joins the mean and deviation of all shards of a row (moments.h). The answer to each shard has 7
- * bytes: the distance from the shard's mean to the row's mean, and the row's deviation.
+/* moments_joined.c - joins the mean and deviation of all shards of a row (moments.h). The operator computes an
+ * answer for each shard, a code of 7 bytes: the distance from the shard's mean to the row's mean, and the row's
+ * deviation.
  *
  *   mean = mean of the shards' means,   variance = mean of (deviation^2 + (the shard's mean - mean)^2)
  *
- * All shards have the same size. The last two dimensions of the operand are the shards and the bytes of a code; both
- * are unsplit. */
+ * The formulas hold because all shards have the same size. The last two dimensions of the operand are the shards
+ * and the bytes of a code; both are unsplit. */
 #include "kernels/op/lib/moments.h"
 
 static int

@@ -1,7 +1,8 @@
 /* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each shard of the row. Both numbers are computed
  * from two codes: the shard's own (told) and the answer to it (joined), see moments.h.
  *
- * x is not read, but x receives the gradient of its moments. With n elements in a row and sums over the shards:
+ * The operator does not read the values of x, but x receives the gradient of its moments. In a row of n elements,
+ * with sums over the shards:
  *
  *   dx = (sum of d mean) / n - (x - mean) rstd^3 (sum of d rstd) / n
  *
@@ -12,8 +13,8 @@ enum { X, TOLD, BACK };
 enum { MEAN, RSTD };
 enum { DIMS, EPS };
 
-/* Returns the number of dimensions before the dimension of shards. The result is negative if x has no dimension of
- * shards. */
+/* Returns the number of dimensions before the dimension of shards. A negative result means that x has no dimension
+ * of shards. */
 static int
 lead_of(const struct call *c)
 {
@@ -120,7 +121,7 @@ static const char line[] = MOMENTS_BODY({
     });
 });
 
-/* Reads a code byte by byte. */
+/* Decodes a number from a code, byte by byte. */
 static double
 flops(const struct call *c)
 {

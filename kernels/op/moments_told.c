@@ -1,5 +1,5 @@
-/* moments_told.c - encodes the mean and deviation of a shard of a row in 9 bytes, for sending (moments.h). The bytes
- * are a new last dimension. */
+/* moments_told.c - encodes the mean and deviation of a shard of a row in 9 bytes, for sending (moments.h). The
+ * result has a new last dimension for the bytes. */
 #include "kernels/op/lib/moments.h"
 
 enum { MEAN, VARIANCE };

@@ -6,7 +6,7 @@ extern const struct op op_mean;
 enum { REDUCTION };
 enum { MEAN, SUM, NONE };
 
-/* Checks that x and y have one shape. Shapes {n, 1} and {n} would broadcast, and every pair would be compared. */
+/* Checks that x and y have one shape. With shapes {n, 1} and {n}, broadcasting would compare each x with each y. */
 static int
 check_shapes(const struct call *c)
 {

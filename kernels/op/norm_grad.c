@@ -1,10 +1,11 @@
-/* norm_grad.c - the gradients of layer_norm (with center) and rms_norm (without) with respect to x, weight and bias.
+/* norm_grad.c - the gradients of layer_norm (attribute center is true) and rms_norm (false) with respect to x,
+ * weight and bias.
  *
  *   dx = r (u - mean(u) - xhat mean(u xhat)),   u = dy weight, xhat = (x - mean) r   (no mean(u) without center)
  *   dw = sum over rows of dy xhat,   db = sum over rows of dy
  *
- * The mean and r are recomputed from x: the row is then in the cache for all three results. Split rows leave partial
- * sums in dw and db. */
+ * r is 1 / deviation. The mean and r are recomputed from x, which brings the row into the cache for all three
+ * results. Split rows leave partial sums in dw and db. */
 #include "kernels/op/lib/norm.h"
 
 #include <string.h>
@@ -76,10 +77,10 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* Builds the gradients of dx with respect to x, dy and weight. Let r be 1 / deviation, xhat the normalised x, u = dy
- * weight, h the gradient of dx, and G(x, u) the function dx without a weight. The gradient of u is G(x, h). The
- * gradient of x is G(x, -r (h mean(u xhat) + u mean(h xhat))) through xhat, and -xhat r mean(h dx) through r. x:
- * operand x of n, in f32 if it is a 16-bit float. */
+/* Builds the gradients of dx with respect to x, dy and weight. Let r be 1 / deviation, xhat the normalised x, u =
+ * dy weight, h the gradient of dx, and G(x, u) the formula for dx at the top of this file. The gradient of u is
+ * G(x, h). The gradient of x has two terms: G(x, -r (h mean(u xhat) + u mean(h xhat))), because xhat depends on x,
+ * and -xhat r mean(h dx), because r depends on x. x: operand x of n, in f32 if it is a 16-bit float. */
 static void
 through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, struct val **din)
 {
@@ -95,7 +96,7 @@ through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, 
     struct val *xhat = b_norm_xhat(b, x, a), *r = b_norm_rstd(b, x, a);
     struct val *m = b_norm_mean(b, b_mul(b, u, xhat), a), *hm = b_norm_mean(b, b_mul(b, h, xhat), a);
     struct val *q = b_neg(b, b_mul(b, r, b_add(b, b_mul(b, h, m), b_mul(b, u, hm))));
-    if (x != n->in[X]) { /* 16-bit floats: recomputes dx in f32, because dx rounded to f16 may have underflowed */
+    if (x != n->in[X]) { /* 16-bit floats: recomputes dx in f32, because f16 values of dx may have underflowed */
         b_norm_grad(b, x, dy, weight, a, grad);
         dx = grad[DX];
     }
@@ -110,9 +111,9 @@ add_to(struct build *b, struct val **sum, struct val *g)
     *sum = *sum ? b_add(b, *sum, g) : g;
 }
 
-/* Builds the gradients of dw and db with respect to x and dy. With h the gradient of dw, the gradient of dy is h xhat,
- * and the gradient of x is G(x, h dy). With h the gradient of db, the gradient of dy is h in every row. Sums for 16-bit
- * floats are f32 until the final cast. */
+/* Builds the gradients of dw and db with respect to x and dy. Let h be the gradient of dw: the gradient of dy is h
+ * xhat, and the gradient of x is G(x, h dy). Let g be the gradient of db: it adds g to each row of the gradient of
+ * dy. Sums for 16-bit floats are f32 until the final cast. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -131,8 +132,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = norm_accepts, .prepare = prepare, .run = run}, {NULL}};
 
-/* GPU bodies of three passes: the gradient of each row, which also stores the row's mean and 1 / deviation; sums
- * over parts of each column; sums of these parts. */
+/* Texts of three GPU kernels, run in this order: the gradient of each row, which also stores the row's mean and 1
+ * / deviation; sums over parts of each column; sums of these parts. */
 static const char rows[] = BODY({
     const bool center = c->attr[CENTER].i, weight = !absent(&c->in[2]);
     const auto x = held([&](element i) { return x0(i); });

@@ -1,5 +1,5 @@
-/* one_hot.c - encodes ids along a new last dimension of size n: 1 at the id, 0 elsewhere. A rank may compute a range
- * of this dimension. */
+/* one_hot.c - encodes ids along a new last dimension of size n: 1 at the id, 0 elsewhere. This dimension may be
+ * split: each rank computes a range. */
 #include "kernels/op/lib/lookup.h"
 
 #include <string.h>

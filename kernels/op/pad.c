@@ -11,7 +11,7 @@ extern const struct op op_pad;
 
 enum { PAD, VALUE };
 
-/* Bound of an amount: the sum of a dimension and two amounts cannot overflow 64 bits. */
+/* greatest amount, so that a dimension plus two amounts cannot overflow 64 bits */
 static const int64_t MOST = (int64_t)1 << 60;
 
 /* Sets the numbers of entries that are added before and after dimension d. The first pair of the attribute pad is for
@@ -116,7 +116,7 @@ run(const struct kcall *k, const void *state)
         int64_t before, after;
         amounts(k->call, x.ndim, d, &before, &after);
         int64_t n = x.dim[d] + MIN(before, 0) + MIN(after, 0);
-        if (n <= 0) { /* amounts are negative and remove all entries of x */
+        if (n <= 0) { /* amounts are negative, and remove all entries of x */
             fill(&y, value);
             return 0;
         }

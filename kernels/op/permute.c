@@ -41,7 +41,7 @@ fold(const struct call *c, struct val *x, const struct node *before)
 {
     const struct attr *a = &c->attr[AXES], *b = before && before->op == c->op ? &before->attr[AXES] : NULL;
     bool same = true, back = b && a->n == b->n;
-    if (a->n != x->type.ndim) return NULL; /* infer() reports that the number of axes is wrong */
+    if (a->n != x->type.ndim) return NULL; /* infer() reports the wrong number of axes */
     for (int d = 0; d < a->n; d++) {
         same = same && a->list[d] == d;
         back = back && b->list[a->list[d]] == d;

@@ -8,8 +8,8 @@
 
 extern const struct op op_eq, op_ge, op_logical_and, op_pow, op_pow_derivative;
 
-/* Replaces a subnormal number, which compares equal to zero, by a zero of the same sign: pow would read its bits
- * (runtime/base/denormal.h). */
+/* Replaces each subnormal number by a zero of the same sign: it compares equal to zero, but pow would read its
+ * bits (runtime/base/denormal.h). */
 REALS({ return pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] == 0 ? 0 * x[1] : x[1]); });
 
 INTEGERS({
@@ -40,7 +40,8 @@ cube(int64_t n, const float *x, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i] * x[i];
 }
 
-/* Computes the powers of a block. If all exponents of the block are 2 or all are 3, multiplies, which is faster. */
+/* Computes the powers of a block. If all exponents of the block are 2, or all are 3, multiplies instead of calling
+ * pow, which is faster. */
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
@@ -56,7 +57,7 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     f32_by_f64(f64_pow_few, c, n, 2, x, y);
 }
 
-/* Builds d a^b / da = b a^(b-1); 0 where b is 0, even if a is 0. */
+/* Builds d a^b / da = b a^(b-1). Where b is 0, the derivative is 0, even if a is 0. */
 static struct val *
 derivative_in_base(struct build *b, struct val *base, struct val *exponent)
 {
@@ -73,7 +74,7 @@ number_beside(struct build *b, struct val *number, struct val *x)
     return b_where(b, b_true(b, x), number, b_wide(b, x));
 }
 
-/* Builds d a^b / db = a^b ln a; but 0 where a is 0 and b >= 0, as in PyTorch. */
+/* Builds d a^b / db = a^b ln a. Where a is 0 and b >= 0, the derivative is 0, as in PyTorch. */
 static struct val *
 derivative_in_exponent(struct build *b, struct val *base, struct val *exponent, struct val *power)
 {
@@ -92,8 +93,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[1] = b_sum_to(b, b_mul(b, dout[0], derivative_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
 }
 
-/* Builds a square if the exponent is the number 2. Rejects negative integer exponents of integers, as PyTorch does,
- * but only if the exponent is a number, because the elements of a tensor are not known yet. */
+/* Builds a square if the exponent is the constant 2. Rejects a negative constant exponent of integers, as PyTorch
+ * does. Exponents in a tensor are not checked, because their values are not known yet. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -1,5 +1,6 @@
-/* pow_derivative.c - derivatives of a^b with respect to a, for an exponent b that is one number. If the leading
- * factor is 0, the derivative is 0 too, even at a = 0, where a^(b-k) alone would not be finite. */
+/* pow_derivative.c - derivatives of a^b with respect to a, for an exponent b that is one number. The k-th
+ * derivative is a factor times a^(b-k). If the factor is 0, the derivative is 0, even at a = 0, where a^(b-k)
+ * would not be finite. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath_f64.h"

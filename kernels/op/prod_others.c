@@ -1,11 +1,12 @@
 /* prod_others.c - for each factor of a line, the product of the other factors: the gradient of prod.
  *
  * Computed from two numbers per line: the product of the factors that are not 0 (rest), and the number of zeros
- * (count). With one zero, only the result at that zero is not 0; with two zeros, all results are 0.
+ * (count). If a line has one zero, all results are 0 except the result at the zero; if it has two, all results are
+ * 0.
  *
- * The derivative with respect to a zero is the product of the remaining factors, if they have no zero; else 0. So
- * second-order gradients are right, too. rest and count must be those of x: the effect of a zero on the other
- * products belongs to the gradient of x alone. */
+ * Second-order gradients are right, too: the derivative with respect to a zero is the product of the remaining
+ * factors. rest and count must be computed from x, because only the gradient of x contains the effect of a zero on
+ * the other products. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 
@@ -31,8 +32,9 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     }
 }
 
-/* Builds the gradient of x. At a zero, dx is the sum of dy rest / x over the other factors (1 instead of x for a
- * zero), restricted to factors whose others have no second zero. For a factor that is not zero, dx is -dy y / x. */
+/* Builds the gradient of x. Where x is not zero, dx = -dy y / x. Where x is zero, dx is the sum of dy rest / x
+ * over the other factors (with 1 instead of x for a factor that is zero). The sum leaves out factors for which
+ * more than one other factor is zero. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,11 +1,11 @@
-/* put.c - writes entries into x at positions along an axis, with separate positions for each row of dimension 0.
- * Example: a cache of keys and values, in which the next token's entries are written behind those of all earlier
+/* put.c - writes entries into x at positions along an axis; each row of dimension 0 has separate positions.
+ * Example: in a cache of keys and values, the entries of the next token are written behind those of the earlier
  * tokens.
  *
  *   y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..]; positions outside x are skipped
  *
- * If x is a variable to which y is assigned, x is updated in place, so a step costs the bytes of src and not of x.
- * The axis is unsplit because positions count along the whole axis. */
+ * If x is a variable to which y is assigned, x is updated in place, so a step writes as many bytes as src has, not
+ * as x has. The axis is unsplit because positions count along the whole axis. */
 #include "kernels/op/lib/lookup.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -55,8 +55,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Writes the entries of src into dense memory whose elements have `bytes` bytes. The result may be the same memory
- * as x. */
+/* Writes the entries of src into dense memory whose elements have `bytes` bytes. The memory may be that of x
+ * (update in place). */
 static void
 put(const struct kcall *k, size_t bytes)
 {

@@ -1,4 +1,5 @@
-/* rand.c - independent random values, uniform in [0, 1), with as many binary digits as the dtype has. No value is 1. */
+/* rand.c - independent random values, uniform in [0, 1), with as many binary digits as the dtype's significand
+ * has. No value is 1. */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/base/random.h"

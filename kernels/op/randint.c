@@ -9,8 +9,8 @@
 enum { LO, HI };
 enum { RUN };
 
-/* A random integer is the upper half of the product of 64 random bits and the number of values. The probabilities of
- * values differ by at most one part in 2^64 / (hi - lo). */
+/* The product of 64 random bits and the number of values; its upper half is the random integer. The probabilities
+ * of values differ by at most one part in 2^64 / (hi - lo). */
 __extension__ typedef unsigned __int128 product;
 static int64_t
 value_of(uint64_t bits, int64_t lo, int64_t hi)

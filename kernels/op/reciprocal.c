@@ -5,7 +5,7 @@
 
 REALS({ return 1 / x[0]; });
 
-/* dx = -dy y^2 */
+/* Builds dx = -dy y^2. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

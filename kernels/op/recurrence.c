@@ -1,14 +1,15 @@
 /* recurrence.c - all steps of a recurrent layer: an LSTM, a GRU, or a plain cell with tanh or relu.
  *
- * The products with the inputs, x = inputs w_ih^T + b_ih, are one product outside. The rows of the batch are
- * independent, so a split batch moves nothing. A plan has one task for any length.
+ * Operand x is the product with the inputs of all steps, inputs w_ih^T + b_ih, which another operator computes.
+ * The rows of the batch are independent, so a split of the batch needs no communication. In a plan, all steps of
+ * the layer are one task.
  *
  *   lstm  i, f, o = sigmoid(x + a), g = tanh(x + a), c = f c + i g, h = o tanh(c)      where a = h w^T + bias
  *   gru   r, z = sigmoid(x + a), n = tanh(x + r a), h = (1 - z) n + z h
  *   tanh, relu  h = f(x + a)
  *
- * A row whose length is exceeded keeps its state. So the reverse direction starts at the row's length.
- * Hochreiter & Schmidhuber 1997; Cho et al. 2014. */
+ * i, f, o, g, r, z, n: gates; c: cell state; h: hidden state. A row keeps its state in the steps after its length.
+ * So the reverse direction starts at the row's length. Hochreiter & Schmidhuber 1997; Cho et al. 2014. */
 #include "kernels/cpu/gemm/recurrent.h"
 #include "kernels/op/lib/lookup.h"
 #include "runtime/base/arena.h"
@@ -48,7 +49,8 @@ logistic(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* A hidden unit at a step. x, a, bias: its gates, `n` apart. saved: what backward needs. */
+/* One hidden unit at one step. x, a, bias: terms of its gates, n elements apart. saved: values that backward
+ * needs. */
 struct unit {
     int64_t n;
     const double *x, *a, *bias;
@@ -87,7 +89,7 @@ next_state(int64_t cell, const struct unit *u, double h, double *c)
     return cell == CELL_TANH ? tanh(gate(u, 0)) : fmax(gate(u, 0), 0);
 }
 
-/* a = h w^T; h NULL: zeros */
+/* Computes a = h w^T. h NULL: the state is zeros. */
 static void
 hidden_products(const struct view *w, const double *h, double *a)
 {
@@ -97,7 +99,7 @@ hidden_products(const struct view *w, const double *h, double *a)
     }
 }
 
-/* h, c: the states before the step; NULL: zeros. */
+/* Computes one step. h, c: the states before the step; NULL: zeros. */
 static void
 ref_step(const struct kcall *k, const struct recur *r, int64_t row, int64_t t, const double *h, const double *c,
          double *a)

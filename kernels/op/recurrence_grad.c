@@ -1,8 +1,10 @@
-/* recurrence_grad.c - the gradients of recurrence with respect to x, h0, and c0 (lstm) or the hidden products (gru).
+/* recurrence_grad.c - the gradients of recurrence with respect to x, h0, and c0 (lstm) or the products a = h w^T
+ * (gru).
  *
- * For other cells than gru, the gradient of the hidden products, da, equals that of x. The gradients of w and bias are
- * sums over all rows and steps of da and the state before the step, `before`. recurrence.c builds these sums
- * from other operators: one large product, as for a linear layer, whose dense operands need no copies. */
+ * da is the gradient of a. For cells other than gru, da equals the gradient of x. The gradient of bias is the sum
+ * of da over all rows and steps. The gradient of w is the sum of the products of da and `before`, the hidden state
+ * before the step. recurrence.c builds these sums from other operators; the gradient of w is one large product, as
+ * for a linear layer. */
 #include "kernels/cpu/gemm/recurrent.h"
 #include "kernels/op/lib/op_impl.h"
 #include "runtime/base/arena.h"
@@ -36,8 +38,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* A hidden unit of a row. Gates are n apart. dh, dc: gradients of the states after the step; replaced by those
- * before it, except for the part through the hidden products. */
+/* One hidden unit of a row. Its gates are n elements apart. dh, dc: gradients of the states after the step. They
+ * are replaced by the gradients of the states before the step, without the part of dh through a = h w^T. */
 struct unit_back {
     int64_t n;
     const double *saved;
@@ -104,7 +106,7 @@ before(const struct view *states, const struct view *first, int64_t index, int64
     return index < 0 ? given(first, row * n + j) : given(states, index * n + j);
 }
 
-/* Computes one step of a row; da: gradients of its hidden products. */
+/* Computes one step of a row. da: receives the gradient of a = h w^T. */
 static void
 ref_step(const struct kcall *k, const struct recur *r, int64_t row, int64_t s, double *dh, double *dc, double *da)
 {
@@ -128,7 +130,7 @@ ref_step(const struct kcall *k, const struct recur *r, int64_t row, int64_t s, d
     }
 }
 
-/* dh += da w */
+/* Adds da w, the gradient through a = h w^T, to dh. */
 static void
 through_products(const struct view *w, const double *da, double *dh)
 {
@@ -169,7 +171,8 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Fails: without this function the second derivative would be incomplete, without an error. */
+/* Fails, because second derivatives are not supported. Without this function, they would be wrong, without an
+ * error. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

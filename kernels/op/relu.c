@@ -4,7 +4,7 @@
 #include "kernels/cpu/eltwise/tile.h"
 
 REALS({
-    return x[0] <= 0 ? 0 : x[0]; /* NaN is returned unchanged */
+    return x[0] <= 0 ? 0 : x[0]; /* NaN passes unchanged */
 });
 
 INTEGERS({ return x[0] <= 0 ? 0 : x[0]; });

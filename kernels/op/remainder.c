@@ -13,9 +13,9 @@ REALS({
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
 });
 
-/* Computes a - q b, where q = a / b truncated, with one rounding; the result is exact if q < 2^52. The result has
- * the wrong sign if a / b was rounded up to an integer, or if the signs of a and b differ. In both cases adding b once
- * gives the right result. */
+/* Computes a - q b, where q = a / b truncated, with one rounding, which makes it exact if q < 2^52. The result has
+ * the wrong sign if a / b was rounded up to an integer, or if the signs of a and b differ. In both cases, adds b
+ * once. */
 INLINE double
 remainder_one(double a, double b)
 {
@@ -26,8 +26,8 @@ remainder_one(double a, double b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* Returns true if all quotients are small enough for remainder_one. Returns false if a quotient is infinite or NaN,
- * as after division by 0, or if b is infinite, because 0 * b would be NaN. */
+/* Returns true if all quotients are small enough for remainder_one. Returns false if a quotient is infinite or NaN
+ * (for example, if b is 0), or if b is infinite, because 0 * b would be NaN. */
 VECTOR static bool
 are_near_f32(int64_t n, const float *a, const float *b)
 {
@@ -79,7 +79,7 @@ block_of_doubles(const struct call *c, int64_t n, const double *const *x, double
 }
 
 INTEGERS({
-    /* 0: op_divisor has rejected it; -1: the quotient INT64_MIN / -1 would overflow. */
+    /* 0: never used, because op_divisor has rejected it; -1: the quotient INT64_MIN / -1 would overflow */
     if (x[1] == 0 || x[1] == -1) return 0;
     int64_t r = x[0] % x[1];
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;

@@ -3,8 +3,8 @@
  *
  *   y = f x, of x's dtype; f has no dimensions
  *
- * The operator is linear in x and in f, like a product, but may be computed in place, and a factor of 1 leaves x
- * unchanged. So clipped gradients are read once more and written in place, and unclipped gradients are not touched. */
+ * The operator is linear in x and in f, like mul, but may write its result over x, and does nothing if f is 1. So
+ * clipping reads and writes each gradient once, in place, and gradients within the bound are not touched. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/op_impl.h"
 

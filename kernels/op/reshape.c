@@ -1,7 +1,7 @@
 /* reshape.c - the same elements, in row-major order, in another shape.
  *
- * The result is a view if strides allow: within every group of corresponding dimensions, the operand's elements must
- * be equally spaced. If no view is possible, the operand is copied. */
+ * The result is a view if strides allow: within every group of dimensions that are merged or divided, the
+ * operand's elements must be equally spaced. If no view is possible, the operand is copied. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <string.h>
@@ -26,9 +26,8 @@ no_view(void)
     return fail(E_STATE, "reshape: the result cannot be a view of the operand; a copy is needed");
 }
 
-/* Computes the strides of the view, from the last dimension to the first in both shapes. `run`: number of operand
- * elements at a constant distance, counted from the current dimension; `stride`: that distance. If a dimension of
- * the result spans two runs, no view exists. */
+/* Computes the strides of the view, from the last dimension to the first in both shapes. A run is a sequence of
+ * operand elements at a constant distance. If a dimension of the result spans two runs, no view exists. */
 static int
 view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
 {
@@ -36,7 +35,8 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     *skip = 0;
     if (view_numel(in) == 0) return 0; /* any strides suit an empty operand */
     int d = in->ndim - 1;
-    /* Elements of the operand's current run that no result dimension has used yet; their distance. */
+    /* run: number of elements of the present run that no result dimension has used yet; stride: distance between
+     * them, elements */
     int64_t run = 1, stride = 1;
     for (int o = out->ndim - 1; o >= 0; o--) {
         int64_t need = out->dim[o];

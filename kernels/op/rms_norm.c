@@ -23,8 +23,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, false);
 }
 
-/* Sets the default of eps: the machine epsilon of f64 for f64, as in PyTorch; otherwise that of f32, in which the
- * other dtypes are computed. */
+/* Sets the default of eps to the machine epsilon of the dtype that is computed in, as PyTorch does: f64 for f64,
+ * else f32. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

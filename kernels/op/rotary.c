@@ -3,8 +3,8 @@
  *
  *   a, b -> a cos - b sin, b cos + a sin
  *
- * A pair is an entry of the first half and its counterpart in the second half; if interleaved, two neighbours. Su et
- * al. 2021. */
+ * a, b: a pair. Entry i of the first half and entry i of the second half are a pair; with interleaved set, two
+ * neighbours are. Su et al. 2021. */
 #include "kernels/op/lib/op_impl.h"
 
 extern const struct op op_concat, op_stack;

@@ -15,14 +15,15 @@ extern const struct op op_attention;
 
 enum { CAUSAL, SCALE, WINDOW, SOFTCAP };
 
-/* Returns true if the call is faster by parts: it has more queries than the single operator's kernel for few queries
- * accepts (GEMM_FEW), but fewer than FEW, so packing keys and values into blocks takes longer than it saves. Times in
- * us on one core for rows of 64 elements. The columns are: forward as one operator,
+/* Returns true if the call is faster by parts: it has more queries than the single operator's kernel for few
+ * queries accepts (GEMM_FEW), but fewer than FEW queries. For so few, packing keys and values into blocks takes
+ * longer than it saves. Times in us on one core for rows of 64 elements. The columns are: forward as one operator,
  * forward by parts, forward and backward as one operator, forward and backward by parts.
  *
  *   256 heads, 16 x 16, f32    540  480 1,260   880
  *
- * The same on one core of a Zen 4, for three dtypes. Causality halves the work of blocks, but not that of parts.
+ * The next table has the same columns for three dtypes, on one core of a Zen 4. A causal mask halves the work of
+ * the single operator, but not that of the parts.
  *
  *                              f32                       bf16                      f16
  *   48 heads, 32 x 32     157  198   522   485     92  140   319   341    172  251   575   694
@@ -38,9 +39,10 @@ enum { CAUSAL, SCALE, WINDOW, SOFTCAP };
  *   12 heads, 127 x 127   521  628 1,757 1,650    287  417   977 1,028    537  765 1,809 2,094
  *     causal              330  575 1,101 1,600    191  363   645   971    348  713 1,146 2,030
  *
- * If a gradient is needed, parts keep the weights, while one operator recomputes them: one product of seven, and the
- * exponentials. The cost shows for f32 without causality below 128 queries. One operator is used there too, because it
- * keeps one number per query instead of the square, and returns the same bits with and without a gradient. */
+ * For the gradient, the parts keep the weights. The single operator recomputes them, which costs one product of
+ * seven, and the exponentials. So the parts are faster for f32 without a causal mask below 128 queries. The single
+ * operator is used nevertheless, because it keeps one number per query instead of all weights, and returns the
+ * same bits with and without a gradient. */
 static bool
 is_short(const struct call *c)
 {
@@ -59,8 +61,9 @@ score_count(const struct call *c)
     return n;
 }
 
-/* Returns true for f64 with few scores, all of which are needed. Parts multiply blocks, which the kernel for f64 does
- * not: 24 heads of 128 x 128 on one core take 2.0 ms by parts and 6.6 as one operator; causal, 2.2 and 3.4. */
+/* Returns true for f64 if there are few scores and no mask removes many of them. The parts use blocked matrix
+ * products, but the single operator's kernel for f64 does not: 24 heads of 128 x 128 on one core take 2.0 ms by
+ * parts and 6.6 ms as one operator; with a causal mask, 2.2 and 3.4 ms. */
 static bool
 is_small_f64(const struct call *c, enum dtype d)
 {
@@ -74,9 +77,9 @@ compiles(const struct call *c)
     return l && device_kind(l->place->kind)->flags & COMPILES;
 }
 
-/* Returns true if the one operator would be slow on a GPU and there are at most `room` scores. The GPU multiplies
- * short rows of 16-bit floats with matrix instructions; other rows element by element, which is slow but needs no
- * memory for the scores. */
+/* Returns true if the single operator would be slow on a GPU and there are at most `room` scores. The GPU
+ * multiplies short rows of 16-bit floats with matrix instructions; other rows element by element, which is slow
+ * but needs no memory for the scores. */
 static bool
 is_slow_whole(const struct call *c, enum dtype d)
 {
@@ -89,11 +92,11 @@ is_slow_whole(const struct call *c, enum dtype d)
     return score_count(c) <= room;
 }
 
-/* Sets the attributes of attention from those of the call. */
+/* Sets the attributes of operator attention from the attributes of the call. */
 static int
 set_attributes(const struct call *c, struct attr *attr)
 {
-    const int64_t most = (int64_t)1 << 40; /* more keys than any tensor has */
+    const int64_t most = (int64_t)1 << 40; /* more keys than any tensor can have */
     int n = c->in[ATT_Q].ndim;
     int64_t window[2];
     double scale = c->attr[SCALE].set ? c->attr[SCALE].f : 1 / sqrt((double)c->in[ATT_Q].dim[n - 1]);

@@ -1,9 +1,10 @@
-/* sgd.c - one step of gradient descent, with momentum in PyTorch's form (Sutskever et al. 2013):
+/* sgd.c - one step of gradient descent for parameter p and gradient g, with momentum in PyTorch's form (Sutskever
+ * et al. 2013):
  *
  *   g = g + wd p;  m = momentum m + g;  p = p - lr (nesterov: g + momentum m, else m; without m: g)
  *
- * m starts as zeros, so the first step is g. Without m, result 1 is empty. If scale is present, g is first
- * multiplied by scale. */
+ * lr: learning rate; wd: weight decay; m: moment. m is zero at first, so the first m is g. Without momentum,
+ * result 1 is empty. If scale is present, g is first multiplied by scale. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/update.h"
 
@@ -68,7 +69,7 @@ struct factors {
     bool nesterov;
 };
 
-/* `m` is NULL without momentum. to[] may be the same memory as from[]. */
+/* Without momentum, `m` is NULL. to[] may be the same memory as from[]. */
 #define STEP(name, type)                                                                                               \
     VECTOR static void name(int64_t n, const struct factors *f, const type *p, const type *m, const type *g, type *to, \
                             type *m_to)                                                                                \

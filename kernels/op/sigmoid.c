@@ -8,7 +8,7 @@ REALS({ return x[0] < 0 ? exp(x[0]) / (1 + exp(x[0])) : 1 / (1 + exp(-x[0])); })
 
 BLOCK(vec_sigmoid)
 
-/* dx = dy y (1 - y) */
+/* Builds dx = dy y (1 - y). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -25,7 +25,7 @@ beside(const struct call *c, int64_t n, const float *x, float *y, float *derivat
     vec_silu_both(n, x, y, derivative);
 }
 
-/* Builds dx = dy silu'(x). silu' is an operator of its own, so that the gradient takes one pass. */
+/* Builds dx = dy silu'(x). silu' is a separate operator, so that the gradient takes one pass. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

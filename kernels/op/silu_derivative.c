@@ -1,4 +1,4 @@
-/* silu_derivative.c - the derivative of silu as an operator of its own, so that silu's gradient takes one pass. */
+/* silu_derivative.c - the derivative of silu as a separate operator, so that silu's gradient takes one pass. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/base/vmath.h"

@@ -1,6 +1,7 @@
 /* slice.c - a range of positions along one dimension: a view. Negative positions count from the end; a range is
- * clamped to the dimension, as in NumPy. The sliced dimension stays unsplit because its shards would not be
- * balanced. A negative step is a view of the same entries in ascending order, which flip reverses. */
+ * clamped to the dimension, as in NumPy. The sliced dimension stays unsplit, because the slices of its shards
+ * would differ in size. For a negative step, the call is a view of the entries in ascending order, followed by
+ * flip. */
 #include "kernels/op/lib/op_impl.h"
 
 extern const struct op op_flip, op_slice_grad;
@@ -24,7 +25,7 @@ range_of(const struct call *c)
 {
     int64_t n = c->in[0].dim[c->attr[AXIS].i];
     struct range r = {.start = position(c->attr[START].i, n)};
-    /* A step of n or more selects only the first position, so it is limited to n. */
+    /* A step of n or more selects only the first position, so the step is limited to n. */
     r.step = MIN(c->attr[STEP].i, MAX(n, 1));
     int64_t stop = position(c->attr[STOP].i, n);
     r.size = stop > r.start ? (stop - r.start - 1) / r.step + 1 : 0;
@@ -42,8 +43,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Returns the position before which a range with a negative step ends, or at which it begins; otherwise: its default.
- */
+/* Returns the first position, or the position before the end, of a range with a negative step. otherwise: its
+ * default. */
 static int64_t
 position_back(const struct attr *a, int64_t n, int64_t otherwise)
 {
@@ -51,7 +52,7 @@ position_back(const struct attr *a, int64_t n, int64_t otherwise)
     return a->set ? MAX(-1, MIN(p, n - 1)) : otherwise;
 }
 
-/* Composes a range with a negative step of a view and flip. */
+/* Composes a range with a negative step: a view of the entries in ascending order, then flip. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -88,7 +88,7 @@ by_start(const void *a, const void *b)
     return x->nth < y->nth ? -1 : 1;
 }
 
-/* Returns the piece with zeros around its entries, from lo to hi. */
+/* Returns the piece padded with zeros to the entries lo to hi. */
 static struct piece
 pad_piece(struct build *b, int64_t axis, struct piece p, int64_t lo, int64_t hi)
 {
@@ -169,7 +169,8 @@ sum_equal_pieces(struct build *b, int32_t n, struct piece *p)
     return left;
 }
 
-/* Sums pieces that form one connected range: joins pieces that do not overlap into layers, and adds the layers. */
+/* Returns the sum of pieces that cover one connected range. Joins pieces that do not overlap into one layer, as
+ * many as possible, and adds the layers. */
 static struct piece
 sum_connected_pieces(struct build *b, int64_t axis, int32_t n, const struct piece *p, int64_t stop)
 {
@@ -207,7 +208,7 @@ sum_pieces(struct build *b, int64_t axis, int32_t n, struct piece *p, int64_t si
     return pad_piece(b, axis, join_pieces(b, axis, nrange, p), 0, size).g;
 }
 
-/* Orders pieces by step, and then by the remainder of start by step. */
+/* Compares pieces by step, and then by the remainder of start by step. */
 static int
 by_step(const void *a, const void *b)
 {
@@ -249,7 +250,7 @@ add_to(struct build *b, struct val *total, struct val *x)
     return total ? b_add(b, total, x) : x;
 }
 
-/* Lists the slice_grads of an axis as pieces; returns their number. */
+/* Lists the slice_grads of one axis as pieces, and returns the number of pieces. */
 static int32_t
 list_pieces(int axis, int n, struct val *const *x, struct piece *p)
 {
@@ -263,7 +264,7 @@ list_pieces(int axis, int n, struct val *const *x, struct piece *p)
     return count;
 }
 
-/* Sums slice_grads: joins those of each axis and step. */
+/* Returns the sum of slice_grads: joins those that have one axis and step. */
 static struct val *
 sum_slices(struct build *b, int n, struct val *const *x)
 {

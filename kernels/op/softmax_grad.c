@@ -45,8 +45,8 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* Builds the gradient of this operator. With h the gradient of dx, the gradient of dy is y (h - sum of h y), and the
- * gradient of y is h (dy - sum of y dy) - dy sum of h y. */
+/* Builds the gradient of this operator. h: gradient of dx; sums are along the axis. d/ddy = y * (h - sum(h * y));
+ * d/dy = h * (dy - sum(y * dy)) - dy * sum(h * y). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

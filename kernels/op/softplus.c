@@ -10,7 +10,7 @@ REALS({
 
 BLOCK(vec_softplus)
 
-/* dx = dy sigmoid x */
+/* Builds dx = dy sigmoid(x). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

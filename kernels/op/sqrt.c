@@ -5,7 +5,7 @@
 
 REALS({ return sqrt(x[0]); });
 
-/* dx = dy / (2 y) */
+/* Builds dx = dy / (2 y). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,8 +1,8 @@
 /* square_sum.c - the sum of the squares of all elements, in one pass; used for the norm of gradients.
  *
- * Sums are accumulated in f64. The length of the parts does not depend on the number of threads, so every run
- * returns the same bits. 16 M f32 on one core of a busy Zen 5 machine: 2.9 ms, 23 GB/s (memory speed); sum takes 3.4
- * ms. */
+ * Sums are accumulated in f64. The elements are divided into parts whose length does not depend on the number of
+ * threads, so every run returns the same bits. 16 M f32 on one core of a busy Zen 5 machine: 2.9 ms, 23 GB/s
+ * (memory speed); sum takes 3.4 ms. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/op_impl.h"
 
@@ -44,7 +44,7 @@ ref(const struct kcall *k)
 
 struct parts {
     const struct view *x;
-    int64_t n, size; /* number of elements; number of elements per part */
+    int64_t n, size; /* n: number of elements; size: number of elements per part */
     double sum[MOST_PARTS];
 };
 

@@ -1,5 +1,5 @@
-/* stop_gradient.c - returns x, but as a constant for differentiation. Example: a loss may subtract any value from
- * its logits without changing, so that value needs no gradient. */
+/* stop_gradient.c - returns x, but as a constant for differentiation. Example: a softmax subtracts the maximum
+ * from its logits; this does not change the result, so the maximum needs no gradient. */
 #include "kernels/op/lib/eltwise.h"
 
 #include "kernels/cpu/eltwise/tile.h"

@@ -7,7 +7,8 @@ REALS({ return x[0] - x[1]; });
 
 INTEGERS({ return (int64_t)((uint64_t)x[0] - (uint64_t)x[1]); });
 
-/* Rejects bools: true - false and false - true would both be true, which no signature of sub respects. */
+/* Rejects bools: true - false and false - true would both be true, and no layout of partial sums is right for
+ * that. */
 static int
 infer(const struct call *c, int64_t *size)
 {

@@ -8,7 +8,7 @@ REALS({ return tanh(x[0]); });
 
 BLOCK(vec_tanh)
 
-/* dx = dy (1 - y^2) */
+/* Builds dx = dy (1 - y^2). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,7 +1,8 @@
-/* to_blocks.c - rounds values to blocks of a quantised type: x (..., k) -> u8 (..., blocks, bytes of a block).
+/* to_blocks.c - quantises values to blocks: x (..., k) -> u8 (..., blocks, bytes of a block).
  *
- * A block of 32 is an f16 scale d, then 32 integers q of 8 bits (Q8_0) or of 4 bits (Q4_0: q + 8); values are d q. The
- * error is at most d / 2, in Q4_0 at most d at the end of the range, where d is an eighth of the block's largest. */
+ * A block of 32 values is an f16 scale d, then 32 integers q of 8 bits (Q8_0) or of 4 bits (Q4_0: q + 8); each
+ * stands for the value d q. The error is at most d / 2. In Q4_0, d is an eighth of the value with the largest
+ * magnitude, and the error is up to d at the end of the range. */
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/gemm/blocks.h"
 #include "kernels/op/lib/op_impl.h"
@@ -35,7 +36,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Returns the element with the largest absolute value. */
+/* Returns the element with the largest absolute value, with its sign. */
 static double
 largest_of(const double *x)
 {
@@ -45,7 +46,7 @@ largest_of(const double *x)
     return most;
 }
 
-/* Rounds SIZE values to a block. */
+/* Quantises SIZE values into one block (Q4_0 or Q8_0). */
 static void
 round_to_block(const double *x, bool four, uint8_t *out)
 {
@@ -55,7 +56,7 @@ round_to_block(const double *x, bool four, uint8_t *out)
     memcpy(out, &half, sizeof half);
     if (four) memset(out + 2, 0, SIZE / 2);
     for (int i = 0; i < SIZE; i++) {
-        double q = d != 0 ? x[i] / d : 0; /* NaN, too, becomes an end of the range */
+        double q = d != 0 ? x[i] / d : 0; /* NaN becomes an end of the range, too */
         if (four)
             out[2 + i % 16] |= (uint8_t)((int)fmin(fmax(floor(q + 8.5), 0), 15) << (i / 16 * 4));
         else

@@ -13,7 +13,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     struct val *square = b_square(b, b_center(b, in[0], axis->list, axis->n));
     struct val *sum = b_sum(b, square, axis->list, axis->n, c->attr[KEEPDIM].i);
     int64_t left;
-    /* n >= 0, so the difference can only overflow upwards. */
+    /* n >= 0, so the difference n - correction can only overflow upwards */
     if (__builtin_sub_overflow(n, c->attr[CORRECTION].i, &left)) left = INT64_MAX;
     out[0] = b_narrow(b, b_div(b, sum, b_integer(b, MAX(left, 0))), &c->in[0]);
     return b->failed ? (int)err_last() : 0;

@@ -1,8 +1,9 @@
-/* arena.c - arenas: memory that is freed together, in a chain of chunks, newest first, each filled from the front.
+/* arena.c - arenas: memory that is freed together, in a list of chunks, newest first. Allocation fills the newest
+ * chunk from its start.
  *
  * A chunk is twice as large as the chunk before (up to CHUNK_MAX), so an arena of n bytes calls malloc O(log n)
- * times. A chunk of CHUNK_MAX bytes is one huge page, which saves TLB misses: runs read large plans many times, in
- * another order than that of memory. */
+ * times. A chunk of CHUNK_MAX bytes is one huge page. This saves TLB misses, because runs read large plans many
+ * times, and not in the order of addresses. */
 #include "runtime/base/arena.h"
 
 #include "runtime/base/pages.h"
@@ -19,7 +20,7 @@ struct arena_chunk {
     _Alignas(ALIGN) unsigned char data[];
 };
 
-/* Prints a message and ends the process. An error could not be reported, because there is no memory for bookkeeping. */
+/* Prints a message and ends the process, because there is no memory for bookkeeping, not even to report an error. */
 static void
 out_of_memory(size_t bytes)
 {

@@ -1,7 +1,7 @@
-/* arena.h - memory by lifetime: many small pieces, freed together.
+/* arena.h - arenas: allocate many small pieces of memory that are freed together.
  *
- * An arena has one owner and one thread. Pieces are zeros at first and aligned to 16. Allocation of small pieces
- * does not fail: if the host has no memory for bookkeeping, the process ends (as with Lua's own panic). Tensor bytes
+ * An arena has one owner and one thread. Pieces are zeroed, and aligned to 16 bytes. Allocation of small pieces
+ * does not fail: if the host has no memory for bookkeeping, the process ends (as Lua's panic does). Tensor bytes
  * come from a pool (device.h), which fails with E_MEMORY instead. */
 #ifndef RILLE_RUNTIME_ARENA_H
 #define RILLE_RUNTIME_ARENA_H
@@ -26,7 +26,7 @@ void arena_fini(struct arena *a);
 #define ARENA_NEW(a, type)      ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
 
-/* Like malloc, calloc, realloc and memdup, but these end the process if the host has no memory. */
+/* Do what malloc, realloc and memdup do, but end the process if the host has no memory. */
 void *must_alloc(size_t bytes); /* zeroed */
 void *must_realloc(void *p, size_t bytes);
 void *must_copy(const void *p, size_t bytes);

@@ -19,7 +19,8 @@ align_64(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Returns the error code of `expr`, if it fails. The called function has already set the error text (error.h). */
+/* Returns the error code of `expr`, if it fails. The function called in `expr` has already set the error text
+ * (error.h). */
 #define TRY(expr)                                                                                                      \
     do {                                                                                                               \
         int try_status_ = (expr);                                                                                      \

@@ -1,5 +1,5 @@
-/* clock.h - the clock for all measurements: CLOCK_MONOTONIC in nanoseconds. Also the computing time of the calling
- * thread, in nanoseconds. Any thread. */
+/* clock.h - the clock for all measurements: CLOCK_MONOTONIC in nanoseconds. Also returns the CPU time of the
+ * calling thread, in nanoseconds. Any thread. */
 #ifndef RILLE_RUNTIME_CLOCK_H
 #define RILLE_RUNTIME_CLOCK_H
 

@@ -1,9 +1,9 @@
 /* denormal.h - flushes denormal numbers to zero while kernels compute.
  *
- * An operation on a denormal number takes a hundred times as long as any other on most processors. Compute threads
- * set the mode once; code that computes on another owner's thread sets the mode and restores it afterwards. bf16 and
- * f16 are not affected: kernels compute them as f32, in which denormal f16 numbers are normal. The mode belongs to
- * the calling thread. */
+ * On most processors, an operation on a denormal number takes a hundred times as long as on a normal number.
+ * Compute threads set the mode once; code that computes on a thread of the user's program sets the mode, and
+ * restores it afterwards. bf16 and f16 are not affected: kernels compute them as f32, in which denormal f16
+ * numbers are normal. The mode belongs to the calling thread. */
 #ifndef RILLE_RUNTIME_DENORMAL_H
 #define RILLE_RUNTIME_DENORMAL_H
 

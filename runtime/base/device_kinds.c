@@ -21,7 +21,7 @@ device_kind_parse(const char *text)
 {
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (!strcmp(text, names[k])) return k;
-    if (!strcmp(text, "late")) return DEV_ASYNC; /* name of "async" before version 0.2; the shell warns */
+    if (!strcmp(text, "late")) return DEV_ASYNC; /* former name of "async", until 0.2; the shell warns */
     if (strchr(text, ':'))
         fail(E_PLACE, "expected a device kind without a number, such as \"cpu\", found \"%s\"", text);
     else

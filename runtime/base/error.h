@@ -1,9 +1,9 @@
 /* error.h - errors: functions return a code, and each thread keeps a text.
  *
  * A function that can fail for reasons outside the program returns int: 0, or a code of errors.def. Before it
- * returns the code, it calls fail() with the expected and the found value. Functions that return a pointer return
- * NULL after fail(). Callers pass the code on (TRY), perhaps with err_note(); only shell/ turns it into a Lua error.
- * The record belongs to the calling thread. */
+ * returns the code, it calls fail() with a text that states the expected and the found value. Functions that
+ * return a pointer return NULL after fail(). Callers pass the code on (TRY), perhaps with err_note(); only shell/
+ * turns it into a Lua error. The record belongs to the calling thread. */
 #ifndef RILLE_RUNTIME_ERROR_H
 #define RILLE_RUNTIME_ERROR_H
 
@@ -33,9 +33,10 @@ void err_at(const char *file, int line);
 /* Returns the user's line of the last error, as "file:line"; "": unknown. Valid until the next err_line(). */
 const char *err_line(void);
 
-/* Records the number of the module whose operator failed in this thread's last error; the next fail() clears it. */
+/* Records the number of the module whose operator failed, for this thread's last error. The next fail() clears the
+ * number. */
 void err_in_module(int32_t module);
-/* Returns the module recorded in this thread's last error; 0: none. */
+/* Returns the number of the module recorded for this thread's last error; 0: none. */
 int32_t err_module(void);
 
 /* Returns the text of this thread's last error; "": none. Valid until the next fail(). */
@@ -43,7 +44,7 @@ const char *err_text(void);
 enum err_code err_last(void);
 void err_clear(void);
 
-/* Returns a code's name in words, "E_SHAPE" -> "shape error", for messages that have only a code. */
+/* Returns a code in words, E_SHAPE -> "shape error", for messages that have only a code. */
 const char *err_name(enum err_code code);
 
 #endif

@@ -57,8 +57,8 @@ hash_add(struct hash_table *t, uint64_t hash, void *item)
     t->n++;
 }
 
-/* Reinserts the entries behind the removed one, up to the next empty slot. Without this, a search for one of these
- * entries would end at the slot that became empty. */
+/* Removes an entry, and reinserts the entries behind it, up to the next empty slot. Without this, a search for one
+ * of these entries would end at the slot that became empty. */
 void
 hash_remove(struct hash_table *t, uint64_t hash, const void *item)
 {

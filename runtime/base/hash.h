@@ -41,8 +41,8 @@ void *hash_next(const struct hash_table *t, uint64_t hash, uint32_t *at);
 void hash_add(struct hash_table *t, uint64_t hash, void *item); /* item must not be NULL */
 void hash_remove(struct hash_table *t, uint64_t hash, const void *item);
 void hash_free(struct hash_table *t);
-/* Interns an array: returns the address of the first array with these bytes, which the table's arena owns. Only
- * hash_keep may add items to such a table. */
+/* Interns an array: returns the address of the table's copy of these bytes, which the first call with equal bytes
+ * makes in the table's arena. Only hash_keep may add items to such a table. */
 const void *hash_keep(struct hash_table *t, const void *data, size_t bytes);
 
 /* Convert an index to an item pointer, and back. */
@@ -57,7 +57,7 @@ hash_index_of(const void *item)
     return (int32_t)((intptr_t)item - 1);
 }
 
-/* A 128-bit digest of a sequence of numbers. A digest detects mistakes, but no forgeries. */
+/* A 128-bit digest of a sequence of numbers. A digest detects accidental differences, but not forgeries. */
 struct digest {
     uint64_t a, b;
 };

@@ -1,5 +1,5 @@
-/* heap.h - a binary heap of numbers with keys, least key first. The capacity is fixed; an arena owns the arrays. One
- * thread at a time. */
+/* heap.h - a binary heap of numbers with keys; the number with the least key is the first. The capacity is fixed;
+ * an arena owns the arrays. One thread at a time. */
 #ifndef RILLE_RUNTIME_HEAP_H
 #define RILLE_RUNTIME_HEAP_H
 

@@ -15,8 +15,8 @@
 /* A control group, and the groups around it. */
 struct group {
     char folder[PATH_MAX];
-    size_t root, top; /* lengths of the parts of `folder`: of the root, and up to the mount point */
-    bool unified;     /* version 2 */
+    size_t root, top; /* lengths of prefixes of `folder`: of the root folder, and of the mount point */
+    bool unified;     /* the hierarchy is that of control groups version 2 */
 };
 
 /* Returns true if a list like "cpu,cpuacct" has the word. */
@@ -63,8 +63,8 @@ is_mount(const char *line, const char *controller, bool unified, char within[PAT
     return unified ? !strcmp(type, "cgroup2") : !strcmp(type, "cgroup") && has_word(options, controller);
 }
 
-/* Sets the folder from a mount that shows the hierarchy from `within` on, at `point`. A container may see only its own
- * group, at the mount point. */
+/* Sets `folder` from a mount at path `point` that shows the hierarchy from group `within` on. A container may see
+ * only the process's group, at the mount point. */
 static void
 set_folder(struct group *g, const char *root, const char *within, const char *point, const char *path)
 {
@@ -94,7 +94,7 @@ find_group(const char *root, const char *controller, struct group *g)
     return found;
 }
 
-/* Shortens the folder to that of the group around it. Returns false at the mount point. */
+/* Shortens `folder` to the folder of the parent group. Returns false at the mount point. */
 static bool
 leave_group(struct group *g)
 {
@@ -116,7 +116,7 @@ read_line(const struct group *g, const char *name, char line[64])
     return read;
 }
 
-/* Reads a number; "max" and a missing file are SIZE_MAX. */
+/* Reads a number from a file of the group. Returns SIZE_MAX for "max" and for a missing file. */
 static size_t
 read_number(const struct group *g, const char *name)
 {
@@ -206,7 +206,7 @@ limits_now(void)
     struct limits l = {.memory = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)1 << 34};
     cpu_set_t own;
     lower_cores(&l, all);
-    /* the call fails if the machine has more cores than a cpu_set_t can hold */
+    /* the call fails if the machine has more cores than a cpu_set_t can hold; the limit is then ignored */
     if (!sched_getaffinity(0, sizeof own, &own) && CPU_COUNT(&own) < l.cores) {
         lower_cores(&l, CPU_COUNT(&own));
         snprintf(l.cores_from, sizeof l.cores_from, "affinity");
@@ -215,9 +215,10 @@ limits_now(void)
     return l;
 }
 
-/* ---- memory that is left ---- */
+/* ---- memory that is not used ---- */
 
-/* Returns the bytes of cached files of a group, without shared memory, which is no file that could be read again. */
+/* Returns the bytes of cached file contents of a group. Shared memory is left out, because the kernel cannot drop
+ * it and read it again. */
 static size_t
 cached_bytes(const struct group *g)
 {
@@ -241,7 +242,7 @@ limits_room(const char *root)
     if (!find_group(root, "memory", &g)) return room;
     do {
         size_t most = read_number(&g, limit_file(&g));
-        if (most > SIZE_MAX / 4) continue; /* version 1 has a large number for no limit */
+        if (most > SIZE_MAX / 4) continue; /* version 1 states a large number if there is no limit */
         size_t used = read_number(&g, g.unified ? "memory.current" : "memory.usage_in_bytes");
         if (used == SIZE_MAX) continue;
         used -= MIN(used, cached_bytes(&g));
@@ -250,15 +251,16 @@ limits_room(const char *root)
     return room;
 }
 
-/* Variables of limits_fits(). The room is read again after 1/ROOM_AGES of it has been allocated, because a reading
- * costs some 50 us, and other processes of the group allocate, too. */
+/* State of limits_fits(). limits_room() is called again after 1/ROOM_AGES of the last result has been allocated.
+ * It is not called each time, because it costs some 50 us. It must be called again, because other processes of the
+ * group allocate, too. */
 enum { ROOM_AGES = 16, KEPT_SHARE = 8, KEPT_MOST = 64 << 20 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool known;
-static size_t limit; /* bytes of the smallest group's limit; SIZE_MAX: none is below the machine's memory */
+static size_t limit; /* bytes of the lowest limit of a group; SIZE_MAX: no limit is below the machine's memory */
 static size_t kept;  /* bytes of the limit that remain free, for stacks, messages, and other small allocations */
 static _Thread_local bool refused; /* the last call of this thread returned false */
-static size_t spare;               /* bytes that can be allocated before the room is read again */
+static size_t spare;               /* bytes that can be allocated before limits_room() is called again */
 
 static void
 learn_limit(void)

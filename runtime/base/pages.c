@@ -1,8 +1,8 @@
 /* pages.c - manages regions of huge pages and their free ranges.
  *
- * A block is allocated from the first free range that is large enough; a freed range is merged with its neighbours.
- * A region that is entirely free is returned to the system. In other regions, each huge page without a block is
- * returned. A block larger than a region gets its own region. */
+ * A block is allocated from the first free range that is large enough; a freed range is merged with its
+ * neighbours. A region without blocks is returned to the system. In other regions, each huge page without a block
+ * is returned. A block larger than the usual region gets a separate region. */
 #include "runtime/base/pages.h"
 
 #include "runtime/base/arena.h"
@@ -21,15 +21,15 @@ struct range {
 
 struct region {
     struct range all;
-    bool small;         /* true: blocks are smaller than a huge page */
-    struct range *free; /* free ranges by address; no two are adjacent */
+    bool small;         /* true: the region is for blocks smaller than a huge page */
+    struct range *free; /* free ranges in order of address; no two are adjacent */
     int nfree, capacity;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct region *region;
 static int nregion, region_capacity;
-static size_t taken; /* bytes of all blocks */
+static size_t taken; /* total size of all blocks, bytes */
 
 size_t
 pages_whole(size_t bytes)
@@ -143,7 +143,7 @@ merge_free_ranges(struct region *r, struct range given)
     return given;
 }
 
-/* Returns to the system the huge pages in free range f that only the freed range `given` was using. */
+/* Returns huge pages in free range f to the system: those on which the freed range `given` was the last block. */
 static void
 forget_pages(const struct region *r, struct range f, struct range given)
 {

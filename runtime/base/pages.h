@@ -1,14 +1,15 @@
 /* pages.h - allocates large blocks of host memory so that neighbouring blocks share huge pages.
  *
- * If a block of 2.25 MiB has its own mapping, it consists of one huge page and 64 small pages. Here blocks are
- * adjacent in regions. A region is one mapping, and parts that were never written use no memory. So nearly all of
- * each block is on huge pages, with one page fault and one TLB entry per 2 MiB.
+ * A block of 2.25 MiB in a separate mapping would consist of one huge page and 64 small pages. Here blocks are
+ * adjacent in regions. A region is one mapping, in which pages that were never written use no memory. So nearly
+ * all of each block is on huge pages, with one page fault and one TLB entry per 2 MiB.
  *
- * On one core of an EPYC, GPT-2 124M (weights of 2.25, 7 and 9 MiB) generates an id in 16.3 to 16.7 ms instead of
- * 17.1. Products with its keys and values (384 KiB each, out of the caches) take 17 and 14 us instead of 28 and 24.
+ * Times on one core of an EPYC: GPT-2 124M (weights of 2.25, 7 and 9 MiB) generates an id in 16.3 to 16.7 ms, and
+ * in 17.1 ms with separate mappings. Products with its keys and values (384 KiB each, not in the caches) take 17
+ * and 14 us, and 28 and 24 us with separate mappings.
  *
- * Blocks smaller than a huge page have separate regions, so that blocks of similar size fill the holes. Freed memory
- * is returned to the system in huge pages. Process-wide; any thread. */
+ * Blocks smaller than a huge page have separate regions, so that new blocks fit into the ranges of freed blocks.
+ * Freed memory is returned to the system in huge pages. Process-wide; any thread. */
 #ifndef RILLE_RUNTIME_PAGES_H
 #define RILLE_RUNTIME_PAGES_H
 

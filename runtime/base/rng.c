@@ -1,9 +1,9 @@
-/* rng.c - Philox4x32-10: ten rounds of two 32 x 32 -> 64 bit products. Each round mixes half of the counter with a
- * key that a Weyl sequence advances.
+/* rng.c - Philox4x32-10: ten rounds, each with two products of 32 bits by 32 bits. In each round, half of the
+ * counter is combined with a key; a Weyl sequence changes the key from round to round.
  *
  * Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The counter of a block is
- * (micro-batch, block number). The four words of a block belong to four elements, or to two, depending on the number
- * of bits per element. */
+ * (micro-batch, block number). The four 32-bit words of a block serve four elements, or two elements that need 64
+ * bits each. */
 #include "runtime/base/rng.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4])
     out[3] = c3;
 }
 
-/* Mixes seed and ordinal with the block cipher itself, so that nearby seeds and ordinals give unrelated streams. */
+/* Combines seed and ordinal by Philox itself, so that nearby seeds and ordinals give unrelated streams. */
 uint64_t
 rng_key(uint64_t seed, uint64_t ordinal)
 {
@@ -68,8 +68,9 @@ rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits)
     return ldexp((double)(rng_bits(key, piece, i) >> (64 - digits)), -digits);
 }
 
-/* Box & Muller 1958: sqrt(-2 ln u) times the cosine or the sine of 2 pi v, u in (0, 1] so that the logarithm is finite.
- */
+/* Box & Muller 1958: sqrt(-2 ln u) times the cosine or the sine of 2 pi v, where u is in (0, 1] so that the
+ * logarithm is finite.
+ * */
 static double
 normal(double u, double v, bool odd)
 {
@@ -77,8 +78,8 @@ normal(double u, double v, bool odd)
     return sqrt(-2.0 * log(u)) * (odd ? sin(turn) : cos(turn));
 }
 
-/* Computes a normal number in double and rounds it once. So every libm with an error below half a unit of a float
- * gives the same bits. */
+/* Computes a normal number in double and rounds it once. So the bits are the same with any libm whose error is
+ * small against the precision of a float. */
 float
 rng_normal(uint64_t key, uint64_t piece, uint64_t i)
 {

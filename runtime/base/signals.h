@@ -1,12 +1,12 @@
 /* signals.h - blocks signals while a thread computes.
  *
- * oneDNN 2.6 keeps values below the end of the stack in its AVX-512 products, beyond the red zone of the ABI: the
- * frame of a signal handler would overwrite them. Helper threads of a kernel must not handle signals, either.
- * Blocking and unblocking takes two system calls, half a microsecond, as long as a small product. So a computing
- * thread blocks signals from its first product or first use of helpers on. The thread unblocks signals before it
- * waits, and at the end of a run or of a kernel called alone. If signals have been blocked for a millisecond, it
- * also unblocks them after a product, after work with helpers, and when it polls for cancellation. All functions act
- * on the calling thread. */
+ * The AVX-512 products of oneDNN 2.6 keep values below the stack pointer, beyond the red zone of the ABI, where
+ * the frame of a signal handler would overwrite them. Helper threads of a kernel must not handle signals, either.
+ * Blocking and unblocking costs two system calls, half a microsecond in total, which is as long as a small
+ * product. So a computing thread blocks signals from its first product or first use of helpers on. The thread
+ * unblocks signals before it waits, and at the end of a run or of a kernel called alone. If signals have been
+ * blocked for a millisecond, it also unblocks them after a product, after work with helpers, and when it polls for
+ * cancellation. All functions act on the calling thread. */
 #ifndef RILLE_RUNTIME_SIGNALS_H
 #define RILLE_RUNTIME_SIGNALS_H
 

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #if defined(__linux__) && !defined(__GLIBC__)
-#define ONE_LEVEL /* musl's loader cannot choose a version */
+#define ONE_LEVEL /* musl's loader cannot choose a version of a function at load time */
 #endif
 #if defined(__clang__)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -50,8 +50,8 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* Keeps vector x in a register. Without this macro, gcc would load a vector with several uses again for each use, as
- * a memory operand. That is slower, because a core can load fewer vectors per cycle than it can multiply. */
+/* Keeps vector x in a register. Without this macro, gcc would load a vector that is used repeatedly from memory
+ * for each use. That is slower, because a core can load fewer vectors per cycle than it can multiply. */
 #if defined(__x86_64__)
 #define IN_REGISTER(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)
@@ -60,13 +60,13 @@
 #define IN_REGISTER(x) UNUSED(x)
 #endif
 
-/* Loops whose vectors must be as wide as the machine's registers are compiled once per level, and the program
- * chooses one at run time. */
+/* Functions whose vectors must be as wide as the machine's registers are compiled once per x86-64 level. The
+ * program chooses one version at run time. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define X86_LEVELS
 #define X86_V3 __attribute__((target("arch=x86-64-v3")))
 #define X86_V4 __attribute__((target("arch=x86-64-v4")))
-/* use where machine_rounds_bf16() returns 1 */
+/* Target of functions that are called only if machine_rounds_bf16() returns 1. */
 #define X86_V4_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16")))
 #endif
 enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };
@@ -107,8 +107,8 @@ machine_rounds_bf16(void)
 #endif
 }
 
-/* Returns 1 if a core multiplies twice as many bf16 numbers as floats per cycle, as AMD's cores with AVX512_BF16 do.
- * Intel's multiply as many bf16 numbers as floats. */
+/* Returns 1 if a core multiplies twice as many bf16 numbers as floats per cycle, as AMD's cores with AVX512_BF16
+ * do. Intel's cores multiply as many bf16 numbers as floats. */
 INLINE int
 machine_doubles_bf16(void)
 {
@@ -119,7 +119,7 @@ machine_doubles_bf16(void)
 #endif
 }
 
-/* Returns 1 if a core computes 64-byte vectors in one operation. Zen 4 splits them into two. */
+/* Returns 1 if a core processes a 64-byte vector in one operation. Zen 4 processes it as two halves. */
 INLINE int
 machine_takes_wide(void)
 {

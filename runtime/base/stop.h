@@ -1,10 +1,10 @@
 /* stop.h - cancellation of long kernels.
  *
  * The thread that runs kernels sets a cancellation check, a function that returns true if the work should end. A
- * kernel calls the check after every few tens of milliseconds of work. If the check returns true, the kernel returns
- * at once, with its results half written. The thread must then discard the results, because a loop run by helper
- * threads (kernels/cpu/base/team.h) returns no status. Each thread sets its own check; its helper threads call the
- * same check. */
+ * kernel calls the check after every few tens of milliseconds of work. If the check returns true, the kernel
+ * returns at once, with its results half written. The thread must then discard the results, because a loop that
+ * helper threads run (kernels/cpu/base/team.h) cannot report that it ended early. Each thread sets its own check;
+ * its helper threads call the same check. */
 #ifndef RILLE_RUNTIME_STOP_H
 #define RILLE_RUNTIME_STOP_H
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct stop {
-    /* called by any thread; once it has returned true, it must return true always; NULL: no check */
+    /* called by any thread; once it has returned true, it must always return true; NULL: no check */
     bool (*wanted)(void *arg);
     void *arg;
 };
@@ -20,8 +20,8 @@ struct stop {
 void stop_ask(bool (*wanted)(void *arg), void *arg); /* NULL: no check */
 struct stop stop_asked(void);                        /* returns this thread's check, for its helper threads */
 bool stop_now(void);
-/* Calls the check every few milliseconds in a loop of short steps. *since: bytes moved since the last call,
- * initially 0. */
+/* For loops of short steps: counts the bytes that the loop has moved, and calls the check every few milliseconds.
+ * *since: bytes moved since the last call of the check, initially 0. */
 enum { STOP_BYTES = 4 << 20 };
 static inline bool
 stop_after(int64_t *since, int64_t bytes)
@@ -31,8 +31,8 @@ stop_after(int64_t *since, int64_t bytes)
     *since = 0;
     return stop_now();
 }
-/* Calls the check in a loop over the elements of one long line, which is processed in blocks whose size is a power
- * of two. Returns true if the block that begins at element i may be processed. */
+/* For loops over one long line in blocks whose size is a power of two: calls the check every STOP_ELEMENTS
+ * elements. Returns true if the block that begins at element i should be processed. */
 enum { STOP_ELEMENTS = 1 << 20 };
 static inline bool
 stop_passes(int64_t i)
@@ -42,11 +42,12 @@ stop_passes(int64_t i)
 /* Returns 0, or E_CANCEL after fail() if the check returned true. */
 int stop_check(void);
 
-/* Sets a second check of the calling thread, for long operations that are not kernels (tokenizing texts, reading and
- * verifying files). This check does not end view_copy() if its caller gets no status. */
+/* Sets a second check of the calling thread, for long operations that are not kernels (tokenizing texts, reading
+ * and verifying files). view_copy(), which returns no status, ignores this check. */
 void stop_caller_ask(bool (*wanted)(void *arg), void *arg); /* NULL: no check */
 int stop_caller_check(void);                                /* returns 0, or E_CANCEL after fail() */
-/* Like stop_after(), with the second check. work: bytes of text, or other work that takes as long. */
+/* Calls the second check every few milliseconds, as stop_after() calls the first. work: bytes of text, or the
+ * number of bytes that take as long. */
 enum { STOP_TEXT = 1 << 18 };
 static inline int
 stop_caller_after(int64_t *since, int64_t work)

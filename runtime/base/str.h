@@ -1,5 +1,5 @@
-/* str.h - a growable string. Initialise a string with {0}. Text that is not NULL always ends with a 0 byte. The
- * caller owns and frees it; one thread at a time. */
+/* str.h - a growable string. Initialise a string with {0}. Its text, if not NULL, always ends with a 0 byte. The
+ * caller owns and frees the string; one thread at a time. */
 #ifndef RILLE_RUNTIME_STR_H
 #define RILLE_RUNTIME_STR_H
 
@@ -14,7 +14,7 @@ void str_add(struct str *s, const char *text);
 void str_addn(struct str *s, const void *bytes, size_t n);
 void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void str_add_int(struct str *s, int64_t x); /* appends x in decimal; fast enough for millions of numbers */
-/* appends untrusted text; writes everything except printable ASCII as \x1b */
+/* appends untrusted text; replaces each byte that is not printable ASCII by an escape like \x1b */
 void str_add_plain(struct str *s, const char *text);
 /* appends spaces up to a column, counted from the last newline */
 void str_pad(struct str *s, size_t column);

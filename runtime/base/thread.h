@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-/* Starts a thread with all signals blocked, so that the caller handles them. E_STATE: the thread could not be
- * started. */
+/* Starts a thread with all signals blocked, so that only other threads handle signals. E_STATE: the thread could
+ * not be started. */
 int thread_start(pthread_t *out, void *(*run)(void *arg), void *arg);
 
 #endif

@@ -1,10 +1,10 @@
 /* waker.h - lets threads sleep on a futex until another thread wakes them: a waker for one sleeper, a bell for many.
  *
- * The sleeper announces that it is about to sleep (waker_arm), checks its condition once more, and sleeps. The other
- * thread makes the condition true and then wakes the sleeper. Each side first stores and then loads, with sequential
- * consistency, so at least one side sees the other's store. A late wake is harmless, because the sleeper checks its
- * condition again. A waker has one sleeper; any thread may wake. The word may be in memory shared between processes.
- * (Linux: futex(2).) */
+ * The sleeper announces that it is about to sleep (waker_arm), checks its condition once more, and sleeps. The
+ * other thread makes the condition true and then wakes the sleeper. Each side first stores and then loads, with
+ * sequential consistency, so at least one side sees the other's store. A wake that arrives late is harmless,
+ * because the sleeper checks its condition again. A waker has one sleeper; any thread may wake. The word may be in
+ * memory shared between processes. (Linux: futex(2).) */
 #ifndef RILLE_RUNTIME_WAKER_H
 #define RILLE_RUNTIME_WAKER_H
 
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 struct waker {
-    _Atomic uint32_t asleep; /* 1: the owner sleeps, or is about to */
+    _Atomic uint32_t asleep; /* 1: the owner sleeps, or is about to sleep */
 };
 
 static inline void

@@ -1,4 +1,4 @@
-/* communicator.c - computes the name (digest) of a communicator. */
+/* communicator.c - computes the name of a communicator, a digest of its fields. */
 #include "runtime/device/communicator.h"
 
 #include "runtime/base/hash.h"

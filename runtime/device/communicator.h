@@ -1,14 +1,15 @@
 /* communicator.h - a list of devices of one kind, among which a library runs collectives or a point-to-point link.
  *
- * Each device has a rank in the communicator. A device's part in a collective is work on its stream. The part is
- * done when all ranks have begun their parts and the device's data has arrived. The n-th collective of one rank
- * matches the n-th of every other rank. If ranks begin their parts in different orders, they deadlock; the verifier
- * proves the order of a plan (actors/plan/verify/verify_collective.c).
+ * Each device has a rank in the communicator. What a device does in a collective, its part, is work on its stream.
+ * The part is complete when all ranks have begun their parts and the device's data has arrived. The n-th
+ * collective of one rank is the n-th of every other rank. If ranks begin collectives in different orders, they
+ * deadlock; the verifier proves the order of a plan (actors/plan/verify/verify_collective.c).
  *
  * The devices may belong to several processes, each with the ranks of its own devices. A kind has one communicator
- * for the same devices and keeps it for the life of the process. Any thread may read struct communicator. The
- * library's communicator is created when a run first needs it (device.h, connect). All processes with ranks create
- * their communicators in the same order, so no process waits for ever.
+ * for each list of devices and use (group or link), and keeps it for the life of the process. Any thread may read
+ * struct communicator. The library's communicator is created when a run first needs it (device.h, connect). All
+ * processes with ranks create their communicators in the same order, so that none waits for a process that waits
+ * for it.
  *
  * A group is for collectives of all its ranks. A link (`edge`) has two ranks and one direction: rank 0 sends, rank 1
  * receives. */
@@ -22,7 +23,7 @@ struct communicator {
     int32_t n;
     const int32_t *device; /* by rank: device number within the kind */
     bool edge;             /* true: a point-to-point link; false: a group */
-    uint64_t name;         /* digest of the fields above, which is the same in all processes */
+    uint64_t name;         /* digest of the fields above; the same in all processes */
 };
 uint64_t communicator_name(int kind, bool edge, int32_t n, const int32_t *device);
 
@@ -31,25 +32,26 @@ uint64_t communicator_name(int kind, bool edge, int32_t n, const int32_t *device
 enum { COMMUNICATOR_ID = 128 /* size of an id, bytes */ };
 struct communicator_post {
     void *of;
-    /* sends the id; E_BUS: the message cannot be sent */
+    /* sends the id to the processes with the other ranks; E_BUS: the message cannot be sent */
     int (*tell)(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR_ID]);
     /* Receives the id; blocks until it arrives. E_CANCEL: the run has failed in another process, so no id will
      * arrive. */
     int (*hear)(void *of, const struct communicator *c, unsigned char id[COMMUNICATOR_ID]);
-    /* returns true if the run has failed in another process; called repeatedly while waiting */
+    /* returns true if the run has failed in another process; called repeatedly while a process waits for the
+     * others */
     bool (*left)(void *of);
 };
 
 enum collective_verb {
-    COLLECT_REDUCE,   /* every rank gets the reduction of all ranks' parts */
-    COLLECT_SCATTER,  /* rank i gets block i of the reduction */
-    COLLECT_GATHER,   /* every rank gets the blocks of all ranks, in order of rank */
-    COLLECT_EXCHANGE, /* rank i gets block i of every rank, in order of rank */
+    COLLECT_REDUCE,   /* every rank gets the reduction of the blocks of all ranks (all-reduce) */
+    COLLECT_SCATTER,  /* rank i gets block i of the reduction (reduce-scatter) */
+    COLLECT_GATHER,   /* every rank gets the blocks of all ranks, in order of rank (all-gather) */
+    COLLECT_EXCHANGE, /* rank i gets block i of every rank, in order of rank (all-to-all) */
     COLLECT_PASS,     /* only for links: rank 1 gets the block of rank 0 */
 };
 struct collective_call {
     uint8_t verb, reduce, dtype; /* reduce: enum reduce; RED_NONE: no reduction */
-    /* number of elements of a dense block, > 0; COLLECT_REDUCE: of a rank's complete part */
+    /* number of elements of one block, > 0; COLLECT_REDUCE: of the whole operand of a rank. Blocks are dense */
     int64_t numel;
 };
 

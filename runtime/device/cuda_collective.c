@@ -16,14 +16,14 @@ static_assert((int)CUDA_ID == (int)COMMUNICATOR_ID, "CUDA_ID must equal COMMUNIC
 
 struct cuda_communicator {
     struct communicator face; /* must be the first member, so that pointers can be converted */
-    void *in;                 /* communicator of the plug-in; NULL: not connected */
+    void *in;                 /* communicator that the plug-in has created; NULL: not connected */
     struct cuda_communicator *next;
 };
 
-/* protects `in`, and the list `all`, which grows between runs */
+/* protects `in` of all communicators, and the list `all`, which grows between runs */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_communicator *all;
-static atomic_bool cut; /* a failed run has cut communicators in `all` */
+static atomic_bool cut; /* true: a failed run has cut communicators in `all` */
 
 struct communicator *
 cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
@@ -70,8 +70,8 @@ mend_communicators(void)
     return 0;
 }
 
-/* Creates the plug-in's communicator; from then on a cut includes it. *abroad: other processes have ranks of the
- * communicator. */
+/* Creates the plug-in's communicator, which cut() includes from then on. *abroad: set to true if other processes
+ * have ranks of the communicator. */
 static void
 begin_connecting(struct cuda_communicator *c, bool *abroad)
 {

@@ -1,11 +1,12 @@
 /* cuda_graph.c - replays repeated sequences of launches as CUDA graphs.
  *
- * With gathering on, a thread records its launches on a tape (kernels with the bytes of their arguments, library
- * calls with their addresses). A tape ends when the thread waits, records an event, or waits for one. Tapes are
- * compared byte by byte, so a graph has exactly the launches from which it was captured. Other buffers,
- * micro-batches or random numbers make another tape. A tape is captured as a graph when it occurs the second time,
- * and is a single launch from then on. A tape that never repeats, or that CUDA cannot capture, is launched item by
- * item. A thread keeps KEPT tapes and evicts the least recently used. All state is thread-local except the counts. */
+ * If cuda_graph_gather() is on, a thread does not launch at once, but records its launches on a tape: kernels with
+ * the bytes of their arguments, library calls with their addresses. A tape ends when the thread waits, records an
+ * event, or waits for one. Tapes are compared byte by byte, so a graph is replayed only for exactly the launches
+ * from which it was captured. Launches with other buffers, micro-batches or random numbers are another tape. When
+ * a tape occurs the second time, it is captured as a graph; from then on, one launch replays it. A tape that never
+ * repeats, or that CUDA cannot capture, is launched item by item. A thread keeps KEPT tapes, and evicts the least
+ * recently used one. All state except the counts is thread-local. */
 #include "runtime/base/arena.h"
 #include "runtime/device/device_cuda.h"
 #include "runtime/base/error.h"
@@ -15,12 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* KEPT: tapes that a thread keeps; LEAST: minimum number of launches of a graph; MOST: maximum bytes of a tape */
+/* KEPT: number of tapes that a thread keeps; LEAST: minimum number of launches of a graph; MOST: maximum bytes of
+ * a tape */
 enum { KEPT = 64, LEAST = 3, MOST = 1 << 16 };
 
 struct launch {
     size_t bytes; /* size of the struct including its data, bytes; a multiple of 16 */
-    void *kernel; /* kernel; NULL: a library call with the algorithm `algo` */
+    void *kernel; /* kernel to launch; NULL: a library call with the algorithm `algo` */
     cuda_algo_fn *by;
     const void *algo;
     int64_t blocks, threads;
@@ -39,7 +41,7 @@ struct kept {
     struct tape tape;
     uint64_t hash, seen_at;
     void *graph;
-    bool refused; /* CUDA cannot capture this tape */
+    bool refused; /* true: CUDA cannot capture this tape */
 };
 struct gathering {
     bool on;
@@ -70,8 +72,8 @@ launch_tape(const struct tape *t)
     return why;
 }
 
-/* Captures the launches of a tape as a CUDA graph. Returns NULL if CUDA cannot capture it; then nothing has been
- * executed. */
+/* Captures the launches of a tape as a CUDA graph, without executing them. Returns NULL if CUDA cannot capture
+ * them. */
 static void *
 capture_tape(const struct tape *t)
 {
@@ -100,7 +102,7 @@ tapes_equal(const struct tape *a, const struct tape *b)
     return a->n == b->n && a->gpu == b->gpu && !memcmp(a->bytes, b->bytes, a->n);
 }
 
-/* Returns the record of this tape, known or new. *again: the tape is known. */
+/* Returns the record of this tape, and adds the record if the tape is new. *again: set to true if it is not new. */
 static struct kept *
 find_kept_graph(struct gathering *g, bool *again)
 {
@@ -175,8 +177,8 @@ cuda_graphs(void)
 
 /* ---- gathering ---- */
 
-/* Returns zeroed space for one more launch on the tape; zeroed because tapes are compared by their bytes. NULL: the
- * launch must be made at once. */
+/* Returns space for one more launch on the tape. The space is zeroed, because tapes are compared byte by byte.
+ * NULL: the launch must be made at once. */
 static struct launch *
 add_launch(int gpu, size_t argument_bytes)
 {

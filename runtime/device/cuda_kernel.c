@@ -1,12 +1,12 @@
 /* cuda_kernel.c - compiles each CUDA kernel once per compute capability of the process's GPUs, and caches the
  * result.
  *
- * The cache is the folder $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille. A compiled kernel is a file
- * named after the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of
- * its name and content: a file that is damaged, misnamed or larger than any kernel is compiled again. Files are
- * written under a temporary name and renamed, so readers see complete files only. If the folder is not writable,
- * kernels still work, and the next process compiles again (reported by cuda_kernel_about). Empty $RILLE_CACHE: no
- * cache on disk. */
+ * The cache is the folder $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille. The name of a file
+ * contains the kernel's name, the compute capability, and a digest of compiler and prologue. A file begins with
+ * the digest of its name and content. If a file is damaged, misnamed or larger than MOST_BYTES, the kernel is
+ * compiled again. Files are written under a temporary name and renamed, so readers see complete files only. If the
+ * folder is not writable, kernels still work, and the next process compiles again (reported by cuda_kernel_about).
+ * If $RILLE_CACHE is empty, there is no cache on disk. */
 #include "runtime/device/device_cuda.h"
 
 #include "runtime/base/arena.h"
@@ -28,7 +28,7 @@ enum { MOST_BYTES = 64 << 20 /* maximum number of bytes of a cache file */ };
 
 struct cuda_kernel {
     char *name;
-    void *of[CUDA_DEVICES]; /* by device of the process: the loaded kernel */
+    void *of[CUDA_DEVICES]; /* the loaded kernel, by device of the process */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
@@ -72,7 +72,8 @@ binary_digest(const char *path, const void *bytes, size_t n)
     return d;
 }
 
-/* Opens a regular file. Rejects others, because reading a pipe might never end. NULL: the file cannot be opened. */
+/* Opens a regular file. Rejects pipes and devices, because reading them might never end. NULL: the file cannot be
+ * opened. */
 static FILE *
 open_cached_file(const char *path, struct stat *st)
 {
@@ -131,8 +132,8 @@ write_cached_binary(const char *path, const void *binary, size_t bytes)
     str_free(&beside);
 }
 
-/* Tests whether a folder is writable by writing and removing a file. The mode alone does not tell: other permissions
- * matter, and on a full disk files can be created but not filled. Sets errno on failure. */
+/* Tests whether a folder is writable by writing and removing a file. The mode bits do not suffice: other
+ * permissions matter, and on a full disk files can be created but not filled. Sets errno on failure. */
 static bool
 may_write(const char *folder)
 {
@@ -149,7 +150,8 @@ may_write(const char *folder)
     return good;
 }
 
-/* Appends the name of a library, "; products by cuBLASLt 13.0", or the reason why it is missing. */
+/* Appends a library's purpose, name and version, as in "; products by cuBLASLt 13.0", or why the library is
+ * missing. */
 static void
 add_library(struct str *text, const char *what, const char *(*library)(const char **why))
 {
@@ -205,7 +207,7 @@ binary_of(const char *name, const char *prologue, const char *text, int major, i
     return status;
 }
 
-/* Returns the kernel that an earlier device has loaded on the same GPU; NULL: none. */
+/* Returns the kernel that was loaded for an earlier device on the same GPU; NULL: none. */
 static void *
 shared_kernel(const struct cuda_kernel *k, int device, int gpu)
 {
@@ -215,7 +217,7 @@ shared_kernel(const struct cuda_kernel *k, int device, int gpu)
     return NULL;
 }
 
-/* Loads a kernel for every device. Consecutive GPUs with one compute capability share the compiled binary. */
+/* Loads a kernel for every device. Consecutive GPUs with the same compute capability use one compiled binary. */
 static int
 load_cubin(struct cuda_kernel *k, const char *prologue, const char *text)
 {

@@ -1,6 +1,6 @@
-/* cuda_product.c - caches the algorithms of library products and convolutions, which are requested once per GPU of
- * the process. So compiling a plan again is fast, and equal calls of one process have the same algorithm and the
- * same bits. */
+/* cuda_product.c - caches the algorithms that libraries choose for products and convolutions. An algorithm is
+ * requested once per GPU of the process. So compiling a plan again is fast, and equal calls in one process use the
+ * same algorithm and return the same bits. */
 #include "runtime/device/device_cuda.h"
 
 #include "runtime/base/error.h"
@@ -18,9 +18,9 @@ struct question { /* key of the table: 64-bit words without padding, compared by
 };
 struct cuda_algo {
     struct question question;
-    void *of[CUDA_DEVICES]; /* algorithm by device of the process */
-    bool known;             /* every device has an algorithm for it */
-    size_t scratch_bytes;   /* scratch memory, bytes: the most that any device needs */
+    void *of[CUDA_DEVICES]; /* the algorithm, by device of the process */
+    bool known;             /* true: every device has an algorithm for the call */
+    size_t scratch_bytes;   /* size of scratch memory: the largest that a device needs, bytes */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the table */

@@ -1,10 +1,11 @@
 /* device.c - memory pools of devices.
  *
  * A request is rounded up to a size class, eight classes per power of two, so a block wastes at most an eighth. A
- * freed block stays in the list of its class until it is requested again, until idle blocks exceed recent needs, or
- * until the limit or the host needs the memory. So a program that allocates and frees the same sizes in every step
- * makes no system calls. (Writing fresh pages costs ten times as much as writing used ones.) Under AddressSanitizer,
- * idle bytes and the tail of a block are poisoned. */
+ * freed block is idle: it stays in the list of its class until it is requested again. Idle blocks are returned to
+ * the system if they exceed recent needs, or if an allocation would exceed the pool's limit or the host's memory.
+ * So a program that allocates and frees the same sizes in every step makes no system calls. (The first write to a
+ * new page costs ten times as much as later writes.) Under AddressSanitizer, idle bytes and the tail of a block
+ * are poisoned. */
 #include "runtime/device/device.h"
 
 #include "runtime/base/arena.h"
@@ -31,16 +32,16 @@
 #endif
 
 enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
-static const size_t idle_floor = (size_t)64 << 20; /* idle bytes that a pool may keep in any case */
-/* At each freed block, the recent peak (crest) moves towards the live bytes by 1 / CREST_FADES of the difference. A
- * pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
+static const size_t idle_floor = (size_t)64 << 20; /* number of idle bytes that a pool may always keep */
+/* With each freed block, the recent peak of live bytes (crest) decreases by 1 / CREST_FADES of its distance to the
+ * present live bytes. A pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
 enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
 /* ---- kinds ---- */
 
-/* Blocks of at least this many bytes are allocated in regions of their own. In the heap, 40,000 tensor sizes up to 160
- * KB, one after another, left holes of 1.3 GB between other allocations; in regions they leave 0.2 GB. (Sanitizers
- * watch the heap, so their builds use it.) */
+/* Blocks of at least this many bytes are allocated in regions of their own. With malloc, allocating tensors of
+ * 40,000 sizes up to 160 KB, one after another, left 1.3 GB unused between other allocations; in regions, 0.2 GB
+ * is left unused. (Sanitizers can only check malloc's heap, so their builds use malloc.) */
 #if defined(__SANITIZE_ADDRESS__)
 static const size_t mapped = SIZE_MAX;
 #else
@@ -115,7 +116,8 @@ device_kind(int kind)
     return kinds[kind];
 }
 
-/* Devices without bytes count as the host's memory space, so that their plans equal those for cpu devices. */
+/* Returns the host's memory space for devices without bytes, too, so that their plans equal the plans for cpu
+ * devices. */
 int32_t
 device_space(int kind, int32_t device)
 {
@@ -124,8 +126,7 @@ device_space(int kind, int32_t device)
     return flags & ONE_SPACE ? kind : NDEVICE_KIND + device * NDEVICE_KIND + kind;
 }
 
-/* Returns true if work on the kind's streams can access the bytes: those of the host, and those of devices of its
- * own kind. */
+/* The streams of a kind can access the bytes of the host, and of devices of the same kind. */
 int
 device_carrier(int from, int to)
 {
@@ -145,9 +146,9 @@ stream_role_text(int role)
 /* ---- blocks ---- */
 
 struct block {
-    struct buffer buffer;       /* must be the first member, because a buffer pointer is its block's pointer */
-    struct block *next;         /* next idle block of the same size class */
-    size_t capacity;            /* bytes of the size class; 0: a block without data, or with memory that another owns */
+    struct buffer buffer; /* must be the first member, because a buffer pointer is its block's pointer */
+    struct block *next;   /* next idle block of the same size class */
+    size_t capacity;      /* size of the class, bytes; 0: a block without data, or with memory that another owns */
     void (*release)(void *arg); /* returns the memory to its owner; NULL: the pool owns the memory */
     void *release_arg;
 };
@@ -155,7 +156,7 @@ struct block {
 struct pool {
     int device;
     const struct device_kind *kind;
-    /* where the pool allocates instead of the kind's memory; take NULL: from the kind's memory */
+    /* source from which the pool allocates; if its take is NULL, the pool allocates the kind's memory */
     struct pool_source source;
     const struct work_order *order; /* work that may access the pool's bytes between runs; NULL: none */
     size_t limit_bytes;             /* memory limit, bytes; 0: no limit */
@@ -167,14 +168,14 @@ struct pool {
     struct block *idle[NCLASS];
 };
 
-/* Returns the size class of a request, and the class's bytes: the request rounded up to three bits below its leading
- * bit. */
+/* Returns the size class of a request. Sets the class's size in bytes: the request, rounded up to three binary
+ * digits after the leading one. */
 static int
 pool_class(size_t bytes, size_t *capacity)
 {
     bytes = MAX(bytes, (size_t)(ALIGN * STEPS));
     int high = 63 - __builtin_clzll(bytes), shift = high - STEP_BITS;
-    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* a number from 8 to 16 */
+    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* from 8 to 16 */
     *capacity = units << shift;
     return (high * STEPS + (int)units - STEPS) % NCLASS;
 }
@@ -224,8 +225,8 @@ block_release(struct pool *p, struct block *b)
     free(b);
 }
 
-/* Removes and returns the first block that no running work accesses; with `any`, the first block in any case. NULL:
- * none. */
+/* Removes the first block of the list that no running work accesses, and returns the block; NULL: none. any:
+ * removes the first block even if running work accesses it. */
 static struct block *
 list_take(const struct pool *p, struct block **list, bool any)
 {
@@ -235,8 +236,8 @@ list_take(const struct pool *p, struct block **list, bool any)
     return b;
 }
 
-/* Frees idle blocks, large ones first, until at most `keep` bytes are idle. must: also frees blocks that running
- * work accesses. */
+/* Frees idle blocks, the largest size classes first, until at most `keep` bytes are idle. must: also frees blocks
+ * that running work accesses, after waiting for that work. */
 static void
 pool_trim(struct pool *p, size_t keep, bool must)
 {
@@ -285,7 +286,7 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
         pool_trim(p, 0, true);
         *out = pool_take(p, capacity);
     }
-    /* the source's host was lost, or the device is broken */
+    /* true: the host that stores the source's bytes was lost, or the device is broken */
     bool gone = err_last() == E_LOST || err_last() == E_KERNEL;
     if (!*out) return gone ? (int)err_last() : refuse_allocation(p, bytes);
     p->count.nalloc++;
@@ -491,7 +492,7 @@ block_idle(struct pool *p, struct block *b)
     p->idle_bytes += b->capacity;
 }
 
-/* Frees a block whose memory the pool does not own. */
+/* Frees a block whose memory belongs to another owner (buffer_wrap). */
 static void
 block_end(struct pool *p, struct block *b)
 {
@@ -595,8 +596,8 @@ pool_limit(struct pool *p, size_t limit_bytes)
     p->limit_bytes = limit_bytes;
 }
 
-/* Enlarges the arena. Frees the old block before it allocates the new one, because the content is not needed and
- * both blocks might not fit. */
+/* Enlarges the arena. Frees the old block before it allocates the new one: the content is not needed, and there
+ * might not be memory for both. */
 int
 pool_arena(struct pool *p, size_t bytes, void **out)
 {

@@ -1,13 +1,13 @@
 /* device.h - device kinds, devices and their memory.
  *
- * A device is a number within its kind; a kind is a record. A device's pool provides two sorts of memory. Buffers
- * outlive a run (values of variables, results). One arena block is shared by all plans; a plan's registers have
- * fixed offsets in it. Only the session's thread allocates and frees buffers, so a pool needs no lock. Host code
- * accesses the bytes of a device only through its kind, unless the kind has HOST_READS.
+ * A device is identified by its kind, a record, and its number within the kind. A device's pool provides two sorts
+ * of memory. Buffers outlive a run (values of variables, results). One arena block is shared by all plans; a
+ * plan's registers have fixed offsets in it. Only the session's thread allocates and frees buffers, so a pool
+ * needs no lock. Host code accesses the bytes of a device only through its kind, unless the kind has HOST_READS.
  *
- * Kinds: cpu (completes work before it returns); meta (as many ranks as the program names, no values); async (for
- * tests: does the work of its streams later, and its memory faults if host code touches it); cuda (GPUs, by a
- * plug-in: device_cuda.h). */
+ * Kinds: cpu (completes work before it returns); meta (any number of devices without values, for planning); async
+ * (for tests: executes the work of its streams later, and accesses to its memory by host code fault); cuda (GPUs,
+ * by a plug-in: device_cuda.h). */
 #ifndef RILLE_RUNTIME_DEVICE_H
 #define RILLE_RUNTIME_DEVICE_H
 
@@ -15,12 +15,12 @@
 #include "runtime/base/device_kinds.h"
 
 enum device_flags {
-    HOST_READS = 1,  /* host code may access the device's bytes directly */
-    NO_BYTES = 2,    /* values have a layout but no bytes; a session prints plans, but runs none */
-    FUSES = 4,       /* computes chains of element-wise operators in one pass */
-    ONE_SPACE = 8,   /* devices of the kind share one memory space, and read each other's bytes in place */
-    COMPILES = 16,   /* has compiled kernels (kernels/cuda) */
-    ROLES = 32,      /* has one stream per role (stream.h); unset: one stream per device, if the kind has streams */
+    HOST_READS = 1, /* host code may access the device's bytes directly */
+    NO_BYTES = 2,   /* values have a layout but no bytes; a session prints plans, but does not run them */
+    FUSES = 4,      /* computes chains of element-wise operators in one pass */
+    ONE_SPACE = 8,  /* devices of the kind share one memory space: they read each other's bytes in place */
+    COMPILES = 16,  /* has compiled kernels (kernels/cuda) */
+    ROLES = 32, /* a device has one stream per role (stream.h); unset: one stream per device, if the kind has streams */
     MULTIPLIES = 64, /* a library may compute matrix products (kernels/cuda) */
     COLLECTS = 128,  /* a library runs collectives among its devices (communicator.h); implies ROLES */
     CONVOLVES = 256, /* a library may compute convolutions (kernels/cuda) */
@@ -49,18 +49,18 @@ struct device_events {
 /* The record of a device kind. Only the session's thread calls these functions, between runs; exceptions are the
  * functions of streams. */
 struct device_kind {
-    int number; /* number of the kind: DEV_CPU... (device_kinds.h) */
+    int number; /* number of the kind: DEV_CPU, ... (device_kinds.h) */
     unsigned flags;
-    int variants;        /* number of the kind whose kernel variants this kind uses */
-    const char *missing; /* why there are no devices of this kind; NULL: there may be some */
+    int variants;        /* number of the kind whose kernel variants devices of this kind run */
+    const char *missing; /* why this process has no devices of this kind; NULL: it may have some */
     /* Allocates memory aligned to 64 bytes. NULL: there is no memory, or (after E_KERNEL) the device is broken. */
     void *(*take)(int device, size_t bytes);
     void (*give)(int device, void *p, size_t bytes);
-    /* copy and fill block. E_KERNEL: the device is broken. */
+    /* copy and fill block until they are complete. E_KERNEL: the device is broken. */
     /* copies between the device's memory and the host's, or within the device's */
     int (*copy)(void *dst, const void *src, size_t bytes);
     int (*fill)(void *p, int byte, size_t bytes);
-    /* ---- streams (stream.h); NULL: an act's work is complete when the act returns ---- */
+    /* ---- streams (stream.h); all NULL: work is complete when the function that does it returns ---- */
     /* Creates a stream. role: enum stream_role. driven: the stream works only when step is called (for the
      * simulator). E_MEMORY, E_KERNEL. */
     int (*stream_new)(int device, int role, bool driven, struct stream **out);
@@ -69,27 +69,27 @@ struct device_kind {
     int64_t (*mark)(const struct stream *s);
     bool (*passed)(const struct stream *s, int64_t mark);
     void (*wait)(struct stream *s, const struct stream *other, int64_t mark);
-    void (*show)(struct stream *s); /* as stream_show(); NULL: the completion of each item is visible at once */
+    void (*show)(struct stream *s); /* see stream_show(); NULL: the completion of each item is visible at once */
     int (*trouble)(struct stream *s, int64_t mark);
     bool (*step)(struct stream *s);
     /* For host streams that launch work on a device: waits until all work that this thread has launched on the
      * device is complete. */
-    int (*settle)(int device);          /* NULL: the kind's work launches nothing. E_KERNEL */
-    const struct device_events *events; /* not NULL if settle is not NULL */
-    /* Called by stream work: begins a copy between memory spaces; settle waits for it. *begun false: host code must
-     * copy, because the host memory is not pinned. NULL: host code always copies. E_KERNEL. */
+    int (*settle)(int device);          /* NULL: the kind's work launches nothing on a device. E_KERNEL */
+    const struct device_events *events; /* events for the launched work; not NULL if settle is not NULL */
+    /* Called by stream work: begins a copy between memory spaces; settle waits for its end. Sets *begun to false
+     * if host code must copy, because the host memory is not pinned. NULL: host code always copies. E_KERNEL. */
     int (*carry)(int device, void *to, const void *from, const struct view_rows *rows, bool *begun);
     /* Sets the callback fn(of), which is called when work is complete. NULL: the stream's owner must poll. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
-    void *(*reach)(void *p); /* returns the address through which the kind's work, in host code, accesses p */
+    void *(*reach)(void *p); /* returns the address at which host code that runs as work of the kind accesses p */
     /* ---- collectives: only for kinds with COLLECTS, except connect ---- */
     /* Returns the communicator of these devices, listed by rank; the kind owns it, and connect() creates the
-     * library's part. edge: it is a point-to-point link. */
+     * library's part. edge: the communicator is a point-to-point link. */
     struct communicator *(*communicator)(bool edge, int32_t n, const int32_t *device);
-    /* Prepares collectives before a run: makes communicators usable again after cut() has ended their collectives, and
-     * creates those of the n communicators that do not exist yet, in order. Blocks until all processes with ranks have
-     * called connect. post NULL: no missing communicator has ranks in other processes. E_KERNEL; E_CANCEL: cut
-     * meanwhile. NULL: the kind has no library. */
+    /* Prepares collectives before a run: makes communicators usable again after cut() has ended their collectives,
+     * and creates those of the n communicators that do not exist yet, in order. Blocks until all processes with
+     * ranks have called connect. post: exchanges ids; may be NULL if no communicator to be created has ranks in
+     * other processes. E_KERNEL; E_CANCEL: cut() was called meanwhile. NULL: the kind has no library. */
     int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
     /* Called by stream work: begins the part of a rank in a collective. On a link, the sender has no `out`, and the
      * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */
@@ -102,27 +102,29 @@ struct device_kind {
 const struct device_kind *device_kind(int kind);
 /* Returns the memory space of a device; devices in one space read each other's bytes in place. 0: the host's space. */
 int32_t device_space(int kind, int32_t device);
-/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces, because they
- * can access both. Within one kind, the reader's streams copy. -1: neither kind's streams can. */
+/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces: its streams
+ * can access both. For two devices of one kind, the streams of the reading device copy. -1: the streams of neither
+ * kind can. */
 int device_carrier(int from, int to);
 /* Test kinds: tests clear ONE_SPACE to imitate GPUs without peer access, and ROLES to imitate work without overlap. */
 extern struct device_kind device_late;
-/* Least size of cpu blocks that are pinned if there are GPUs, bytes. Pinned blocks can be copied to and from GPUs
- * during computation. */
+/* Least size of pinned cpu blocks, bytes. Smaller blocks, and all blocks in a process without GPUs, are not
+ * pinned. Pinned blocks can be copied to and from GPUs during computation. */
 enum { PINNED = 128 << 10 };
 
-/* Unfinished work on streams may still access bytes of pools. The owner of a work order numbers work in the order in
- * which it completes. Each buffer stores two numbers: of the last work that accesses the buffer, and of the last
- * work that writes it. New work that uses a reused block runs after that work; host code waits for it in the
- * functions below. Session's thread; any thread reads `done`. */
+/* Unfinished work on streams may still access bytes of pools. A work order numbers work in the order in which the
+ * work completes. Each buffer stores two numbers: of the last work that accesses the buffer, and of the last work
+ * that writes it. If a pool reuses a block, new work on the block runs after that work. The functions below wait
+ * for that work before host code accesses the bytes. Session's thread; any thread reads `done`. */
 struct work_order {
     uint64_t begun;        /* number of the last work that was begun */
-    _Atomic uint64_t done; /* all work up to this number is complete */
-    /* Waits until the work with this number is complete. must: waits in any case, and errors are reported later.
-     * Without `must`, errors are reported now, and E_CANCEL means that the work is not complete. */
+    _Atomic uint64_t done; /* all work up to and including this number is complete */
+    /* Waits until the work with this number is complete. must true: waits until the work is complete, and leaves
+     * errors to be reported later. must false: reports errors at once; E_CANCEL means that the work is not
+     * complete. */
     int (*await)(void *of, uint64_t number, bool must);
     void *of;
-    uint64_t *failed; /* numbers of failed work; its results are invalid */
+    uint64_t *failed; /* numbers of failed work, whose results are invalid */
     int32_t nfailed, failed_capacity;
 };
 
@@ -132,75 +134,77 @@ struct buffer {
     void *data; /* address, aligned to 64 bytes */
     size_t bytes;
     int32_t nref;
-    uint32_t generation; /* generation of the pool's memory when the buffer was created */
+    uint32_t generation; /* generation of the source's memory (pool_source) when the buffer was created */
     /* number of the last work that accesses the buffer (touched), and of the last that writes it (written); 0: none */
     uint64_t touched, written;
 };
 
 /* Creates the memory pool of a device; the session owns it. limit_bytes: memory limit; 0: only the host's. */
 struct pool *pool_new(int kind, int device, size_t limit_bytes);
-/* Another source of memory, from which a new pool allocates from now on. take: returns memory aligned to 64 bytes,
- * or NULL. */
+/* A source of memory other than the kind's, from which a new pool is made to allocate. take: returns memory
+ * aligned to 64 bytes, or NULL. */
 struct pool_source {
     void *(*take)(void *of, size_t bytes);
     void (*give)(void *of, void *p);
-    /* Read and write bytes of another host. Addresses are those of this process, which never dereferences them. Any
-     * thread. NULL: the bytes are local. */
+    /* Read and write bytes that another host stores. Addresses are of the address space of this process, which never
+     * accesses them. Any thread. NULL: the bytes are local. */
     int (*read)(void *of, void *to, const void *from, size_t bytes);
     int (*write)(void *of, void *to, const void *from, size_t bytes);
     /* Copies bytes to this source from another source of a pool in the same cluster. NULL: use read and write. */
     int (*bring)(void *of, void *to, void *source_of, const void *from, size_t bytes);
     void *of;
-    const uint32_t *generation; /* changes when all content is lost; NULL: content is never lost */
+    const uint32_t *generation; /* number that changes when all content is lost; NULL: content is never lost */
 };
 void pool_from(struct pool *p, const struct pool_source *source);
 /* Declares that work of this order may access the pool's bytes. The order must outlive the pool. */
 void pool_order(struct pool *p, const struct work_order *order);
-void pool_free(struct pool **p); /* all buffers must have been dropped */
-/* Frees the pool when its last buffer is dropped, on any thread; the caller guards the drops by a lock. Until then the
- * memory of these buffers stays. */
+void pool_free(struct pool **p); /* call only after all buffers were dropped */
+/* Gives up the pool: it is freed when its last buffer is dropped, on any thread. The caller guards these drops by
+ * a lock. */
 void pool_leave(struct pool **p);
 void pool_limit(struct pool *p, size_t limit_bytes);
-/* Allocates a buffer. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of its limit free". bytes 0: a buffer
- * without data. The pool keeps freed blocks for requests of the same size class. The pool frees such blocks if many
- * are idle. */
+/* Allocates a buffer. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of its limit free". bytes 0: a
+ * buffer without data. The pool keeps freed blocks for requests of the same size class, as far as recent
+ * needs justify. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 /* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);
-/* Makes a buffer of memory that the caller owns, at an address aligned to 64 bytes, for a pool whose bytes are in this
- * process. release: called once, when nothing uses the memory any more; may be NULL. */
+/* Makes a buffer of memory that the caller owns, aligned to 64 bytes. The pool's bytes must be in this process.
+ * release: called once, when nothing uses the memory any more; may be NULL. */
 void buffer_wrap(struct pool *p, void *data, size_t bytes, void (*release)(void *arg), void *arg, struct buffer **out);
-bool buffer_is_wrapped(const struct buffer *b); /* returns true if another owns the memory, after buffer_wrap */
+bool buffer_is_wrapped(const struct buffer *b); /* returns true if buffer_wrap made the buffer */
 void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
 /* drops the buffer, and frees its memory instead of keeping it in the pool */
 void buffer_retire(struct buffer **b);
-/* Waits until host code may read (writes: write) the bytes with the kind's functions. The functions below call
- * buffer_await() themselves. E_KERNEL, E_CANCEL: see work_order.await. */
+/* Waits until host code may read (if `writes` is set, write) the bytes with the kind's functions. The functions
+ * below call buffer_await(). E_KERNEL, E_CANCEL: see work_order.await. */
 int buffer_await(const struct buffer *b, bool writes);
-/* Returns true if work that wrote the buffer has failed. */
+/* Returns true if work that wrote the buffer has failed, so that its content is invalid. */
 bool buffer_failed(const struct buffer *b);
-/* Returns the bytes in host memory: in place (*copy NULL), or in a copy that the caller frees, even after an error.
- * Call between runs. A thread other than the session's may call it only if no unfinished work writes the bytes. */
+/* Returns the bytes in host memory in *data: in place (*copy is NULL), or in *copy, which the caller frees, even
+ * after an error. Call between runs. A thread other than the session's may call it only if no unfinished work
+ * writes the bytes. */
 int buffer_on_host(const struct buffer *b, void **data, void **copy);
-/* Returns true if the content was lost together with the host that stored it. Reading it then fails with E_LOST. */
+/* Returns true if the content was lost together with the host that stored it; reading the buffer then fails with
+ * E_LOST. */
 bool buffer_is_lost(const struct buffer *b);
-/* Returns true if host code may access the bytes in place. If not, use buffer_copy or buffer_write, which writes all
- * bytes. */
+/* Returns true if host code may access the bytes in place. Otherwise, read with buffer_copy, and write all bytes
+ * with buffer_write. */
 bool buffer_host_reads(const struct buffer *b);
-/* Returns true if the kind's functions can access the bytes; otherwise the pool's source does. */
+/* Returns true if the kind's functions can access the bytes; false: only the pool's source can. */
 bool buffer_is_here(const struct buffer *b);
 int buffer_write(const struct buffer *b, const void *from);
 /* both buffers must have equal size and kind */
 int buffer_copy(const struct buffer *to, const struct buffer *from);
-/* Copies a part of a buffer. Any thread, if the session holds both buffers meanwhile. */
+/* Copies a part of a buffer. May be called on any thread while the session holds both buffers. */
 int buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, size_t bytes);
 /* Returns the device's arena block, with at least this many bytes. The block grows only between runs, when all work
  * is complete, and then loses its content. E_MEMORY. */
 int pool_arena(struct pool *p, size_t bytes, void **out);
 
 struct pool_count {
-    size_t live_bytes; /* bytes of allocated buffers */
+    size_t live_bytes; /* total size of allocated buffers, bytes */
     size_t arena_bytes;
     size_t peak_bytes;
     /* nbuffer: number of allocated buffers; nalloc: number of requests that the pool passed on to the system or

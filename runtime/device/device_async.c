@@ -1,9 +1,9 @@
-/* device_async.c - a device kind for tests: enqueued work is done later, and its bytes fault if host code touches
- * them.
+/* device_async.c - a device kind for tests: work is done some time after it is enqueued, and accesses by host code
+ * to the device's memory fault.
  *
- * The kind stands for a GPU on machines without GPUs. The kind's memory is a range of inaccessible addresses; the
- * bytes of address p are at p + LATE_BYTES, where the kind's work accesses them (reach). Streams are host streams
- * (stream_host.h). */
+ * The kind stands for a GPU on machines without GPUs. Buffers have addresses in a range that is not accessible.
+ * The byte of address p is stored at p + LATE_BYTES, where the kind's work accesses it (reach). Streams are host
+ * streams (stream_host.h). */
 #include "runtime/base/arena.h"
 #include "runtime/base/pages.h"
 #include "runtime/device/stream_host.h"
@@ -25,7 +25,7 @@ struct range {
     size_t bytes;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* start of LATE_BYTES of addresses that fault, followed by LATE_BYTES with the actual bytes */
+/* start of two ranges of LATE_BYTES each: the first faults, the second stores the bytes */
 static char *base;
 static size_t used;
 static struct range *idle;
@@ -99,7 +99,7 @@ async_take(int device, size_t bytes)
 }
 
 /* Discards the bytes of a range, and protects its addresses. Accesses after the release then fault, and the next
- * owner reads zeros, as in fresh memory. */
+ * owner of the range reads zeros, as in new memory. */
 static void
 async_give(int device, void *p, size_t bytes)
 {

@@ -1,8 +1,8 @@
 /* device_cuda.c - the device kind cuda: the plug-in allocates GPU memory, and host threads execute the streams.
  *
- * A device is a part of a GPU. A device allocates at most the same part of the memory that was free when the GPU was
- * opened. Host and GPU access the plug-in's memory at one address, so CPU kernels can compute for the kind on host
- * streams. The first error of a GPU is kept; after it, every allocation and all work report that error. */
+ * A device is a GPU, or 1/n of one. It may allocate at most that fraction of the memory that was free when the GPU
+ * was opened. The plug-in's memory has the same addresses on host and GPU, so host streams can also run CPU
+ * kernels for the kind. After the first error of a GPU, every allocation and all work fail with that error. */
 #include "runtime/device/device_cuda.h"
 
 #include "runtime/base/error.h"
@@ -26,9 +26,9 @@ static struct cuda_gpu gpu_of[CUDA_DEVICES]; /* GPU of each device in `choice`, 
 /* bytes allocated on each device in `choice`, by device number */
 static _Atomic size_t taken_bytes[CUDA_DEVICES];
 static const char *_Atomic broken; /* first error of a GPU; NULL: none */
-static int first;                  /* number within the cluster of the first device of `choice` */
+static int first;                  /* number of the first device of `choice` among the cluster's devices of the kind */
 static unsigned abilities;         /* flags COMPILES, MULTIPLIES... of the devices in `choice` */
-static bool elsewhere;             /* true: other processes have all devices of the kind */
+static bool elsewhere;             /* true: this process has no devices of the kind, other processes have */
 
 /* ---- the plug-in ---- */
 
@@ -239,7 +239,7 @@ cuda_opened(void)
     return plugin;
 }
 
-/* Returns the device with this index. Needs no lock, because devices do not change once the kind has work. */
+/* Returns the device with this index. Takes no lock, because the devices do not change once work runs on them. */
 const struct cuda_device *
 cuda_device_at(int i, int *major, int *minor)
 {

@@ -1,10 +1,10 @@
 /* device_cuda.h - the plug-in librille-cuda.so, and the assignment of a process's devices to GPUs.
  *
  * Only the plug-in links CUDA. cuda_parse opens it when a program first names devices of kind cuda. The plug-in
- * exports one function, rille_cuda_plugin, which returns struct cuda_plugin. A process assigns devices to GPUs once
- * (cuda_choose); until then the kind reports why it is missing. The plug-in, in C++, also includes this header, so
- * the header includes nothing of the core. The session's thread chooses and opens; each function of the record
- * states which thread may call it. */
+ * exports one function, rille_cuda_plugin, which returns struct cuda_plugin. A process assigns devices to GPUs
+ * once (cuda_choose); until then, the kind's record states why there are no devices. The plug-in is written in C++
+ * and also includes this header, so the header includes no other header of Rille. The session's thread chooses and
+ * opens; each function of the record states which thread may call it. */
 #ifndef RILLE_RUNTIME_DEVICE_CUDA_H
 #define RILLE_RUNTIME_DEVICE_CUDA_H
 
@@ -30,34 +30,35 @@ struct cuda_gpu {
 enum cuda_real { CUDA_F32, CUDA_F64, CUDA_BF16, CUDA_F16 };
 enum cuda_after {
     CUDA_AS_IS,
-    CUDA_GELU,       /* f(v) = gelu(v), computed with tanh; if aux is set, v is stored there */
+    CUDA_GELU,       /* f(v) = gelu(v), computed with tanh; if aux is present, v is stored in aux */
     CUDA_GELU_SLOPE, /* f(v) = v gelu'(aux) */
 };
 struct cuda_matrix {
-    int64_t row, col; /* strides between rows and between columns, elements; one of them is 1 (of y: col) */
-    int64_t batch;    /* stride of the batch, elements; 0: all products of the batch share the matrix */
+    int64_t row, col; /* strides between rows and between columns, elements; one of the two is 1 (of y: col) */
+    int64_t batch;    /* stride of the batch, elements; 0: all products of the batch have this operand in common */
 };
 struct cuda_product {
-    int64_t from, to;  /* enum cuda_real: of x and w (from); of bias, aux and y (to) */
+    int64_t from, to;  /* types as enum cuda_real: from: of x and w; to: of bias, aux and y */
     int64_t after;     /* the epilogue f: a value of enum cuda_after */
-    int64_t bias, aux; /* 1: present. bias: n numbers; aux: has the strides of y */
+    int64_t bias, aux; /* 1: the operand is present. bias: n numbers; aux: has the strides of y */
     int64_t tf32;      /* 1: f32 operands x and w may be rounded to TF32 */
     int64_t m, n, k, batch;
     struct cuda_matrix x, w, y;
 };
 
-/* A convolution, or its gradient: y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding, ...]
- * w[o, c, p, q], with zeros outside of x. If x has more channels than w, the channels of x form groups, and the
- * channels o are divided into the same number of groups. Dtypes of sums, and 64-bit words, are as in products. */
-/* the result; its factors are the other two of x, w, y, in this order */
+/* A convolution, or its gradient: y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding,
+ * ...] w[o, c, p, q], with zeros outside of x. n: image; o: output channel; c: input channel; u, v: position in y;
+ * p, q: position in w. If x has more channels than w, the channels of x form groups, and the channels o are
+ * divided into the same number of groups. As for products, sums are f32 or f64, and all fields are 64-bit words. */
+/* the operand that the call computes; its factors are the other two of x, w, y, in this order */
 enum cuda_makes { CUDA_MAKES_Y, CUDA_MAKES_X, CUDA_MAKES_W };
 struct cuda_image {
-    /* no size is 0. Strides in elements; one of them is 1; no two elements share memory */
+    /* sizes are not 0. Strides, in elements: one of them is 1, and no two elements share memory */
     int64_t size[4], stride[4];
 };
 struct cuda_convolution {
     int64_t makes;    /* enum cuda_makes: which of y, x, w the call computes */
-    int64_t from, to; /* enum cuda_real: of the factors (from); of the result (to) */
+    int64_t from, to; /* types as enum cuda_real: from: of the factors; to: of the result */
     int64_t tf32;     /* 1: f32 factors may be rounded to TF32 */
     int64_t stride[2], padding[2], dilation[2];
     struct cuda_image x, w, y;
@@ -74,16 +75,17 @@ struct cuda_factors {
 typedef const char *cuda_algo_fn(int gpu, const void *algo, const struct cuda_factors *at);
 
 /* A rank's part in a collective (communicator.h). `in` and `out` are dense and do not overlap. numel: number of
- * elements of a block; for CUDA_ALL_REDUCE, of the complete part. */
+ * elements of a block; for CUDA_ALL_REDUCE, of the whole operand. */
 enum cuda_verb {
     CUDA_ALL_REDUCE,
     CUDA_REDUCE_SCATTER,
     CUDA_ALL_GATHER,
     CUDA_ALL_TO_ALL,
-    CUDA_PASS, /* from rank 0 to rank 1 of a link: rank 0 uses `in`, rank 1 uses `out` */
+    CUDA_PASS, /* copies from rank 0 to rank 1 of a link: rank 0 uses `in`, rank 1 uses `out` */
 };
 enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
-enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 }; /* continues enum cuda_real */
+/* further element types; the numbers continue those of enum cuda_real */
+enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 };
 enum { CUDA_ID = 128 }; /* size of the id from which ranks create a communicator, bytes */
 struct cuda_collective {
     int verb, reduce, element;
@@ -94,7 +96,7 @@ struct cuda_collective {
  * thread. */
 struct cuda_plugin {
     int version;
-    const char *(*count)(int *ngpu); /* returns the number of GPUs; the error says why there are none */
+    const char *(*count)(int *ngpu); /* returns the number of GPUs; its error states why there are none */
     /* Opens and initialises a GPU. Fails if another process uses the GPU exclusively. */
     const char *(*open)(int gpu, struct cuda_gpu *out);
     /* Allocates memory, aligned to 256 bytes, that host and GPU can access. *out NULL without an error: there is no
@@ -103,8 +105,8 @@ struct cuda_plugin {
     void (*give)(int gpu, void *p);
     const char *(*copy)(void *dst, const void *src, size_t bytes); /* blocks until the copy is complete */
     const char *(*fill)(void *p, int byte, size_t bytes);          /* blocks until the fill is complete */
-    /* Returns name and version of the kernel compiler. NULL: there is no compiler (*why: reason), so the host
-     * computes everything. */
+    /* Returns name and version of the kernel compiler. NULL: there is no compiler, so the host computes
+     * everything; *why is the reason. */
     const char *(*compiler)(const char **why);
     /* Compiles CUDA C++ text that contains the kernel `name`, for GPUs with this compute capability. *binary: memory
      * of malloc. The error, which contains the compiler's output, is valid until the thread's next call. */
@@ -113,7 +115,7 @@ struct cuda_plugin {
     /* Launches a kernel. argument: the kernel's argument struct of `bytes` bytes, which is copied. A GPU executes a
      * thread's launches (kernels and products) in order and asynchronously; settle() blocks until all are complete. */
     const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
-    /* Returns name and version of the library for matrix products. NULL: there is none (*why: reason). */
+    /* Returns name and version of the library for matrix products. NULL: there is none; *why is the reason. */
     const char *(*library)(const char **why);
     /* Returns the algorithm with which the library computes a product on this GPU, and its scratch memory. The
      * result is kept until the process ends, and is the same for equal products. NULL: the library has no algorithm. */
@@ -134,7 +136,7 @@ struct cuda_plugin {
      * nothing was launched. */
     const char *(*carry)(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow,
                          bool *begun);
-    /* Returns name and version of the library for collectives. NULL: there is none (*why: reason). */
+    /* Returns name and version of the library for collectives. NULL: there is none; *why is the reason. */
     const char *(*collectives)(const char **why);
     /* Allocates a communicator of n ranks on different GPUs, which is not connected yet. gpu: by rank; -1: a GPU of
      * another process. Any thread may cut it, even during connect(); only the session's thread makes all other calls.
@@ -145,15 +147,16 @@ struct cuda_plugin {
     /* Connects the communicator to the ranks in other processes that call connect() with this id. Blocks until all of
      * them have called it, the communicator is cut, or left() returns true (left NULL: never). */
     const char *(*connect)(void *communicator, const void *id, bool (*left)(void *of), void *of);
-    /* Launches the part of a rank on its GPU. The part is complete when all ranks have launched theirs; all ranks
-     * must launch in the same order. On a cut communicator, launches nothing. */
+    /* Launches the part of a rank on its GPU. The part can only complete when all ranks have launched their parts;
+     * all ranks must launch collectives in the same order. On a cut communicator, launches nothing. */
     const char *(*collect)(void *communicator, int comm_rank, const struct cuda_collective *what, const void *in,
                            void *out);
-    void (*cut)(void *communicator);  /* ends waiting parts, whose results are then invalid, and a waiting connect() */
-    void (*drop)(void *communicator); /* frees a cut communicator, which no thread may use */
+    void (*cut)(void *communicator);  /* ends parts that wait for other ranks, whose results are then invalid, and a
+                                         connect() that waits */
+    void (*drop)(void *communicator); /* frees a cut communicator; no thread may use it any more */
     /* CUDA graphs. Between capture() and captured(), launches of this thread on the GPU are recorded instead of
-     * executed. Meanwhile, the thread may launch only kernels and products that it has launched before. captured()
-     * returns NULL if no graph is possible. A graph can be launched any number of times. */
+     * executed. In between, the thread may launch only kernels and products that it has launched before.
+     * captured() returns NULL if the launches cannot become a graph. A graph can be launched any number of times. */
     const char *(*capture)(int gpu);
     void *(*captured)(int gpu);
     const char *(*replay)(int gpu, void *graph);
@@ -168,7 +171,7 @@ struct cuda_plugin {
 enum { CUDA_DEVICES = 64 };
 struct cuda_choice {
     int n;
-    bool all;  /* every GPU; the text was read in a process without those GPUs, so n is 0 */
+    bool all;  /* the text names every GPU, but this process cannot list them (parsed with `here` false), so n is 0 */
     bool nccl; /* use the library for collectives among the devices */
     struct cuda_device {
         int gpu, parts;
@@ -183,16 +186,16 @@ int cuda_parse(const char *text, bool here, struct cuda_choice *c);
 int cuda_choose(const struct cuda_choice *c);
 /* Returns the GPU of a device of this process. E_PLACE: no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
-/* Returns those of the flags COMPILES, MULTIPLIES, CONVOLVES and COLLECTS that the devices of this process have. The
- * result is valid once devices are chosen. */
+/* Returns the flags (COMPILES, MULTIPLIES, CONVOLVES, COLLECTS) of the devices of this process. Call after devices
+ * were chosen. */
 unsigned cuda_abilities(void);
-/* Numbers the devices of the kind across the processes of a cluster. This process has the n devices from number
- * `first` on: all that it has chosen, or none. Plans use only the abilities that all processes have. A process
- * without devices launches and compiles nothing. E_PLACE: this process has fewer devices or abilities. Call only
- * while no work of the kind is in progress; session's thread. */
+/* Numbers the devices of the kind across the processes of a cluster. This process has n devices, numbered from
+ * `first` on; n is the number of devices that it has chosen, or 0. Plans use only the abilities that all processes
+ * have. A process without devices launches and compiles nothing. E_PLACE: this process has fewer devices or
+ * abilities. Call only while no work of the kind is in progress; session's thread. */
 int cuda_join(unsigned abilities, int first, int n);
 
-/* Pins host memory if devices are chosen and it is possible. Session's thread. */
+/* Pins host memory, if devices are chosen and the memory can be pinned. Session's thread. */
 void cuda_pin(void *p, size_t bytes);
 void cuda_unpin(void *p); /* call before host memory is freed, pinned or not */
 
@@ -201,8 +204,8 @@ void cuda_unpin(void *p); /* call before host memory is freed, pinned or not */
 
 struct cuda_kernel;
 struct str;
-/* Prints the kernel compiler and its cache, or why there is none, and the libraries in use. Call once devices are
- * chosen. Session's thread. */
+/* Prints the kernel compiler and its cache, or why there is none, and the libraries in use. Call after devices
+ * were chosen. Session's thread. */
 void cuda_kernel_about(struct str *text);
 /* Returns the kernel `name` of the program prologue + text. Equal names must have equal text. The session's thread,
  * or a device's thread. E_KERNEL. */
@@ -226,8 +229,8 @@ int cuda_algo_run(const struct cuda_algo *w, int device, const struct cuda_facto
 
 /* Sets whether this thread gathers its launches in order to replay repeated sequences as one graph. */
 void cuda_graph_gather(bool on);
-/* Launches what this thread has gathered. Call before the thread waits, records an event or waits for one, or puts
- * anything else on its stream. E_KERNEL. */
+/* Launches what this thread has gathered. Call this function before the thread waits, records an event, waits for
+ * an event, or puts other work on its stream. E_KERNEL. */
 int cuda_graph_launch(void);
 /* Launch a kernel or a library call at once or, with gathering on, later. E_KERNEL. */
 int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
@@ -249,13 +252,14 @@ int cuda_communicators_connect(int n, struct communicator *const *c, const struc
 int cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_call *call, const struct stream *s,
                  const void *in, void *out);
 void cuda_collect_cut(void);
-/* Returns E_CANCEL between a cut and the next run, because launched work may be incomplete. */
+/* Returns E_CANCEL between a cut and the next run, because launched work may be incomplete; else 0. */
 int cuda_cut_work(void);
 
-/* For cuda_kernel.c, cuda_product.c and cuda_collective.c: return the open plug-in, device i of the process, and the
- * process's index of a device; report an error of a GPU, of which the process keeps the first. */
+/* For cuda_kernel.c, cuda_product.c and cuda_collective.c. The functions return the open plug-in, device i of the
+ * process, and the process's index of a device. The last reports an error of a GPU; the process keeps the first
+ * error. */
 const struct cuda_plugin *cuda_opened(void);
-/* NULL: the process has at most i devices */
+/* NULL: i is not less than the number of devices of the process */
 const struct cuda_device *cuda_device_at(int i, int *major, int *minor);
 int cuda_index(int device);
 int cuda_note(const char *why);

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns 1 if a loaded object contains this code, and sets path to its path; the program itself has the path "". */
+/* Callback for each loaded object: returns 1 if the object contains this code, and sets path to its path; the
+ * program itself has the path "". */
 static int
 contains_this_code(struct dl_phdr_info *info, size_t size, void *path)
 {

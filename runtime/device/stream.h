@@ -1,9 +1,9 @@
 /* stream.h - ordered asynchronous work of a device.
  *
- * A stream executes work in the order in which its owner enqueued it. A mark stands for all work enqueued up to some
- * moment; the stream passes the mark when that work is complete. Work on one stream may wait for a mark of another
- * stream. Only the thread that owns the device uses a stream; only `passed` may be called by any thread. No function
- * blocks or allocates, except those that create and free a stream. */
+ * A stream executes work in the order in which its owner enqueued it. A mark is a number that stands for all work
+ * enqueued before; the stream passes the mark when that work is complete. Work on one stream may wait for a mark
+ * of another stream. Only the thread that owns the device uses a stream, except that any thread may call `passed`.
+ * Only the functions that create and free a stream may block or allocate. */
 #ifndef RILLE_RUNTIME_STREAM_H
 #define RILLE_RUNTIME_STREAM_H
 
@@ -11,7 +11,8 @@
 
 struct finding;
 
-/* Kinds of work; a stream executes one kind. Streams of one device run concurrently; only marks order them. */
+/* Kinds of work; each stream executes one kind. The streams of a device run concurrently; only waits for marks
+ * order their work. */
 enum stream_role {
     STREAM_COMPUTE, /* kernels; all work, if the device has only one stream */
     STREAM_IN,      /* copies from other memory spaces to this device */
@@ -24,25 +25,25 @@ enum stream_role {
 };
 const char *stream_role_text(int role); /* returns the role's name, "compute" or "in" */
 
-/* Common part of the streams of all kinds. */
+/* Fields that streams of all kinds have. */
 struct stream {
     const struct device_kind *kind;
     int device, role; /* device: number within the kind; role: enum stream_role */
 };
 
-/* A work item: host code that does or launches the work of a kernel. Memory that it points to must stay valid until
- * the work is complete. Work accesses bytes only at addresses from stream_reach(). */
+/* One item of work: host code that computes a kernel, or launches it on a device. Memory that the item points to must
+ * stay valid until the work is complete. Work accesses bytes only at addresses from stream_reach(). */
 enum { STREAM_HELD = -1 };
 struct stream_work {
-    /* Does the item's work. Returns 0, or an error code after fail() (see stream_trouble). On a driven stream it may
-     * return STREAM_HELD: the work waits for another device, and the stream will call run again. */
+    /* Does the item's work. Returns 0, or an error code after fail() (see stream_trouble). On a driven stream, run
+     * may return STREAM_HELD if the work waits for another device; the stream then calls run again later. */
     int (*run)(const struct stream_work *w, const struct stream *s);
     const void *of;
     void *const *in, *const *out;
     void *scratch;
     uint64_t piece;
-    struct finding *find; /* receives findings about invalid data (op.h); NULL: the work does not check data */
-    bool launches;        /* `run` accesses no bytes on the host: it only launches device work, in order */
+    struct finding *find; /* receives invalid data (op.h); NULL: the work does not check data */
+    bool launches;        /* true: `run` accesses no bytes on the host; it only launches device work, in order */
 };
 
 /* Enqueues work. s NULL: runs the work now. */
@@ -51,7 +52,7 @@ stream_enqueue(struct stream *s, const struct stream_work *w)
 {
     return s ? s->kind->enqueue(s, w) : w->run(w, NULL);
 }
-/* Returns a mark for all work enqueued so far. */
+/* Returns a mark for all work enqueued on the stream so far. */
 static inline int64_t
 stream_mark(const struct stream *s)
 {
@@ -68,23 +69,23 @@ stream_wait(struct stream *s, const struct stream *other, int64_t mark)
 {
     s->kind->wait(s, other, mark);
 }
-/* Makes the completion of the work so far visible as soon as it is complete, instead of together with later work.
- * Called if others than this stream wait for it. */
+/* Makes the completion of the work enqueued so far visible as soon as that work is complete, instead of together
+ * with later work. Called if another stream or thread waits for that work. */
 static inline void
 stream_show(struct stream *s)
 {
     if (s->kind->show) s->kind->show(s);
 }
-/* Makes the stream call fn(of) whenever work completes, on a thread of the stream; fn must be short. Call before
- * work is enqueued. Returns false if the kind has no callbacks; then waiters must poll. */
+/* Makes the stream call fn(of) whenever work completes. The call is made on a thread of the stream, so fn must be
+ * short. Call before work is enqueued. Returns false if the kind has no callbacks; then waiters must poll. */
 static inline bool
 stream_tell(struct stream *s, void (*fn)(void *of), void *of)
 {
     if (s->kind->tell) s->kind->tell(s, fn, of);
     return s->kind->tell;
 }
-/* Returns 0 or, after fail(), the error of the first failed work before a passed mark. After that error, the stream
- * begins no more work. If the stream is idle, reporting the error clears it. */
+/* Returns 0 or, after fail(), the error of the first work that failed before a passed mark. After a failure, the
+ * stream begins no more work. If the stream is idle, the call also clears the error. */
 static inline int
 stream_trouble(struct stream *s, int64_t mark)
 {

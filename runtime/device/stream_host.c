@@ -1,19 +1,19 @@
 /* stream_host.c - streams whose work a host thread executes.
  *
- * A stream is a ring of work items and a thread that executes them in order. A driven stream has only the ring: the
- * simulator executes the oldest item when its random numbers decide so. The owner counts enqueued items, and the
- * thread counts completed items; a mark is such a count.
+ * A stream has a ring of work items, and a thread that executes them in order. A driven stream has no thread: a
+ * simulator executes the oldest item at moments that it chooses at random. The owner counts enqueued items, and
+ * the thread counts completed items; a mark is such a count.
  *
- * An item that only launches device work is complete when the device has finished that work. An event follows each
- * group of such items. A group is a run of consecutive enqueued items, at most GROUP, that ends early at an item
- * that others wait for (show). The thread waits for the device when it has nothing else to launch, and before host
- * code accesses bytes. When LAUNCHED groups are in flight, it waits for the older half of them, so the device always
- * has work. If an item waits for work in flight on another stream, the device waits (follow), and the item's stream
- * continues to launch.
+ * An item that only launches device work is complete when the device has finished that work. Such items are
+ * executed in groups, and an event is recorded after each group. A group has at most GROUP consecutive items; it
+ * ends early at an item that another stream or thread waits for (show). The thread waits for the device when it
+ * has nothing else to launch, and before host code accesses bytes. When LAUNCHED groups are in flight, the thread
+ * waits for the older half of them, so the device always has work. If an item waits for work in flight on another
+ * stream, the device waits (follow), and the item's stream continues to launch.
  *
- * The thread sleeps if there is no work (on its own waker), or if the oldest item waits for another stream (on that
- * stream's count). Before it sleeps, the thread spins briefly: at most as long as a sleep costs, because there may
- * be more streams than cores. */
+ * If there is no work, the thread sleeps on the stream's waker. If the oldest item waits for another stream, it
+ * sleeps on that stream's bell. Before it sleeps, the thread polls for at most as long as a sleep costs, but no
+ * longer, because there may be more streams than cores. */
 #include "runtime/device/stream_host.h"
 
 #include "runtime/base/arena.h"
@@ -30,7 +30,7 @@
 enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
 
 struct item {
-    /* run NULL: the item is no work, but a wait for `mark` of `other`, or, if `other` is NULL, the end of a group */
+    /* if run is NULL, the item is a wait for `mark` of stream `other` or, if `other` is NULL, the end of a group */
     struct stream_work work;
     const struct stream *other;
     int64_t mark;
@@ -46,16 +46,16 @@ struct host_stream {
     _Atomic int64_t enqueued, done;
     /* items launched so far, written by the thread; items from `done` to `begun` are in flight on the device */
     _Atomic int64_t begun;
-    /* items taken so far; items from `begun` to `taken` belong to the group that is being launched */
+    /* items taken from the ring so far; items from `begun` to `taken` are in the group that is being launched */
     int64_t taken;
-    int64_t ngroup, ngone;          /* number of groups launched, and of groups completed */
-    void *event[LAUNCHED];          /* the event after group g, at index g % LAUNCHED; NULL: the kind has no events */
-    _Atomic int64_t upto[LAUNCHED]; /* mark at the end of group g, at index g % LAUNCHED */
+    int64_t ngroup, ngone; /* number of groups launched, and of groups completed */
+    void *event[LAUNCHED]; /* events: the event after group g is at index g % LAUNCHED; NULL: the kind has no events */
+    _Atomic int64_t upto[LAUNCHED]; /* marks: the mark at the end of group g is at index g % LAUNCHED */
     struct bell progress;           /* wakes other streams that wait for marks of this stream */
     void (*tell)(void *of);         /* callback after completed work; NULL: none */
     void *tell_of;
     struct item item[CAPACITY];
-    int status; /* error code of the failed item; owned by the thread until `done` has passed the item */
+    int status; /* error code of the failed item; only the thread accesses it until `done` has passed the item */
     char text[1024];
     _Atomic int64_t failed; /* mark of the work before the failed item; INT64_MAX: no failure */
 };
@@ -87,8 +87,8 @@ keep_stream_failure(struct host_stream *s, int status, int64_t n)
     atomic_store_explicit(&s->failed, n, memory_order_release);
 }
 
-/* Returns true if work behind this wait may begin: the other stream's work is complete, or it is in flight and the
- * device can wait for it. */
+/* Returns true if the items after this wait may begin: the other stream's work is complete, or it is in flight and
+ * the device itself can wait for it. */
 static bool
 may_follow(const struct item *i)
 {
@@ -98,8 +98,8 @@ may_follow(const struct item *i)
            (waits && atomic_load_explicit(&other->begun, memory_order_acquire) >= i->mark);
 }
 
-/* Returns the event of the first group that contains the mark. If the event's slot was reused, the event includes
- * later work, too. That is only launched work, so the wait still ends. */
+/* Returns the event of the first group that contains the mark. If the slot of that event was reused, returns an
+ * event that follows later work, too. That work is already launched, so a wait for the event ends. */
 static void *
 event_behind(const struct host_stream *s, int64_t mark)
 {
@@ -149,7 +149,7 @@ hear_status(struct host_stream *s, int status, int64_t n)
         keep_stream_failure(s, status, n);
 }
 
-/* Waits for launched work, and then marks n items as complete. */
+/* Waits for all launched work, and then marks the first n items as complete. */
 static void
 finish_item(struct host_stream *s, int64_t n)
 {
@@ -160,7 +160,7 @@ finish_item(struct host_stream *s, int64_t n)
     is_done(s, n);
 }
 
-/* Waits for the work in flight, and marks it as complete. Returns false if nothing is in flight. */
+/* Waits for the work in flight, and marks its items as complete. Returns false if nothing is in flight. */
 static bool
 settle_begun(struct host_stream *s)
 {
@@ -247,7 +247,7 @@ begin_next_item(struct host_stream *s)
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish_item(s, n + 1); /* host code may have launched work that no event follows */
+        finish_item(s, n + 1); /* because host code may have launched work that no event follows */
         s->begun = n + 1;
     }
     return true;

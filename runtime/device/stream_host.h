@@ -1,6 +1,6 @@
-/* stream_host.h - streams whose work a host thread executes, for kinds without streams of their own. The functions
- * have the meaning of those in struct device_kind (device.h); host_stream_new also gets the kind. Owner and threads
- * as in stream.h. */
+/* stream_host.h - streams whose work a host thread executes, for kinds whose devices have no streams. Each
+ * function implements the function of this name in struct device_kind (device.h); host_stream_new also gets the
+ * kind. Owner and threads are as in stream.h. */
 #ifndef RILLE_RUNTIME_STREAM_HOST_H
 #define RILLE_RUNTIME_STREAM_HOST_H
 

@@ -21,7 +21,7 @@ struct claim {
     int fd;
 };
 
-/* Returns true if the open file is still the one with this path. */
+/* Returns true if the path still names the open file. */
 static bool
 is_there(int fd, const char *path)
 {
@@ -69,8 +69,8 @@ refuse_claim(int fd, const char *folder)
     return status;
 }
 
-/* Opens the file and locks it. If the previous owner removed the file in between, tries again, because the lock is
- * then on a file without a name. */
+/* Opens the file and locks it. If the previous owner removed the file between the two steps, tries again, because
+ * the lock is then on a file that no longer has a name. */
 static int
 claim_file(const char *folder, const char *path, int *out)
 {
@@ -89,8 +89,8 @@ claim_file(const char *folder, const char *path, int *out)
     }
 }
 
-/* Writes the owner's name, which only serves error texts. Ignores a full disk, because the save itself will report
- * it. */
+/* Writes the owner's name, which is only used in error texts. Ignores a full disk, because the save itself will
+ * report it. */
 static void
 write_owner(int fd)
 {

@@ -42,7 +42,7 @@ file_create(const char *what, const char *path, struct file_out *out)
     return out->f ? 0 : fail(E_IO, "%s: %s cannot be written: %s", what, path, strerror(errno));
 }
 
-/* Finishes writing a file. Flushes its buffer first, so that errno belongs to the failed write. */
+/* Finishes writing a file. Flushes the file's buffer before it is closed, so that errno is that of a failed write. */
 int
 file_finish(struct file_out *out)
 {
@@ -65,7 +65,7 @@ file_write(const char *what, const char *path, const char *text, size_t n)
     return file_finish(&out);
 }
 
-/* Checks that a text may contain this block of n bytes, which follows `at` earlier bytes. */
+/* Checks that a block of n bytes may be part of a text. at: number of bytes of the text before the block. */
 static int
 check_text(const char *what, const char *path, size_t most, size_t at, const char *block, size_t n)
 {
@@ -74,7 +74,8 @@ check_text(const char *what, const char *path, size_t most, size_t at, const cha
     return n > most - at ? fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most) : 0;
 }
 
-/* Reads a file. most: maximum number of bytes of a text; 0: a file with any bytes and any length. */
+/* Reads a file. most: maximum number of bytes, if the file must be a text; 0: the file may have any bytes and any
+ * length. */
 static int
 read_stream(const char *what, const char *path, size_t most, char **out, size_t *n)
 {

@@ -1,8 +1,8 @@
-/* file.h - reads and writes complete text files, and reports why that fails.
+/* file.h - reads and writes complete files, and reports why reading or writing fails.
  *
  * what: word before the file name in error texts, such as "trace". A file is written under a temporary name and
- * renamed when it is complete; until then, and after a failure, readers find the old file. If the path is no plain
- * file (a device, a pipe, a link), it is written in place. Any thread; a file belongs to the caller until
+ * renamed when it is complete; until then, and after a failure, readers find the old content. If the path is no
+ * plain file (a device, a pipe, a link), it is written in place. Any thread; a file belongs to the caller until
  * file_finish. */
 #ifndef RILLE_RUNTIME_FILE_H
 #define RILLE_RUNTIME_FILE_H
@@ -25,8 +25,8 @@ int file_write(const char *what, const char *path, const char *text, size_t n);
 
 /* Reads a complete file of n bytes, and appends a 0 byte. The caller frees *out. E_IO. */
 int file_read(const char *what, const char *path, char **out, size_t *n);
-/* Reads a text of at most `most` bytes. E_IO: also if the file contains a 0 byte, because then it is not text, and
- * devices like /dev/zero have no end. */
+/* Reads a text of at most `most` bytes. E_IO is also the result if the file contains a 0 byte: it is then not a
+ * text, and a device like /dev/zero has no end. */
 int file_read_text(const char *what, const char *path, size_t most, char **out, size_t *n);
 
 #endif

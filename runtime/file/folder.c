@@ -16,7 +16,7 @@
 #define INDEX ".index.json"
 enum { MAX_INDEX = 100 << 20 };
 
-/* The ways to store a model in a folder, preferred first. */
+/* The file formats in which a folder can store a model, preferred first. */
 static const struct storage {
     const char *single, *ending; /* name of a file with the complete model; ending of its shards */
     const struct format *format;
@@ -25,7 +25,7 @@ static const struct storage {
     {"pytorch_model.bin", ".bin", &format_torch},
 };
 
-/* Returns the way of storing of an index by its name; NULL: the path is no index. */
+/* Returns the storage whose index has the name of this path; NULL: the path is no index. */
 static const struct storage *
 storage_of_index(const char *path)
 {
@@ -65,8 +65,8 @@ open_shard(struct tensors *f, const char *path)
     return f->format->open(f, tensors_add_source(f, s));
 }
 
-/* Returns the name of a shard file. The file must be in the same folder as the index, even if the index gives
- * another folder. */
+/* Checks the name of a shard file: the ending must be that of the storage, and shards must be in the folder of the
+ * index. */
 static int
 check_shard_name(const char *index, const char *name)
 {
@@ -94,7 +94,7 @@ open_shards(struct tensors *f, const char *index, size_t folder, json_t *map)
     return 0;
 }
 
-/* Checks that the index and the shards agree about every tensor. */
+/* Checks that index and shards list the same tensors, each in the same file. */
 static int
 check_map(const struct tensors *f, const char *index, size_t folder, json_t *map)
 {
@@ -127,7 +127,7 @@ folder_open_index(struct tensors *f, const char *index)
     return status;
 }
 
-/* Opens the model of a folder that is stored in this way. Sets *found to true if the folder has such a model. */
+/* Opens the model of a folder if it is stored in this format. Sets *found to true if it is. */
 static int
 open_storage(struct tensors *f, const char *folder, const struct storage *s, bool *found)
 {

@@ -5,8 +5,8 @@
  *   ntensor times: name, u32 ndim, u64 sizes (last axis first), u32 type, u64 offset
  *   padding to the alignment; tensors, each at its offset
  *
- * Blocks of quantised types are decoded to f32 (coding.h). Types that Rille does not decode can be listed, but not
- * read. ggml's docs/gguf.md describes the format. */
+ * Blocks of quantised types are decoded to f32 (coding.h). A tensor of a type that Rille does not decode can be
+ * listed, but not read. ggml's docs/gguf.md describes the format. */
 #include "runtime/file/gguf.h"
 
 #include "runtime/base/error.h"
@@ -21,8 +21,8 @@ enum { MAX_KEY = 65535, MAX_TEXT = 1 << 16, MAX_NEST = 4, ALIGNMENT = 32 };
 
 /* ---- dtypes of tensors ---- */
 
-/* Types by number. DT_NONE: values are decoded (coding.h), or can only be listed. NULL: the format does not use the
- * number, or the type is newer than this table. */
+/* Types of tensors, by number in the file. dtype DT_NONE: values are decoded (coding.h) or, without a decoder, can
+ * only be listed. name NULL: the format does not use the number, or the type is newer than this table. */
 static const struct {
     const char *name;
     uint8_t dtype;
@@ -38,7 +38,8 @@ static const struct {
     [40] = {"NVFP4", 0},      [41] = {"Q1_0", 0},
 };
 
-/* Sets the dtype of an entry whose shape is known. A type newer than the table can be listed, but not read. */
+/* Sets the dtype of an entry whose shape is known. A tensor whose type is newer than the table can be listed, but
+ * not read. */
 static int
 gguf_set_type(struct tensors *f, struct entry *e, uint32_t type)
 {
@@ -61,7 +62,7 @@ gguf_set_type(struct tensors *f, struct entry *e, uint32_t type)
 enum { VALUE_BOOL = 7, VALUE_TEXT, VALUE_LIST };
 static const struct {
     uint8_t bytes; /* bytes of a value; 0: a text or a list */
-    char kind;     /* how to print the value: u: unsigned, i: signed, f: float, b: bool */
+    char kind;     /* format to print the value: u: unsigned, i: signed, f: float, b: bool */
 } values[] = {{1, 'u'}, {1, 'i'}, {2, 'u'}, {2, 'i'}, {4, 'u'}, {4, 'i'}, {4, 'f'},
               {1, 'b'}, {0, 0},   {0, 0},   {8, 'u'}, {8, 'i'}, {8, 'f'}};
 
@@ -71,7 +72,7 @@ gguf_malformed(const struct cursor *c, const char *why)
     return fail(E_IO, "%s: not a GGUF file: %s", c->source->name, why);
 }
 
-/* Reads a text of at most `most` bytes. out: room for most + 1 bytes. A longer text is an error. */
+/* Reads a text of at most `most` bytes. out: room for most + 1 bytes. Fails if the text is longer. */
 static int
 take_text(struct cursor *c, char *out, uint64_t most)
 {
@@ -187,7 +188,7 @@ gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *ali
     return 0;
 }
 
-/* Reads a value of a list, and calls visit. scratch: room for a text. */
+/* Reads a value of a list, and passes it to visit. scratch: buffer for a text. */
 static int
 visit_list_value(struct cursor *c, uint32_t type, char *scratch, gguf_visit *visit, void *arg)
 {
@@ -258,15 +259,16 @@ by_offset(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Returns the fewest bytes that a tensor can have. If Rille lacks the dtype, returns 1, or 0 for an empty shape,
- * because the size is unknown. */
+/* Returns the least number of bytes that a tensor can have in the file. If Rille lacks the dtype, the size is
+ * unknown: returns 1, or 0 for an empty shape. */
 static int64_t
 least_bytes(const struct entry *e)
 {
     return e->type.dtype != DT_NONE ? entry_bytes(e) : type_numel(&e->type) > 0;
 }
 
-/* Checks that no two tensors of a file overlap. No known program writes such files. from: the file's first entry. */
+/* Checks that no two tensors of a file overlap; no known program writes files in which tensors overlap. from: the
+ * file's first entry. */
 static int
 lie_apart(const struct tensors *f, int32_t from)
 {
@@ -287,8 +289,8 @@ lie_apart(const struct tensors *f, int32_t from)
     return status;
 }
 
-/* Converts offsets to positions in the file, and checks that the tensors fit into the file. If Rille lacks a dtype,
- * checks only the shape. from: the file's first entry. */
+/* Converts offsets to positions in the file, and checks that the tensors fit into the file. If Rille lacks the
+ * dtype of a tensor, checks only the tensor's shape. from: the file's first entry. */
 static int
 place_tensors(struct tensors *f, const struct cursor *c, int32_t from, int64_t alignment)
 {
@@ -338,8 +340,8 @@ gguf_read_file(struct tensors *f, const struct source *s)
     return status;
 }
 
-/* Opens the further files of a model that is split: NAME-00001-of-00003.gguf, NAME-00002-of-00003.gguf, ... Their own
- * metadata only counts files and tensors. */
+/* Opens the other files of a model that is split over files: NAME-00001-of-00003.gguf, NAME-00002-of-00003.gguf,
+ * ... Metadata of the other files is ignored, because it only counts files and tensors. */
 static int
 gguf_read_others(struct tensors *f, const struct source *first)
 {

@@ -1,4 +1,4 @@
-/* json.c - parses JSON strictly: rejects duplicate names, and names the file in errors. */
+/* json.c - parses JSON strictly: rejects duplicate names, and names the file in error texts. */
 #include "runtime/file/json.h"
 
 #include "runtime/base/error.h"

@@ -1,5 +1,5 @@
-/* json.h - parses JSON strictly: rejects duplicate names, and names the file in errors. The library is jansson. The
- * caller owns the result; any thread. */
+/* json.h - parses JSON strictly: rejects duplicate names, and names the file in error texts. The library is
+ * jansson. The caller owns the result; any thread. */
 #ifndef RILLE_RUNTIME_FILE_JSON_H
 #define RILLE_RUNTIME_FILE_JSON_H
 

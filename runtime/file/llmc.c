@@ -18,7 +18,8 @@ enum size { LENGTH, VOCAB, LAYERS, HEADS, WIDTH, PADDED, NSIZE };
 static const char *const size_names[NSIZE] = {"max_seq_len", "vocab_size", "num_layers",
                                               "num_heads",   "channels",   "padded_vocab_size"};
 
-/* The tensors in the order of the file. The length of an axis is `times` a size; times 0 ends the shape. */
+/* The tensors in the order of the file. The length of an axis is a size of the model (enum size), multiplied by
+ * `times`; times 0 ends the shape. */
 static const struct {
     const char *name;
     struct {
@@ -57,7 +58,7 @@ check_sizes(struct tensors *f, const struct source *s, const int32_t *size)
 {
     for (int i = 0; i < NSIZE; i++) {
         char text[16];
-        if (size[i] <= 0 || size[i] > 1 << 24) /* so that products of sizes stay below 2^62 */
+        if (size[i] <= 0 || size[i] > 1 << 24) /* limit, so that products of sizes stay below 2^62 */
             return fail(E_IO, "%s: %s must be from 1 to %d, found %d", s->name, size_names[i], 1 << 24, (int)size[i]);
         snprintf(text, sizeof text, "%d", (int)size[i]);
         tensors_tell(f, size_names[i], text);

@@ -2,8 +2,8 @@
  *
  *   "\x93NUMPY" major minor length header data
  *
- * The header is a Python dict of three keys: descr, fortran_order, shape. The parser never reads behind the end of
- * the header, and rejects any other syntax. numpy.lib.format describes the format. */
+ * The header is a Python dict of three keys: descr, fortran_order, shape. The parser never reads beyond the end of
+ * the header, and rejects any other content. numpy.lib.format describes the format. */
 #include "runtime/file/npy.h"
 
 #include "runtime/base/error.h"
@@ -78,7 +78,7 @@ take_size(struct parser *c, int64_t *out)
     int digits = 0;
     skip_header_spaces(c);
     for (*out = 0; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
-        if (++digits > 18) return false; /* more digits than the sizes in any real file */
+        if (++digits > 18) return false; /* more digits than a size in a real file has */
         *out = *out * 10 + (*c->at - '0');
     }
     return digits > 0;

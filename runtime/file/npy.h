@@ -12,7 +12,7 @@
 enum { NPY_HEAD = (1 << 16) + 12 }; /* maximum number of bytes of a header */
 
 /* Parses the header from the first n bytes of an .npy file. Sets type, swap and fortran of e, and *head_bytes. If
- * Rille lacks the dtype, sets DT_NONE, and stores the file's name of the dtype in arena a. */
+ * Rille lacks the dtype, sets the dtype DT_NONE, and stores the dtype's name from the file in arena a. */
 int npy_head(const char *name, const void *bytes, size_t n, struct arena *a, struct entry *e, size_t *head_bytes);
 int npy_save(const char *path, const struct save_item *item);
 

@@ -1,7 +1,7 @@
 /* npz.c - reads NumPy's .npz: a zip file of .npy files, stored or deflated.
  *
- * Opening a file reads the directory and the header of each array. The first read of a member unpacks it completely and
- * verifies its checksum. */
+ * Opening a file reads the zip directory, and the header of each array. The first read of an array unpacks it
+ * completely, and verifies its checksum. */
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/tensors.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct npz_open { /* what npz_member needs */
+struct npz_open { /* arguments of npz_member, which is called for each member */
     struct tensors *tensors;
     struct source *source;
     uint8_t *scratch; /* [NPY_HEAD] */
@@ -50,7 +50,7 @@ open_npz(struct tensors *f, struct source *s)
     return status;
 }
 
-/* Unpacks a member into memory, which then is the entry's source. */
+/* Unpacks a member into memory, from which the entry is read from now on. */
 static int
 unpack(struct tensors *f, struct entry *e)
 {

@@ -38,7 +38,7 @@ add_cache(struct str *out)
     path_home("~/.cache/huggingface/hub", out);
 }
 
-/* Returns the bytes of the model's name "OWNER/NAME" at the start of a path; 0: there is none. */
+/* Returns the length of the model name "OWNER/NAME" at the start of a path, bytes; 0: there is none. */
 static size_t
 model_name(const char *path)
 {
@@ -61,8 +61,8 @@ add_word(const char *path, struct str *out)
     return good;
 }
 
-/* Appends the path in the cache of a path that begins with a model's name of n bytes. Returns false if there is none.
- */
+/* Appends the path in the cache for a path that begins with a model name of n bytes. Returns false if the model is
+ * not in the cache. */
 static bool
 add_cached(const char *path, size_t n, struct str *out)
 {

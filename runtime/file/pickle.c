@@ -1,7 +1,7 @@
 /* pickle.c - the stack machine of pickles, protocols 2 to 5, for plain values.
  *
- * Python's pickletools describes the opcodes. Each opcode makes at most one value, so memory is at most a constant
- * times the size of the pickle. */
+ * Python's pickletools describes the opcodes. Each opcode makes at most one value, so the memory of all values is
+ * at most a constant times the size of the pickle. */
 #include "runtime/file/pickle.h"
 
 #include "runtime/base/error.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct machine {
-    const char *name; /* name of the file */
+    const char *name; /* name of the file, for error texts */
     const uint8_t *at, *end;
     struct arena *arena;
     struct pickle **stack;
@@ -30,7 +30,7 @@ bad_pickle(const struct machine *m, const char *why)
 
 /* ---- bytes ---- */
 
-/* Returns the next n bytes; NULL: the pickle ends before. */
+/* Returns the next n bytes; NULL: fewer bytes are left. */
 static const uint8_t *
 pickle_bytes(struct machine *m, uint64_t n)
 {
@@ -77,7 +77,7 @@ pickle_push(struct machine *m, enum pickle_kind kind)
     return v;
 }
 
-/* Pops the uppermost value. */
+/* Pops the top value of the stack. */
 static int
 pickle_pop(struct machine *m, struct pickle **out)
 {
@@ -93,7 +93,8 @@ pickle_append(struct machine *m, struct pickle *list, struct pickle *item)
     list->item[list->nitem++] = item;
 }
 
-/* Pops the values above the last mark, and the mark. *n: their number; they stay in the stack's memory. */
+/* Pops the values above the last mark, and the mark. *n: number of values, which stay in the stack's memory until
+ * a value is pushed. */
 static int
 pop_mark(struct machine *m, struct pickle ***first, int32_t *n)
 {
@@ -105,7 +106,7 @@ pop_mark(struct machine *m, struct pickle ***first, int32_t *n)
     return 0;
 }
 
-/* Replaces n values by one that contains them. */
+/* Replaces the top n values by one value that contains them. */
 static int
 pickle_gather(struct machine *m, enum pickle_kind kind, bool tuple, struct pickle **first, int32_t n)
 {
@@ -134,7 +135,7 @@ gather_top(struct machine *m, int32_t n)
     return pickle_gather(m, PICKLE_LIST, true, m->stack + m->n, n);
 }
 
-/* Sets *out to the uppermost value, which an opcode extends. Fails if the value is not of this kind, or is a tuple. */
+/* Sets *out to the top value, to which an opcode adds items. Fails if the value has another kind, or is a tuple. */
 static int
 extended(struct machine *m, enum pickle_kind kind, struct pickle **out)
 {
@@ -163,7 +164,7 @@ extend_marked(struct machine *m, enum pickle_kind kind)
     return pickle_extend(m, kind, first, n);
 }
 
-/* Pops the uppermost n values, and appends them to the value below. */
+/* Pops the top n values, and appends them to the value below. */
 static int
 extend_top(struct machine *m, enum pickle_kind kind, int32_t n)
 {
@@ -200,7 +201,7 @@ pickle_int(struct machine *m, int width, bool is_signed)
     return 0;
 }
 
-/* Pushes a float of 8 bytes, the highest first. */
+/* Pushes an 8-byte big-endian float. */
 static int
 pickle_float(struct machine *m)
 {
@@ -251,7 +252,8 @@ pickle_global_stack(struct machine *m)
 
 /* ---- calls and stored objects ---- */
 
-/* Stores a call. An ordered dictionary becomes a plain one; Python extends it afterwards. */
+/* Stores a call. The call that makes an ordered dictionary becomes an empty dictionary, because later opcodes add
+ * its items. */
 static int
 pickle_call(struct machine *m)
 {
@@ -268,7 +270,7 @@ pickle_call(struct machine *m)
     return 0;
 }
 
-/* Pops the state of an object, such as attributes of an ordered dictionary, which are ignored. */
+/* Pops the state of an object, and ignores it. Example: attributes of an ordered dictionary. */
 static int
 set_state(struct machine *m)
 {

@@ -1,10 +1,11 @@
 /* pickle.h - reads the values of a pickle without running any code.
  *
- * A pickle is a program for a stack machine. This reader knows the opcodes that build plain values: numbers, texts,
- * lists, tuples, dictionaries. A call of a function is stored, not made: its value has the function's name and its
- * arguments, and the caller decides which functions it knows (torch.c). An opcode that would import or run anything
- * else is refused by name. The arena owns all values. Values may share parts, and may contain themselves. One thread.
- */
+ * A pickle is a program for a stack machine. This reader knows the opcodes that build plain values: numbers,
+ * texts, lists, tuples, dictionaries. A call of a function is not executed, but becomes a value with the
+ * function's name and arguments. The caller of pickle_read() decides which functions it accepts (torch.c). An
+ * opcode that would import or run anything else is refused by name. The arena owns all values. A value may be
+ * contained in more than one value, even in itself. One thread.
+ * */
 #ifndef RILLE_RUNTIME_FILE_PICKLE_H
 #define RILLE_RUNTIME_FILE_PICKLE_H
 
@@ -20,7 +21,7 @@ enum pickle_kind {
     PICKLE_DICT,   /* items: key, value, key, value... */
     PICKLE_GLOBAL, /* text: name of a function, a class or a value: "collections.OrderedDict" */
     PICKLE_CALL,   /* text: name of the function; items: its arguments */
-    PICKLE_STORED, /* an object that is stored beside the pickle; items: its description */
+    PICKLE_STORED, /* an object whose data is outside the pickle; items: its description */
 };
 struct pickle {
     uint8_t kind; /* enum pickle_kind */
@@ -28,7 +29,7 @@ struct pickle {
     int32_t nitem, capacity;
     size_t n;
     union {
-        int64_t integer; /* also of PICKLE_BOOL */
+        int64_t integer; /* value of PICKLE_INT and PICKLE_BOOL */
         double real;
         const char *text;
     };

@@ -1,4 +1,4 @@
-/* quantised.c - weights of low-bit checkpoints: FP8 with scales, MXFP4, GPTQ, AWQ. */
+/* quantised.c - reads the weights of low-bit checkpoints: FP8 with scales, MXFP4, GPTQ, AWQ. */
 #include "runtime/file/quantised.h"
 
 #include "runtime/base/error.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads a box of a part into new memory, which the caller frees. */
+/* Reads a box of a part (one of the tensors that make up a weight) into new memory, which the caller frees. */
 static int
 read_part(struct tensors *f, struct entry *part, const struct box *b, enum dtype dtype, void *out)
 {
@@ -74,7 +74,7 @@ scaled_read(struct tensors *f, const struct entry *e, const struct box *b, float
     return status;
 }
 
-/* Sets the sizes of the blocks by the shapes. */
+/* Derives the sizes of the blocks that share a scale from the shapes of weight and scales. */
 static int
 scaled_blocks(const struct quantisation *how, const struct entry *e, struct quantised *q)
 {
@@ -87,7 +87,7 @@ scaled_blocks(const struct quantisation *how, const struct entry *e, struct quan
         if (!one && (q->block[i] <= 0 || (n - 1) / q->block[i] + 1 != s->dim[i]))
             return does_not_match(q->part[SCALE], e);
     }
-    q->part[SCALE]->type.ndim = w->ndim; /* a scale that is one number may have fewer axes */
+    q->part[SCALE]->type.ndim = w->ndim; /* a scale for the whole weight may have fewer axes than the weight */
     for (int i = 0; one && i < w->ndim; i++) q->part[SCALE]->type.dim[i] = 1;
     return 0;
 }
@@ -142,9 +142,10 @@ enum { WORDS, SCALES, ZEROS, GROUPS };
 struct words { /* tensors of the file that hold a box of a weight (outputs, inputs) */
     uint32_t *word, *zero;
     float *scale;
-    int32_t *group;            /* by input: its group; NULL: input i is in group i / q->group */
-    int64_t columns;           /* number of words per row of `word` */
-    int64_t nzero, first_zero; /* number of words per row of `zero`; index of the first word in the file */
+    int32_t *group;  /* group of each input; NULL: input i is in group i / q->group */
+    int64_t columns; /* number of 32-bit words per row of `word` */
+    /* nzero: number of 32-bit words per row of `zero`; first_zero: index of the first of them in a row of the file */
+    int64_t nzero, first_zero;
 };
 
 static uint32_t
@@ -153,7 +154,7 @@ number_of(const struct quantised *q, uint32_t word, int64_t place)
     return word >> (q->bits * place) & ((1u << q->bits) - 1);
 }
 
-/* Returns the place of output o in its word. AWQ stores even outputs first. */
+/* Returns the position of output o among the numbers of its word. AWQ stores the even outputs before the odd ones. */
 static int64_t
 place_of_output(const struct quantised *q, int64_t o)
 {
@@ -226,7 +227,7 @@ is_part_matrix(const struct entry *e, bool integer, int64_t rows, int64_t column
            e->type.dim[0] == rows && e->type.dim[1] == columns;
 }
 
-/* Sets type and groups of a weight by the shapes of its parts. */
+/* Derives the type and the groups of a weight from the shapes of its parts. */
 static int
 words_make(const struct quantisation *how, struct quantised *q, struct entry *e)
 {
@@ -249,12 +250,13 @@ words_make(const struct quantisation *how, struct quantised *q, struct entry *e)
 
 /* ---- finding the tensors of a weight ---- */
 
-/* Names of a method's parts: endings of their names, the first of which shows that there is a weight. */
+/* The tensors of a weight by method: the endings of their names. A tensor with the first ending shows that there
+ * is such a weight. */
 static const struct layout_of_parts {
     const char *method;
     const char *ending[QUANTISED_PARTS];
     const char *weight; /* ending of the weight's name */
-    int npart;          /* number of parts that must exist */
+    int npart;          /* number of tensors that must exist */
 } layouts[] = {
     {"scaled", {".weight", ".weight_scale"}, ".weight", 2},
     {"scaled", {".weight", ".weight_scale_inv"}, ".weight", 2},
@@ -263,7 +265,7 @@ static const struct layout_of_parts {
     {"awq", {".qweight", ".scales", ".qzeros"}, ".weight", 3},
 };
 
-/* Endings of tensors that concern activations, which stay in floating point. */
+/* Endings of tensors that concern the quantisation of activations. Rille does not quantise activations. */
 static const char *const unused[] = {".input_scale", ".output_scale", ".k_scale", ".v_scale"};
 
 struct weights { /* what tensors_dequantise() makes */
@@ -274,7 +276,7 @@ struct weights { /* what tensors_dequantise() makes */
     int32_t nmade, capacity;
 };
 
-/* Finds the parts of the weight that begins with the first n bytes of `name`. Returns the number of parts. */
+/* Finds the parts of the weight whose names begin with the first n bytes of `name`. Returns the number of parts. */
 static int
 find_parts(struct weights *w, const struct layout_of_parts *l, const char *name, size_t n, int32_t *part)
 {
@@ -334,7 +336,7 @@ make_weights_of(struct weights *w, const struct layout_of_parts *l)
         if (!text_ends(name, l->ending[0])) continue;
         size_t n = strlen(name) - strlen(l->ending[0]);
         int found = find_parts(w, l, name, n, part);
-        if (found == 1 && !strcmp(l->method, "scaled")) continue; /* a weight that is not quantised */
+        if (found == 1 && !strcmp(l->method, "scaled")) continue; /* no scales: the weight is not quantised */
         if (found < l->npart)
             return fail(E_IO, "%s: '%s' has no %s beside it", w->f->path, name, l->ending[part[1] < 0 ? 1 : 2]);
         TRY(make_weight(w, l, name, n, part));
@@ -362,7 +364,8 @@ replace_parts(struct weights *w)
 
 /* ---- blocks ---- */
 
-/* Adds, for each value that is stored in blocks of a quantised type, an entry X.blocks of their bytes. */
+/* For each value X that is stored in blocks of a quantised type, adds an entry X.blocks with the bytes of the
+ * blocks. */
 static int
 add_blocks(struct tensors *f)
 {

@@ -1,8 +1,9 @@
-/* quantised.h - weights that a checkpoint stores in several tensors: low-bit numbers, scales, and zero points.
+/* quantised.h - reads weights that a checkpoint stores as more than one tensor: low-bit numbers, scales, and zero
+ * points.
  *
- * tensors_dequantise() replaces the tensors of each such weight by one entry, the weight in f32. A box of the entry
- * reads only the parts of the tensors that it needs. The values are exact: products of the numbers by their scales,
- * rounded once to f32. One thread, like struct tensors. */
+ * tensors_dequantise() replaces the tensors of each such weight by one entry, the weight in f32. A box of the
+ * entry reads only the parts of the tensors that it needs. The values are the exact products of numbers and
+ * scales, rounded once to f32. One thread, like struct tensors. */
 #ifndef RILLE_RUNTIME_FILE_QUANTISED_H
 #define RILLE_RUNTIME_FILE_QUANTISED_H
 
@@ -14,15 +15,15 @@ struct quantised {
     const char *method; /* "gptq" */
     int (*read)(struct tensors *f, const struct entry *e, const struct box *b,
                 float *out);             /* reads a box of the weight */
-    struct entry *part[QUANTISED_PARTS]; /* NULL: absent */
+    struct entry *part[QUANTISED_PARTS]; /* tensors of the weight; NULL: absent */
     int32_t bits;                        /* bits per number */
     int64_t group;                       /* number of inputs that share a scale */
     int64_t block[MAX_DIM];              /* scaled: sizes of the blocks that share a scale */
-    bool minus_one;                      /* zero points are stored minus one */
+    bool minus_one;                      /* true: the file stores each zero point minus 1 */
 };
 
 /* How a checkpoint is quantised. method, and its tensors:
- *   "scaled"  X.weight, X.weight_scale or X.weight_scale_inv: blocks share a scale, or rows, or the whole weight
+ *   "scaled"  X.weight, X.weight_scale or X.weight_scale_inv: one scale per block, per row, or for the whole weight
  *   "mxfp4"   X_blocks, X_scales: 32 numbers of 4 bits share a power of two; the weight is transposed
  *   "gptq"    X.qweight, X.qzeros, X.scales, X.g_idx (optional)
  *   "awq"     X.qweight, X.qzeros, X.scales
@@ -32,9 +33,10 @@ struct quantisation {
     int32_t bits;
     int64_t group;         /* gptq, awq: number of inputs that share a scale; -1: all */
     int64_t rows, columns; /* scaled: size of a block; 0: none */
-    bool minus_one;        /* gptq: zero points are stored minus one */
+    bool minus_one;        /* gptq: true: the file stores each zero point minus 1 */
 };
-/* E_ARG: unknown method. E_IO: tensors of a weight are missing, or do not fit together. */
+/* Replaces the tensors of each quantised weight by the weight. E_ARG: unknown method. E_IO: tensors of a weight
+ * are missing, or do not fit together. */
 int tensors_dequantise(struct tensors *f, const struct quantisation *q);
 
 #endif

@@ -1,4 +1,4 @@
-/* root.c - opens a path below a root folder, one folder after the other. */
+/* root.c - opens a path below a root folder, by opening one folder after the other. */
 #include "runtime/file/root.h"
 
 #include "runtime/base/arena.h"
@@ -42,13 +42,13 @@ roots_free(struct roots *r)
     *r = (struct roots){0};
 }
 
-/* Returns the part of the path behind the root and its slash; NULL: the path is not below the root. */
+/* Returns the rest of the path after the root and its slash; NULL: the path is not below the root. */
 static const char *
 path_behind(const char *root, const char *path)
 {
     size_t n = strlen(root);
     if (strncmp(root, path, n)) return NULL;
-    if (n && root[n - 1] == '/') return path + n; /* the root ends with a slash, because it is "/" */
+    if (n && root[n - 1] == '/') return path + n; /* the root is "/", which ends with a slash */
     return path[n] == '/' ? path + n + 1 : NULL;
 }
 

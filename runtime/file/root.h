@@ -9,7 +9,7 @@
 
 struct roots {
     int n, capacity;
-    char **path; /* paths as returned by realpath() */
+    char **path; /* paths of the roots, as realpath() returns them */
 };
 /* Parses a list of folders separated by ":"; list NULL: no folders. E_IO: a folder does not exist. */
 int roots_read(const char *list, struct roots *out);
@@ -22,8 +22,8 @@ struct rooted {
 };
 /* Opens a file for reading. E_IO: the text names the path. */
 int rooted_open(const struct roots *r, const char *path, struct rooted *out);
-/* Creates a file for writing, and replaces an existing file of that name. Processes that have the old file open keep
- * it. E_IO: the text names the path. */
+/* Creates a file for writing, and replaces an existing file of that name. Processes that have the old file open
+ * keep its content. E_IO: the text names the path. */
 int rooted_create(const struct roots *r, const char *path, struct rooted *out);
 void rooted_close(struct rooted *f); /* closes the descriptors; a caller that keeps fd sets it to -1 first */
 

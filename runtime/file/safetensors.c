@@ -3,8 +3,8 @@
  *   u64 length | JSON of that length | values, contiguous
  *
  * The JSON maps names to {"dtype", "shape", "data_offsets": [begin, end]}; offsets count from the start of the
- * values. It maps "__metadata__" to texts. The reader is strict: values must have no gaps, must not overlap, and
- * must end with the file. The format is described at github.com/huggingface/safetensors. */
+ * values. It maps "__metadata__" to texts. The reader is strict: values must be contiguous and must not overlap,
+ * and the last value must end with the file. The format is described at github.com/huggingface/safetensors. */
 #include "runtime/base/error.h"
 #include "runtime/file/json.h"
 #include "runtime/file/safetensors.h"
@@ -73,7 +73,7 @@ read_dtype(struct entry *e, const json_t *value, int64_t *bits)
     return fail(E_IO, "%s: '%.200s' has an unknown dtype '%.40s'", e->source->name, e->name, text);
 }
 
-/* Reads the shape. *bits: size of the value in bits. */
+/* Reads the shape of an entry. *bits: size of the value, bits. */
 static int
 read_shape(struct entry *e, const json_t *value, int64_t *bits)
 {
@@ -103,7 +103,7 @@ safetensors_type(struct entry *e, const json_t *dtype, const json_t *shape, int6
     return read_shape(e, shape, bits);
 }
 
-/* Reads one entry. *end: end of its values. Offsets stay relative to the start of the values. */
+/* Reads one entry of the header. *end: end of the value's bytes. Offsets stay relative to the start of the values. */
 static int
 read_tensor_entry(struct entry *e, const json_t *value, int64_t *end)
 {

@@ -9,12 +9,12 @@
 
 enum { SAFETENSORS_HEAD = 100000000 }; /* maximum number of bytes of a header */
 const char *safetensors_dtype(enum dtype d);
-/* Sets the type of e from "dtype" and "shape" of the header. *bits: size of the value in bits. E_IO. */
+/* Sets the type of e from the header's "dtype" and "shape". *bits: size of the value, bits. E_IO. */
 int safetensors_type(struct entry *e, const json_t *dtype, const json_t *shape, int64_t *bits);
 
 /* Writes items to one file. First sorts the items into the format's order: wider dtypes first, then by name.
- * metadata: nmetadata pairs of texts. digest: the metadata begins with "rille.digest", the XXH3 of the rest of the
- * file; see safetensors_verify. */
+ * metadata: nmetadata pairs of texts. digest: if true, the metadata begins with "rille.digest", the XXH3 hash of
+ * the rest of the file, which safetensors_verify checks. */
 struct safetensors_options {
     const struct save_text *metadata;
     int nmetadata;

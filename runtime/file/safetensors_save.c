@@ -1,7 +1,7 @@
 /* safetensors_save.c - writes a .safetensors file, or a folder of shard files.
  *
- * The digest of a file is the XXH3 of its bytes, with the digest's own characters replaced by "0". The digest is
- * always the first entry of "__metadata__", so readers need not search for it. */
+ * The digest of a file is the XXH3 hash of its bytes, in which the characters of the digest are replaced by "0".
+ * The digest is always the first entry of "__metadata__", so readers need not search for it. */
 #include "runtime/base/error.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/json.h"
@@ -37,7 +37,7 @@ head_metadata(const struct safetensors_options *o)
 {
     json_t *map = json_object();
     if (o->digest) json_object_set_new(map, "rille.digest", json_string(NO_DIGEST));
-    json_object_set_new(map, "format", json_string("pt")); /* other readers need this key */
+    json_object_set_new(map, "format", json_string("pt")); /* other programs that read the file need this key */
     for (int i = 0; i < o->nmetadata; i++)
         if (json_object_set_new(map, o->metadata[i].key, json_string(o->metadata[i].value))) {
             json_decref(map);
@@ -197,7 +197,7 @@ safetensors_verify(const char *path)
     free(block);
     source_close(&s);
     if (status) return status;
-    struct tensors *f; /* opening checks that the shard files exist and have the right sizes */
+    struct tensors *f; /* opening the file checks that its shard files exist and have the right sizes */
     status = tensors_open(path, "safetensors", &f);
     tensors_close(&f);
     return status;
@@ -220,8 +220,8 @@ struct shard {
     struct saving saving;
 };
 
-/* Distributes the items over shard files in order of name. A value larger than a shard gets its own. Returns the
- * number of shard files, at least 1. */
+/* Distributes the items over shard files in order of name. A value larger than shard_bytes gets a separate file.
+ * Returns the number of shard files, at least 1. */
 static int
 deal(int n, const struct save_item *item, int64_t shard_bytes, struct shard *shard)
 {

@@ -1,4 +1,4 @@
-/* save.c - atomic saves: a file is complete, or absent. */
+/* save.c - atomic saves: a file is complete, or absent, even after a crash. */
 #include "runtime/file/save.h"
 
 #include "runtime/base/arena.h"
@@ -60,7 +60,7 @@ saving_write(struct saving *s, const void *bytes, int64_t n)
     return 0;
 }
 
-/* Converts n values to another dtype, densely in `out`. */
+/* Converts n values to another dtype; `out` is dense. */
 static void
 convert(enum dtype from, const void *in, enum dtype to, void *out, int64_t n)
 {
@@ -118,7 +118,7 @@ folder_sync(const char *path)
     int fd = open(name.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why = fd < 0 || fsync(fd) ? errno : 0;
     if (fd >= 0) close(fd);
     str_free(&name);
-    /* some file systems cannot flush folders */
+    /* some file systems cannot flush folders: ignores that error */
     return why && why != EINVAL && why != EACCES ? save_cannot(path, why) : 0;
 }
 

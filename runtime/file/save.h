@@ -1,4 +1,4 @@
-/* save.h - atomic saves: a file is complete, or absent.
+/* save.h - atomic saves: a file is complete, or absent, even after a crash.
  *
  * A save writes a temporary file beside the target, flushes it to disk, renames it to the target, and flushes the
  * folder. A reader sees the old file or the new file. Errors are E_IO and name the path; after an error the old file
@@ -28,11 +28,11 @@ struct saving {
 int saving_begin(const char *path, struct saving *s);
 int saving_write(struct saving *s, const void *bytes, int64_t n);
 int saving_write_at(struct saving *s, int64_t offset, const void *bytes, int64_t n);
-/* Writes all values of the item with dtype `as` (DT_NONE: the item's own). Calls `see`, unless NULL, with each block
- * that was written. */
+/* Writes all values of the item, converted to dtype `as` (DT_NONE: not converted). Calls `see`, unless NULL, with
+ * each block that was written. */
 int saving_item(struct saving *s, const struct save_item *item, enum dtype as,
                 void (*see)(void *arg, const void *bytes, int64_t n), void *arg);
-/* Flushes the file to disk under its temporary name. For several files that are renamed together. */
+/* Flushes the file to disk under its temporary name. Call this for all files of a set before the first is renamed. */
 int saving_flush(struct saving *s);
 /* Renames the file to its final name; before that, flushes it if saving_flush() was not called. */
 int saving_end(struct saving *s);

@@ -73,8 +73,8 @@ manifest_bad(const struct source *s, const char *why)
     return fail(E_IO, "%s: %s: %s", s->name, SHARDS_KEY, why);
 }
 
-/* Returns the path of a shard file. The file must be in the folder of its manifest, even if the manifest gives
- * another folder. */
+/* Returns the path of a shard file, which is in the folder of its manifest; NULL: the name has another ending, or
+ * names a folder. */
 static char *
 path_beside(struct tensors *f, const struct source *manifest, const char *name)
 {
@@ -186,13 +186,14 @@ shards_read(struct tensors *f, const struct source *manifest, const char *text)
     return status;
 }
 
-/* ---- copies ---- */
+/* ---- copies: bytes of a file that belong to a box ---- */
 
 struct axis { /* an axis of the intersection of two boxes */
     int64_t n, from_stride, to_stride;
 };
 
-/* Returns the number of axes before the elements that are contiguous in both boxes. *run: number of such elements. */
+/* Returns the number of leading axes that must be iterated. *run: number of elements that are contiguous in both
+ * boxes, on the remaining axes. */
 static int
 run_length(const struct box *file, const struct box *memory, const struct box *both, int ndim, int64_t *run)
 {
@@ -225,7 +226,7 @@ shard_copies(const struct box *file, int64_t from, const struct box *memory, int
     }
     int outer = run_length(file, memory, &both, ndim, &run);
     struct axis row = outer ? axis[--outer] : (struct axis){.n = 1};
-    for (int i = 0; i >= 0;) { /* odometer over the axes before the contiguous run */
+    for (int i = 0; i >= 0;) { /* iterates over the leading axes */
         int64_t f = from, t = to;
         for (int k = 0; k < outer; k++) {
             f += at[k] * axis[k].from_stride;

@@ -1,4 +1,5 @@
-/* shards.h - values sharded over several files, written by several processes: the manifest that locates the shards.
+/* shards.h - the manifest that locates the shards of values which more than one process has saved, each to a
+ * separate file.
  *
  * The manifest is text in the metadata of a .safetensors file, under SHARDS_KEY. For each value it contains the type
  * and the shards. A shard has a file, a position in the file, and a box of the value; it is stored dense and
@@ -32,12 +33,12 @@ int shards_write(int nfile, const struct shard_file *file, int nvalue, const str
  * size, or the text is inconsistent. */
 int shards_read(struct tensors *f, const struct source *manifest, const char *text);
 
-/* A strided copy from a file to memory: nrow rows of `bytes` bytes each. Positions and strides are in bytes. */
+/* One strided copy from a file to memory: nrow rows of `bytes` bytes each. Positions and strides are in bytes. */
 struct shard_copy {
     int64_t from, to, bytes, nrow, from_stride, to_stride;
 };
-/* Appends to *list the copies that read the overlap of two boxes of a value from a file into memory, where it is
- * dense. width: bytes per element. */
+/* Appends to *list the copies that read the overlap of two boxes of a value: box `file`, stored at position `from`
+ * of the file, and box `memory`. Both are dense. width: bytes per element. */
 void shard_copies(const struct box *file, int64_t from, const struct box *memory, int64_t to, int ndim, size_t width,
                   struct shard_copy **list, int32_t *n, int32_t *capacity);
 

@@ -92,7 +92,7 @@ read_source_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
 
 struct blocks {
     int64_t first, n;
-    atomic_bool *good; /* by block: it was verified; the array follows the digests in memory */
+    atomic_bool *good; /* by block: true if it was verified; the array follows the digests in memory */
     uint64_t digest[];
 };
 
@@ -124,8 +124,8 @@ source_digests(const struct source *s)
     return s->blocks ? s->blocks->digest : NULL;
 }
 
-/* Reads n bytes at `at`, within block i. The first read of a block verifies its digest, and returns the bytes that
- * were verified. */
+/* Reads n bytes at `at`, within block i. The first read of a block reads all of it, verifies its digest, and
+ * returns the verified bytes. */
 static int
 read_checked(const struct source *s, int64_t i, int64_t at, char *out, int64_t n)
 {

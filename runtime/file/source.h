@@ -1,9 +1,10 @@
 /* source.h - reads bytes at given positions from a file or from memory.
  *
- * All format readers use sources, so they can read both files and bytes in memory (tests, archive members). Reading
- * calls pread and copies into the caller's memory. If a file is truncated meanwhile, reading fails with E_IO; there
- * is never a signal. Several threads may read one source. The system's page cache is the only other copy of the
- * bytes. The caller owns a source. Positions and sizes are in bytes. */
+ * All format readers use sources, so they can read both files and bytes in memory (tests, archive members).
+ * Reading calls pread and copies into the caller's memory. If a file is truncated while it is open, reading fails
+ * with E_IO (a memory-mapped file would cause a signal). Several threads may read one source. Apart from the
+ * caller's memory, only the system's page cache has a copy of the bytes. The caller owns a source. Positions and
+ * sizes are in bytes. */
 #ifndef RILLE_RUNTIME_FILE_SOURCE_H
 #define RILLE_RUNTIME_FILE_SOURCE_H
 
@@ -26,10 +27,10 @@ int source_take(const char *name, int fd, struct source **out);
 struct source *source_of_bytes(const char *name, void *bytes, size_t n);
 void source_close(struct source **s);
 
-/* Reads n bytes from `offset` on. E_IO: the source ends before. */
+/* Reads n bytes from `offset` on. E_IO: the source has fewer bytes. */
 int source_read(const struct source *s, int64_t offset, void *out, int64_t n);
-/* Bytes per block for which there is a digest; the last block of a file may be shorter. source_blocks returns the
- * number of blocks. */
+/* Size of the blocks for which there are digests, bytes; the last block of a file may be shorter. source_blocks
+ * returns the number of blocks. */
 enum { SOURCE_BLOCK = 1 << 20 };
 int64_t source_blocks(int64_t bytes);
 uint64_t source_digest(const void *block, size_t n);

@@ -149,7 +149,8 @@ tensors_find(const struct tensors *f, const char *name)
     return e ? (int32_t)(e - f->entry) : -1;
 }
 
-/* Names an entry in error texts: 'w'. A format that holds a single tensor has no names. */
+/* Writes the name of an entry for error texts: 'w'. In a format that holds a single tensor, the tensor has no
+ * name. */
 enum { TOLD = 256 };
 static const char *
 entry_told(const struct entry *e, char out[static TOLD])
@@ -198,8 +199,8 @@ entry_check(const struct tensors *f, const struct entry *e)
 }
 
 /* SHORT: contiguous runs of fewer bytes are read through a window of WINDOW bytes of the file, so that reading a
- * column needs fewer system calls. CODED: elements that are decoded at once, a
- * multiple of each block. */
+ * column takes fewer system calls. CODED: number of elements that are decoded at once, a multiple of every block
+ * size. */
 enum { SHORT = 512, WINDOW = 1 << 16, PIECE = 1 << 20, CODED = 8192 };
 struct window {
     int64_t first, end;
@@ -219,7 +220,7 @@ read_run(const struct source *s, struct window *w, int64_t at, int64_t end, void
     return 0;
 }
 
-/* Decodes the blocks that contain elements lo to hi, at most CODED, and copies these elements. */
+/* Decodes the blocks that contain elements lo to hi - 1 (at most CODED elements), and copies these elements. */
 static int
 decode_some(const struct entry *e, int64_t lo, int64_t hi, char *out)
 {
@@ -235,7 +236,7 @@ decode_some(const struct entry *e, int64_t lo, int64_t hi, char *out)
     return 0;
 }
 
-/* Reads elements lo to hi of a coded value. */
+/* Reads elements lo to hi - 1 of a coded value. */
 static int
 read_coded(const struct entry *e, int64_t lo, int64_t hi, char *out)
 {
@@ -258,7 +259,7 @@ read_runs(const struct entry *e, const struct type *t, const struct box *b, char
     struct window w = {0};
     if (box_numel(b, t->ndim) == 0) return 0;
     type_strides(t, stride);
-    while (outer > 0 && run == stride[outer - 1]) { /* the box covers all later axes completely */
+    while (outer > 0 && run == stride[outer - 1]) { /* the box covers all axes after this one completely */
         outer--;
         run *= b->hi[outer] - b->lo[outer];
     }
@@ -282,7 +283,7 @@ read_runs(const struct entry *e, const struct type *t, const struct box *b, char
     }
 }
 
-/* Reads a column-major value. The file holds its transpose in row-major order. */
+/* Reads a column-major value. In the file, its transpose is stored in row-major order. */
 static int
 read_fortran(const struct entry *e, const struct box *b, void *out)
 {
@@ -321,7 +322,7 @@ swap_bytes(uint8_t *p, size_t width, int64_t n)
         }
 }
 
-/* Copies the overlap of a shard and the box to its place in the box. */
+/* Copies the overlap of a shard and the box into the memory of the box. */
 static int
 read_shard_part(const struct tensors *f, const struct entry *e, const struct shard_part *p, const struct box *b,
                 void *out)

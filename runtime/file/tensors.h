@@ -21,10 +21,12 @@ struct shard_part {
 
 struct entry {
     const char *name;
-    struct type type;                  /* type in the file; dtype DT_NONE: Rille lacks the dtype (see foreign) */
-    const char *foreign;               /* the file's name for a dtype that Rille lacks */
-    const struct quantised *quantised; /* tensors from which the value is computed (quantised.h); NULL: it is stored */
-    const struct coding *coding; /* how blocks of the file are decoded; NULL: the file stores values of the dtype */
+    struct type type;    /* type in the file; dtype DT_NONE: Rille lacks the dtype (see foreign) */
+    const char *foreign; /* the file's name for a dtype that Rille lacks */
+    /* tensors from which the value is computed (quantised.h); NULL: the file stores the value itself */
+    const struct quantised *quantised;
+    /* how the value's blocks are decoded; NULL: the file stores plain values of the dtype */
+    const struct coding *coding;
     const struct source *source;
     int64_t offset; /* position of the first element in the source, bytes */
     bool swap;      /* values are big-endian */
@@ -46,7 +48,8 @@ struct metadata {
     const char *key, *value;
 };
 
-/* A list in the metadata, which is read only on request: n values from position `at` of the source on. */
+/* A list in the metadata, which is read only on request: n values that begin at position `at` of the source,
+ * bytes. */
 struct metadata_list {
     const char *key;
     const struct source *source;
@@ -81,7 +84,7 @@ int32_t tensors_find(const struct tensors *f, const char *name);
 int entry_check(const struct tensors *f, const struct entry *e);
 /* Returns the number of bytes of the entry in the file; 0: unknown. */
 int64_t entry_bytes(const struct entry *e);
-/* Reads a box of entry i, dense and row-major, as `dtype` (DT_NONE: the entry's own). */
+/* Reads a box of entry i, dense and row-major, as `dtype` (DT_NONE: the dtype of the entry). */
 int entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, void *out);
 int entry_read_box(struct tensors *f, struct entry *e, const struct box *b, enum dtype dtype, void *out);
 
@@ -92,8 +95,9 @@ struct entry *tensors_add(struct tensors *f, const char *name, const struct sour
 void tensors_tell(struct tensors *f, const char *key, const char *value);
 /* Sorts the entries by name. E_IO: two entries have the same name. */
 int tensors_seal(struct tensors *f);
-/* Sets the entry's dtype or coding by the file's name for a dtype. dtype: Rille's; DT_NONE: by coding, if there is one.
- */
+/* Sets the entry's dtype. name: the file's name for the dtype. dtype: the equal dtype of Rille; DT_NONE: there is
+ * none, and the entry gets the coding of that name, if one exists.
+ * */
 void entry_set_dtype(struct entry *e, const char *name, enum dtype dtype);
 /* Checks the shape and, if Rille has the dtype, that the value is within [0, end) of its source. E_IO. */
 int entry_fits(const struct entry *e, int64_t end);

@@ -5,10 +5,10 @@
  *   NAME/data/KEY   bytes of a storage, not compressed
  *   NAME/byteorder  "little" or "big"; absent: little
  *
- * No code of the pickle is run (pickle.h): functions other than those of state dicts are refused by name. Dictionaries
- * and lists within the state dict are flattened: {"model": {"w": t}} has the tensor "model.w". Values that are no
- * tensors become metadata at the top, and are ignored elsewhere. The first read of a tensor verifies the checksum of
- * its storage. */
+ * No code of the pickle is run (pickle.h): functions other than those of state dicts are refused by name.
+ * Dictionaries and lists within the state dict are flattened: {"model": {"w": t}} has the tensor "model.w". Values
+ * that are not tensors become metadata if they are entries of the outermost dictionary; others are ignored. The
+ * first read of a tensor verifies the checksum of its storage. */
 #include "runtime/base/error.h"
 #include "runtime/file/pickle.h"
 #include "runtime/file/tensors.h"
@@ -20,7 +20,8 @@
 
 enum { MAX_PICKLE = 1 << 24, TORCH_NEST = 8, TORCH_NAME = 1024 };
 
-/* Dtypes by the name of a storage class of torch, or of a dtype. type, dtype: see entry_set_dtype. */
+/* Dtypes by the name of torch's storage class, and by torch's name of the dtype. type, dtype: arguments of
+ * entry_set_dtype. */
 static const struct torch_dtype {
     const char *global, *type;
     uint8_t dtype, bytes;
@@ -50,11 +51,12 @@ static const struct torch_dtype {
 struct torch_open { /* a file that is being opened */
     struct tensors *tensors;
     struct source *source;
-    struct zip_member *member; /* members of the zip file, in its order */
+    struct zip_member *member; /* members in the order of the zip file */
     int32_t nmember, capacity;
     const char *root; /* prefix of the members' names: "archive/" */
     bool swap;
-    int32_t nleft; /* values that may still be visited, because dictionaries may share or contain each other */
+    int32_t nleft; /* number of values that may still be visited: a limit, because dictionaries may share values or
+                      contain each other */
 };
 
 static int
@@ -97,7 +99,7 @@ torch_find(const struct torch_open *o, const char *folder, const char *name)
     return NULL;
 }
 
-/* Reads a stored member of at most `most` bytes into the arena. */
+/* Reads a member that is not compressed, of at most `most` bytes, into the arena. */
 static int
 torch_bytes(const struct torch_open *o, const struct zip_member *m, int64_t most, uint8_t **out)
 {
@@ -119,7 +121,7 @@ torch_dtype_find(const struct pickle *v)
     return NULL;
 }
 
-/* Reads a tuple of sizes or strides. Returns false if it is none. */
+/* Reads a tuple of sizes or strides. Returns false if the value is not such a tuple. */
 static bool
 torch_sizes(const struct pickle *v, int64_t *out)
 {
@@ -145,7 +147,7 @@ has_strides(const struct type *t, const int64_t *stride, bool fortran)
 }
 
 /* Sets dtype and position of an entry from its storage, ("storage", class, key, device, number of elements). type:
- * dtype of the tensor, if it is not that of the storage's class; NULL: it is. offset: first element in the storage. */
+ * dtype of the tensor; NULL: the dtype of the storage's class. offset: first element in the storage. */
 static int
 torch_storage(struct torch_open *o, struct entry *e, const struct pickle *v, const struct pickle *type, int64_t offset)
 {
@@ -169,7 +171,7 @@ torch_storage(struct torch_open *o, struct entry *e, const struct pickle *v, con
     return entry_fits(e, end);
 }
 
-/* Adds a tensor: the arguments of its call are storage, offset, sizes, strides, and more. */
+/* Adds a tensor from the arguments of its call: storage, offset, sizes, strides; further arguments are ignored. */
 static int
 torch_tensor(struct torch_open *o, const char *name, const struct pickle *call, const struct pickle *type)
 {

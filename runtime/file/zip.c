@@ -31,7 +31,7 @@ damaged(const struct source *s, const char *why)
     return fail(E_IO, "%s: not a zip file, or damaged: %s", s->name, why);
 }
 
-/* Reads a size or a position, which must be within the file. */
+/* Reads a size or a position, and checks that it is within the file. */
 static int
 is_offset_within(const struct source *s, uint64_t v, int64_t *out)
 {
@@ -78,7 +78,8 @@ find_end(const struct source *s, uint8_t *b, struct directory *d)
     return damaged(s, "no directory at the end of the file");
 }
 
-/* Replaces each number whose bits are all set by the next number in the record's extra field of kind 1. */
+/* Replaces each number in a record whose bits are all set by the next number in the record's extra field of kind 1
+ * (ZIP64). */
 static int
 wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *value[3])
 {
@@ -97,7 +98,8 @@ wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *
     return 0;
 }
 
-/* Reads the next record, and stores its name in `scratch`, which has room for three lengths of 16 bits each. */
+/* Reads the next record, and stores its name in `scratch`, whose size is three times the maximum of a 16-bit
+ * length. */
 static int
 next_record(const struct source *s, struct directory *d, struct zip_member *m, uint8_t *scratch)
 {
@@ -157,7 +159,7 @@ inflate_blocks(const struct source *s, int64_t at, int64_t packed, z_stream *z, 
     return status == Z_OK || status == Z_STREAM_END ? 0 : damaged(s, "compressed bytes are damaged");
 }
 
-/* Unpacks in several calls, because zlib counts in 32 bits. */
+/* Unpacks a member by repeated calls of zlib, because zlib counts bytes in 32 bits. */
 static int
 unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out, int64_t n)
 {
@@ -169,7 +171,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
         int64_t turn = MIN(n - given, INT64_C(1) << 30), before = packed - (int64_t)z.total_in;
         z.next_out = out + given;
         z.avail_out = (uInt)turn;
-        /* zlib first unpacks the rest of the present block */
+        /* zlib first unpacks the rest of the block that it has begun */
         status = inflate_blocks(s, at + packed - before + z.avail_in, before - z.avail_in, &z, block);
         if (!status && z.avail_out) status = damaged(s, "a member has fewer bytes than its header says");
         given += turn;
@@ -217,7 +219,7 @@ zip_each(const struct source *s, zip_visit *visit, void *arg)
     return status;
 }
 
-/* Fails because the digest of a member's bytes differs. */
+/* Fails because the checksum of a member's bytes differs. */
 static int
 differs(const struct source *s, const char *name)
 {

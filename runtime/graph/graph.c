@@ -16,8 +16,8 @@ struct file {
     char name[];
 };
 
-/* Freed nodes of up to SPARE_STEP * NSPARE bytes are kept for reuse, by size class in steps of 64 bytes. Nodes
- * larger than that are freed. */
+/* Nodes of up to SPARE_STEP * NSPARE bytes are kept for reuse after they die, by size class; a class spans
+ * SPARE_STEP bytes. Larger nodes are freed. */
 enum { SPARE_STEP = 64, NSPARE = 32 };
 
 struct graph {
@@ -214,7 +214,8 @@ enqueue(struct graph *g, struct node *n)
     g->work[g->nwork++] = n;
 }
 
-/* Decrements `hold`. Frees a leaf that is neither held nor remembered. A result is freed together with its node. */
+/* Decrements `hold`. Frees a value without a node (a leaf) if it is neither held nor remembered. A result is freed
+ * together with its node. */
 static void
 unhold(struct graph *g, struct val *v)
 {
@@ -403,7 +404,8 @@ unremember(struct graph *g, struct val *v)
         val_free(g, v);
 }
 
-/* Releases the node's own gradient. Nodes that lose their last handle meanwhile stay on the work list. */
+/* Releases the node's own_gradient, the user's gradient function and hooks. Nodes that lose their last handle
+ * meanwhile stay on the work list. */
 static void
 release_own(struct graph *g, struct node *n)
 {

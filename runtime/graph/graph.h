@@ -3,10 +3,11 @@
  * A graph belongs to a session and its thread. A graph reuses the memory of nodes and values, and counts three kinds
  * of references to each value:
  *
- *   hold   a handle, or a node still to be computed or differentiated, keeps the value's record and how to compute it
- *   keep   somebody needs the value's bytes: a handle; a consumer that is not computed yet; a consumer whose gradient
- *          saves it; its own node, when the gradient saves its output
- *   remembered   a computed node remembers its operands for explain; it keeps neither bytes nor liveness
+ *   hold        from a handle, or from a node still to be computed or differentiated. The value's record stays, and the
+ *               nodes that compute the value.
+ *   keep        from a reader of the bytes: a handle; a consumer that is not computed yet; a consumer whose gradient
+ *               saves the value; the value's node, if its gradient saves the result. The bytes stay.
+ *   remembered  from a computed node, which remembers its operands for explain. Only the value's record stays.
  *
  * When `keep` becomes 0, the value drops its store (bytes). When `hold` becomes 0 for all results of a computed
  * node, the node drops its references to operands. When `hold` and `remembered` are 0, the value is freed. Only the
@@ -20,18 +21,18 @@ enum { NREMEMBERED = 10000 };
 
 struct buffer;
 
-/* The buffers of a value, by mesh position; NULL: the shard is empty. Values with identical bytes (after detach, or
- * a move between equal layouts) share a store; nref is their number. */
+/* The buffers of a value, by mesh position; NULL: the shard is empty. Values with identical bytes (after detach,
+ * or a move between equal layouts) share a store; nref counts these values. */
 struct store {
     int32_t nref;
     int32_t n;
     struct buffer *part[];
 };
 
-/* Kinds of numbers in a program. Numbers are not part of the plan; they are bound when a run starts. */
+/* Kinds of scalars in a program. Scalars are not part of the plan; they are bound when a run starts. */
 enum number_kind {
-    NUM_FIXED, /* the value i or f is given */
-    NUM_LIVE,  /* a function of the user, which the session calls before each call of a traced graph */
+    NUM_FIXED, /* a constant, in field i or f */
+    NUM_LIVE,  /* the result of a user's function, which the session calls before each call of a traced graph */
     NUM_SEED,  /* operand of a random operator: the session's seed */
     /* operand of a random operator: the session's count of random calls, plus an increment per call of a traced
      * graph */
@@ -54,13 +55,14 @@ struct line { /* a line in the user's program; the graph interns `file` */
     int32_t module;     /* the caller's number of that module, for err_in_module(); 0: none */
     const char *inside; /* module that the line belongs to: "nn.Linear"; NULL: none */
 };
-/* Adds the line, and the module if data or a kernel is at fault, to this thread's error of an operator. */
+/* Adds the program line to this thread's error of an operator, and the module if `status` says that data or a
+ * kernel is at fault. */
 void line_blame(const struct line *at, int status);
 
-enum { NO_INPUT = -1, ENDED_INPUT = -2 /* ENDED_INPUT: the trace of which the value was an input has ended */ };
+enum { NO_INPUT = -1, ENDED_INPUT = -2 /* ENDED_INPUT: the value was an input of a trace that has ended */ };
 
 struct val {
-    /* node that computes the value; NULL: a number, an input of a trace, or the node is forgotten */
+    /* node that computes the value; NULL: a number or an input of a trace, or the graph has freed the node */
     struct node *node;
     uint8_t out; /* index among the node's results */
     uint8_t is_number;
@@ -70,13 +72,13 @@ struct val {
     /* 1: a run failed while it overwrote the value; reading the value is an error until the user sets it again */
     uint8_t half_written;
     uint8_t leaving; /* 1: a step is about to replace the value (session_release) */
-    /* the value was created without a placement, and moves to that of the operands that it meets
-     * (actors/session/core/placing.h) */
+    /* the value was created without a placement; the first operator moves it to the placement of its other
+     * operands (actors/session/core/placing.h) */
     uint8_t unplaced;
     /* an assignment recorded the value's gradient: backward passes through the value, although it has an owner */
     uint8_t recorded;
-    /* in traces with micro-batches: share: relation to the batch's value; rows: dimension of the rows; blocks: how
-     * that dimension is divided (actors/session/step/batch_share.h) */
+    /* in traces with micro-batches: how the value relates to the value of the whole batch (share), the dimension
+     * of the rows (rows), and how that dimension is divided (blocks); see actors/session/step/batch_share.h */
     uint8_t share, rows;
     int16_t blocks;
     int16_t input; /* index of the value among a traced graph's inputs; or NO_INPUT, ENDED_INPUT */
@@ -87,7 +89,7 @@ struct val {
     int32_t hold, keep, remembered;
     /* variable of which this is a version; NULL: none; the code that sets the field counts the reference */
     struct rille_tensor *owner;
-    uint64_t mark; /* mark of the last walk over the graph that visited the value (graph_mark) */
+    uint64_t mark; /* mark (graph_mark) of the last walk over the graph that visited the value */
     int32_t index; /* number that the present walk over the graph stores here */
 };
 
@@ -109,7 +111,7 @@ struct node {
     int32_t nlive;   /* number of results with hold > 0 */
     struct val **in; /* [nin] operands; NULL: absent */
     struct val *out[OP_OUT];
-    const struct layout **want; /* by operand: layout in the chosen signature; NULL: number or absent */
+    const struct layout **want; /* by operand: layout that the chosen signature requires; NULL: a number, or absent */
     struct attr *attr;          /* values of op_nattr(op) attributes; NULL: there are none */
     struct line line;
     const char *name; /* name of the composite that added the node ("cross_entropy"); NULL: none */
@@ -120,16 +122,16 @@ struct node {
     uint8_t phase;              /* enum node_phase, by which schedules sort nodes */
     uint8_t per_piece;          /* in traces: the node is computed once per micro-batch */
     uint8_t accumulate;         /* in traces: the node sums over micro-batches into one value per batch */
-    uint8_t after;              /* in traces: the node depends on a value that was summed over micro-batches */
+    uint8_t after;              /* in traces: the node depends on a value that was summed over all micro-batches */
     uint8_t holding;            /* enum node_holding: how the node refers to its operands */
     uint8_t traced;             /* a trace added the node */
     struct strategy *strategy;  /* strategy of the user (sbp/strategy.h), owned; NULL: none */
     /* the user's gradient function and hooks (actors/session/build/own_gradient.h), owned until backward has passed;
      * NULL: none */
     struct own_gradient *own;
-    uint8_t asked; /* the user wrote this move, so a planner must keep it */
-    uint8_t pins;  /* a move whose gradient gets the layout of the move's operand */
-    /* serial of the view node below which this cast or move was inserted, and whose gradient it shares; 0: none */
+    uint8_t asked; /* the user wrote this move, so the planner must keep it */
+    uint8_t pins;  /* the node is a move whose gradient gets the layout of the move's operand */
+    /* serial of the view node below which this cast or move was inserted, so that both have one gradient; 0: none */
     uint64_t shows;
     uint64_t recomputes; /* serial of the node that this node recomputes for backward; 0: none */
     /* recomputation region, which backward recomputes as a whole; 0: results are kept instead */
@@ -137,7 +139,7 @@ struct node {
     uint8_t queued; /* the node is on the work list of graph.c */
 };
 
-/* Returns the serial of n, or of the view that n stands for. */
+/* Returns the serial of n, or of the view that n was inserted for (shows). */
 static inline uint64_t
 node_shown(const struct node *n)
 {
@@ -162,27 +164,27 @@ struct node *graph_add(struct graph *g, const struct op *op, int nin, struct val
 struct val *graph_leaf(struct graph *g, const struct type *t, const struct layout *l, struct store *store);
 struct val *graph_number(struct graph *g, struct number n);
 
-/* Returns true if v is a version of a variable at which differentiation stops. */
+/* Returns true if v is a version of a variable, at which differentiation stops. */
 static inline bool
 val_is_variable(const struct val *v)
 {
     return v->owner && !v->recorded;
 }
 
-/* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes it, and may free the
- * value and everything that only the value needed. */
+/* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes the reference. It may
+ * free the value, and all nodes and values that only this value needed. */
 void val_hold(struct val *v);
 void val_drop(struct graph *g, struct val **v);
-/* Increment and decrement the number of users of a value's bytes. */
+/* Increment and decrement `keep`, the number of users of a value's bytes. */
 void val_keep(struct val *v);
 void val_unkeep(struct graph *g, struct val *v);
 
 /* Sets the function that the graph calls when a value with an owner is freed. */
 void graph_on_orphan(struct graph *g, void (*orphan)(struct rille_tensor *owner));
-/* Sets the function that the graph calls when a number with a live number is freed. The code that created the number
- * counted the reference. */
+/* Sets the function that releases the live number of a NUM_LIVE value, which the graph calls when the value is
+ * freed. The code that created the value counted the reference. */
 void graph_on_live(struct graph *g, void (*release)(struct rille_live *live));
-/* Sets the function that releases a node's own gradient. It may drop values. */
+/* Sets the function that releases a node's own_gradient. The function may drop values. */
 void graph_on_own_gradient(struct graph *g, void (*release)(struct graph *g, struct own_gradient *own));
 
 /* Marks a node as computed after a run. The caller has set the stores of the results that the plan keeps. Drops the
@@ -194,13 +196,14 @@ bool node_revive(struct graph *g, struct node *n);
 /* Return true if the gradient of n's operator reads operand i, or result k. */
 bool node_saves_in(const struct node *n, int i);
 bool node_saves_out(const struct node *n, int k);
-/* Returns true if backward may pass through n. Backward may not pass a second time, and not if n's results are
- * versions of variables, because differentiation stops there. */
+/* Returns true if backward may pass through n: it has not passed yet, and n's results are not versions of
+ * variables, at which differentiation stops. */
 bool node_has_gradient(const struct node *n);
 /* Drops the saved values of n, after backward has added its nodes. */
 void node_spend(struct graph *g, struct node *n);
 
-/* Returns a new mark for a walk, which stores it in val->mark and node->mark of visited values and nodes. */
+/* Returns a new mark for a walk over the graph. The walk stores the mark in val->mark and node->mark of the values
+ * and nodes that it visits. */
 uint64_t graph_mark(struct graph *g);
 /* Returns the mark of the latest walk. */
 uint64_t graph_last_mark(const struct graph *g);

@@ -1,21 +1,22 @@
 /* op.h - the operator record: everything that defines an operator, in one const struct.
  *
  * kernels/op/NAME.c defines a record (op_NAME), and kernels/op/lib/ops.def lists it. Other code never tests which
- * operator a node has, but reads the record.
+ * operator a node has; it reads the record's fields.
  *
  * The central field is the dimension rule, an einsum-like string (sbp/rule.h):
  *
  *   "mk,kn->mn"   a letter is a factor; equal letters have equal size
  *   "a[b]c->a[b]c" [x] must stay unsplit
  *   "ab,1b->ab"   1 is a size-one dimension
- *   "ab->a"       the operator reduces a letter missing on the right (split only if .reduce says how)
+ *   "ab->a"       a letter only on the left is reduced (it may be split only if .reduce says how)
  *   "(ab)c->abc"  a merged dimension, major factor first
  *   "a->a[n]"     a letter only on the right is new, and unsplit; infer() sets its size
- *   "a->an+"      new, but may be split: ref computes a rank's shard, which it knows by the offset of its view
+ *   "a->an+"      new, but may be split: ref finds the range of a rank's shard in the offset of its view
  *   "ab,=->ab"    "=": an operand that is absent or a number, and is ignored by the rule
  *
  * A primitive has a rule, ref and (usually) a grad. A composite has only build(), which expresses it by other
- * operators: signatures, kernels and gradient follow from those. A record is constant; any thread may read it. */
+ * operators: signatures, kernels and gradient follow from the other operators. A record is constant; any thread
+ * may read it. */
 #ifndef RILLE_RUNTIME_OP_H
 #define RILLE_RUNTIME_OP_H
 
@@ -27,7 +28,7 @@ enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 4, ATTR_LIST = 16 
 /* ---- operands ---- */
 
 enum {
-    IN_NUMBER = 1,   /* accepts a Lua number; it has a weak type and is bound at run time */
+    IN_NUMBER = 1,   /* a Lua number is accepted; it has a weak type and is bound at run time */
     IN_OPTIONAL = 2, /* the operand may be absent (nil) */
     IN_LIST = 4,     /* a list of one or more tensors; only the last operand may be a list */
     IN_INDEX = 8,    /* must have an integer dtype (positions, labels) */
@@ -52,16 +53,16 @@ enum attr_kind {
 };
 enum {
     ATTR_REQUIRED = 1,
-    /* ATTR_INT, ATTR_INTS: numbers of axes of operand 0 (ATTR_AXIS_NEW: of a tensor with one more dimension). The
-     * session converts negative numbers and rejects invalid ones before other code sees them. */
+    /* ATTR_INT, ATTR_INTS: axes of operand 0 (ATTR_AXIS_NEW: of a tensor with one more dimension). The session
+     * converts negative axes, and rejects invalid axes, before other code sees them. */
     ATTR_AXIS = 2,
     ATTR_AXIS_NEW = 4,
-    ATTR_ABSENT = 8,  /* "not set" has its own meaning, described in doc; help pages show no default */
-    ATTR_HIDDEN = 16, /* hidden from users: other operators that share the attributes need it, or a mode sets it */
+    ATTR_ABSENT = 8,  /* an unset attribute has a meaning, described in doc; help pages show no default */
+    ATTR_HIDDEN = 16, /* hidden from users: only other operators with these attributes, or modes, use it */
 };
 struct attr {
     bool set;  /* true: the user passed the attribute; false: it has its default */
-    int32_t n; /* ATTR_INTS: number of integers */
+    int32_t n; /* ATTR_INTS: number of integers in the list */
     int64_t i; /* value of ATTR_INT, ATTR_BOOL and ATTR_DTYPE; ATTR_TEXT: index of the word */
     double f;
     int64_t list[ATTR_LIST];
@@ -72,7 +73,7 @@ struct attr_def {
     unsigned flags;
     int64_t i; /* default value; ATTR_INTS: unset (n = 0) */
     double f;
-    const char *text; /* ATTR_TEXT: the words; ATTR_INTS: default that help pages show; NULL: none */
+    const char *text; /* ATTR_TEXT: the words, separated by '|'; ATTR_INTS: default that help pages show; NULL: none */
     const char *doc;
 };
 
@@ -86,43 +87,44 @@ struct call {
     const struct attr *attr;
     /* layouts of the operands (NULL: a number, or absent); layout NULL: unknown */
     const struct layout *const *layout;
-    /* same[i] <= i: the first operand that is the same value as operand i, so the value moves once; NULL: all differ */
+    /* by operand: same[i] <= i is the first operand with the same value as operand i, so that the value is moved
+     * once; NULL: all values differ */
     const uint8_t *same;
 };
 
 /* How the dtype of the results follows from the operands, unless infer() sets it. */
 enum out_dtype {
     OUT_PROMOTE, /* promotion of all operands' dtypes */
-    OUT_FLOAT,   /* like OUT_PROMOTE, but f32 for integers and bools */
+    OUT_FLOAT,   /* like OUT_PROMOTE, but f32 if all operands are integers or bools */
     OUT_BOOL,
     OUT_I64,
     /* dtype that the attribute named "dtype" has; if not set, i64 for integers and bools, and unchanged for floats */
     OUT_SUM,
     OUT_IN0,  /* dtype of operand 0 */
     OUT_IN1,  /* dtype of operand 1 */
-    OUT_ATTR, /* the attribute dtype */
+    OUT_ATTR, /* value of the attribute named "dtype" */
 };
 
 /* ---- computing ---- */
 
-/* Position of micro-batches in their batch. The batch's rows (dimension 0) are cut into `cut` equal segments.
- * Micro-batch k is the k-th of n equal parts of each segment. */
+/* How a batch is divided into n micro-batches. The batch's rows (dimension 0) are cut into `cut` equal segments.
+ * Micro-batch k has the k-th of n equal parts of each segment. */
 struct pieces {
     int32_t n, cut;
-    uint32_t of; /* bit i: operand i is a micro-batch */
+    uint32_t of; /* operands that are a micro-batch, not the whole batch, as bits */
 };
 
-/* The first invalid element that a kernel found in its data. In memory that device and host share. */
+/* The first invalid element that a kernel found in its data. The record is in memory that device and host share. */
 struct finding {
     int64_t at;       /* 1 + row-major index in the shard; 0: no invalid element */
     int64_t value[2]; /* the invalid value, and the least allowed value */
 };
 
-/* The allowed values of an operand: `count` values from lo on (which wrap around from the largest to the smallest
- * integer), and one additional value. */
+/* The allowed values of an operand: `count` consecutive integers from lo on, which wrap around from the largest to
+ * the smallest integer, and one additional value. */
 struct allowed {
     int operand;
-    int after; /* 1 + index of a number operand that values must exceed; 0: allowed values begin at lo */
+    int after; /* 1 + index of the operand, a number, that values must exceed; 0: the allowed values begin at lo */
     int64_t lo;
     uint64_t count;
     const int64_t *also; /* additional allowed value; NULL: none */
@@ -141,7 +143,7 @@ struct kcall {
     bool adds;            /* result 0, in f32, is a sum over micro-batches: later micro-batches add to it */
     bool find_nan;        /* search the results for NaN, and for infinities if no operand has one */
     bool unread;          /* no task of the run reads the results, so they need not stay in cache */
-    struct finding *find; /* zero-initialised; operators with say() write it; NULL: do not check data */
+    struct finding *find; /* zero-initialised; operators with say() write it; NULL: data is not checked */
 };
 
 /* A fast implementation of an operator. exec.c uses the first variant whose accepts() returns true. Variants get
@@ -149,8 +151,8 @@ struct kcall {
 struct kernel_variant {
     const char *name; /* name for explain and benchmarks: "dnnl", "avx512" */
     int device;       /* kind of device: DEV_CPU, ... */
-    bool dense_in;    /* exec.c copies strided operands to dense memory before run(), */
-    /* except operands for which takes() returns true; NULL: no exceptions */
+    bool dense_in;    /* true: exec.c copies strided operands to dense memory before run(), ... */
+    /* ... except operands for which takes() returns true; NULL: copies all strided operands */
     bool (*takes)(const struct kcall *k, int i);
     bool (*accepts)(const struct kcall *k);
     /* Creates what run() needs for these shapes and strides (oneDNN primitives). Called by the session's thread when
@@ -164,35 +166,41 @@ struct kernel_variant {
     void (*drop)(void *state);
 };
 
-/* Epilogues that matrix product libraries support: v + x; v x; gelu(v), computed with tanh; and v gelu'(x). */
+/* Epilogues that matrix product libraries support. v is the product and x an operand: v + x; v * x; gelu(v),
+ * computed with tanh; v * gelu'(x). */
 enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE, FOLLOW_CAST };
 
 /* How to compute an element-wise operator, y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes them block by
  * block and fuses chains. The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool),
- * by promotion of its operands. f defines the operator for floats, i for integers (NULL: f, too). c: call with the
- * attributes. The texts are the bodies of f and i, for the compilers of other devices (kernels/op/lib/eltwise.h). */
+ * by promotion of its operands. f defines the operator for floats, i for integers (NULL: f serves integers, too).
+ * c: the call, for its attributes. The texts are the source of f and i, for the compilers of other devices
+ * (kernels/op/lib/eltwise.h). */
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
     const char *f_text, *i_text;
     /* Optional fast code: tile: a tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h). f32, f64: functions on
-     * blocks of n contiguous elements; x[k]: elements of operand k; y may be one of them. */
+     * blocks of n contiguous elements. x[k]: elements of operand k; y: result, which may be the same memory as one
+     * x[k]. */
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
-    /* An operator with the same single operand and attributes that costs little extra to compute together, such as
-     * the derivative. f32_beside computes both; this operator's result is in y, which may be x. NULL: none. */
+    /* beside: an operator of the same single operand and attributes that costs little extra to compute together
+     * with this one, such as the derivative. f32_beside computes both. y: this operator's result, which may be the
+     * same memory as x. NULL: none. */
     const struct op *beside;
     void (*f32_beside)(const struct call *c, int64_t n, const float *x, float *y, float *beside);
-    /* returns the epilogue that the call is; NULL: no library supports it */
+    /* returns the epilogue that is equal to the call; FOLLOW_NONE: no library supports it. NULL: there is never
+     * one */
     enum follow (*follow)(const struct call *c);
 };
 
-/* A pass over lines, for devices that compile kernel texts. A line runs along the dimensions that `dims` sets (NULL:
- * those of line_dims; for a result, the last dimension). of: 0: lines of operand 0; else lines of result of - 1.
- * keeps: numbers per line that the next pass reads. parted: a line may be divided into parts; the next pass then
- * combines the numbers of the parts. lanes: the body can process several adjacent lines at once. copies: the pass
- * copies operand 0 to result 0, and is omitted if both share memory. A list of passes ends with body NULL. */
+/* One pass over lines, for devices that compile kernels from source texts. A line runs along the dimensions that
+ * `dims` sets (NULL: those of line_dims; for a result, the last dimension). of: 0: lines of operand 0; else lines
+ * of result of - 1. keeps: numbers per line that the next pass reads. parted: a line may be divided into parts;
+ * the next pass then combines the numbers of the parts. lanes: the body can process several adjacent lines at
+ * once. copies: the pass copies operand 0 to result 0, and is omitted if both share memory. A list of passes ends
+ * with body NULL. */
 struct line_pass {
     const char *body;
     int of;
@@ -211,30 +219,31 @@ struct line_call;
 
 enum {
     OP_ELTWISE = 1,  /* .eltwise is set, and defines ref */
-    OP_VIEW = 2,     /* out[0] is a strided view of in[0] (.view), so the call needs no task */
+    OP_VIEW = 2,     /* out[0] is a strided view of in[0], which .view computes, so the call needs no task */
     OP_RANDOM = 4,   /* the last two operands are hidden: seed and ordinal */
-    OP_SOURCE = 8,   /* no tensor operands: the call gives placement and sbp */
+    OP_SOURCE = 8,   /* no tensor operands: the caller passes placement and sbp */
     OP_LIBRARY = 16, /* loaded from a shared library, whose path is `source` */
-    OP_INPLACE = 32, /* may overwrite in[k] by out[k], element by element, for k < ninplace (adamw, sgd) */
-    OP_MOVE = 64,    /* to_global: the call gives the result's layout; the operator computes nothing */
+    OP_INPLACE = 32, /* results may overwrite operands element by element: out[k] overwrites in[k], for k < ninplace
+                        (adamw, sgd) */
+    OP_MOVE = 64,    /* to_global: the caller passes the layout of the result; the operator computes nothing */
     OP_HIDDEN = 128, /* hidden from users (gradient helpers) */
     OP_UPDATE = 256, /* runs once per batch on values summed over the batch (optimisers) */
     /* the domain is bounded (log, sqrt). The identity of a max or min may be outside the domain, so P(max) and
-     * P(min) do not pass */
+     * P(min) do not pass through */
     OP_BOUNDED_DOMAIN = 512,
-    OP_NARROW = 1024,   /* autocast: float operands are cast to 16 bits (products) */
-    OP_WIDE = 2048,     /* autocast: 16-bit operands are cast to f32 (sums and powers) */
+    OP_NARROW = 1024,   /* autocast casts float operands to 16 bits (products) */
+    OP_WIDE = 2048,     /* autocast casts 16-bit operands to f32 (sums and powers) */
     OP_UNPLACED = 4096, /* values do not depend on the shard's position, so ranks may share a kernel */
     OP_NONZERO = 8192,  /* no element of the result is 0, so the result is safe as an integer divisor */
-    /* element-wise operators that follow the first result may be fused with this operator. It is a product or, where
-     * kernels are compiled, an operator along lines whose each_of writes this result with operand 0's shape. It does
-     * not check data */
+    /* element-wise operators that follow the first result may be fused with this operator. The operator is a
+     * product or, on devices that compile kernels, an operator along lines whose each_of writes this result in
+     * operand 0's shape. The operator does not check data */
     OP_LEADS = 16384,
     /* the operator can be fused as a product's epilogue: it has one result, which may overwrite operand 0, the
      * product's result */
     OP_FOLLOWS = 32768,
-    /* operands and results may have their dimensions in any memory order at no cost; where kernels are compiled, the
-     * last dimension must stay last */
+    /* operands and results may have their dimensions in any memory order at no cost; on devices that compile
+     * kernels, the last dimension must stay last */
     OP_ANY_ORDER = 65536,
     /* shift: a view whose operand is read on a placement with the same devices in another order. So a rank's shard of
      * the result is another rank's shard of the operand */
@@ -260,13 +269,13 @@ struct op_shape {
     const char *accepts;
 };
 
-/* How partial values pass through the operator. '|' separates groups of operands, which are hexadecimal digits.
- * "0|1": in operand 0 alone, and in operand 1 alone; "01": in both together; "*": in all tensors together. linear:
- * P(sum) passes. increasing: P(max) and P(min) pass; if the operator reduces a factor, only the kind of that
- * reduction passes. decreasing: P(max) becomes P(min), and P(min) becomes P(max). */
+/* How partial values pass through the operator, as lists of operands that may be partial. An operand is a
+ * hexadecimal digit; '|' separates alternatives. "0|1": operand 0 alone or operand 1 alone; "01": both together;
+ * "*": all tensors together. linear: P(sum) passes. increasing: P(max) and P(min) pass; if the operator reduces a
+ * factor, only the kind of that reduction passes. decreasing: P(max) becomes P(min), and P(min) becomes P(max). */
 struct op_partial {
     const char *linear, *increasing, *decreasing;
-    /* returns `linear` if it depends on the call; replaces linear */
+    /* returns `linear` of a call, and replaces the field `linear`, if it depends on the call */
     const char *(*linear_of)(const struct call *c);
     /* reduction that combines the parts if a reduced factor is split; RED_NONE: it must not be split */
     enum reduce reduce;
@@ -275,15 +284,15 @@ struct op_partial {
     uint32_t sums;
 };
 
-/* build: adds the nodes of the gradient. dout[k]: gradient of result k; NULL: none. din[i]: receives the gradient of
- * operand i; stays NULL if there is none. saves: operands ('0'..) and results ('a'..) that the gradient reads, such
- * as "1a". */
+/* The gradient. build: adds the nodes of the gradient. dout[k]: gradient of result k; NULL: none. din[i]: receives
+ * the gradient of operand i; stays NULL if there is none. saves: what the gradient reads: operands as digits,
+ * results as letters; "1a" is operand 1 and result 0. */
 struct op_grad {
     void (*build)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;
 };
 
-/* Other calls that compute the same value with less work. Each function may be NULL. */
+/* Functions that replace a call by other calls that compute the same value with less work. Each may be NULL. */
 struct op_rewrite {
     /* Returns the result of node n with its two dimensions exchanged, computed by another call; NULL: impossible.
      * Without this, the gradient of a transposed weight would be a transposed view, and all its readers would access
@@ -296,17 +305,18 @@ struct op_rewrite {
      * operand of the call that produced x (a transpose of a transpose). NULL: none. before: the call that produced
      * x; NULL: unknown. */
     struct val *(*fold)(const struct call *c, struct val *x, const struct node *before);
-    /* Fuses operators that produce operands: replaces operands in `in` that are not computed by the operands of
-     * their operators. `in` has room for all operands of the record. Returns the number of operands. */
+    /* Fuses the operators that produce operands into this call. An operand that is not computed yet is replaced in
+     * `in` by the operands of its operator. `in` has room for all operands of the record. Returns the number of
+     * operands. */
     int (*absorb)(struct val **in, int nin);
-    /* Returns the sum of n results of this operator, which have the same shape and layout and are not computed yet,
-     * with less work than n additions of their size. The session uses this to add gradients. */
+    /* Returns the sum of n results of this operator, with less work than n additions of their size. The results
+     * have one shape and layout and are not computed yet. The session uses this to add gradients. */
     struct val *(*sum)(struct build *b, int n, struct val *const *x);
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */
     struct val *(*onto)(struct build *b, const struct node *n, struct val *x);
-    /* Operator that joins the results of calls on parts of a long list; its first attributes are this operator's.
-     * NULL: a list has at most as many operands as one call accepts. */
+    /* Operator that joins the results of calls on parts of a long list; its first attributes are the same as this
+     * operator's. NULL: a list has at most as many operands as one call accepts. */
     const struct op *joins_with;
 };
 
@@ -315,13 +325,13 @@ struct op_host {
     /* definition: a simple loop over dense views; floats are computed as f64, integers and bools as i64 */
     int (*ref)(const struct kcall *k);
     enum reduce
-        /* reduction over the dimensions of the attribute axis (kernels/cpu/rows/reduce.h); RED_NONE: the operator is
-         * none */
+        /* the operator is a reduction over the dimensions of the attribute axis (kernels/cpu/rows/reduce.h): its
+         * kind; RED_NONE: it is none */
         folds;
     bool sums_leading; /* a product that sums over all leading dimensions of both operands (contract) */
-    const struct kernel_variant *kernel; /* list that ends with a variant whose name is NULL; NULL: no variants */
-    /* Describes the work of variant "lines" on each line of a call (kernels/cpu/rows/lines.h). Returns false if the
-     * lines are not contiguous. */
+    const struct kernel_variant *kernel; /* variants; the last one has name NULL; NULL: no variants */
+    /* For variant "lines" (kernels/cpu/rows/lines.h): describes the work on each line of a call. Returns false if
+     * the lines are not contiguous. */
     bool (*lines)(const struct kcall *k, struct line_call *c);
     /* OP_VIEW: sets out[0]'s strides, and *skip (elements from the start of in[0]), for local shards. E_STATE:
      * strides cannot express the view (a reshape of a transpose). The call is then an ordinary task, and exec_new
@@ -330,39 +340,40 @@ struct op_host {
     /* For operators whose result is the concatenation of their operands: returns the part of out[0] that operand i
      * fills, and its first element in *skip. */
     void (*window)(const struct kcall *k, int i, struct view *window, int64_t *skip);
-    /* For operators that check data: ref and run() report errors in k->find, and continue with harmless results.
-     * say() turns the report into E_VALUE, later and on the host, when k's views have no data. Updates wait for the
-     * check. */
+    /* For operators that check data: ref and run() record the first invalid element in k->find, and continue with
+     * harmless results. Later the host calls say() to turn the record into E_VALUE; k's views then have no data.
+     * Updates of variables wait for the check. */
     int (*say)(const struct kcall *k, const struct finding *f);
     /* returns the allowed values; k's views need no data */
     void (*allows)(const struct kcall *k, struct allowed *a);
 };
 
-/* How devices that compile kernel texts compute a call (kernels/cuda/source.h), besides eltwise and folds. The texts
- * are bodies in C++. All NULL: the host computes the call. */
+/* How devices that compile kernels from source texts compute a call (kernels/cuda/source.h), besides eltwise and
+ * folds. The texts are bodies in C++. All NULL: the host computes the call. */
 struct op_gpu {
     const char *element;          /* body that computes the value at one position of the result */
     const char *line;             /* body that computes a complete line of operand 0 */
     const struct line_pass *pass; /* bodies that compute lines in several passes */
     void (*line_dims)(const struct call *c,
-                      /* sets the dimensions of a line; NULL: those of the attribute axis, or the last dimension */
+                      /* sets gone[d] for the dimensions d of a line; NULL: the dimension of the attribute axis, or
+                       * the last dimension */
                       bool *gone);
-    /* operands, as bits, that are not divided into lines; bodies read them by position */
+    /* operands, as bits, that are not divided into lines; bodies index them by position in the tensor */
     uint32_t by_position;
     const char *product;    /* body that defines operands and result of a matrix product */
     const char *attends[2]; /* for 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
     /* describes a convolution, or a gradient of one; pure */
     void (*convolution)(const struct call *c, struct convolution *w);
-    /* operands, as bits, that the operator can read as halves with the same results as cast to f32, because it
-     * computes in f32 */
+    /* operands, as bits, that may be passed as 16-bit floats instead of casts to f32, with the same results,
+     * because the operator computes in f32 */
     uint32_t halves;
 };
 
 struct op {
     const char *name;
     const char *doc;    /* formula of the operator, in one line, for help pages */
-    const char *result; /* shape of the result, for help pages; NULL: follows from make_rule. Names the dtype, too, if
-                         * shape.dtype does not determine it */
+    const char *result; /* shape of the result, for help pages; NULL: it follows from the rule. Also names the dtype, if
+                           shape.dtype does not determine it */
     const char *errors; /* further conditions of a call, a line each, for help pages; NULL: none */
     const char *source; /* paper or other source; NULL: none */
     struct operand in[OP_OPERAND];
@@ -376,17 +387,17 @@ struct op {
     struct op_grad grad;
     struct op_rewrite rewrite;
 
-    /* Expands a composite into other operators, and writes nout values. out[0] NULL without an error: the call is a
-     * primitive, for which rule, ref... are set. */
+    /* Expands a composite into other operators, and writes nout values. If out[0] stays NULL without an error, the
+     * call is a primitive, computed by the record's rule and ref. */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-    /* Expands the same call into operators that work on shards, for layouts that split an axis that must stay
-     * unsplit. out[0] stays NULL if no such axis is split. The session uses the form that moves fewer bytes. */
+    /* For layouts that split an axis which the rule keeps unsplit: expands the call into operators that work on
+     * the shards. out[0] stays NULL if no such axis is split. The session uses whichever form moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
     struct eltwise eltwise; /* OP_ELTWISE: the definition for host and GPUs */
     struct op_host host;
     struct op_gpu gpu;
-    /* number of operations of a call; NULL: 2 per point of the rule (rule_points()) */
+    /* returns the number of floating-point operations of a call; NULL: 2 per point of the rule (rule_points()) */
     double (*flops)(const struct call *c);
 
     /* Sample calls for tests: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7),

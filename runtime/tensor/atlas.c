@@ -110,7 +110,7 @@ count_ranks(int naxis, const int32_t *axis, int32_t *nrank)
     return 0;
 }
 
-struct ranked { /* a rank and its mesh position, for sorting */
+struct ranked { /* one rank and its mesh position, for sorting */
     int32_t rank, pos;
 };
 
@@ -259,7 +259,7 @@ order_canonical(const struct place *p, const struct sbp *sbp, const uint8_t *ord
                        sbp[k].axis != sbp[m].axis;
             if (free) next = m;
         }
-        assert(next >= 0); /* the first remaining axis of `order` is always possible */
+        assert(next >= 0); /* one of the remaining axes is always possible */
         taken |= 1u << next;
         out[n] = (uint8_t)next;
     }

@@ -1,7 +1,8 @@
 /* coding.c - finds codings, and converts small numbers exactly: 8- to 64-bit integers, floats of 4 and 8 bits.
  *
- * Floats become bf16, which holds each value of every such type: at most 3 fraction bits and 8 exponent bits. Unsigned
- * integers become the narrowest signed dtype that holds their range; a U64 above 2^63 - 1 has no such dtype. */
+ * Small floats become bf16, which holds each of their values exactly, because they have at most 3 fraction bits
+ * and 8 exponent bits. Unsigned integers become the narrowest signed dtype that holds their range; no dtype holds
+ * a U64 above 2^63 - 1. */
 #include "runtime/tensor/coding.h"
 
 #include "runtime/tensor/half.h"
@@ -29,21 +30,22 @@ coding_small(uint32_t bits, int exponent_bits, int mantissa_bits, int bias)
     return bits >> (mantissa_bits + exponent_bits) & 1 ? -size : size;
 }
 
-/* E4M3: if all bits but the sign are 1, the number is NaN; there is no infinity. */
+/* Converts E4M3 to float. If all bits but the sign are 1, the number is NaN; there is no infinity. */
 static float
 e4m3(uint8_t b)
 {
     return (b & 0x7f) == 0x7f ? NAN : coding_small(b, 4, 3, 7);
 }
 
-/* E5M2 is the upper byte of f16. */
+/* Converts E5M2, the upper byte of f16, to float. */
 static float
 e5m2(uint8_t b)
 {
     return from_f16((uint16_t)(b << 8));
 }
 
-/* Types that end in FNUZ have one NaN, in place of the negative zero, and no infinity. */
+/* Converts a type whose name ends in FNUZ. Such a type has one NaN, in place of the negative zero, and no
+ * infinity. */
 static float
 e4m3fnuz(uint8_t b)
 {
@@ -56,7 +58,7 @@ e5m2fnuz(uint8_t b)
     return b == 0x80 ? NAN : coding_small(b, 5, 2, 16);
 }
 
-/* E8M0 is a power of two, without a sign. */
+/* Converts E8M0, a power of two without a sign, to float. */
 static float
 e8m0(uint8_t b)
 {
@@ -103,7 +105,7 @@ decode_e8m0(const uint8_t *p, int64_t n, void *out)
     return bytes_to_bf16(e8m0, p, n, out);
 }
 
-/* Two E2M1 numbers in each byte, the first in the low bits. */
+/* Converts two E2M1 numbers per byte, the first in the low bits. */
 static bool
 decode_f4(const uint8_t *p, int64_t n, void *out)
 {

@@ -1,18 +1,20 @@
-/* coding.h - values that a file stores in blocks of a type that Rille lacks, and their exact conversion.
+/* coding.h - converts values of types that exist only in files, not as a dtype of Rille; a file stores such values
+ * in blocks.
  *
  * A block has a fixed number of elements and of bytes. 8-bit and unsigned numbers are blocks of one element; the
- * quantised types of GGUF have blocks of 32 to 256. Numbers become a dtype that holds each value exactly; blocks become
- * the f32 values that the type's definition prescribes. A block has at most 256 elements, a power of two, and 8 bytes
- * for each. Pure functions; any thread. */
+ * quantised types of GGUF have blocks of 32 to 256. Plain numbers are converted to a dtype that holds each value
+ * exactly. Quantised blocks are converted to the f32 values that the type's definition prescribes. The number of
+ * elements of a block is a power of two, at most 256; a block has at most 8 bytes per element. Pure functions; any
+ * thread. */
 #ifndef RILLE_RUNTIME_FILE_CODING_H
 #define RILLE_RUNTIME_FILE_CODING_H
 
 #include "runtime/tensor/type.h"
 
 struct coding {
-    const char *name;                            /* the file's name of the type: "Q4_K" */
+    const char *name;                            /* name of the type in files: "Q4_K" */
     uint8_t dtype;                               /* dtype of decoded values */
-    int16_t elements, bytes;                     /* elements and bytes of a block */
+    int16_t elements, bytes;                     /* size of a block: number of elements, and bytes */
     void (*block)(const uint8_t *p, float *out); /* decodes one block to f32; NULL: `numbers` decodes */
     /* Decodes n blocks. Returns false if the dtype cannot hold a value. */
     bool (*numbers)(const uint8_t *p, int64_t n, void *out);
@@ -22,13 +24,13 @@ const struct coding *coding_find(const char *name);
 /* Decodes n blocks. Returns false if the dtype cannot hold a value. */
 bool coding_decode(const struct coding *c, const uint8_t *p, int64_t n, void *out);
 
-extern const int8_t coding_levels[16]; /* values of the four-bit numbers of IQ4 types */
+extern const int8_t coding_levels[16]; /* values that the four-bit numbers of IQ4 types stand for */
 
 /* Tables of codings: numbers of plain types (coding.c), and blocks of GGUF (coding_blocks.c, coding_grids.c). Each ends
  * with a row without a name. */
 extern const struct coding coding_numbers[], coding_blocks[], coding_grids[];
 
-/* Converts numbers of small formats to f32, exactly. */
+/* Convert a number of a small format to f32, exactly. */
 float coding_f16(const uint8_t *p);
 float coding_small(uint32_t bits, int exponent_bits, int mantissa_bits, int bias);
 

@@ -1,4 +1,5 @@
-/* coding_blocks.c - blocks of GGUF's quantised types that have no grid: scales, minima, and numbers of few bits.
+/* coding_blocks.c - blocks of GGUF's quantised types without grids: a block has scales, minima, and numbers of 2
+ * to 8 bits.
  *
  * Each function decodes one block. The layout of a block and the order of operations are those of ggml's definitions,
  * so the values equal those of the package gguf bit for bit. */
@@ -11,14 +12,14 @@
 
 /* ---- blocks of 32 ---- */
 
-/* Returns number i of 32 four-bit numbers: the low halves of 16 bytes, then the high halves. */
+/* Returns number i of 32 four-bit numbers in 16 bytes: the low halves of all bytes, then the high halves. */
 static int
 nibble(const uint8_t *q, int i)
 {
     return i < 16 ? q[i] & 15 : q[i - 16] >> 4;
 }
 
-/* Returns the fifth bit of number i, as 16. */
+/* Returns the fifth bit of number i, shifted to its place: 0 or 16. */
 static int
 fifth(const uint8_t *high, int i)
 {
@@ -60,7 +61,7 @@ q8_0(const uint8_t *p, float *y)
     for (int i = 0; i < 32; i++) y[i] = (float)(int8_t)p[2 + i] * d;
 }
 
-/* Layout of a block: the scale d, the sum of the numbers times d, then the numbers. */
+/* Decodes a block of three parts: the scale d, the sum of the numbers times d (not used), then the numbers. */
 static void
 q8_1(const uint8_t *p, float *y)
 {
@@ -75,7 +76,7 @@ iq4_nl(const uint8_t *p, float *y)
     for (int i = 0; i < 32; i++) y[i] = d * (float)coding_levels[nibble(p + 2, i)];
 }
 
-/* Twice the values of E2M1. */
+/* the values of E2M1 times two, by code */
 static const int8_t twice_e2m1[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static void
@@ -85,7 +86,7 @@ mxfp4(const uint8_t *p, float *y)
     for (int i = 0; i < 32; i++) y[i] = d * (float)twice_e2m1[nibble(p + 1, i)];
 }
 
-/* Four groups of 16 numbers; each has a scale of E4M3 without a sign, of which 0x7f is 0. */
+/* Decodes four groups of 16 numbers. Each group has a scale in E4M3 without a sign; the scale 0x7f means 0. */
 static void
 nvfp4(const uint8_t *p, float *y)
 {
@@ -100,7 +101,8 @@ nvfp4(const uint8_t *p, float *y)
 
 /* ---- blocks of 256 ---- */
 
-/* Returns number i of 256 two-bit numbers: groups of 128, each of four sheets of 32. */
+/* Returns number i of 256 two-bit numbers. They are in groups of 128, which have 32 bytes each. A byte has one
+ * number from each of the four runs of 32 in its group, the first run in the lowest bits. */
 static int
 two_bits(const uint8_t *q, int i)
 {
@@ -131,7 +133,7 @@ q3_k(const uint8_t *p, float *y)
     }
 }
 
-/* Unpacks scale and minimum k of eight, which have 6 bits each in 12 bytes. */
+/* Unpacks scale and minimum number k of eight. Each has 6 bits; together they take 12 bytes. */
 static void
 scale_and_minimum(const uint8_t *s, int k, float *scale, float *least)
 {
@@ -140,7 +142,8 @@ scale_and_minimum(const uint8_t *s, int k, float *scale, float *least)
     *least = (float)(low ? s[k + 4] & 63 : s[k + 4] >> 4 | (s[k] >> 2 & 48));
 }
 
-/* Decodes Q4_K, or Q5_K if high is not NULL. q: four-bit numbers, in groups of 64; high: fifth bits. */
+/* Decodes Q4_K, or Q5_K if high is not NULL. q: the low four bits of the numbers, in groups of 64; high: their
+ * fifth bits. */
 static void
 k_block(const uint8_t *p, const uint8_t *high, const uint8_t *q, float *y)
 {

@@ -1,4 +1,4 @@
-/* coding_grids.c - blocks of GGUF's IQ types, whose numbers are indices into grids of 4 or 8 values.
+/* coding_grids.c - blocks of GGUF's IQ types, which store an index into a grid for each 4 or 8 values.
  *
  * Each function decodes one block of 256. The layout of a block and the order of operations are those of ggml's
  * definitions, so the values equal those of the package gguf bit for bit. */
@@ -19,7 +19,7 @@ word_at(const uint8_t *p)
     return half_at(p) | half_at(p + 2) << 16;
 }
 
-/* Returns a byte of eight signs, from seven of them: the number of minus signs is even. */
+/* Returns eight signs as bits, from the seven that are stored: the number of minus signs is even. */
 static uint32_t
 eight_signs(uint32_t seven)
 {
@@ -29,8 +29,8 @@ eight_signs(uint32_t seven)
 static const float two_values[] = {0x08, 0x19, 0x2b};
 static const float three_values[] = {0x04, 0x0c, 0x14, 0x1c, 0x24, 0x2c, 0x34, 0x3e};
 
-/* Decodes n numbers of a grid's entry, with `bits` bits each. value: by number; signs: bit k set: number k is negative.
- */
+/* Decodes the n numbers of one grid entry, with `bits` bits each. value: by number; signs: if bit k is set, number
+ * k is negative. */
 static void
 grid_entry(uint32_t entry, int n, int bits, const float *value, float scale, uint32_t signs, float *y)
 {
@@ -52,7 +52,7 @@ iq2_xxs(const uint8_t *p, float *y)
     }
 }
 
-/* Returns the scale of group k of 16 numbers, from 4 bits. */
+/* Returns the scale of group k; a group has 16 numbers, and its scale 4 bits. */
 static float
 scale_of_16(float d, const uint8_t *scales, int k)
 {
@@ -107,7 +107,7 @@ iq3_s(const uint8_t *p, float *y)
     }
 }
 
-/* Decodes 8 numbers -1, 0 or 1, moved by delta. */
+/* Decodes 8 numbers -1, 0 or 1, and adds delta to each. */
 static void
 ternary_entry(uint32_t entry, float scale, float delta, float *y)
 {
@@ -125,7 +125,8 @@ iq1_s(const uint8_t *p, float *y)
     }
 }
 
-/* The scale of the block, an f16, is in the upper 4 bits of the four words of scales. */
+/* The scale of the block is an f16, which is stored 4 bits at a time, in the upper bits of the four words of
+ * scales. */
 static void
 iq1_m(const uint8_t *p, float *y)
 {

@@ -1,8 +1,9 @@
-/* coding_grids.h - the grids of GGUF's IQ types (ggml's ggml-common.h): each number is one entry of a grid, packed.
+/* coding_grids.h - the grids of GGUF's IQ types (ggml's ggml-common.h): each number of a table is one entry of the
+ * grid.
  *
- * Grids of 8 elements have 2 bits for each, the first element lowest; grids of 4 elements have 4 bits for each. The
- * bits select a value of the type (coding_grids.c). The Python package gguf has the same numbers. Plain
- * tables; any thread. */
+ * An entry of 8 elements has 2 bits per element, an entry of 4 elements has 4 bits per element; the first element
+ * is in the lowest bits. The bits of an element are an index into the type's list of values (coding_grids.c). The
+ * Python package gguf has the same numbers. Plain tables; any thread. */
 #ifndef RILLE_RUNTIME_FILE_CODING_GRIDS_H
 #define RILLE_RUNTIME_FILE_CODING_GRIDS_H
 

@@ -24,8 +24,8 @@ from_bf16(uint16_t h)
     return float_of((uint32_t)h << 16);
 }
 
-/* Rounds the bits u of a float, or of a vector of floats, to bf16. nan: all bits are set if the float is NaN; else
- * 0. */
+/* Rounds the bits u of a float, or of a vector of floats, to bf16. nan: a mask, with all bits set if the float is
+ * NaN, else 0. */
 #define BF16_OF(u, nan) (((((u) + 0x7fff + ((u) >> 16 & 1)) >> 16) & ~(nan)) | (((u) >> 16 | 0x40) & (nan)))
 
 INLINE uint16_t
@@ -36,8 +36,9 @@ to_bf16(float f)
 }
 
 #ifdef X86_LEVELS
-/* Rounds sixteen floats to bf16. Requires machine_rounds_bf16(). The instruction flushes subnormals to zero. So each
- * subnormal is rounded as a fraction added to 2, because such a number has its digits at the same places. */
+/* Rounds sixteen floats to bf16. Requires machine_rounds_bf16(). The instruction flushes subnormals to zero. So
+ * the bits of a subnormal are first put into the fraction of a number near 2, which the instruction rounds at the
+ * same bit. */
 X86_V4_BF16 INLINE __m256i
 to_bf16_sixteen(__m512 f)
 {
@@ -49,9 +50,9 @@ to_bf16_sixteen(__m512 f)
 }
 #endif
 
-/* Converts f16 to f32. Fraction and exponent, moved into place, are a float that is 2^112 times too small. A
- * subnormal is computed as a difference of two normal floats, because the processor may flush subnormals to zero
- * (denormal.h). */
+/* Converts f16 to f32. Exponent and fraction bits, shifted to the places that they have in a float, are a float
+ * that is 2^112 times too small. A subnormal is computed as a difference of two normal floats, because the
+ * processor may flush subnormals to zero (denormal.h). */
 INLINE float
 from_f16(uint16_t h)
 {
@@ -84,7 +85,8 @@ odd_of(double d)
     return float_of(u | ((double)f != d));
 }
 
-/* Rounds an integer to odd: keeps its first 24 digits, and sets the last of these if a lower digit is set. */
+/* Rounds an integer to odd: keeps its first 24 binary digits, and sets the last of these 24 if any lower digit is
+ * set. */
 INLINE float
 odd_of_integer(int64_t i)
 {

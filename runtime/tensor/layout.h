@@ -5,11 +5,12 @@
  *
  * A split of n over p shards is always balanced: the first n mod p shards have one extra element (shard_range). If
  * several mesh axes split one dimension, `order` is the order of splitting: each axis splits the ranges that the
- * axis before has left.
+ * preceding axis has made.
  *
- * Canonical form: S(-1) is replaced by its axis (when parsed with ndim); `order` is the least permutation that keeps
- * the relative order of the axes that split one dimension. Layouts on meshes of different shape are never equal,
- * even if every device holds the same box; layout_same_boxes() compares the boxes. */
+ * Canonical form: S(-1) is replaced by its axis (when parsed with ndim); `order` is the lexicographically least
+ * permutation in which the axes that split one dimension have the same relative order. Layouts on meshes of
+ * different shape are never equal, even if every device holds the same box; layout_same_boxes() compares the
+ * boxes. */
 #ifndef RILLE_RUNTIME_LAYOUT_H
 #define RILLE_RUNTIME_LAYOUT_H
 
@@ -18,7 +19,8 @@
 enum reduce { RED_NONE, RED_SUM, RED_MAX, RED_MIN, RED_PROD, NREDUCE };
 const char *reduce_text(enum reduce r);
 
-enum sbp_kind { SBP_S, SBP_B, SBP_P }; /* in order of preference when costs are equal */
+/* in order of preference: of two kinds with equal costs, the search prefers the earlier one */
+enum sbp_kind { SBP_S, SBP_B, SBP_P };
 
 struct sbp {
     uint8_t kind;   /* kind of the entry: a value of enum sbp_kind */
@@ -35,8 +37,8 @@ struct place {
     int32_t nrank;
     int32_t axis[MAX_AXIS]; /* sizes of the mesh axes, major axis first */
     int32_t *rank;          /* device numbers in mesh order (row-major), not sorted */
-    int32_t *by_rank;       /* mesh positions by ascending device number, for place_find */
-    bool dense;             /* rank[i] = rank[0] + i, so finding a rank takes a subtraction */
+    int32_t *by_rank;       /* mesh positions, sorted by device number, for place_find */
+    bool dense;             /* true: rank[i] = rank[0] + i, so that place_find needs no search */
 };
 
 struct layout {
@@ -66,7 +68,7 @@ void place_coord(const struct place *p, int pos, int32_t *coord);
 void place_print(const struct place *p, struct str *s); /* prints "cpu[[0, 1], [2, 3]]" */
 
 /* Interns a layout. order NULL: mesh order. E_SBP: `order` is no permutation, or the layout mixes two kinds of P.
- * layout_fits() checks a layout against a tensor. */
+ * layout_fits() checks whether a layout is valid for a tensor. */
 int layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const uint8_t *order,
                const struct layout **out);
 /* returns the layout with B on every axis */
@@ -101,21 +103,22 @@ struct type layout_shard(const struct layout *l, const struct type *t, int pos);
 /* Returns the first mesh position with the same bytes as `pos`: the one with coordinate 0 on every B axis. Readers
  * and writers of a value use this position, to access each shard once. */
 int layout_origin(const struct layout *l, int pos);
-/* Returns true if `pos` holds an addend of a partial value other than the first. In a leaf, the first addend is the
- * value, and the others are the identity. */
+/* Returns true if `pos` holds an addend of a partial value, but not the first addend. In a leaf, the first addend
+ * is the value, and the other addends are the identity of the reduction. */
 bool layout_is_later_part(const struct layout *l, int pos);
 bool layout_has_partial(const struct layout *l);
 /* Returns the reduction of the partial axes of l; RED_NONE: no axis is partial. An axis with one rank is never
  * partial. */
 enum reduce layout_partial(const struct layout *l);
-/* Returns true if every device holds exactly the same bytes under both layouts, so that a conversion moves nothing:
- * both have the same devices and boxes, and no P on axes with several ranks (unless the layouts are equal). */
+/* Returns true if every device holds exactly the same bytes under both layouts, so that a conversion moves
+ * nothing. Both layouts must have the same devices and boxes. If they differ, neither may have P on an axis with
+ * more than one rank. */
 bool layout_same_boxes(const struct layout *a, const struct layout *b, const struct type *t);
-/* Hashes a move of a value of type t between two layouts of this atlas. */
+/* Returns a hash of the move of a value of type t between two layouts of this atlas. */
 uint64_t layout_hash_move(const struct type *t, const struct layout *from, const struct layout *to);
 
 int64_t box_numel(const struct box *b, int ndim);
-/* returns false if the boxes are disjoint */
+/* returns the intersection in *out; false: the boxes are disjoint */
 bool box_intersect(const struct box *a, const struct box *b, int ndim, struct box *out);
 
 #endif

@@ -3,8 +3,8 @@
  *   sbp    = "S(" integer ")" | "B" | "P" | "P(" ("sum" | "max" | "min") ")"
  *   layout = (sbp | "(" sbp {"," sbp} ")") ["order" "(" integer {"," integer} ")"]
  *
- * Spaces may separate words. A parsing function advances the cursor and returns true if it found its words. The
- * function that has the complete text reports errors. */
+ * Spaces may separate words. A parsing function advances the cursor and returns true if it found its words. Only
+ * the function that received the complete text reports errors. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/device_kinds.h"

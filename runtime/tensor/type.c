@@ -55,7 +55,7 @@ dtype_is_int(enum dtype d)
     return dtypes[d].class == 'I';
 }
 
-/* Returns the dtype that other libraries call by this name; NULL: none. */
+/* Returns Rille's name of the dtype that other libraries call by this name; NULL: none. */
 static const char *
 dtype_of_others(const char *text)
 {
@@ -68,7 +68,8 @@ dtype_of_others(const char *text)
     return NULL;
 }
 
-/* Fails with what to write instead of a text that is no dtype: another library's name, or a device. */
+/* Fails for a text that is no dtype, and suggests what to write instead, if the text is another library's name of
+ * a dtype or names a device. */
 static void
 unknown_dtype(const char *text)
 {
@@ -109,7 +110,7 @@ dtype_class_fits(enum dtype from, enum dtype to)
     return class_rank(from) <= class_rank(to);
 }
 
-/* Returns the dtype of a promotion to whose class only numbers contribute. */
+/* Returns the dtype of a promotion in which only numbers, no tensors, have the widest class. */
 static enum dtype
 class_default(enum dtype d)
 {
@@ -118,7 +119,7 @@ class_default(enum dtype d)
 }
 
 /* Returns the wider of two dtypes of one class. The lines of dtypes.def are in order of promotion, except bf16 and
- * f16, neither of which holds the other. */
+ * f16: neither holds the values of the other. */
 static enum dtype
 promote_strong(enum dtype a, enum dtype b)
 {
@@ -203,7 +204,7 @@ refuse_shape(const struct type *t, const char *why)
     return status;
 }
 
-/* Checks a type. Empty dimensions count as one element, so that strides do not overflow, either. */
+/* Checks a type. Counts empty dimensions as one element, so that strides cannot overflow, either. */
 int
 type_check(const struct type *t)
 {

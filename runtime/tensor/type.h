@@ -1,7 +1,8 @@
 /* type.h - the type of a tensor: dtype and shape.
  *
- * Shapes are global unless stated otherwise. dim[i] >= 0; ndim 0 is one element. A number in the user's program has
- * a weak type: only its class takes part in promotion (PyTorch's rule), and its ndim is 0. Plain values; any thread. */
+ * Shapes are global unless stated otherwise. dim[i] >= 0; a type with ndim 0 has one element. A number in the
+ * user's program has a weak type: ndim is 0, and promotion considers only its class (PyTorch's rule). Plain
+ * values; any thread. */
 #ifndef RILLE_RUNTIME_TYPE_H
 #define RILLE_RUNTIME_TYPE_H
 
@@ -27,7 +28,7 @@ size_t dtype_bytes(enum dtype d);
 const char *dtype_text(enum dtype d);
 bool dtype_is_float(enum dtype d);
 bool dtype_is_half(enum dtype d); /* returns true for bf16 and f16 */
-/* returns the binary digits of a float dtype, including the hidden bit; 0: not a float */
+/* returns the number of binary digits of a float dtype's significand, including the hidden bit; 0: not a float */
 int dtype_digits(enum dtype d);
 bool dtype_is_int(enum dtype d); /* returns true for i64, i32 and u8, not for bool */
 /* Returns the dtype with this name; DT_NONE after fail(E_DTYPE) with the text. */
@@ -37,8 +38,9 @@ enum dtype dtype_parse(const char *text);
 bool dtype_class_fits(enum dtype from, enum dtype to);
 /* Returns PyTorch's promotion of two dtypes, weak or not. If one is DT_NONE, returns the other. */
 enum dtype dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak);
-/* Promotion of any number of operands, as in PyTorch. If an operand has dimensions, operands without dimensions
- * count only by their class; numbers always do. Start with {0}. Absent operands are ignored. */
+/* State of the promotion of any number of operands, as in PyTorch. If an operand has dimensions, only the class of
+ * operands without dimensions counts; of numbers, only the class ever counts. Initialise with {0}. Absent operands
+ * are ignored. */
 struct promotion {
     enum dtype tensor, scalar, number;
 };

@@ -1,9 +1,9 @@
-/* view.h - one rank's shard of a tensor in memory, and its place in the global tensor.
+/* view.h - describes one rank's shard of a tensor in memory, and its place in the global tensor.
  *
- * dim and stride are local; strides are in elements (0 repeats an element: a broadcast or a number). offset and
- * global locate the shard in the global tensor, for kernels whose values depend on position (random, arange,
- * one_hot, tril, lookups in a split axis). While a kernel is prepared, data may be NULL; strides and sizes are
- * already those of all later runs. A plain value that does not own its data; any thread. */
+ * dim and stride are those of the shard; strides are in elements (0 repeats an element: a broadcast or a number).
+ * offset and global locate the shard in the global tensor, for kernels whose values depend on position (random,
+ * arange, one_hot, tril, lookups in a split axis). While a kernel is prepared, data may be NULL; strides and sizes
+ * are already those of all runs to come. A plain value that does not own its data; any thread. */
 #ifndef RILLE_RUNTIME_VIEW_H
 #define RILLE_RUNTIME_VIEW_H
 
@@ -30,8 +30,8 @@ bool view_same(const struct view *a,
 /* Copies src to dst. The views have equal sizes and any strides; converts if the dtypes differ. If the calling
  * thread's work is cancelled (runtime/base/stop.h), the copy stops early. */
 void view_copy(const struct view *dst, const struct view *src);
-/* A copy within one dtype as rows of bytes at constant distances. The function returns false if the copy needs more
- * loops. */
+/* A copy between views of one dtype, as rows of bytes at constant distances. The function below returns false if
+ * the copy cannot be expressed as such rows. */
 struct view_rows {
     size_t nrow, row, to, from;
 };

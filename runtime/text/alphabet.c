@@ -1,5 +1,5 @@
-/* alphabet.c - converts text that spells bytes as visible characters, as byte-level vocabularies do, to bytes
- * (GPT-2's table). */
+/* alphabet.c - converts text in which each visible character stands for a byte, as in byte-level vocabularies, to
+ * bytes (GPT-2's table). */
 #include "runtime/text/alphabet.h"
 
 enum { FIRST_OTHER = 256, NOTHERS = 68 };
@@ -10,8 +10,8 @@ is_itself(int byte)
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 }
 
-/* Returns the k-th byte that is not spelled as its own character: 0 .. 32, 127 .. 160, 173. The table follows from
- * this rule. */
+/* Returns the k-th byte that is not a visible character of Latin-1: 0 .. 32, 127 .. 160, 173. It is spelled as
+ * character U+0100 + k. */
 static int
 byte_symbol(int k)
 {

@@ -4,8 +4,8 @@
 
 #include "runtime/base/base.h"
 
-/* Decodes complete groups of four characters, the last of which may be padded. out: room for 3 / 4 of n bytes; may be
- * the text itself. Returns false if the text is not base64. */
+/* Decodes complete groups of four characters, the last of which may be padded. out: room for n * 3 / 4 bytes; may
+ * be the memory of the text. Returns false if the text is not base64. */
 bool base64_read(const char *text, size_t n, uint8_t *out, size_t *bytes);
 
 #endif

@@ -21,14 +21,15 @@ ids_add(struct ids *ids, uint32_t id)
 /* ---- tokens ---- */
 
 struct pair {
-    uint32_t left, right, rank, id; /* id NO_TOKEN: the slot is free */
+    /* left and right token, rank of the merge, merged token; id NO_TOKEN: the slot is free */
+    uint32_t left, right, rank, id;
 };
 
 /* A cache entry of 64 bytes: a piece of at most PIECE bytes and its encoding in at most NID tokens. The piece's hash
  * selects the slot. */
 enum { PIECE = 26, NID = 9, CACHE = 1 << 15 };
 struct cached_piece {
-    uint8_t n, nid; /* n: bytes of the piece; 0: the slot is free; nid: number of tokens */
+    uint8_t n, nid; /* n: length of the piece, bytes; 0: the slot is free; nid: number of tokens */
     uint8_t bytes[PIECE];
     uint32_t id[NID];
 };
@@ -180,8 +181,8 @@ find_pair(const struct bpe *b, uint32_t left, uint32_t right)
 
 /* A token of the piece that is being encoded, in a linked list of neighbours. */
 struct part {
-    /* id: the token; rank, becomes: rank and resulting token of a merge with the right neighbour; rank NO_TOKEN: the
-     * two cannot merge */
+    /* id: the token; rank, becomes: rank of the merge with the right neighbour, and the merged token; rank
+     * NO_TOKEN: the two tokens cannot merge */
     uint32_t id, rank, becomes;
     int32_t left, right; /* indices of the neighbours; -1: none */
 };
@@ -227,7 +228,8 @@ join_few(const struct bpe *b, struct part *part)
     }
 }
 
-/* Encodes a long piece with a heap of candidate merges, ordered by rank and position. Stale candidates are skipped. */
+/* A candidate merge. A long piece is encoded with a heap of candidates, ordered by rank and position. A candidate
+ * is stale, and is skipped, if one of its tokens has since been merged. */
 struct candidate {
     uint32_t rank;
     int32_t at;
@@ -261,9 +263,10 @@ heap_pop(struct candidate *heap, size_t *n)
     return top;
 }
 
-enum { JOIN = 16 }; /* counted work of a merge, in bytes of text */
+enum { JOIN = 16 }; /* work of one merge, counted in bytes of text */
 
-/* Merges until no pair can merge, or until the call is cancelled. tokenizer_encode() then returns the error. */
+/* Merges until no pair can merge, or until the call is cancelled; in that case tokenizer_encode() returns the
+ * error. */
 static void
 join_many(const struct bpe *b, struct part *part, int32_t n)
 {
@@ -286,7 +289,7 @@ join_many(const struct bpe *b, struct part *part, int32_t n)
 
 /* ---- the first tokens of a piece ---- */
 
-/* Adds the tokens of all bytes. Returns false, and adds nothing, if some byte has none. */
+/* Adds the tokens of all bytes. Returns false, and adds nothing, if a byte has no token. */
 static bool
 add_bytes(const struct bpe *b, const uint8_t *text, size_t n, struct ids *out)
 {
@@ -296,8 +299,8 @@ add_bytes(const struct bpe *b, const uint8_t *text, size_t n, struct ids *out)
     return true;
 }
 
-/* Adds the token of one character, whose text includes prefix and suffix. *unknown: the token of unknown characters
- * is still to be added. */
+/* Adds the token of one character, with the prefix and suffix of the vocabulary. *unknown: true if the token for
+ * unknown characters must still be added. */
 static void
 add_character(const struct bpe *b, const uint8_t *text, size_t n, bool *unknown, struct ids *out)
 {

@@ -23,12 +23,12 @@ void ids_add(struct ids *ids, uint32_t id);
 
 /* A vocabulary of characters. */
 struct bpe_characters {
-    bool on;           /* false: every byte is a token */
-    bool fallback;     /* a character that is no token becomes the tokens of its bytes, bpe.byte */
+    bool on;           /* false: every byte is a token, and the fields below are not used */
+    bool fallback;     /* an unknown character is encoded as the tokens of its bytes, bpe.byte */
     bool fuse;         /* neighbouring unknown characters become one token */
-    uint32_t unknown;  /* token of other characters; NO_TOKEN: they are dropped */
-    const char *first; /* prefix of the tokens of all characters but the first; "": none */
-    const char *last;  /* suffix of the token of the last character; "": none */
+    uint32_t unknown;  /* token of unknown characters; NO_TOKEN: they are dropped */
+    const char *first; /* prefix in the texts of the tokens of all characters except the first; "": none */
+    const char *last;  /* suffix in the text of the token of the last character; "": none */
     struct trie whole; /* texts that never split or merge (SentencePiece's user-defined symbols) */
 };
 
@@ -40,7 +40,7 @@ struct bpe {
     uint32_t ndistinct; /* number of ids that have a token */
     uint32_t byte[256]; /* by byte value: its token; NO_TOKEN: none */
     struct bpe_characters characters;
-    bool whole_piece;  /* a piece that equals a token is encoded as that token, without merges */
+    bool whole_piece;  /* if a piece equals a token, it is encoded as that token, without merges */
     uint32_t *slot;    /* hash table of tokens; entries are id + 1 */
     struct pair *pair; /* hash table of pairs */
     uint32_t slot_capacity, pair_capacity, npair;
@@ -52,17 +52,18 @@ struct bpe {
 
 void bpe_init(struct bpe *b);
 void bpe_fini(struct bpe *b);
-/* Adds a token. known: the encoder may produce it (not for special tokens). Returns false if the id has a token with
- * other bytes. */
+/* Adds a token. known: the encoder may return the token (false for special tokens). Returns false if the id has a
+ * token with other bytes. */
 bool bpe_add(struct bpe *b, uint32_t id, const void *bytes, size_t n, bool known);
 /* returns the token with these bytes; NO_TOKEN: none */
 uint32_t bpe_find(const struct bpe *b, const void *bytes, size_t n);
 /* Adds the merge of left and right into token id. Lower ranks are merged first. A pair that is added twice keeps its
  * first rank. */
 void bpe_join(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
-/* Adds, for each token, every split into two tokens as a pair, with the token's id as rank (as in tiktoken). */
+/* Adds merges for a vocabulary without a list of merges (tiktoken): every split of a token into two tokens is a
+ * pair, whose rank is the token's id. */
 void bpe_join_by_id(struct bpe *b);
-/* Checks that every byte is a token. E_ARG: some byte is not; the text names it. */
+/* Checks that every byte is a token. E_ARG: a byte is not a token; the text names the byte. */
 int bpe_seal(struct bpe *b, const char *name);
 
 /* Appends the tokens of a piece to `out`. */

@@ -1,4 +1,4 @@
-/* charsmap.c - looks up SentencePiece's map of normalized characters. */
+/* charsmap.c - looks up characters in SentencePiece's map of normalizations. */
 #include "runtime/text/charsmap.h"
 
 #include "runtime/base/error.h"
@@ -17,7 +17,7 @@ charsmap_new(const char *path, const void *bytes, size_t n, struct arena *arena,
 {
     uint32_t trie = 0;
     struct charsmap *m = ARENA_NEW(arena, struct charsmap);
-    if (n >= 4) memcpy(&trie, bytes, 4); /* supported hosts are little-endian */
+    if (n >= 4) memcpy(&trie, bytes, 4); /* supported hosts are little-endian, as the file is */
     if (n < 5 || trie % 4 || trie < 4 || trie > n - 5 || ((const char *)bytes)[n - 1])
         return fail(E_ARG, "%s: the precompiled_charsmap of %zu bytes is damaged: its trie has %u bytes", path, n,
                     (unsigned)trie);

@@ -1,4 +1,5 @@
-/* decoders.c - the steps that turn the texts of tokens into a text, and their readers (tokenizer.json). */
+/* decoders.c - the steps that join the texts of tokens to one text, and the functions that read the steps from
+ * tokenizer.json. */
 #include "runtime/text/decoders.h"
 
 #include "runtime/base/error.h"
@@ -79,7 +80,7 @@ replace_in(struct token_texts *s, struct token_text *one, const char *from, cons
     set_text(s, one, &made);
 }
 
-/* Removes the spaces that a tokenizer of words puts before punctuation. */
+/* Removes the spaces before punctuation, which a tokenizer of words has added. */
 static void
 clean_up(struct token_texts *s, struct token_text *one)
 {
@@ -197,7 +198,7 @@ apply_bpe(const struct decoder *d, struct token_texts *s)
     return 0;
 }
 
-/* Drops repeated tokens and padding, which a CTC model emits. */
+/* Joins the output of a CTC model: drops repetitions of a token, and the padding token. */
 static int
 apply_ctc(const struct decoder *d, struct token_texts *s)
 {
@@ -220,7 +221,8 @@ apply_ctc(const struct decoder *d, struct token_texts *s)
     return 0;
 }
 
-/* Makes the replacement character a space, and drops it from the first token, unless keep_first. */
+/* Replaces the replacement character (U+2581) by a space. In the first token, drops the character instead, unless
+ * keep_first. */
 static int
 apply_metaspace(const struct decoder *d, struct token_texts *s)
 {
@@ -314,7 +316,7 @@ read_replace_decoder(struct tokenizer *t, const char *path, const json_t *part)
 
 struct strip {
     const char *character;
-    json_int_t start, stop; /* most characters removed at each end */
+    json_int_t start, stop; /* maximum number of characters that are removed at each end */
 };
 
 static int

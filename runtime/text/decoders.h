@@ -1,4 +1,4 @@
-/* decoders.h - the steps that turn the texts of tokens into a text. The owner is the tokenizer; one thread. */
+/* decoders.h - the steps that join the texts of tokens to one text. The owner is the tokenizer; one thread. */
 #ifndef RILLE_RUNTIME_TEXT_DECODERS_H
 #define RILLE_RUNTIME_TEXT_DECODERS_H
 
@@ -10,14 +10,14 @@ struct token_text {
     size_t n;
     uint32_t id;
 };
-struct token_texts { /* the arena owns the texts that a step makes */
+struct token_texts { /* texts of the tokens; the arena owns texts that a step makes */
     struct token_text *list;
     size_t n, capacity;
     struct arena arena;
 };
 
 struct decoder {
-    /* Changes the texts. Returns 0, or an error code after fail(). */
+    /* Applies the step to the texts. Returns 0, or an error code after fail(). */
     int (*apply)(const struct decoder *d, struct token_texts *s);
     void (*release)(void *state); /* frees the state; NULL: the state is in the tokenizer's arena */
     void *state;

@@ -1,7 +1,8 @@
-/* models.c - reads the model of tokenizer.json: BPE, Unigram, WordPiece, WordLevel.
+/* models.c - reads the model (vocabulary and encoding method) of tokenizer.json: BPE, Unigram, WordPiece,
+ * WordLevel.
  *
- * The vocabulary of a byte-level BPE file spells bytes as visible characters; it is stored as bytes, so that any bytes
- * can be encoded. Other vocabularies are stored as text. */
+ * In a byte-level BPE file, each character of a token stands for a byte (alphabet.h). Such tokens are stored as
+ * bytes, so that any bytes can be encoded. Tokens of other vocabularies are stored as text. */
 #include "runtime/base/error.h"
 #include "runtime/text/alphabet.h"
 #include "runtime/text/tokenizer_json.h"
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns a map from the texts of added tokens to ids. The vocabulary may also list added tokens, as plain text
- * instead of in byte-level encoding. */
+/* Returns a map from the texts of added tokens to ids. They are needed because the vocabulary may also list added
+ * tokens, as plain text instead of in byte-level encoding. */
 static json_t *
 added_ids(const json_t *list)
 {
@@ -44,15 +45,15 @@ add_token(struct tokenizer *t, const char *path, uint32_t id, const void *bytes,
     return fail(E_ARG, "%s: two tokens have id %u; one is '%.100s'", path, (unsigned)id, text);
 }
 
-/* Adds a token of a byte-level vocabulary. plain: the text is that of an added token with this id. made[id]: a merge
- * makes this id. */
+/* Adds a token of a byte-level vocabulary. plain: an added token has this id and text. made: a merge produces this
+ * id. */
 static int
 add_spelled(struct tokenizer *t, const char *path, const char *text, uint32_t id, bool plain, bool made)
 {
     size_t length = strlen(text), n = 0;
     uint8_t *bytes = must_realloc(NULL, length + 1);
     bool spelled = alphabet_read(text, length, bytes, &n);
-    /* an added token keeps its text, unless it also is a byte or the result of a merge */
+    /* the text of an added token is plain text, unless the token is also a byte or the result of a merge */
     if (plain && n != length && n != 1 && !made) spelled = false;
     int status =
         length ? add_token(t, path, id, spelled ? (const void *)bytes : text, spelled ? n : length, spelled, text) : 0;
@@ -122,7 +123,8 @@ read_halves(const char *path, const json_t *merge, struct str *left, struct str 
     return fail(E_ARG, "%s: a merge is neither \"a b\" nor [\"a\", \"b\"]", path);
 }
 
-/* Reads a merge. The result is the left text and the right text without the prefix of later characters. */
+/* Reads a merge, and finds the merged token: its text is the left text, then the right text without the prefix of
+ * later characters. */
 static int
 read_merge(struct tokenizer *t, const char *path, const json_t *vocab, const json_t *merge, struct str text[3])
 {
@@ -169,7 +171,7 @@ affix_of(struct tokenizer *t, const json_t *model, const char *name)
     return text ? arena_strdup(&t->bpe.arena, text) : "";
 }
 
-/* Returns true if the vocabulary can be stored as bytes. */
+/* Returns true if the vocabulary is byte-level, so that it can be stored as bytes. */
 static bool
 is_of_bytes(const struct tokenizer *t, const json_t *root, const json_t *model)
 {
@@ -219,8 +221,8 @@ word_level_piece(struct tokenizer *t, const uint8_t *piece, size_t n, struct ids
     return 0;
 }
 
-/* Finds the longest token at the start of the text. later: the text is not the start of a word. Returns its length; 0:
- * none. */
+/* Finds the longest token at the start of the text, and returns its length; 0: none. later: the text is not the
+ * start of a word. */
 static size_t
 longest_token(const struct tokenizer *t, const uint8_t *text, size_t n, bool later, struct str *key, uint32_t *id)
 {
@@ -236,8 +238,8 @@ longest_token(const struct tokenizer *t, const uint8_t *text, size_t n, bool lat
     return 0;
 }
 
-/* Encodes a word as the longest token at its start, then the longest one after that, and so on. A word that has no
- * such division is unknown. */
+/* Encodes a word as the longest token at its start, then the longest one after that, and so on. A word that cannot
+ * be divided in this way is unknown. */
 static int
 word_piece_piece(struct tokenizer *t, const uint8_t *piece, size_t n, struct ids *out)
 {

@@ -1,9 +1,9 @@
 /* normal.c - Unicode normalization.
  *
- * An ASCII character is its own normal form, and never composes with an earlier character. So ASCII characters
- * divide a text into independent stretches. ASCII is copied. Each stretch of other characters, together with the
- * ASCII character before it, is decomposed, sorted and composed. Marks are sorted by counting, because a run of
- * marks may be as long as the text. */
+ * The normal form of an ASCII character is the character, and it never composes with an earlier character. So
+ * ASCII characters divide a text into stretches that are normalized independently. ASCII is copied. Each stretch
+ * of other characters, together with the ASCII character before it, is decomposed, sorted and composed. Marks are
+ * sorted by counting, because a run of marks may be as long as the text. */
 #include "runtime/text/normal.h"
 
 #include "runtime/base/arena.h"
@@ -14,7 +14,8 @@
 
 static const struct {
     const char *name;
-    /* utf8proc options for decomposing, and for composing; 0: this form does not do that */
+    /* utf8proc options for decomposition (apart) and composition (together); 0: the form does not include this
+     * step */
     utf8proc_option_t apart, together;
 } forms[] = {
     [NORMAL_NONE] = {"", 0, 0},
@@ -119,7 +120,7 @@ normal_add(struct str *out, enum normal_form form, const uint8_t *text, size_t n
     for (size_t at = 0; at < n;) {
         size_t other = at, end;
         while (other < n && is_ascii(text[other])) other++;
-        /* the last ASCII character may compose with the marks that follow */
+        /* the ASCII character before the stretch may compose with marks in the stretch */
         size_t plain = other == n ? n : other == at ? at : other - 1;
         str_addn(out, text + at, plain - at);
         for (end = other; end < n && !is_ascii(text[end]);) end++;

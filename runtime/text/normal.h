@@ -1,8 +1,8 @@
 /* normal.h - Unicode normalization (utf8proc).
  *
- * Some characters have several encodings in Unicode; a normal form chooses one of them (Unicode Standard Annex 15).
- * Composed forms (C) merge a letter and its marks if a merged character exists; compatibility forms (K) also replace
- * characters that differ only in appearance. Any thread. */
+ * Some characters have several encodings in Unicode; a normal form chooses one of them (Unicode Standard Annex
+ * 15). Composed forms (C) replace a letter and its marks by one character, if there is such a character;
+ * compatibility forms (K) also replace characters that differ only in appearance. Any thread. */
 #ifndef RILLE_RUNTIME_TEXT_NORMAL_H
 #define RILLE_RUNTIME_TEXT_NORMAL_H
 

@@ -1,4 +1,5 @@
-/* normalizers.c - the steps that change a text before it is split, and their readers (tokenizer.json). */
+/* normalizers.c - the steps that change a text before it is split, and the functions that read the steps from
+ * tokenizer.json. */
 #include "runtime/text/normalizers.h"
 
 #include "runtime/base/error.h"
@@ -84,7 +85,7 @@ read_form(struct tokenizer *t, const char *path, const json_t *part)
     return add_step(t, apply_form, arena_dup(&t->bpe.arena, &form, sizeof form));
 }
 
-/* ---- steps that look at each character ---- */
+/* ---- steps that change each character independently ---- */
 
 /* Calls `add` for each valid character; copies other bytes. */
 static void
@@ -124,7 +125,8 @@ apply_unmarked(const struct normalizer *z, const uint8_t *text, size_t n, struct
     return 0;
 }
 
-/* The rules of "Nmt": drops control characters, and makes other white space and invisible characters a space. */
+/* The rules of "Nmt": drops control characters, and replaces other white space and invisible characters by a
+ * space. */
 static void
 add_nmt(struct str *out, int32_t c)
 {
@@ -223,7 +225,7 @@ apply_unaccented(const struct normalizer *z, const uint8_t *text, size_t n, stru
     return 0;
 }
 
-/* Returns an optional flag of a part. */
+/* Returns an optional boolean setting of a step. */
 static bool
 flag_of(const json_t *part, const char *name, bool otherwise)
 {
@@ -324,7 +326,8 @@ read_replace(struct tokenizer *t, const char *path, const json_t *part)
     return 0;
 }
 
-/* ---- SentencePiece's map of characters, as tokenizers applies it: to grapheme clusters ---- */
+/* ---- SentencePiece's map of characters, applied to grapheme clusters, as Hugging Face's tokenizers library does
+ * ---- */
 
 static void
 add_mapped(const struct charsmap *m, const uint8_t *text, size_t n, struct str *out)
@@ -357,7 +360,7 @@ apply_charsmap(const struct normalizer *z, const uint8_t *text, size_t n, struct
         add_mapped(z->state, text + at, k, out);
         if (!old) continue;
         *head = k == old || !out->len ? out->len : utf8_next((const uint8_t *)out->text, out->len, &c);
-        if (out->len) old = 0; /* a first character that is dropped leaves its position to the next one */
+        if (out->len) old = 0; /* if the first character is dropped, the next one counts as the first */
     }
     return 0;
 }

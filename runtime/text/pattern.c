@@ -1,4 +1,4 @@
-/* pattern.c - translates patterns written for other regex libraries to PCRE2. */
+/* pattern.c - translates patterns written for other regular expression libraries to PCRE2. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/pattern.h"
 
@@ -12,8 +12,9 @@
 #define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
 
-/* Character classes that differ from PCRE2's, by the letter after the backslash: in PCRE2, \s also matches U+180E,
- * and \w excludes marks. within: spelling inside a set; NULL: impossible. */
+/* Character classes that match other characters in PCRE2, by the letter after the backslash: PCRE2's \s also
+ * matches U+180E, and its \w excludes marks. alone: equal PCRE2 syntax; within: the same inside a set; NULL: there
+ * is none. */
 enum { RUST = 1, OTHERS = 2 };
 static const struct {
     char letter;
@@ -28,7 +29,7 @@ static const struct {
     {'W', OTHERS, "[^" ONIGURUMA_WORDS "]", NULL},
 };
 
-/* Returns the end of an escape sequence: \s, \p{L}, \x{20}. */
+/* Returns the end of an escape sequence, such as \s, \p{L} or \x{20}. */
 static const char *
 skip_escape(const char *p)
 {
@@ -37,8 +38,8 @@ skip_escape(const char *p)
     return end ? end + 1 : p + 2;
 }
 
-/* Returns true if the name is that of a script. In PCRE2, \p{Han} also matches characters that several scripts
- * share; in the other libraries it matches only characters of that script. */
+/* Returns true if the name is the name of a script. In PCRE2, \p{Han} also matches characters that are used in
+ * more than one script; in other libraries it matches only characters of script Han. */
 static bool
 is_script(const char *name, size_t n)
 {
@@ -104,7 +105,7 @@ pattern_spell(const char *pattern, enum dialect dialect, struct str *out)
     }
 }
 
-/* ---- syntax with another meaning ---- */
+/* ---- syntax with another meaning in PCRE2 ---- */
 
 /* Letters that have another meaning in PCRE2 after a backslash, by dialect: outside and inside a set. */
 static const struct {
@@ -141,7 +142,7 @@ foreign_in_set(const char *p, enum dialect dialect)
     return dialect == DIALECT_ONIGURUMA && !braced ? "\\p without { }" : NULL;
 }
 
-/* Returns the end of a set. *part: the first syntax inside that has another meaning in PCRE2. */
+/* Returns the end of a set. *part: set to the first syntax inside the set that has another meaning in PCRE2. */
 static const char *
 skip_set(const char *p, enum dialect dialect, const char **part)
 {
@@ -152,7 +153,7 @@ skip_set(const char *p, enum dialect dialect, const char **part)
     return *p ? p + 1 : p;
 }
 
-/* Returns a description of {,3} or {2}?; NULL: neither. The caller reports }+ at the end of the interval. */
+/* Returns a description of the quantifier {,3} or {2}? at p; NULL: neither. A + after } is reported by the caller. */
 static const char *
 foreign_interval(const char *p, enum dialect dialect)
 {
@@ -163,7 +164,8 @@ foreign_interval(const char *p, enum dialect dialect)
                : NULL;
 }
 
-/* Returns true at letters that, without regard to case, equal several letters or the reverse: "ss" equals U+00DF. */
+/* Returns true if p points to a letter that equals a sequence of letters when case is ignored, or to such a
+ * sequence. Example: "ss" equals U+00DF. */
 static bool
 folds_to_several(const unsigned char *p)
 {
@@ -174,8 +176,8 @@ folds_to_several(const unsigned char *p)
     return false;
 }
 
-/* Returns a description of syntax, from p to the end of the group, that has another meaning in PCRE2 if case is
- * ignored. */
+/* Returns a description of the first syntax, from p to the end of the group, that has another meaning in PCRE2
+ * when case is ignored; NULL: none. */
 static const char *
 foreign_caseless(const char *p, enum dialect dialect)
 {

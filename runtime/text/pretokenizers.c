@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds a step. If an earlier step was ByteLevel, the pieces get the visible spelling of their bytes first, because
- * the step splits that spelling. */
+/* Adds a step. If an earlier step was ByteLevel, the new step splits pieces in which visible characters stand for
+ * bytes, so the pieces are converted to that spelling first. */
 static int
 add_split_step(struct tokenizer *t, const char *path, const struct split_step *step)
 {
@@ -43,7 +43,7 @@ read_manner(const char *path, const json_t *part, enum split_manner *out)
         path, name ? name : "none");
 }
 
-/* Writes a pattern that matches exactly this text. */
+/* Writes a pattern that matches exactly this text, with special characters escaped. */
 static void
 spell_text(const char *text, struct str *out)
 {
@@ -55,7 +55,8 @@ spell_text(const char *text, struct str *out)
 
 static const char no_pattern[] = "pattern must be {\"Regex\": ...} or a {\"String\": ...} that is not empty";
 
-/* Returns the pattern of a part, {"Regex": pattern} or {"String": text}; NULL: none. spelled: memory for the text. */
+/* Returns the pattern of a step, given as {"Regex": pattern} or {"String": text}; NULL: none. spelled: memory for
+ * a pattern that matches the text. */
 static const char *
 pattern_of(const json_t *pattern, struct str *spelled)
 {
@@ -85,7 +86,7 @@ read_split(struct tokenizer *t, const char *path, const json_t *part)
     struct split_step step = {.invert = json_is_true(json_object_get(part, "invert")), .dialect = DIALECT_ONIGURUMA};
     step.pattern = pattern_of(json_object_get(part, "pattern"), &spelled);
     int status = step.pattern ? read_manner(path, part, &step.manner) : part_refuse(path, "Split", no_pattern);
-    /* inverting changes nothing here, because matches and gaps are both kept */
+    /* `invert` has no effect for SPLIT_ISOLATED, because matches and gaps are both kept as pieces */
     if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false;
     if (!status) status = add_split_step(t, path, &step);
     str_free(&spelled);
@@ -150,7 +151,7 @@ read_delimiter(struct tokenizer *t, const char *path, const json_t *part)
 static int
 read_fixed_length(struct tokenizer *t, const char *path, const json_t *part)
 {
-    enum { MOST = 65535 }; /* PCRE2's limit */
+    enum { MOST = 65535 }; /* PCRE2's limit of a repetition count */
     char pattern[32];
     const json_t *given = json_object_get(part, "length");
     json_int_t n = given ? json_integer_value(given) : 5;
@@ -162,13 +163,13 @@ read_fixed_length(struct tokenizer *t, const char *path, const json_t *part)
 
 /* ---- UnicodeScripts ---- */
 
-/* Splits between characters of different scripts. The scripts of Japanese and Chinese are one; a space and a character
- * without a script belong to the piece before. */
+/* Splits between characters of different scripts. The scripts of Japanese and Chinese count as one; spaces and
+ * characters without a script belong to the preceding piece. */
 static int
 read_scripts(struct tokenizer *t, const char *path, const json_t *part)
 {
     enum { CODE = 4 };
-    static const char codes[] = /* ISO 15924 */
+    static const char codes[] = /* codes of scripts, ISO 15924 */
         "Adlm Aghb Ahom Arab Armi Armn Avst Bali Bamu Bass Batk Beng Bhks Bopo Brah Brai Bugi Buhd Cakm Cans "
         "Cari Cham Cher Chrs Copt Cpmn Cprt Cyrl Deva Diak Dogr Dsrt Dupl Egyp Elba Elym Ethi Geor Glag Gong "
         "Gonm Goth Gran Grek Gujr Guru Hang Hano Hatr Hebr Hluw Hmng Hmnp Hung Ital Java Kali Khar Khmr Khoj "

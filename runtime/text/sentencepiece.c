@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { MAX_FILE = 1 << 28, MAX_PIECES = 1 << 24 };
-static const char mark[] = "\u2581"; /* stands for a space */
+static const char mark[] = "\u2581"; /* U+2581, which stands for a space */
 
 /* ---- protocol buffers ---- */
 
@@ -21,11 +21,11 @@ enum wire_type { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 };
 struct field {
     uint32_t number;
     enum wire_type type;
-    uint64_t value; /* of WIRE_VARINT */
+    uint64_t value; /* value of a WIRE_VARINT */
     const uint8_t *at;
-    size_t n; /* bytes of the value; of WIRE_BYTES and the fixed types */
+    size_t n; /* length of a WIRE_BYTES or fixed-size value, bytes */
 };
-struct message { /* the bytes that are left */
+struct message { /* the bytes of a message that are still to be read */
     const uint8_t *at;
     size_t n;
 };
@@ -81,12 +81,13 @@ struct piece {
 struct sentencepiece { /* settings, in the tokenizer's arena */
     struct piece *piece;
     uint32_t npiece;
-    const struct charsmap *map; /* NULL: none */
-    struct trie *symbols;       /* texts that the normalizer keeps */
-    const char *unknown;        /* text of unknown tokens when they are decoded */
-    uint64_t model;             /* MODEL_UNIGRAM, MODEL_BPE or another type */
-    /* settings in the file: a space before the text; no spaces in a row; U+2581 for each space; the space is put after
-     * the text; unknown characters become bytes */
+    const struct charsmap *map; /* normalizations of characters; NULL: none */
+    struct trie *symbols;       /* user-defined symbols, which the normalizer does not change */
+    const char *unknown;        /* text that decoding writes for an unknown token */
+    uint64_t model;             /* type of the model: MODEL_UNIGRAM, MODEL_BPE or an unsupported type */
+    /* settings of the file. dummy_prefix: a space is added before the text; squeeze: repeated spaces become one;
+     * escape: each space becomes U+2581; suffix: the added space is after the text; fallback: unknown characters
+     * become the tokens of their bytes */
     bool dummy_prefix, squeeze, escape, suffix, fallback;
 };
 enum { MODEL_UNIGRAM = 1, MODEL_BPE };
@@ -122,7 +123,7 @@ read_piece(const char *path, struct tokenizer *t, struct sentencepiece *s, struc
         return fail(E_ARG, "%s: token %u has an unknown or unused type", path, (unsigned)s->npiece);
     if (!p.n || !(p.score >= -FLT_MAX && p.score <= FLT_MAX))
         return fail(E_IO, "%s: token %u must have a string and a finite score", path, (unsigned)s->npiece);
-    if ((s->npiece & (s->npiece - 1)) == 0) /* doubles the list */
+    if ((s->npiece & (s->npiece - 1)) == 0) /* at a power of two, the list is full: doubles its capacity */
         s->piece = arena_extend(&t->bpe.arena, s->piece, sizeof p * s->npiece, sizeof p * (2 * s->npiece + 1));
     s->piece[s->npiece++] = p;
     return 0;
@@ -192,7 +193,8 @@ read_file(struct tokenizer *t, const char *path, struct sentencepiece *s)
 
 /* ---- normalizing ---- */
 
-/* Finds how the start of the text is normalized: the replacement, and the number of bytes that it replaces. */
+/* Finds the normalization of the character at the start of the text: the replacement, and the number of bytes that
+ * are replaced. */
 static size_t
 normalized_start(const struct sentencepiece *s, const uint8_t *text, size_t n, const char **to, size_t *nto)
 {
@@ -220,7 +222,7 @@ add_escaped(const struct sentencepiece *s, const char *text, size_t n, struct st
             str_addn(out, text + i, 1);
 }
 
-/* Appends the text, normalized character by character, without the spaces that `squeeze` removes inside. */
+/* Appends the text, normalized character by character, without the spaces between words that `squeeze` removes. */
 static void
 add_squeezed(const struct sentencepiece *s, const uint8_t *text, size_t n, struct str *out)
 {
@@ -260,8 +262,8 @@ apply_sentencepiece(const struct normalizer *z, const uint8_t *text, size_t n, s
 
 /* ---- decoding ---- */
 
-/* Returns the text of a piece that is not a byte. start: the text before is empty. *dropped: a leading space was
- * dropped. */
+/* Returns the text of a piece that is not a byte. start: no text has been decoded before. *dropped: set to true if
+ * a leading space was dropped. */
 static void
 add_decoded(const struct sentencepiece *s, const struct token_text *one, bool start, bool *dropped, struct str *out)
 {
@@ -374,7 +376,7 @@ by_score(const void *a, const void *b)
     return x->score != y->score ? (x->score < y->score ? 1 : -1) : x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Adds every division of a normal piece into two normal pieces as a merge. */
+/* Adds merges for a normal piece: every division into two normal pieces. */
 static void
 add_divisions(struct tokenizer *t, const struct sentencepiece *s, uint32_t id, uint32_t rank)
 {
@@ -419,7 +421,8 @@ use_scores(struct tokenizer *t, const struct sentencepiece *s)
     for (uint32_t id = 0; id < s->npiece; id++)
         if (s->piece[id].type == PIECE_NORMAL)
             unigram_add(u, id, s->piece[id].text, s->piece[id].n, s->piece[id].score, true);
-    for (uint32_t id = 0; id < s->npiece; id++) /* a user-defined symbol is better than its parts */
+    /* scores a user-defined symbol higher than its parts, so that it becomes one token */
+    for (uint32_t id = 0; id < s->npiece; id++)
         if (s->piece[id].type == PIECE_USER)
             unigram_add(u, id, s->piece[id].text, s->piece[id].n, (float)s->piece[id].n * (float)u->most - 0.1, false);
 }

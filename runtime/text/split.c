@@ -1,4 +1,4 @@
-/* split.c - splits text into pieces with patterns. */
+/* split.c - splits text into pieces by patterns. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/split.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The pattern of GPT-2, also of its ByteLevel pre-tokenizer. */
+/* The pattern of GPT-2, which its ByteLevel pre-tokenizer also uses. */
 const char split_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 enum { STEPS = 16, STACK = 1 << 20, MAX_PATTERN = 1 << 16 };
@@ -30,8 +30,8 @@ split_manner(const char *name)
 }
 
 struct step {
-    struct split_step how; /* options of the step; its pattern is not kept */
-    char *space;           /* own copy of how.space */
+    struct split_step how; /* options of the step; how.pattern is not valid */
+    char *space;           /* copy of how.space, owned by the step */
     pcre2_code *code;      /* compiled pattern; NULL: the step does not split */
     pcre2_match_data *match;
 };
@@ -41,7 +41,7 @@ struct splitter {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     bool jit;
-    int64_t since; /* work since the last check for cancellation */
+    int64_t since; /* work since the last check for cancellation, bytes of text */
 };
 
 struct splitter *
@@ -129,7 +129,7 @@ struct search {
     bool found;  /* a match was found */
 };
 
-/* Finds the next match of step k in the text from position `at` on; [n, n): there is no further match. */
+/* Finds the next match of step k in the text from position `at` on; *from = *to = n: there is no further match. */
 static int
 match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
 {
@@ -144,8 +144,8 @@ match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, 
     return stop_caller_after(&s->since, (int64_t)(*to - at) + 1);
 }
 
-/* Finds the next match, as other tokenizers do: if an empty match is at the end of the last match, skips it and
- * continues one character later. Finds nothing at the end of the text. */
+/* Finds the next match. As other tokenizers do, skips an empty match at the end of the last match, and continues
+ * one character later. Finds no match at the end of the text. */
 static int
 match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct search *at, size_t *from, size_t *to)
 {
@@ -160,7 +160,7 @@ match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct sear
     return 0;
 }
 
-/* Returns how many bytes after the first `n` stem from the first character of the user's string. */
+/* Returns how many bytes, of those after the first `n`, still belong to the first character of the user's string. */
 static size_t
 head_after(size_t head, size_t n)
 {
@@ -183,7 +183,7 @@ cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n, size_t h
 
 struct span {
     size_t from, to;
-    bool hit; /* the piece is a match, possibly empty (with `invert`: a gap) */
+    bool hit; /* true: the piece is a match, possibly empty (with `invert`: a gap) */
 };
 struct spans {
     struct span *list;
@@ -197,8 +197,8 @@ spans_add(struct spans *s, size_t from, size_t to, bool hit)
     s->list[s->n++] = (struct span){from, to, hit};
 }
 
-/* Returns true if piece i is merged with the piece before. A match is merged with one neighbour, unless the
- * neighbour on the other side is also a match. */
+/* Returns true if piece i is merged with the piece before. SPLIT_PREVIOUS merges a match with the gap before it,
+ * SPLIT_NEXT with the gap after it; SPLIT_CONTIGUOUS merges neighbours of one kind. */
 static bool
 joins_previous(const struct spans *s, enum split_manner manner, size_t i)
 {
@@ -240,7 +240,7 @@ cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n, size_
     return status;
 }
 
-/* Splits a text, which already has the changes of step k, with the pattern of step k. */
+/* Splits a text by the pattern of step k. The changes of step k have already been made. */
 static int
 cut_by_pattern(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
@@ -250,7 +250,7 @@ cut_by_pattern(const struct cut *c, int k, const uint8_t *text, size_t n, size_t
                                               : cut_in_a_manner(c, k, text, n, head);
 }
 
-/* Appends a piece with the changes of a step. */
+/* Appends a piece after the changes that a step makes. */
 static void
 change_piece(const struct split_step *how, const uint8_t *text, size_t n, size_t head, struct str *out)
 {
@@ -280,7 +280,7 @@ cut_changed(const struct cut *c, int k, const uint8_t *text, size_t n, size_t he
     return status;
 }
 
-/* Splits a text with step k and all later steps. text: valid UTF-8, not empty. */
+/* Splits a text by step k and all later steps. text: valid UTF-8, not empty. */
 static int
 cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
@@ -293,7 +293,7 @@ cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
     return changes ? cut_changed(c, k, text, n, head) : cut_by_pattern(c, k, text, n, head);
 }
 
-/* Appends a valid text with the matches of the first step replaced. */
+/* Appends a text of valid UTF-8, with each match of the first step replaced. */
 static int
 replace_matches(struct splitter *s, const uint8_t *text, size_t n, const char *with, struct str *out)
 {

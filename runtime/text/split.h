@@ -1,4 +1,4 @@
-/* split.h - splits text into pieces with patterns (PCRE2), before it is encoded; no token spans two pieces.
+/* split.h - splits text into pieces by patterns (PCRE2), before the text is encoded; no token spans two pieces.
  *
  * Each step splits the pieces of the previous step. The matches of a pattern are pieces, and so are the gaps between
  * matches; both may be empty. The step's manner decides whether a piece is kept, removed or merged with a neighbour.
@@ -11,23 +11,24 @@
 
 extern const char split_gpt2[];
 
-/* What happens to matches; the names are those in tokenizer.json. */
+/* What a step does with matches: keeps them as pieces, removes them, or merges them with neighbours. The names in
+ * tokenizer.json are "Isolated", "MergedWithPrevious" and so on. */
 enum split_manner { SPLIT_ISOLATED, SPLIT_REMOVED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };
 /* Returns the manner with this name: "MergedWithPrevious" -> SPLIT_PREVIOUS; -1: unknown. */
 int split_manner(const char *name);
 
-/* Which pieces get a prefix: none, only a piece at the start of the user's string, or all. */
+/* Which pieces get a prefix: none, only the piece at the start of the user's string, or all. */
 enum split_prefix { SPLIT_NO_PREFIX, SPLIT_PREFIX_FIRST, SPLIT_PREFIX_ALWAYS };
 
 struct split_step {
     const char *pattern; /* NULL: the step does not split */
     enum split_manner manner;
     enum dialect dialect; /* dialect of the pattern */
-    bool invert;          /* exchange the roles of matches and gaps */
-    /* Changes of each piece before the pattern splits it: */
+    bool invert;          /* true: matches are treated as gaps, and gaps as matches */
+    /* Changes that the step makes to each piece before its pattern splits the piece: */
     const char *space;        /* text that replaces each space; NULL: none */
-    enum split_prefix prefix; /* put `space`, or a space, before a piece that does not begin with it */
-    bool spell;               /* spell each byte as a visible character (alphabet.h) */
+    enum split_prefix prefix; /* puts `space` (NULL: a space) before a piece that does not begin with it */
+    bool spell;               /* replaces each byte by a visible character (alphabet.h) */
 };
 
 struct splitter;
@@ -40,12 +41,12 @@ int splitter_add(struct splitter *s, const char *name, const struct split_step *
  * table 3-7). */
 size_t valid_utf8(const uint8_t *text, size_t n);
 
-/* Appends the text, with `with` in place of each match of the first step. Copies bytes that are not UTF-8. */
+/* Appends the text, with each match of the first step replaced by `with`. Copies bytes that are not UTF-8. */
 int splitter_replace(struct splitter *s, const uint8_t *text, size_t n, const char *with, struct str *out);
 
-/* Calls `piece` for each piece, in order. head: number of bytes at the start that stem
- * from the first character of the user's string. E_STATE: a match exceeds
- * the work or memory limit. E_CANCEL: the call was cancelled (runtime/base/stop.h; checked between matches). */
+/* Calls `piece` for each piece, in order. head: number of bytes at the start of the text that belong to the first
+ * character of the user's string. E_STATE: a match exceeds the work or memory limit. E_CANCEL: the call was
+ * cancelled (runtime/base/stop.h; checked between matches). */
 int splitter_run(struct splitter *s, const uint8_t *text, size_t n, size_t head,
                  void (*piece)(void *arg, const uint8_t *bytes, size_t n), void *arg);
 

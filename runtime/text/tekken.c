@@ -30,7 +30,8 @@ add_ranked(struct tokenizer *t, const char *path, const json_t *entry, json_int_
                        (long long)rank);
 }
 
-/* Adds a special token. A file of an early version lists none: its first three are those that Mistral defined. */
+/* Adds a special token. A file of an early version lists no special tokens: the first three are then those that
+ * Mistral defined. */
 static int
 add_tekken_special(struct tokenizer *t, const char *path, const json_t *list, json_int_t id)
 {

@@ -1,4 +1,4 @@
-/* templates.c - reads the template, the tokens that the file puts around a text (tokenizer.json). */
+/* templates.c - reads the template of tokenizer.json: the tokens that are added before and after a text. */
 #include "runtime/base/error.h"
 #include "runtime/text/tokenizer_json.h"
 
@@ -13,7 +13,8 @@ known_id(const struct tokenizer *t, const char *path, const json_t *id, struct i
     return 0;
 }
 
-/* Rejects a second template, because it would treat the pieces of the first as a pair of texts. */
+/* Rejects a second template: Hugging Face's library would apply it to a text and its added tokens as if these were
+ * a pair of texts. */
 static int
 first_template(struct tokenizer *t, const char *path)
 {
@@ -56,7 +57,7 @@ read_cls_sep(struct tokenizer *t, const char *path, const json_t *part)
     return known_id(t, path, json_array_get(json_object_get(part, "sep"), 1), &t->after);
 }
 
-/* Ignores a part that only changes offsets, because Rille returns no offsets. */
+/* Ignores a post-processor that only changes offsets, because Rille returns no offsets. */
 static int
 read_nothing(struct tokenizer *t, const char *path, const json_t *part)
 {

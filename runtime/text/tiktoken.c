@@ -26,7 +26,7 @@ static const struct {
     {"qwen", WORDS("")},
 };
 
-/* Returns the pattern with this name, or the text itself, a pattern. E_ARG: no pattern is given. */
+/* Returns the known pattern with this name. Any other text is returned as the pattern. E_ARG: no pattern is given. */
 static int
 pattern_named(const char *path, const char *text, const char **out)
 {
@@ -48,7 +48,7 @@ read_token_line(struct tokenizer *t, const char *path, int number, char *line, s
     char *space = memchr(line, ' ', n), *end;
     size_t bytes = 0;
     if (n == 0) return 0;
-    bool nothing = space == line + 1 && *line == '='; /* a token without bytes, as Whisper's file has */
+    bool nothing = space == line + 1 && *line == '='; /* a token without bytes, which Whisper's file contains */
     unsigned long long rank = space ? strtoull(space + 1, &end, 10) : 0;
     if (!space || end == space + 1 || end != line + n || space[1] < '0' || space[1] > '9' ||
         !(nothing || base64_read(line, (size_t)(space - line), (uint8_t *)line, &bytes)))

@@ -85,7 +85,7 @@ tokenizer_of_text(const char *path, const char *text, size_t n, struct tokenizer
     return opened(t, path, tokenizer_read_text(t, path, text, n), out);
 }
 
-/* ---- functions for readers ---- */
+/* ---- functions for the readers of file formats ---- */
 
 int
 tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect)
@@ -120,7 +120,7 @@ tokenizer_check_specials(const char *name, int nspecial, const char *const *spec
     return 0;
 }
 
-/* Prepares the test for word characters: letters, marks, digits and connectors, like \w in Unicode's TR 18. */
+/* Prepares the test for word characters: letters, marks, digits and connectors (\w in Unicode TR 18). */
 static int
 know_words(struct tokenizer *t, const char *name)
 {
@@ -129,7 +129,8 @@ know_words(struct tokenizer *t, const char *name)
     return splitter_add(t->word, name, &(struct split_step){.pattern = of_words, .manner = SPLIT_REMOVED});
 }
 
-/* Adds the token's text as bytes of its id. Accepts an id whose bytes the file spells as this text. */
+/* Adds the text of a special token as the bytes of its id. If the id has other bytes, returns false, unless the
+ * visible spelling of these bytes is the text. */
 static bool
 add_special_bytes(struct tokenizer *t, const struct special *s)
 {
@@ -182,11 +183,12 @@ struct encoding {
     struct tokenizer *t;
     struct ids *out;
     const uint8_t *begin; /* text at the start of the user's string; NULL: none */
-    size_t head;          /* number of bytes at `begin` that stem from the first character of that string */
-    int status;           /* of the last piece */
+    size_t head;          /* number of bytes at `begin` that belong to the first character of that string */
+    int status;           /* error code of the last piece; 0: none */
 };
 
-/* Returns the longest special token at the start of the text, of those with this value of `normalized`; NULL: none. */
+/* Returns the longest special token, among the tokens with this value of `normalized`, that the text begins with;
+ * NULL: none. */
 static const struct special *
 special_at(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n)
 {
@@ -228,7 +230,7 @@ word_before(const struct tokenizer *t, const uint8_t *text, size_t n)
     return false;
 }
 
-/* Returns false if the token must be a separate word, but a word character is directly before or after it. */
+/* Returns false if the token has flag `word`, and a word character is directly before or after it. */
 static bool
 special_fits(const struct tokenizer *t, const struct special *s, const uint8_t *text, size_t n, size_t at)
 {
@@ -247,7 +249,7 @@ next_special_in(const struct tokenizer *t, bool normalized, const uint8_t *text,
             t->starts[normalized][text[*at]] ? special_at(t, normalized, text + *at, n - *at) : NULL;
         if (!s) continue;
         if (special_fits(t, s, text, n, *at)) return s;
-        *at += s->n - 1; /* no token begins inside the rejected text */
+        *at += s->n - 1; /* no token begins inside the text of a rejected token */
     }
     *at = n;
     return NULL;
@@ -265,7 +267,7 @@ encode_spelled(const struct encoding *e, const uint8_t *text, size_t n)
     return status;
 }
 
-/* Encodes a piece of bytes that are not UTF-8 with a vocabulary that spells bytes. */
+/* Encodes a piece of bytes that are not UTF-8, for a vocabulary in which visible characters stand for bytes. */
 static int
 encode_stray(const struct encoding *e, const uint8_t *bytes, size_t n)
 {
@@ -375,7 +377,7 @@ tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *ou
 
 /* ---- decoding ---- */
 
-/* Returns the special token with this id that shares the id with a byte; NULL: none. */
+/* Returns the special token with this id, if the id is also the id of a byte; NULL: none. */
 static const struct special *
 special_of_byte(const struct tokenizer *t, uint32_t id)
 {
@@ -384,8 +386,8 @@ special_of_byte(const struct tokenizer *t, uint32_t id)
     return NULL;
 }
 
-/* Returns true if the byte at `at` is not part of a valid character. *checked: end of the text that was checked, at
- * first 0. */
+/* Returns true if the byte at `at` is not part of a valid character. *checked: end of the text that earlier calls
+ * have checked, initially 0. */
 static bool
 is_stray(const struct str *text, size_t at, size_t *checked)
 {
@@ -397,8 +399,8 @@ is_stray(const struct str *text, size_t at, size_t *checked)
     return false;
 }
 
-/* Joins tokens of bytes. An id that stands for a byte and for an added token is the added token where the byte is not
- * part of a valid character. */
+/* Joins the tokens' bytes. An id that stands for both a byte and an added token is decoded as the byte if that
+ * byte is part of a valid character, else as the added token. */
 static void
 add_token_bytes(const struct tokenizer *t, const struct token_texts *s, struct str *out)
 {

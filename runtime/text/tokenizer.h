@@ -1,12 +1,12 @@
 /* tokenizer.h - encodes text as ids, and decodes ids.
  *
- * A text passes special tokens, normalizers (normalizers.h), the splitter (split.h) and the model (BPE, Unigram,
- * WordPiece, WordLevel); decoders (decoders.h) turn the tokens' texts into a text. A tokenizer is read from
- * tokenizer.json (Hugging Face), *.tiktoken (each line has a token in base64 and its rank), tekken.json (Mistral) or
- * *.model (SentencePiece), or is trained. Text may be any bytes. A byte-level BPE tokenizer decodes to the encoded
- * bytes, except in these cases: the tokenizer has a normal form, drops spaces around a special token, adds a space
- * before a piece, or drops text between pieces. Errors name the file.
- * One owner and one thread, because of the cache of pieces. */
+ * Encoding cuts a text at special tokens, changes it (normalizers.h), splits it (split.h), and encodes the pieces
+ * by a model (BPE, Unigram, WordPiece, WordLevel). Decoding joins the texts of the tokens (decoders.h). A
+ * tokenizer is read from tokenizer.json (Hugging Face), *.tiktoken (each line has a token in base64 and its rank),
+ * tekken.json (Mistral) or *.model (SentencePiece), or is trained. Text may be any bytes. A byte-level BPE
+ * tokenizer decodes to the encoded bytes, except in these cases: the tokenizer has a normal form, drops spaces
+ * around a special token, adds a space before a piece, or drops text between pieces. Errors name the file. A
+ * tokenizer has one owner, and only one thread may use it, because it caches pieces. */
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_H
 
@@ -20,17 +20,17 @@ struct special {
     const char *text; /* text that is matched: normalized, if `normalized` is set */
     size_t n;
     uint32_t id;
-    bool control; /* "special" in tokenizer.json: the token is not part of plain text */
+    bool control; /* "special" in tokenizer.json: a control token, which is not part of plain text */
     /* the token is matched in normalized text, after tokens without this flag; of several tokens with one text, the
      * first is used */
     bool normalized;
-    bool left, right; /* the token also consumes white space before it (left), and after it (right) */
+    bool left, right; /* white space before (left) and after (right) the token is consumed, too */
     bool word;        /* the token matches only if no word character is directly before or after it */
     bool hidden;      /* the token is not matched in text */
     struct span_text {
         const char *text;
         size_t n;
-    } own; /* text in the file; set by tokenizer_special() */
+    } own; /* text in the file, before it is normalized; set by tokenizer_special() */
 };
 
 struct join { /* a merge, for saving; listed in order of rank */
@@ -49,21 +49,21 @@ struct tokenizer {
     struct decoders decoders;
     /* Appends the ids of a piece; byte-level BPE, unless a file's reader sets another model. */
     int (*encode)(struct tokenizer *t, const uint8_t *piece, size_t n, struct ids *out);
-    struct unigram *unigram; /* NULL: another model */
+    struct unigram *unigram; /* Unigram model; NULL: the model is another */
     struct {
-        const char *prefix;  /* of pieces that are not the start of a word */
-        size_t longest;      /* longer words are unknown, characters */
-        uint32_t unknown;    /* NO_TOKEN: an unknown word is an error */
-    } word_model;            /* WordPiece and WordLevel */
+        const char *prefix;  /* prefix in the texts of pieces that are not the start of a word */
+        size_t longest;      /* maximum length of a word, characters; longer words are unknown */
+        uint32_t unknown;    /* token of an unknown word; NO_TOKEN: an unknown word is an error */
+    } word_model;            /* only for WordPiece and WordLevel */
     struct special *special; /* special tokens, longest first */
     int nspecial, special_capacity;
-    bool starts[2][256];      /* by `normalized`, by byte: some special token begins with it */
+    bool starts[2][256];      /* by `normalized` and byte: true if a special token begins with the byte */
     struct ids before, after; /* ids that the template adds before and after a text */
     bool templated;           /* the file has a template */
-    bool byte_level;          /* a ByteLevel step was read */
-    bool spelled;             /* pieces spell bytes as visible characters (alphabet.h) */
-    bool twofold;             /* some special token shares its id with a byte (tokenizer_special) */
-    struct str file;          /* content of the file, for saving; empty: the file is made from the fields */
+    bool byte_level;          /* a step ByteLevel was read */
+    bool spelled;             /* each character of a piece stands for a byte (alphabet.h) */
+    bool twofold;             /* true: a special token shares its id with a byte (tokenizer_special) */
+    struct str file;          /* content of the file, for saving; empty: the fields are saved */
     const char *file_end;     /* ending of the file's name */
     const char *part[NPARTS]; /* by enum part (tokenizer_json.h): JSON from the file, for saving */
     struct join *join;
@@ -72,15 +72,15 @@ struct tokenizer {
 
 struct tokenizer *tokenizer_new(void);
 void tokenizer_free(struct tokenizer **t);
-/* Opens a tokenizer file; the path's ending decides the format. Only for .tiktoken: pattern (a regular expression, or a
- * name in tiktoken.c), special (texts) and ids (NULL: the ids after the last). Only for .model: special (names of
- * control pieces that texts may contain), without ids. */
+/* Opens a tokenizer file; the path's ending decides the format. For .tiktoken: pattern is a regular expression or
+ * a name in tiktoken.c; special has the texts of special tokens; ids has their ids (NULL: the ids after the last).
+ * For .model: special has the names of control pieces that texts may contain; ids is NULL. */
 int tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special, const int64_t *ids,
                    struct tokenizer **out);
-/* Makes a tokenizer from the content of a tokenizer.json, n bytes. path: a name for errors. */
+/* Makes a tokenizer from the content of a tokenizer.json, n bytes. path: name for error texts. */
 int tokenizer_of_text(const char *path, const char *text, size_t n, struct tokenizer **out);
-/* Saves the tokenizer: byte-level BPE as tokenizer.json, in the form that all readers accept; another kind as the file
- * that was read. */
+/* Saves the tokenizer. Byte-level BPE is saved as tokenizer.json, in the form that all readers accept; any other
+ * model is saved as a copy of the file that was read. */
 int tokenizer_save(struct tokenizer *t, const char *path);
 
 int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out);
@@ -92,7 +92,8 @@ int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, str
 size_t text_trim_left(const uint8_t *text, size_t n);
 size_t text_trim_right(const uint8_t *text, size_t n);
 
-/* Returns the file's settings for batches of texts, which encoding ignores; NULL: none. */
+/* Returns the name of a setting for batches of texts (truncation, padding) in the file, which encoding ignores;
+ * NULL: none. */
 const char *tokenizer_batches(const struct tokenizer *t);
 
 /* Returns true if the id is that of a control token, which is not part of plain text. */
@@ -106,18 +107,18 @@ void trainer_free(struct trainer **r);
 int trainer_add(struct trainer *r, const void *text, size_t n);
 int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
-/* ---- for file readers ---- */
+/* ---- for the readers of file formats ---- */
 
 /* Sets the pattern of a tokenizer that is not from tokenizer.json; NULL: that of GPT-2. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect);
-/* Copies the token. The token may share its id with a token of bytes that the file spells the same way. */
+/* Adds a copy of a special token. It may share its id with a token whose bytes the file spells as the same text. */
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s);
 /* Checks the id of a token. E_ARG: the id is negative, or far larger than ntoken tokens need. */
 int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoken);
 /* Checks special tokens. E_ARG: one is empty, or two are equal. */
 int tokenizer_check_specials(const char *name, int nspecial, const char *const *special);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
-struct unigram *tokenizer_unigram(struct tokenizer *t); /* makes the model a Unigram model without pieces */
+struct unigram *tokenizer_unigram(struct tokenizer *t); /* makes the model a Unigram model, without pieces yet */
 int tokenizer_read_sentencepiece(struct tokenizer *t, const char *path, int nspecial, const char *const *special);
 int tokenizer_read_json(struct tokenizer *t, const char *path);
 int tokenizer_read_text(struct tokenizer *t, const char *path, const char *text, size_t n);

@@ -1,7 +1,7 @@
 /* tokenizer_json.c - reads Hugging Face's tokenizer.json.
  *
- * A part of an unknown kind is an error that names the kind: a tokenizer that returns almost the right ids is worse
- * than none. */
+ * A part of an unknown type is an error that names the type, because a tokenizer that returns almost the right ids
+ * is worse than none. */
 #include "runtime/text/tokenizer_json.h"
 
 #include "runtime/base/error.h"
@@ -57,7 +57,7 @@ read_added(struct tokenizer *t, const char *path, const json_t *list)
     return 0;
 }
 
-/* Adds the visible spelling of bytes as the last step, if the vocabulary spells bytes. */
+/* If the vocabulary is byte-level, adds a last step that replaces each byte by a visible character. */
 static int
 end_splitting(struct tokenizer *t, const char *path)
 {
@@ -80,7 +80,7 @@ read_root(struct tokenizer *t, const char *path, const json_t *root)
     return read_template(t, path, root);
 }
 
-/* Keeps the content of a file that is saved as it was read. */
+/* Keeps the content of the file, if saving will write it unchanged. */
 static void
 keep_file(struct tokenizer *t, const char *text, size_t n)
 {

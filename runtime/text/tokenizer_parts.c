@@ -1,6 +1,6 @@
-/* tokenizer_parts.c - the parts of tokenizer.json besides the vocabulary.
+/* tokenizer_parts.c - reads the parts of tokenizer.json other than the model.
  *
- * A table lists the types of each part; an unknown type is an error that names it. */
+ * A table lists the types of each part; an unknown type is an error that names the type. */
 #include "runtime/base/error.h"
 #include "runtime/text/tokenizer_json.h"
 

@@ -44,10 +44,10 @@ specials_in_order(const struct tokenizer *t)
     return order;
 }
 
-/* Decides whether the vocabulary lists the added tokens. A reader takes the id of an added token from the
- * vocabulary, if its text is there, and numbers the others from the vocabulary's size on. If that numbering would
- * change ids, the vocabulary also lists the added tokens, as plain text instead of in byte-level encoding. Then no
- * other token may have that spelling. */
+/* Decides whether the saved vocabulary lists the added tokens. A reader gives an added token the id that the
+ * vocabulary has for its text; the ids of other added tokens count from the vocabulary's size on. If that would
+ * change ids, the vocabulary must list the added tokens, as plain text instead of in byte-level encoding. In that
+ * case no other token may be spelled as the text of an added token. */
 static int
 write_added_ids(const struct tokenizer *t, const char *path, const struct special *const *order, json_t *vocab)
 {
@@ -134,7 +134,7 @@ write_added(const struct tokenizer *t)
     return list;
 }
 
-/* Returns a part as it was read from a file, or else made from the single pattern. */
+/* Returns the JSON of a part: as it was read from a file, or made from the tokenizer's one pattern. */
 static json_t *
 write_tokenizer_part(const struct tokenizer *t, enum part which)
 {

@@ -1,8 +1,8 @@
-/* train.c - learns a vocabulary: repeatedly, the most frequent pair becomes a token.
+/* train.c - learns a BPE vocabulary: repeatedly makes the most frequent pair of neighbouring tokens a token.
  *
- * Texts are first cut into words; each distinct word is stored once, with its count. Each pair lists the words that
- * contain it, so a join visits only those words. Ties go to the pair of lower ids, so the same texts produce the
- * same file. */
+ * Texts are first cut into words; each distinct word is stored once, with its count. Each pair lists the words
+ * that contain it, so a merge visits only those words. Of pairs with equal counts, the one with the lower ids is
+ * merged, so the same texts produce the same file. */
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
 #include "runtime/text/alphabet.h"
@@ -14,17 +14,17 @@
 #include <xxhash.h>
 
 struct word {
-    uint32_t first, n; /* first, n: range in the trainer's list of tokens */
+    uint32_t first, n; /* first, n: range of the word's tokens in the trainer's list */
     int64_t count;
 };
 
 /* A pair of neighbouring tokens, its count, and the words that contain it. */
 struct seen {
-    uint64_t key; /* left << 32 | right */
+    uint64_t key; /* the pair: left << 32 | right */
     int64_t count;
     uint32_t *word; /* words that contain the pair, or contained it earlier */
     uint32_t nword, capacity;
-    bool fresh; /* the pair is on the list of pairs that the present merge has made */
+    bool fresh; /* the pair is in the list of pairs that the present merge has made */
 };
 
 struct trainer {
@@ -38,14 +38,14 @@ struct trainer {
     uint32_t nword, word_capacity;
     uint32_t *slot; /* hash table of words by their bytes; entries are index + 1 */
     uint32_t slot_capacity;
-    struct seen *seen; /* hash table of pairs; a key with all bits set is free */
+    struct seen *seen; /* hash table of pairs; all bits of `key` set: the slot is free */
     uint32_t nseen, seen_capacity;
     struct arena arena;
-    int64_t since; /* work since the last check for cancellation */
+    int64_t since; /* work since the last check for cancellation, bytes of text */
     int status;
 };
 
-enum { WORD = 16 }; /* work per token of a word between checks for cancellation; a byte of text counts 1 */
+enum { WORD = 16 }; /* work per token of a word, counted in bytes of text, for the checks for cancellation */
 
 static const uint64_t no_pair = UINT64_MAX;
 static const char who[] = "tokenizer.train"; /* replaces the file name in error texts */
@@ -328,7 +328,8 @@ most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
     return false;
 }
 
-/* Pairs that the present merge has made, each once. The pairs enter the heap when the merge is done in all words. */
+/* The pairs that the present merge has made, without repetition. They enter the heap when the merge is complete in
+ * all words. */
 struct made {
     uint64_t *list;
     size_t n, capacity;
@@ -352,8 +353,8 @@ gain_pair(struct trainer *r, uint32_t left, uint32_t right, uint32_t w, struct m
     made->list[made->n++] = s->key;
 }
 
-/* Replaces the tokens left, right by id in word w. Only the counts of pairs that contain a neighbour of these tokens
- * change. */
+/* Replaces the neighbouring tokens left and right by token id in word w. Only the counts of pairs that contain a
+ * neighbour of these tokens change. */
 static void
 join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t id, struct made *made)
 {
@@ -404,7 +405,8 @@ join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key,
 
 /* ---- the vocabulary ---- */
 
-/* Returns the token that the pair becomes: a new token, or the one that an earlier join made with the same bytes. */
+/* Returns the token that the pair becomes: a new token, or the token that an earlier merge made with the same
+ * bytes. */
 static uint32_t
 add_join(struct tokenizer *t, uint64_t key, uint32_t id)
 {

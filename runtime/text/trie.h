@@ -14,8 +14,8 @@ void trie_free(struct trie *t);
 /* Adds a key that is not empty. A key that is added twice keeps its last value. value: not TRIE_NONE. */
 void trie_add(struct trie *t, const void *key, size_t n, uint32_t value);
 
-/* Walks along a text byte by byte: *node is 0 at first. Returns false if no key continues with this byte. *value: the
- * value of the key that ends here; TRIE_NONE: no key ends here. */
+/* Advances along a text by one byte. *node: position in the trie, initially 0. Returns false if no key continues
+ * with this byte. *value: the value of the key that ends here; TRIE_NONE: no key ends here. */
 #define TRIE_NONE UINT32_MAX
 bool trie_step(const struct trie *t, uint32_t *node, uint8_t byte, uint32_t *value);
 /* Returns the length of the longest key that begins the text; 0: none. */

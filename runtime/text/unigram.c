@@ -31,12 +31,12 @@ unigram_add(struct unigram *u, uint32_t id, const void *text, size_t n, double s
 
 /* ---- the best division ---- */
 
-/* The best division of the text that ends at a position. */
+/* The best division of the text from its start to one position. */
 struct division {
     double score;
-    size_t from; /* start of its last piece */
+    size_t from; /* start of the last piece */
     uint32_t id; /* last piece; NO_TOKEN: unknown characters */
-    bool known;  /* a division was found */
+    bool known;  /* true: a division was found */
 };
 
 static void
@@ -80,7 +80,7 @@ add_unknown(const struct unigram *u, const struct bpe *vocabulary, const uint8_t
     return 0;
 }
 
-/* Marks the ends of the pieces of the best division, from the end back. */
+/* Marks the ends of the pieces of the best division, from the end of the text back. */
 static void
 mark_ends(struct division *best, size_t n)
 {
@@ -92,7 +92,7 @@ mark_ends(struct division *best, size_t n)
     }
 }
 
-/* Adds the tokens of the division whose ends are marked. Neighbouring unknown characters are one text. */
+/* Adds the tokens of the division whose ends are marked. Neighbouring unknown characters are encoded together. */
 static int
 add_division(const struct unigram *u, const struct bpe *vocabulary, const uint8_t *text, size_t n,
              const struct division *best, struct ids *out)

@@ -9,15 +9,16 @@ struct unigram {
     struct trie pieces;
     double *score; /* log probability, by id */
     uint32_t nscore;
-    double least, most; /* range of the scores of normal pieces */
-    uint32_t unknown;   /* token of characters that no piece has; NO_TOKEN: an error */
-    bool fallback;      /* a text of unknown characters becomes the tokens of its bytes, bpe.byte */
-    bool narrow;        /* sums are f32, as in SentencePiece; else f64 */
-    bool lookup;        /* a text of unknown characters that equals a token is that token (tokenizers) */
+    double least, most; /* lowest and highest score of normal pieces */
+    uint32_t unknown;   /* token of a character that is in no piece; NO_TOKEN: such a character is an error */
+    bool fallback;      /* unknown characters are encoded as the tokens of their bytes, bpe.byte */
+    bool narrow;        /* true: sums of scores are f32, as in SentencePiece; false: f64 */
+    /* unknown characters whose text equals a token are encoded as that token (Hugging Face's tokenizers) */
+    bool lookup;
 };
 
 void unigram_free(struct unigram **u);
-/* Adds a piece. normal: its score counts for `least` and `most`. */
+/* Adds a piece. normal: the score is included in `least` and `most`. */
 void unigram_add(struct unigram *u, uint32_t id, const void *text, size_t n, double score, bool normal);
 
 /* Appends the tokens of a piece. E_VALUE: a character is unknown, and the model has no token for it. E_CANCEL. */

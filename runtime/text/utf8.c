@@ -44,7 +44,7 @@ utf8_is_mark(int32_t c, bool all)
 void
 utf8_add_lower(struct str *out, int32_t c)
 {
-    enum { DOTTED_I = 0x130 }; /* the only character whose lower-case form has two characters */
+    enum { DOTTED_I = 0x130 }; /* the only character whose lower-case form has two code points */
     if (c == DOTTED_I)
         str_add(out, "i\u0307");
     else
