@@ -269,7 +269,7 @@ struct val *
 b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr, struct val **bounded)
 {
     struct attr own[OP_ATTR];
-    memcpy(own, attr, sizeof own);
+    memcpy(own, attr, sizeof *own * (size_t)op_nattr(&op_attention_softmax));
     struct val *scores = b_matmul_wide(b, in[ATT_Q], b_transpose_last(b, in[ATT_K]));
     if (scores && attr[ATT_SOFTCAP].f > 0) {
         scores = b_call1(b, &op_tanh, b_scale(b, scores, attr[ATT_SCALE].f / attr[ATT_SOFTCAP].f));

@@ -1,5 +1,5 @@
 /* ending.h - says when and why a job ended: in the log; and on stderr, if it has workers and failed or took more than
- * ten seconds. Main thread. */
+ * ten minutes. Main thread. */
 #ifndef RILLE_SHELL_ENDING_H
 #define RILLE_SHELL_ENDING_H
 
