@@ -522,7 +522,7 @@ open_log(struct program *p)
     if (!job || !*job) job = job_name(p);
     journal_job(job);
     if (!cause) return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job, 1) ? EXIT_USAGE : 0;
-    snprintf(text, sizeof text, "--log: cannot open %s: %s", path, strerror(cause));
+    snprintf(text, sizeof text, "%s: cannot open %s: %s", p->log ? "--log" : "RILLE_LOG", path, strerror(cause));
     tell_line(text);
     return EXIT_USAGE;
 }
@@ -533,7 +533,8 @@ run_monitored(lua_State *L, const struct program *p)
 {
     const char *address = p->metrics ? p->metrics : getenv("RILLE_METRICS");
     bool script = p->script < p->argc || p->naction;
-    if (address && *address && monitor_open(shell_of(L)->session, address, job_name(p))) return EXIT_USAGE;
+    const char *option = p->metrics ? "--metrics" : "RILLE_METRICS";
+    if (address && *address && monitor_open(shell_of(L)->session, option, address, job_name(p))) return EXIT_USAGE;
     ending_open(L, job_name(p), p->front->on && script);
     return run_all(L, p);
 }

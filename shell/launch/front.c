@@ -15,6 +15,7 @@
 #include "shell/repl/journal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -535,10 +536,14 @@ static void
 log_as_worker(int rank)
 {
     const char *path = getenv("RILLE_LOG"), *job = getenv("RILLE_JOB");
+    char text[PATH_MAX + 100];
     if (!path || !*path) return;
     journal_job(job ? job : "worker");
     journal_rank(rank);
-    if (journal_open(path)) front_say(NULL, "warning: the log that RILLE_LOG names cannot be opened");
+    int cause = journal_open(path);
+    if (!cause) return;
+    snprintf(text, sizeof text, "warning: RILLE_LOG: cannot open %s: %s", path, strerror(cause));
+    front_say(NULL, text);
 }
 
 static int
