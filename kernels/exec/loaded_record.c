@@ -269,7 +269,7 @@ names_operand(const struct rille_operator *r, int n, const char *name)
 }
 
 static int
-check_operands(const struct rille_operator *r)
+check_record_operands(const struct rille_operator *r)
 {
     const unsigned known = RILLE_OPERAND_NUMBER | RILLE_OPERAND_OPTIONAL | RILLE_OPERAND_INTEGER | RILLE_OPERAND_FLOAT;
     int n = 0;
@@ -310,7 +310,7 @@ attribute_is_good(const struct rille_operator *r, int i)
 }
 
 static int
-check_attributes(const struct rille_operator *r)
+check_record_attributes(const struct rille_operator *r)
 {
     for (int i = 0; i < RILLE_OPERATOR_ATTRIBUTES && r->attribute[i].name; i++)
         if (!attribute_is_good(r, i))
@@ -351,8 +351,8 @@ gradients_are_good(const struct rille_operator *r)
 static int
 check_fields(const struct rille_operator *r)
 {
-    TRY(check_operands(r));
-    TRY(check_attributes(r));
+    TRY(check_record_operands(r));
+    TRY(check_record_attributes(r));
     const struct {
         bool good;
         const char *must;

@@ -40,7 +40,8 @@ read_template_processing(struct tokenizer *t, const char *path, const json_t *pa
         const char *name = json_string_value(json_object_get(special, "id"));
         const json_t *ids = json_object_get(name ? json_object_get(names, name) : NULL, "ids");
         if (!name)
-            return part_refuse(path, "post_processor", "single must have Sequence, and SpecialToken with an id, only");
+            return part_refuse(path, "post_processor",
+                               "each element of single must be a Sequence, or a SpecialToken with an id");
         if (!json_is_array(ids))
             return fail(E_ARG,
                         "%s: post_processor: special_tokens must list the ids of SpecialToken '%.200s' of single", path,

@@ -140,7 +140,7 @@ unlink_edge(struct state *s, const struct edge *e)
 }
 
 static int
-too_large(const struct state *s)
+tables_too_large(const struct state *s)
 {
     return fail(E_PLAN,
                 "certificate: line %d: the tables of costs must have at most %d entries in all, found %lld or more; "
@@ -152,7 +152,7 @@ static int
 proof_add_edge(struct state *s, int64_t u, int64_t v, struct edge **out)
 {
     int64_t n = s->var[u].n * s->var[v].n;
-    if ((s->entries += n) > MOST_ENTRIES) return too_large(s);
+    if ((s->entries += n) > MOST_ENTRIES) return tables_too_large(s);
     *out = ARENA_NEW(&s->arena, struct edge);
     **out = (struct edge){.end = {u, v}, .cost = ARENA_ARRAY(&s->arena, int64_t, n)};
     link_edge(s, *out);
@@ -272,7 +272,7 @@ prove_build(struct state *s)
                 "%lld",
                 r->line, 1LL << 61, (long long)sum, (long long)t);
     for (int64_t i = 0; i < r->nnode; i++)
-        if ((s->entries += r->node[i].cost->n) > MOST_ENTRIES) return too_large(s);
+        if ((s->entries += r->node[i].cost->n) > MOST_ENTRIES) return tables_too_large(s);
     for (int64_t i = 0; i < r->nnode; i++) {
         const struct proof_node *v = &r->node[i];
         TRY(var_new(s, v->cost->n));
@@ -628,7 +628,7 @@ state_copy(const struct state *from, struct state *s)
     s->arena = (struct arena){0};
     s->depth++;
     s->entries += prove_entries(from);
-    if (s->entries > MOST_ENTRIES) return too_large(s);
+    if (s->entries > MOST_ENTRIES) return tables_too_large(s);
     s->capacity = s->nvar;
     s->var = arena_dup(&s->arena, from->var, sizeof *s->var * (size_t)s->nvar);
     for (int64_t v = 0; v < s->nvar; v++) {

@@ -15,7 +15,6 @@
 #include "shell/repl/journal.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -536,14 +535,10 @@ static void
 log_as_worker(int rank)
 {
     const char *path = getenv("RILLE_LOG"), *job = getenv("RILLE_JOB");
-    char text[PATH_MAX + 100];
     if (!path || !*path) return;
     journal_job(job ? job : "worker");
     journal_rank(rank);
-    int cause = journal_open(path);
-    if (!cause) return;
-    snprintf(text, sizeof text, "warning: RILLE_LOG: cannot open %s: %s", path, strerror(cause));
-    front_say(NULL, text);
+    journal_open("warning: RILLE_LOG", path);
 }
 
 static int
