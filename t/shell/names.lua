@@ -99,14 +99,15 @@ end)
 -- Each hint is computed, for x = {3, 1, 2, 1, 5}, or the given values: name, result, values.
 local computed = {
   {"median", 2}, {"mode", 1}, {"allclose", true}, {"is_floating_point", true}, {"is_signed", true}, {"diff", {-2, 1, -1, 4}},
-  {"diff", {{1, 2}, {-2, -4}}, {{1, 2, 4}, {7, 5, 1}}}, {"frac", {0.5, -0.25}, {1.5, -2.25}}, {"trunc", {1, -2}, {1.5, -2.25}}}
+  {"diff", {{1, 2}, {-2, -4}}, {{1, 2, 4}, {7, 5, 1}}}, {"sort", {1, 1, 2, 3, 5}}, {"argsort", {1, 3, 2, 0, 4}}, {"kthvalue", 3},
+  {"msort", {{1, 5}, {2, 7}}, {{2, 5}, {1, 7}}}, {"frac", {0.5, -0.25}, {1.5, -2.25}}, {"trunc", {1, -2}, {1.5, -2.25}}}
 
 tap.group("hints compute what the other program's name computes", function()
   for _, case in ipairs(computed) do
     local name, want, values = table.unpack(case)
     local hint = rille._elsewhere("tensor", name)
     local x = rille.tensor(values or {3, 1, 2, 1, 5}, {dtype = name == "mode" and "i64" or "f32"})
-    local code = assert(load("local x, y, n, rille = ...; return " .. hint:gsub("^write ", ""):gsub(", for .*", "")))
+    local code = assert(load("local x, y, n, rille = ...; local k = 4; return " .. hint:gsub("^write ", ""):gsub(" for .*", ""):gsub(", *$", ""):gsub(", or .*", "")))
     local got = code(x, x * 1, name == "mode" and 6 or 5, rille)
     if type(got) == "userdata" then got = got.ndim == 0 and got:item() or got:totable() end
     tap.is(got, want, ("%s: %s"):format(name, hint))
