@@ -94,7 +94,7 @@ function shown.__tostring(t)
       ": ranks along this axis repeat the same work"
   end
   if p and #p.unsplit > 0 then
-    names[#names + 1] = ("no tensor axis splits %d parameters, which have no role or fewer heads than ranks: %s"):format(#p.unsplit, folded(p.unsplit))
+    names[#names + 1] = ("tensor parallelism does not shard %d parameters, which have no role or fewer heads than ranks: %s"):format(#p.unsplit, folded(p.unsplit))
   end
   return table.concat(names, "\n")
 end

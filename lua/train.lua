@@ -145,7 +145,7 @@ local kinds = {file = "file", folder = "folder", picture = "file", checkpoints =
 function train.saves_to(path, kind)
   local who = "train.saves_to"
   path = rille._path(check.path(who, "the name of a file or of a folder", path), true)
-  check.that(kind == nil or kinds[kind], "%s: expected a file, a folder, a picture or checkpoints to save, found %s", who, check.shown(kind))
+  check.that(kind == nil or kinds[kind], "%s: kind must be \"file\", \"folder\", \"picture\" or \"checkpoints\", found %s", who, check.shown(kind))
   if kind == "picture" then check.picture(who, path) end
   rille._may_save(who, path, kinds[kind or "file"])
   return path

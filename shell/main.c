@@ -514,17 +514,13 @@ finish_files(lua_State *L)
 static int
 open_log(struct program *p)
 {
-    char text[PATH_MAX + 100];
     const char *path = p->log ? p->log : getenv("RILLE_LOG");
     if (!path || !*path) return 0;
-    int cause = journal_open(path);
+    if (journal_open(p->log ? "--log" : "RILLE_LOG", path)) return EXIT_USAGE;
     const char *job = getenv("RILLE_JOB");
     if (!job || !*job) job = job_title(p);
     journal_job(job);
-    if (!cause) return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job, 1) ? EXIT_USAGE : 0;
-    snprintf(text, sizeof text, "--log: cannot open %s: %s", path, strerror(cause));
-    tell_line(text);
-    return EXIT_USAGE;
+    return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job, 1) ? EXIT_USAGE : 0;
 }
 
 /* Runs the program with its metrics served. */
@@ -533,7 +529,8 @@ run_monitored(lua_State *L, const struct program *p)
 {
     const char *address = p->metrics ? p->metrics : getenv("RILLE_METRICS");
     bool script = p->script < p->argc || p->naction;
-    if (address && *address && monitor_open(shell_of(L)->session, address, job_title(p))) return EXIT_USAGE;
+    const char *option = p->metrics ? "--metrics" : "RILLE_METRICS";
+    if (address && *address && monitor_open(shell_of(L)->session, option, address, job_title(p))) return EXIT_USAGE;
     ending_open(L, job_title(p), p->front->on && script);
     return run_all(L, p);
 }

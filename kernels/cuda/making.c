@@ -176,7 +176,8 @@ making_finish(struct making *m, const char *engine, int64_t threads)
                           "    (void)block, (void)blocks;\n");
     to->engine = engine;
     to->blocks = MIN((threads + to->parts.threads - 1) / to->parts.threads, MOST_BLOCKS);
-    return to->nword > MOST_WORDS ? fail(E_KERNEL, "%d words are too many for the argument of a GPU kernel", to->nword)
+    return to->nword > MOST_WORDS ? fail(E_KERNEL, "the argument of a GPU kernel must have at most %d words, found %d",
+                                         MOST_WORDS, to->nword)
                                   : 0;
 }
 

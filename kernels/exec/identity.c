@@ -71,7 +71,7 @@ const char *
 kernels_isa_name(unsigned isa)
 {
     size_t i = largest_set(isa);
-    return i < countof(sets) ? sets[i].name : "no known set";
+    return i < countof(sets) ? sets[i].name : "";
 }
 
 int
@@ -79,10 +79,15 @@ kernels_limit_isa(unsigned isa)
 {
     size_t i = largest_set(isa);
     if (isa == kernels_isa()) return 0;
-    if (i == countof(sets) || dnnl_set_max_cpu_isa(sets[i].isa))
+    if (i == countof(sets))
         return fail(E_STATE,
-                    "the instruction set of products must be %s, as on the other hosts, but products were already made "
-                    "with %s; start the job with DNNL_MAX_CPU_ISA=%s",
+                    "the hosts have no instruction set in common: masks %#x and, on this host, %#x; use hosts of one "
+                    "architecture",
+                    isa, kernels_isa());
+    if (dnnl_set_max_cpu_isa(sets[i].isa))
+        return fail(E_STATE,
+                    "matrix products must be computed with the instruction set %s, as on the other hosts, but this "
+                    "process has already computed some with %s; start the job with DNNL_MAX_CPU_ISA=%s",
                     kernels_isa_name(isa), kernels_isa_name(kernels_isa()), kernels_isa_name(isa));
     limited = isa;
     return 0;

@@ -14,7 +14,8 @@
 void kernels_print(struct str *out);
 /* Returns the instruction sets that products may use in this process; 0: the processor has no choice of sets. */
 unsigned kernels_isa(void);
-const char *kernels_isa_name(unsigned isa); /* returns the name of the largest known set in a mask, such as "avx2" */
+const char *
+kernels_isa_name(unsigned isa); /* returns the name of the largest known set in a mask, such as "avx2"; "": none */
 /* Restricts products to an instruction set. E_STATE: a product was already made with a larger set. */
 int kernels_limit_isa(unsigned isa);
 

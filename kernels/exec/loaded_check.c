@@ -138,12 +138,12 @@ draw_operand(struct trial *t, int k, int fill)
     }
 }
 
-static bool
-has_too_many(const struct type *t)
+static double
+count_elements(const struct type *t)
 {
     double n = 1;
     for (int d = 0; d < t->ndim; d++) n *= (double)t->dim[d];
-    return n > MOST_ELEMENTS;
+    return n;
 }
 
 /* Reads the sample. wide: replaces each float dtype by f64 and each integer dtype by i64. */
@@ -164,9 +164,10 @@ trial_open(struct trial *t, const struct loaded *l, const char *text, bool wide)
     }
     TRY(call_infer(&t->arena, c, &t->rule));
     for (int k = 0; k < c->nin + c->nout; k++) {
-        if (has_too_many(type_at(c, k)))
-            return fail(E_ARG, "%s: each operand and result of the sample \"%s\" must have at most %d elements",
-                        l->op.name, text, MOST_ELEMENTS);
+        double n = count_elements(type_at(c, k));
+        if (n > MOST_ELEMENTS)
+            return fail(E_ARG, "%s: %s %d of the sample \"%s\" must have at most %d elements, found %.0f", l->op.name,
+                        k < c->nin ? "operand" : "result", k < c->nin ? k : k - c->nin, text, MOST_ELEMENTS, n);
         t->value[k] = ARENA_ARRAY(&t->arena, double, type_numel(type_at(c, k)) + 1);
     }
     return 0;
@@ -483,8 +484,8 @@ check_samples(const struct loaded *l)
             TRY(status);
         }
         if (!seen)
-            return fail(E_ARG, "%s: one sample must have %s of operand %s", l->op.name,
-                        l->gradient[k] ? "float elements" : "elements", l->op.in[k].name);
+            return fail(E_ARG, "%s: at least one sample must have %s as operand %s", l->op.name,
+                        l->gradient[k] ? "a float tensor with elements" : "a tensor with elements", l->op.in[k].name);
     }
     return 0;
 }

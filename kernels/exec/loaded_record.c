@@ -269,16 +269,17 @@ names_operand(const struct rille_operator *r, int n, const char *name)
     return false;
 }
 
-static bool
-operands_are_good(const struct rille_operator *r)
+static int
+check_record_operands(const struct rille_operator *r)
 {
     const unsigned known = RILLE_OPERAND_NUMBER | RILLE_OPERAND_OPTIONAL | RILLE_OPERAND_INTEGER | RILLE_OPERAND_FLOAT;
     int n = 0;
     for (; n < RILLE_OPERATOR_OPERANDS && r->operand[n].name; n++)
         if (!is_identifier(r->operand[n].name) || r->operand[n].flags & ~known ||
             names_operand(r, n, r->operand[n].name))
-            return false;
-    return n > 0;
+            return fail(E_ARG, "%s: operand %d, '%.63s', must have a unique lower-case name and known flags", r->name,
+                        n, r->operand[n].name);
+    return n > 0 ? 0 : fail(E_ARG, "%s: operand must list 1 to %d operands, found 0", r->name, RILLE_OPERATOR_OPERANDS);
 }
 
 static int
@@ -298,17 +299,28 @@ words_are_good(const char *words)
 }
 
 static bool
-attributes_are_good(const struct rille_operator *r)
+attribute_is_good(const struct rille_operator *r, int i)
 {
-    for (int i = 0; i < RILLE_OPERATOR_ATTRIBUTES && r->attribute[i].name; i++) {
-        const struct rille_operator_attribute *a = &r->attribute[i];
-        if (!is_identifier(a->name) || a->kind < RILLE_ATTRIBUTE_INT || a->kind > RILLE_ATTRIBUTE_INTS) return false;
-        if (a->kind == RILLE_ATTRIBUTE_WORD && !words_are_good(a->words)) return false;
-        if (names_operand(r, public_operands(r), a->name)) return false;
-        for (int k = 0; k < i; k++)
-            if (!strcmp(r->attribute[k].name, a->name)) return false;
-    }
+    const struct rille_operator_attribute *a = &r->attribute[i];
+    if (!is_identifier(a->name) || a->kind < RILLE_ATTRIBUTE_INT || a->kind > RILLE_ATTRIBUTE_INTS) return false;
+    if (a->kind == RILLE_ATTRIBUTE_WORD && !words_are_good(a->words)) return false;
+    if (names_operand(r, public_operands(r), a->name)) return false;
+    for (int k = 0; k < i; k++)
+        if (!strcmp(r->attribute[k].name, a->name)) return false;
     return true;
+}
+
+static int
+check_record_attributes(const struct rille_operator *r)
+{
+    for (int i = 0; i < RILLE_OPERATOR_ATTRIBUTES && r->attribute[i].name; i++)
+        if (!attribute_is_good(r, i))
+            return fail(
+                E_ARG,
+                "%s: attribute %d, '%.63s', must have a unique lower-case name and a known kind, and words if its "
+                "kind is RILLE_ATTRIBUTE_WORD",
+                r->name, i, r->attribute[i].name);
+    return 0;
 }
 
 static bool
@@ -340,16 +352,13 @@ gradients_are_good(const struct rille_operator *r)
 static int
 check_fields(const struct rille_operator *r)
 {
+    TRY(check_record_operands(r));
+    TRY(check_record_attributes(r));
     const struct {
         bool good;
         const char *must;
     } field[] = {
         {r->doc && *r->doc, "doc must be the formula of the operator"},
-        {operands_are_good(r),
-         "operand must list 1 to 10 operands, each with a name of its own in small letters and known flags"},
-        {attributes_are_good(r),
-         "attribute must list attributes, each with a name of its own in small letters and a known kind; "
-         "WORD needs words"},
         {r->results >= 0 && r->results <= OP_OUT, "results must be 0 to 4"},
         {!(r->flags & ~(uint32_t)RILLE_OPERATOR_HIDDEN), "flags must be 0 or RILLE_OPERATOR_HIDDEN"},
         {!r->run != !r->element, "one of run and element must be set"},

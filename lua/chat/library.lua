@@ -384,8 +384,8 @@ local function extreme(want)
 end
 filters.min, filters.max = extreme(true), extreme(false)
 function filters.batch(v, a, named, line)
-  local out, n = list_of{}, integer(argument(a, named, 1, "linecount"), line, "the number")
-  if n < 1 then fail(line, "batch: the number must be at least 1, found %d", n) end
+  local out, n = list_of{}, integer(argument(a, named, 1, "linecount"), line, "linecount")
+  if n < 1 then fail(line, "batch: linecount must be at least 1, found %d", n) end
   for _, e in ipairs(values.elements(v, line)) do
     if #out == 0 or #out[#out] == n then out[#out + 1] = list_of{} end
     table.insert(out[#out], e)

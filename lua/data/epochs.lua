@@ -85,11 +85,11 @@ function methods:refuses(state)
       return ("its %s is %s here, %s in the loaded state"):format(name, here, check.shown(there))
     end
   end
-  if state.next_epoch < 0 or state.next_epoch > LAST then return ("its next_epoch is %d, expected 0 to %d"):format(state.next_epoch, LAST) end
+  if state.next_epoch < 0 or state.next_epoch > LAST then return ("the loaded state must have a next_epoch from 0 to %d, found %d"):format(LAST, state.next_epoch) end
   if state.running ~= -1 and state.running ~= state.next_epoch - 1 then
-    return ("its running epoch is %d, and its next epoch %d; expected consecutive epochs"):format(state.running, state.next_epoch)
+    return ("the loaded state must have consecutive running and next epochs, found %d and %d"):format(state.running, state.next_epoch)
   end
-  if state.at < 0 or state.at > state.size then return ("its position must be from row 0 to %d, found row %d"):format(state.size, state.at) end
+  if state.at < 0 or state.at > state.size then return ("the loaded state must have a position from row 0 to %d, found row %d"):format(state.size, state.at) end
 end
 
 function methods:load_state(state)

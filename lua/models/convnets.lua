@@ -54,7 +54,7 @@ local function stages_of(model_type, w, most)
   check.that(#d.widths == #d.depths, "hidden_sizes and depths must have one number for each stage, found %d and %d", #d.widths,
     #d.depths)
   for _, depth in ipairs(d.depths) do d.layers = d.layers + depth end
-  check.that(d.layers <= most, "%d blocks are more than the %d tensors of the file", d.layers, most)
+  check.that(d.layers <= most, "the sum of depths must be at most %d, the number of tensors of the file, found %d", most, d.layers)
   return d
 end
 

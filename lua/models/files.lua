@@ -50,8 +50,8 @@ local function misfit(row, entry)
   if not row.shares then sum = #row - 1 end
   if row.scalar or sum * (row.groups or 1) == 1 and #entry.shape > 0 then return nil end
   if #entry.shape < axis or entry.shape[axis] % (sum * (row.groups or 1)) ~= 0 then
-    return ("the size of '%s' must be divisible by %d along its %s axis"):format(entry.name, sum * (row.groups or 1),
-      axis == #entry.shape and axis > 1 and "last" or "first")
+    return ("the size of '%s' along its %s axis must be divisible by %d, found %s"):format(entry.name,
+      axis == #entry.shape and axis > 1 and "last" or "first", sum * (row.groups or 1), entry.shape[axis] or "no such axis")
   end
 end
 

@@ -75,8 +75,9 @@ local function check_activation(who, what, value)
 end
 
 local function from_config(c)
-  check.that(not c.scale_attn_by_inverse_layer_idx and c.scale_attn_weights ~= false,
-    "models.gpt2: scale_attn_by_inverse_layer_idx and scale_attn_weights = false are not supported")
+  check.that(not c.scale_attn_by_inverse_layer_idx,
+    "models.gpt2: scale_attn_by_inverse_layer_idx must be false, found true, which is not supported")
+  check.that(c.scale_attn_weights ~= false, "models.gpt2: scale_attn_weights must be true, found false, which is not supported")
   return {vocab = c.vocab_size, length = c.n_positions, layers = c.n_layer, heads = c.n_head, width = c.n_embd,
     hidden = c.n_inner, eps = c.layer_norm_epsilon, activation = c.activation_function, tied = c.tie_word_embeddings}
 end

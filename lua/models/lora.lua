@@ -205,16 +205,16 @@ end
 -- Saves the adapters of a model as a PEFT folder.
 function lora.save(m, dir)
   local where = who .. ".save"
-  local list = adapters(where, m)
+  local list, paths = adapters(where, m)
   dir = rille._path(check.path(where, "the name of a folder", dir), true)
-  local tensors, targets, ranks, alphas, turn, saved = {}, {}, {}, {}, false, 0
+  local tensors, targets, ranks, alphas, turn, saved, unnamed = {}, {}, {}, {}, false, {}, {}
   local first = list[1]
   for _, row in ipairs(rows_of(m)) do
     local parts = {}
     for k = 2, #row do
       local holder, key = pin.field(m, row[k])
       parts[#parts + 1] = holder[key]
-      saved = saved + (getmetatable(holder[key]) == nn.LoRA and 1 or 0)
+      saved[holder[key]] = true
     end
     local a, b, scaling = joined(row, parts)
     if a then
@@ -225,7 +225,9 @@ function lora.save(m, dir)
       if rank * scaling ~= first.r * first.scaling then alphas[name] = rank * scaling end
     end
   end
-  check.that(saved == #list, "%s: the names of this kind of model cover only %d of the %d adapters, so the others cannot be saved", where, saved, #list)
+  for i, part in ipairs(list) do if not saved[part] then unnamed[#unnamed + 1] = paths[i] end end
+  check.that(#unnamed == 0, "%s: %d of the %d adapters, such as '%s', have no name in PEFT's format for this kind of model, so they cannot be saved",
+    where, #unnamed, #list, unnamed[1])
   rille.save(dir, tensors, {max_shard_size = "1000GB"})
   os.rename(dir .. "/model.safetensors", dir .. "/adapter_model.safetensors")
   rille._write(where, dir .. "/adapter_config.json", json.encode{peft_type = "LORA", task_type = "CAUSAL_LM", r = first.r,

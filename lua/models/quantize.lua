@@ -105,8 +105,8 @@ function quantize.restore(model, config, contents)
       "quantization_config: blocks: '%s' must name a weight that the folder stores in blocks", check.named(name))
     local good, one = check.try(rille.from_blocks, rille.zeros({1, shape[2], shape[3]}, {dtype = "u8"}), {kind = kind})
     check.that(good and shape[1] == t.shape[1] and one.shape[2] == t.shape[2],
-      "quantization_config: blocks: '%s' has shape {%s}, which %s blocks of a weight {%s} do not have", name, table.concat(shape, ", "),
-      check.shown(kind), table.concat(t.shape, ", "))
+      "quantization_config: blocks: '%s' must have the shape of %s blocks of a weight {%s}, found {%s}", name, check.shown(kind),
+      table.concat(t.shape, ", "), table.concat(shape, ", "))
     new[t] = {kind = kind, weight = blocks_like(t, shape)}
   end
   return take_blocks(model, new)

@@ -44,8 +44,8 @@ end
 
 -- Returns the description of a tower, completed with what most towers share. most: number of tensors of the file.
 function towers.describe(d, most)
-  check.that(d.layers <= most, "%d layers are more than the %d tensors of the file", d.layers, most)
-  check.that(d.head_dim or d.width % d.heads == 0, "a width of %d must be divisible by %d heads; %s would do", d.width, d.heads,
+  check.that(d.layers <= most, "the number of layers must be at most %d, the number of tensors of the file, found %d", most, d.layers)
+  check.that(d.head_dim or d.width % d.heads == 0, "a width of %d must be divisible by %d heads; %s heads would do", d.width, d.heads,
     check.divisors(d.width))
   local t = {norm = "layer", gated = false, is_causal = false, qkv_bias = true, out_bias = true, mlp_bias = true}
   for name, value in pairs(d) do t[name] = value end

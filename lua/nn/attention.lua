@@ -24,12 +24,12 @@ function MultiheadAttention:init(d, heads, options)
   check.count(who, "d", d)
   check.count(who, "the number of heads", heads)
   if d % heads ~= 0 then
-    check.fail("%s: d = %d must be divisible by heads = %d; %s would do", who, d, heads, check.divisors(d))
+    check.fail("%s: d = %d must be divisible by heads = %d; heads = %s would do", who, d, heads, check.divisors(d))
   end
   options = check.options(who, options, {is_causal = false, bias = true, kv_heads = heads, rotary = check.none})
   check.count(who, "kv_heads", options.kv_heads)
   if heads % options.kv_heads ~= 0 then
-    check.fail("%s: %d heads must be divisible by kv_heads = %d; %s would do", who, heads, options.kv_heads,
+    check.fail("%s: %d heads must be divisible by kv_heads = %d; kv_heads = %s would do", who, heads, options.kv_heads,
       check.divisors(heads))
   end
   check.that(options.rotary == nil or rotary.is(options.rotary), "%s: rotary must be an nn.Rotary, found %s", who,

@@ -78,7 +78,9 @@ take_text(struct cursor *c, char *out, uint64_t most)
 {
     uint64_t n;
     TRY(cursor_u64(c, &n));
-    if (n > most) return gguf_malformed(c, "a name is too long");
+    if (n > most)
+        return fail(E_IO, "%s: not a GGUF file: a name must have at most %llu bytes, found %llu", c->source->name,
+                    (unsigned long long)most, (unsigned long long)n);
     TRY(cursor_take(c, out, (int64_t)n));
     out[n] = '\0';
     return strlen(out) == n ? 0 : gguf_malformed(c, "a name has a zero byte");
@@ -235,7 +237,9 @@ gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
     uint64_t size, offset;
     TRY(take_text(c, scratch, MAX_TEXT));
     TRY(cursor_u32(c, &ndim));
-    if (ndim > MAX_DIM) return gguf_malformed(c, "a tensor has more axes than are supported");
+    if (ndim > MAX_DIM)
+        return fail(E_IO, "%s: not a GGUF file: tensor '%.200s' must have at most %d dimensions, found %u",
+                    c->source->name, scratch, MAX_DIM, ndim);
     struct entry *e = tensors_add(f, scratch, c->source);
     e->type.ndim = (uint8_t)ndim;
     for (uint32_t i = 0; i < ndim; i++) {

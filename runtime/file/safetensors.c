@@ -203,7 +203,9 @@ open_safetensors(struct tensors *f, struct source *s)
 {
     uint64_t length = 0;
     json_t *root = NULL;
-    if (s->size < 8) return fail(E_IO, "%s: not a .safetensors file: it has %lld bytes", s->name, (long long)s->size);
+    if (s->size < 8)
+        return fail(E_IO, "%s: not a .safetensors file: expected at least 8 bytes, found %lld", s->name,
+                    (long long)s->size);
     TRY(source_read(s, 0, &length, sizeof length));
     if (length > SAFETENSORS_HEAD || (int64_t)length > s->size - 8)
         return fail(E_IO, "%s: not a .safetensors file, or truncated: the header has %llu bytes, the file %lld",

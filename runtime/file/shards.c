@@ -153,10 +153,12 @@ read_value(struct tensors *f, int32_t first, const struct source *manifest, cons
 {
     struct entry *e = tensors_add(f, name, manifest);
     int64_t bits, n = 0;
-    TRY(safetensors_type(e, json_object_get(value, "dtype"), json_object_get(value, "shape"), &bits));
+    const json_t *dtype = json_object_get(value, "dtype");
+    TRY(safetensors_type(e, dtype, json_object_get(value, "shape"), &bits));
     const json_t *parts = json_object_get(value, "parts");
     if (e->type.dtype == DT_NONE || e->coding || type_check(&e->type))
-        return manifest_bad(manifest, "a value of unknown type");
+        return fail(E_IO, "%s: %s: the value '%.200s' must have a valid shape and a dtype of Rille, found dtype %.32s",
+                    manifest->name, SHARDS_KEY, name, json_string_value(dtype));
     e->npart = (int32_t)json_array_size(parts);
     struct shard_part *part = ARENA_ARRAY(&f->arena, struct shard_part, e->npart + 1);
     e->part = part;

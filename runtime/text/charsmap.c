@@ -18,9 +18,17 @@ charsmap_new(const char *path, const void *bytes, size_t n, struct arena *arena,
     uint32_t trie = 0;
     struct charsmap *m = ARENA_NEW(arena, struct charsmap);
     if (n >= 4) memcpy(&trie, bytes, 4); /* supported hosts are little-endian, as the file is */
-    if (n < 5 || trie % 4 || trie < 4 || trie > n - 5 || ((const char *)bytes)[n - 1])
-        return fail(E_ARG, "%s: the precompiled_charsmap of %zu bytes is damaged: its trie has %u bytes", path, n,
-                    (unsigned)trie);
+    if (n < 9)
+        return fail(E_ARG, "%s: the precompiled_charsmap is damaged: expected at least 9 bytes, found %zu", path, n);
+    if (trie % 4 || trie < 4 || trie > n - 5)
+        return fail(
+            E_ARG,
+            "%s: the precompiled_charsmap of %zu bytes is damaged: the size of its trie must be a multiple of 4 "
+            "from 4 to %zu bytes, found %u",
+            path, n, n - 5, (unsigned)trie);
+    if (((const char *)bytes)[n - 1])
+        return fail(E_ARG, "%s: the precompiled_charsmap of %zu bytes is damaged: it must end with a zero byte", path,
+                    n);
     m->unit = arena_dup(arena, (const uint8_t *)bytes + 4, trie);
     m->nunit = trie / 4;
     m->ntext = n - 4 - trie;

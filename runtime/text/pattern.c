@@ -187,7 +187,7 @@ foreign_caseless(const char *p, enum dialect dialect)
         if (dialect == DIALECT_RUST && *p == '\\' && (p[1] == 'p' || p[1] == 'P'))
             return "a property where case does not matter, (?i";
         if (dialect == DIALECT_ONIGURUMA && folds_to_several((const unsigned char *)p))
-            return "letters that are several in another case, after (?i";
+            return "(?i before letters that also match another number of letters (ss and U+00DF)";
     }
     return NULL;
 }

@@ -40,8 +40,13 @@ read_template_processing(struct tokenizer *t, const char *path, const json_t *pa
         }
         const char *name = json_string_value(json_object_get(special, "id"));
         const json_t *ids = json_object_get(name ? json_object_get(names, name) : NULL, "ids");
+        if (!name)
+            return part_refuse(path, "post_processor",
+                               "each element of single must be a Sequence, or a SpecialToken with an id");
         if (!json_is_array(ids))
-            return part_refuse(path, "post_processor", "each SpecialToken of single must have ids in special_tokens");
+            return fail(E_ARG,
+                        "%s: post_processor: special_tokens must list the ids of SpecialToken '%.200s' of single", path,
+                        name);
         for (size_t k = 0; k < json_array_size(ids); k++)
             TRY(known_id(t, path, json_array_get(ids, k), behind ? &t->after : &t->before));
     }

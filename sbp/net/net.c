@@ -186,7 +186,9 @@ check_net_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, in
 static int
 add_most(int64_t most, int64_t *sum)
 {
-    if (most > NET_NEVER - *sum) return fail(E_PLAN, "cost network: the sum of the costs overflows");
+    if (most > NET_NEVER - *sum)
+        return fail(E_PLAN, "internal error: the sum of the costs of a plan exceeds %lld; please report it",
+                    (long long)NET_NEVER);
     *sum += most;
     return 0;
 }

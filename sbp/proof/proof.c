@@ -14,7 +14,6 @@
 
 __extension__ typedef __int128 wide;
 enum { MOST = 1 << 22, MOST_ENTRIES = 1 << 28, SHIFT = 24, DEPTH = 1000 };
-static const char TOO_LARGE[] = "tables larger than can be checked";
 #define FAR ((wide)1 << 96) /* a number larger than any sum of costs */
 
 struct edge {
@@ -142,10 +141,19 @@ unlink_edge(struct state *s, const struct edge *e)
 }
 
 static int
+tables_too_large(const struct state *s)
+{
+    return fail(E_PLAN,
+                "certificate: line %d: the tables of costs must have at most %d entries in all, found %lld or more; "
+                "this certificate is too large to be checked",
+                s->r->line, MOST_ENTRIES, (long long)s->entries);
+}
+
+static int
 proof_add_edge(struct state *s, int64_t u, int64_t v, struct edge **out)
 {
     int64_t n = s->var[u].n * s->var[v].n;
-    if ((s->entries += n) > MOST_ENTRIES) return proof_wrong(s->r, TOO_LARGE);
+    if ((s->entries += n) > MOST_ENTRIES) return tables_too_large(s);
     *out = ARENA_NEW(&s->arena, struct edge);
     **out = (struct edge){.end = {u, v}, .cost = ARENA_ARRAY(&s->arena, int64_t, n)};
     link_edge(s, *out);
@@ -258,9 +266,14 @@ prove_build(struct state *s)
     int64_t sum = 0, *before = ARENA_ARRAY(&s->arena, int64_t, r->ntime + 1);
     int64_t *reads = ARENA_ARRAY(&s->arena, int64_t, r->nnode);
     for (int64_t t = 0; t < r->ntime; before[++t] = sum)
-        if ((sum += r->price[t]) > (int64_t)1 << 61) return proof_wrong(r, "prices of memory out of range");
+        if ((sum += r->price[t]) > (int64_t)1 << 61)
+            return fail(
+                E_PLAN,
+                "certificate: line %d: the sum of the prices of memory must be at most %lld, found %lld at time "
+                "%lld",
+                r->line, 1LL << 61, (long long)sum, (long long)t);
     for (int64_t i = 0; i < r->nnode; i++)
-        if ((s->entries += r->node[i].cost->n) > MOST_ENTRIES) return proof_wrong(r, TOO_LARGE);
+        if ((s->entries += r->node[i].cost->n) > MOST_ENTRIES) return tables_too_large(s);
     for (int64_t i = 0; i < r->nnode; i++) {
         const struct proof_node *v = &r->node[i];
         TRY(var_new(s, v->cost->n));
@@ -577,7 +590,10 @@ bound_round(struct state *s)
     while (proof_word(s->r, "to")) TRY(messages(s));
     TRY(proof_wants(s->r, "prune"));
     TRY(proof_number(s->r, 0, PROOF_NEVER, &below));
-    if (below < s->below) return proof_wrong(s->r, "the bound for pruning must not be below the claimed bound");
+    if (below < s->below)
+        return fail(E_PLAN,
+                    "certificate: line %d: the bound for pruning must be at least %lld, the claimed bound, found %lld",
+                    s->r->line, (long long)s->below, (long long)below);
     wide bound = prove_lower_bound(s);
     s->closed = bound >= s->below;
     for (int64_t v = 0; v < s->nvar && !s->closed; v++)
@@ -613,7 +629,7 @@ state_copy(const struct state *from, struct state *s)
     s->arena = (struct arena){0};
     s->depth++;
     s->entries += prove_entries(from);
-    if (s->entries > MOST_ENTRIES) return proof_wrong(s->r, TOO_LARGE);
+    if (s->entries > MOST_ENTRIES) return tables_too_large(s);
     s->capacity = s->nvar;
     s->var = arena_dup(&s->arena, from->var, sizeof *s->var * (size_t)s->nvar);
     for (int64_t v = 0; v < s->nvar; v++) {

@@ -538,7 +538,7 @@ log_as_worker(int rank)
     if (!path || !*path) return;
     journal_job(job ? job : "worker");
     journal_rank(rank);
-    if (journal_open(path)) front_say(NULL, "warning: the log that RILLE_LOG names cannot be opened");
+    journal_open("warning: RILLE_LOG", path);
 }
 
 static int

@@ -2,10 +2,12 @@
 #include "shell/repl/journal.h"
 
 #include "shell/bind/base/clock.h"
+#include "shell/bind/base/shell.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,10 +26,12 @@ static struct {
 } journal = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .rank = -1};
 
 int
-journal_open(const char *path)
+journal_open(const char *option, const char *path)
 {
+    char text[PATH_MAX + 100];
     journal.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (journal.fd < 0) return errno;
+    snprintf(text, sizeof text, "%s: cannot open %s: %s", option, path, strerror(errno));
+    if (journal.fd < 0) return tell_line(text), -1;
     snprintf(journal.path, sizeof journal.path, "%s", path);
     gethostname(journal.host, sizeof journal.host - 1);
     return 0;

@@ -8,8 +8,9 @@
 
 struct json_t;
 
-/* Opens the log and keeps it open until the process ends. Returns 0, or an errno. */
-int journal_open(const char *path);
+/* Opens the log and keeps it open until the process ends. option: origin of the path, for messages. Returns 0; -1 after
+ * printing the error. */
+int journal_open(const char *option, const char *path);
 void journal_job(const char *name); /* sets "job" of all later lines; name: path of a script, or another text */
 void journal_rank(int rank);
 /* Writes an event with a text; NULL: no text. */

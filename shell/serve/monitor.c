@@ -113,6 +113,7 @@ monitor_functions(lua_State *L)
 static struct {
     struct MHD_Daemon *daemon;
     struct rille_session *session;
+    const char *option; /* origin of the address: "--metrics" or "RILLE_METRICS" */
     char job[128];
     char path[sizeof((struct sockaddr_un *)NULL)->sun_path]; /* of the Unix socket; "": none */
     double start;                                            /* s */
@@ -250,7 +251,7 @@ static void
 put_metrics(FILE *to)
 {
     struct rille_metrics m;
-    family(to, "build", "info", "The program.");
+    family(to, "build", "info", "Version of Rille, name of the job and process id.");
     fprintf(to, "rille_build_info{version=\"%s\",script=\"", rille_version());
     put_label(to, monitor.job);
     fprintf(to, "\",pid=\"%ld\"} 1\n", (long)getpid());
@@ -262,16 +263,24 @@ put_metrics(FILE *to)
     fputs("# EOF\n", to);
 }
 
+/* Prints "ready", or the ranks of absent workers. Returns true if all workers are present. */
 static bool
-is_ready(void)
+print_ready(FILE *to)
 {
     struct rille_worker_info w;
-    bool ready = true;
-    for (int i = 0; ready && rille_worker_info(monitor.session, i, &w); i++) ready = worker_is_present(&w) != 0;
-    return ready;
+    int n = 0, absent = 0;
+    for (; rille_worker_info(monitor.session, n, &w); n++) absent += !worker_is_present(&w);
+    if (!absent) return fputs("ready\n", to), true;
+    fprintf(to, "%d of %d workers are absent: rank", absent, n);
+    for (int i = 0; rille_worker_info(monitor.session, i, &w); i++)
+        if (!worker_is_present(&w)) fprintf(to, " %d", w.rank);
+    fputc('\n', to);
+    return false;
 }
 
 /* ---- the server ---- */
+
+static const char plain[] = "text/plain; charset=utf-8";
 
 static enum MHD_Result
 send_page(struct MHD_Connection *c, int status, const char *type, char *text)
@@ -297,10 +306,21 @@ send_metrics(struct MHD_Connection *c)
 }
 
 static enum MHD_Result
+send_ready(struct MHD_Connection *c)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *to = open_memstream(&text, &n);
+    if (!to) return MHD_NO;
+    bool ready = print_ready(to);
+    if (fclose(to)) return free(text), MHD_NO;
+    return send_page(c, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, plain, text);
+}
+
+static enum MHD_Result
 serve_page(void *arg, struct MHD_Connection *c, const char *path, const char *method, const char *version,
            const char *data, size_t *n, void **own)
 {
-    static const char plain[] = "text/plain; charset=utf-8";
     (void)arg, (void)version, (void)data, (void)own;
     bool reads = !strcmp(method, "GET") || !strcmp(method, "HEAD");
     if (*n) return *n = 0, MHD_YES; /* bodies are ignored */
@@ -309,15 +329,14 @@ serve_page(void *arg, struct MHD_Connection *c, const char *path, const char *me
     if (!strcmp(path, "/healthz")) return send_page(c, MHD_HTTP_OK, plain, strdup("alive\n"));
     if (strcmp(path, "/readyz"))
         return send_page(c, MHD_HTTP_NOT_FOUND, plain, strdup("expected /metrics, /healthz or /readyz\n"));
-    if (is_ready()) return send_page(c, MHD_HTTP_OK, plain, strdup("ready\n"));
-    return send_page(c, MHD_HTTP_SERVICE_UNAVAILABLE, plain, strdup("workers are absent\n"));
+    return send_ready(c);
 }
 
 static int
 fail_to_open(const char *address, const char *why)
 {
     char text[400];
-    snprintf(text, sizeof text, "--metrics: cannot serve at %s: %s", address, why);
+    snprintf(text, sizeof text, "%s: cannot serve at %s: %s", monitor.option, address, why);
     tell_line(text);
     return -1;
 }
@@ -367,18 +386,20 @@ listen_at_port(const char *address, char *shown, size_t size)
     if (!split_address(address, host, &port))
         return fail_to_open(address, "expected PORT (0 to 65535), HOST:PORT or a path with a slash");
     fd = http_listen(host, &port);
-    if (fd == HTTP_NO_ADDRESS) return fail_to_open(address, "the host must be a numeric address");
+    if (fd == HTTP_NO_ADDRESS)
+        return fail_to_open(address, "the host must be a numeric address, such as 127.0.0.1 or [::1]");
     if (fd < 0) return fail_to_open(address, strerror(errno));
     snprintf(shown, size, strchr(host, ':') ? "http://[%s]:%d/metrics" : "http://%s:%d/metrics", host, port);
     return fd;
 }
 
 int
-monitor_open(struct rille_session *s, const char *address, const char *job)
+monitor_open(struct rille_session *s, const char *option, const char *address, const char *job)
 {
     char shown[200], text[300];
     sigset_t all, old;
     snprintf(shown, sizeof shown, "%.190s", address);
+    monitor.option = option;
     int fd = strchr(address, '/') ? listen_at_path(address) : listen_at_port(address, shown, sizeof shown);
     if (fd < 0) return strchr(address, '/') ? fail_to_open(address, strerror(errno)) : -1;
     monitor.session = s;
@@ -406,10 +427,12 @@ monitor_close(void)
 }
 #else
 int
-monitor_open(struct rille_session *s, const char *address, const char *job)
+monitor_open(struct rille_session *s, const char *option, const char *address, const char *job)
 {
+    char text[200];
     (void)s, (void)address, (void)job;
-    tell_line("--metrics: this build has no HTTP server: install libmicrohttpd-dev and build again");
+    snprintf(text, sizeof text, "%s: this build has no HTTP server: install libmicrohttpd-dev and build again", option);
+    tell_line(text);
     return -1;
 }
 

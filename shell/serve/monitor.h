@@ -12,8 +12,9 @@
 struct rille_session;
 
 /* Starts to serve the session at an address: "9400" (on loopback), "0.0.0.0:9400", "[::1]:9400", or the path of a Unix
- * socket, which contains a slash. Port 0: any free port. Returns 0 and prints the address; else prints why not. */
-int monitor_open(struct rille_session *s, const char *address, const char *job);
+ * socket, which contains a slash. Port 0: any free port. option: origin of the address, for messages. Returns 0 and
+ * prints the address; else prints why not. */
+int monitor_open(struct rille_session *s, const char *option, const char *address, const char *job);
 /* Ends the service. Call it before the session is closed. */
 void monitor_close(void);
 /* Adds rille._report and rille._log to the table on top of the stack. */

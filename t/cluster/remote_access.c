@@ -53,8 +53,8 @@ static const struct row {
     {"an error", NULL, false, E_MEMORY, 0, E_MEMORY},
     {"nothing", "did not answer a request for values", true, 0, 0, E_LOST},
     {"an unknown status", "sent a malformed packet", false, NERR, 0, E_LOST},
-    {"too few bytes", "sent a value of another length than requested", false, 0, BYTES - 1, E_LOST},
-    {"too many bytes", "sent a value of another length than requested", false, 0, BYTES + 1, E_LOST},
+    {"too few bytes", "sent a value of 63 bytes, expected 64", false, 0, BYTES - 1, E_LOST},
+    {"too many bytes", "sent a value of 65 bytes, expected 64", false, 0, BYTES + 1, E_LOST},
 };
 
 static void

@@ -170,7 +170,7 @@ tap.group("files", function()
   refused(with{normalizer = '5'}, {"the normalizer must have a type; supported"}, "a normalizer that is not an object is refused")
   refused(with{normalizer = '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Other"}]}'}, {"'Other'"}, "a normalizer within a sequence is refused")
   refused(with{post_processor = '{"type":"Other"}'}, {"post_processor", "Other"}, "an unknown post-processor is refused")
-  refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"each SpecialToken of single must have ids in special_tokens"}, "a template with an unknown token is refused")
+  refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"special_tokens must list the ids of SpecialToken 'x' of single"}, "a template with an unknown token is refused")
   local template = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}}],"special_tokens":{}}'
   for _, second in ipairs{template, '{"type":"RobertaProcessing","cls":["a",5],"sep":["b",1]}'} do
     local both = '{"type":"Sequence","processors":[{"type":"ByteLevel"},' .. template .. "," .. second .. "]}"

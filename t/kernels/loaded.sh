@@ -84,10 +84,10 @@ done <<'CHANGES'
 .name = 0|the name '' must have
 .name = "save"|rille or a tensor has a function 'save' already
 .doc = ""|total: doc must be the formula
-.operand = {{0}}|total: operand must list 1 to 10 operands
-.operand = {{"x", 4}}|total: operand must list 1 to 10 operands
-.attribute = {{"n", 9}}|total: attribute must list attributes
-.attribute = {{"how", RILLE_ATTRIBUTE_WORD}}|total: attribute must list attributes
+.operand = {{0}}|total: operand must list 1 to 10 operands, found 0
+.operand = {{"x", 4}}|total: operand 0, 'x', must have a unique lower-case name and known flags
+.attribute = {{"n", 9}}|total: attribute 0, 'n', must have a unique lower-case name and a known kind
+.attribute = {{"how", RILLE_ATTRIBUTE_WORD}}|total: attribute 0, 'how', must have
 .results = 5|total: results must be 0 to 4
 .flags = 1|total: flags must be 0 or RILLE_OPERATOR_HIDDEN
 .run = 0|total: one of run and element must be set
@@ -114,21 +114,21 @@ done <<'CHANGES'
 .linear = "0"|total f32{4,6}: with the layouts P
 .run = run_mean|total f32{4,6}: with the layouts S(1)
 .run = run_error|total: found 1 operand
-.operand = {{"x"}, {"x"}}|total: operand must list
-.attribute = {{"x", RILLE_ATTRIBUTE_INT}}|total: attribute must list attributes
-.attribute = {{"n", RILLE_ATTRIBUTE_INT}, {"n", RILLE_ATTRIBUTE_INT}}|total: attribute must list attributes
+.operand = {{"x"}, {"x"}}|total: operand 1, 'x', must have
+.attribute = {{"x", RILLE_ATTRIBUTE_INT}}|total: attribute 0, 'x', must have
+.attribute = {{"n", RILLE_ATTRIBUTE_INT}, {"n", RILLE_ATTRIBUTE_INT}}|total: attribute 1, 'n', must have
 .rule = "ab->[n]", .gradient = {{0}}|total: the rule's letter n has no size
 .rule = "ab->[n]", .gradient = {{0}}, .infer = size_negative|total: the rule's letter n has no size
-.rule = "ab->[n]", .gradient = {{0}}, .infer = size_large|must have at most 65536 elements
+.rule = "ab->[n]", .gradient = {{0}}, .infer = size_large|total: result 0 of the sample
 .rule = "ab->[n]", .gradient = {{0}}, .infer = size_largest|total: shape {9223372036854775807} is larger than 2^62 bytes
 .rule = "a->a"|total: x has 2 dimensions, expected 1
 .infer = infer_error|total: xxxxxxxx
-.sample = {"f32{100000,100000}"}|must have at most 65536 elements
+.sample = {"f32{100000,100000}"}|total: operand 0 of the sample "f32{100000,100000}" must have at most 65536 elements, found 10000000000
 .sample = {"f32{4294967296,4294967296}"}|must have at most 65536 elements
 .sample = {"f32{4,-6}"}|total: the sample "f32{4,-6}" cannot be read
 .sample = {"f32{1,1,1,1,1,1,1,1,1,1,1,1}"}|cannot be read
-.sample = {"f32{0,6}"}|total: one sample must have float elements of operand x
-.sample = {"i64{4,6}<7"}|total: one sample must have float elements of operand x
+.sample = {"f32{0,6}"}|total: at least one sample must have a float tensor with elements as operand x
+.sample = {"i64{4,6}<7"}|total: at least one sample must have a float tensor with elements as operand x
 .run = run_silent|total: failed, and its library reports no reason
 .fast = run_fast, .fast_dtypes = 1u << RILLE_DTYPE_F32|by the fast function, but
 CHANGES

@@ -90,7 +90,7 @@ is "a report may be no number" "$(value train_lr)" NaN
 is "both workers are present" "$(grep -c '^rille_worker_present{.*} 1' page)" 2
 touch seen
 ok "the job loses a worker" await test -e lost
-is "a job without a worker is not ready" "$(status /readyz)" 503
+is "a job without a worker is not ready" "$(status /readyz) $(tail -1 page)" "503 1 of 2 workers are absent: rank 1"
 touch "seen lost"
 ok "the job recovers" await test -e whole
 is "a recovered job is ready" "$(status /readyz)" 200
@@ -114,12 +114,16 @@ done <<'CASES'
 many expected PORT (0 to 65535), HOST:PORT or a path with a slash
 65536 expected PORT (0 to 65535), HOST:PORT or a path with a slash
 ./seen File exists
-localhost:1 the host must be a numeric address
+localhost:1 the host must be a numeric address, such as 127.0.0.1 or [::1]
 203.0.113.1:9 Cannot assign requested address
 /nowhere/socket No such file or directory
 CASES
 ok "--metrics leaves a file that is no socket" test -f seen
 "$rille" -d cpu:1 --log /nowhere/log -e 'x = 1' >out 2>&1
 is "--log: a path that cannot be opened is an error of usage" "$? $(cat out)" "2 rille: --log: cannot open /nowhere/log: No such file or directory"
+RILLE_LOG=/nowhere/log "$rille" -d cpu:1 -e 'x = 1' >out 2>&1
+is "RILLE_LOG: the message names the variable" "$? $(cat out)" "2 rille: RILLE_LOG: cannot open /nowhere/log: No such file or directory"
+RILLE_METRICS=many "$rille" -d cpu:1 -e 'x = 1' >out 2>&1
+ok "RILLE_METRICS: the message names the variable" grep -qF "RILLE_METRICS: cannot serve at many: expected PORT" out
 ok "a full disk is reported once" eval '"$rille" -d cpu:1 --log /dev/full -e "x = 1" 2>&1 | grep -c "the log /dev/full could not be written: No space left on device" | grep -qx 1'
 finish

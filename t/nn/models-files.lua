@@ -90,7 +90,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     refused({"'other.weight'"}, "a tensor that the model does not have", function(c) c["other.weight"] = rille.ones{1} end)
     refused({"{16} here, {3}"}, "a tensor of another shape", function(c) c[some] = rille.ones{3} end)
     if kind == "gpt2" then
-      refused({"the size of 'h.0.attn.c_attn.weight' must be divisible by 3 along its last axis"}, "a joined tensor that does not divide",
+      refused({"the size of 'h.0.attn.c_attn.weight' along its last axis must be divisible by 3, found"}, "a joined tensor that does not divide",
         function(c) c["h.0.attn.c_attn.weight"] = rille.ones{16, 47} end)
     end
     rille.save(at, t, {max_shard_size = "1GB"})

@@ -235,8 +235,8 @@ tap.group("resnet", function()
   tap.is({m.blocks[1].conv1.weight.sbp, rille.parallel.input(m).sbp}, {"S(0)", "S(0)"}, "zero 3 shards a convolution and the batch")
   _, t = losses(P22, {data = 0, tensor = 1, layers = layers})
   local unsplit = tostring(t):match("[^\n]*$")
-  tap.ok(unsplit:find("^no tensor axis splits %d+ parameters, which have no role or fewer heads than ranks: conv1%.weight, bn1%.") and unsplit:find("blocks%.%*%.bn1%.weight"),
-    "one line names the layers that no tensor axis splits", unsplit)
+  tap.ok(unsplit:find("^tensor parallelism does not shard %d+ parameters, which have no role or fewer heads than ranks: conv1%.weight, bn1%.") and unsplit:find("blocks%.%*%.bn1%.weight"),
+    "one line names the layers that no tensor axis shards", unsplit)
 end)
 
 tap.group("layouts of parameters and state", function()
@@ -294,7 +294,7 @@ tap.group("the table", function()
   local net = nn.Sequential(nn.Linear(4, 8), nn.TransformerBlock(8, 2), nn.Linear(8, 3))
   net:to_global{placement = P2, sbp = "B"}
   text_ = tostring(rille.parallel(net, {tensor = 0}))
-  tap.is(text_:match("[^\n]*$"), "no tensor axis splits 4 parameters, which have no role or fewer heads than ranks: *.weight, *.bias",
+  tap.is(text_:match("[^\n]*$"), "tensor parallelism does not shard 4 parameters, which have no role or fewer heads than ranks: *.weight, *.bias",
     "an unknown layer stays replicated, and one line says so")
   local unused = "the recipe uses no mesh axis "
   tap.ok(tostring(rille.parallel(new("gpt2", P22), {data = 1})):find(unused .. "0: ranks along this axis repeat the same work", 1, true),

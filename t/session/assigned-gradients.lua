@@ -217,7 +217,7 @@ for _, case in ipairs{
   {function(w) local y = w * 2 y[0] = 1 end, "the result of an operator", "y = x:clone()"},
   {function(w) local y = w * 2 y:index_put_({0}, 1) end, "the result of an operator", "y = x:clone()"},
   {function(w, x) x:add_(w) x:requires_grad_() end, "leaf tensors only"},
-  {function(w, x) x:add_(w) x:to_global_{placement = rille.placement("cpu", {0, 1}), sbp = "B"} end, "a value with a gradient", "detach"},
+  {function(w, x) x:add_(w) x:to_global_{placement = rille.placement("cpu", {0, 1}), sbp = "B"} end, "whose gradient is recorded", "x:copy_(x:detach())"},
   {function(w, x) x:add_(w) x:square():sum():backward() x:add_(w) x:sum():backward() end, "backward() was already called"},
 } do
   tap.fails(function() case[1](pair()) end, {table.unpack(case, 2)}, "an error says: " .. table.concat(case, "; ", 2))

@@ -96,4 +96,31 @@ tap.group("hints", function()
   end
 end)
 
+-- Each hint is computed, for x = {3, 1, 2, 1, 5}, or the given values: name, result, values.
+local computed = {
+  {"median", 2}, {"mode", 1}, {"allclose", true}, {"is_floating_point", true}, {"is_signed", true}, {"diff", {-2, 1, -1, 4}},
+  {"diff", {{1, 2}, {-2, -4}}, {{1, 2, 4}, {7, 5, 1}}}, {"sort", {1, 1, 2, 3, 5}}, {"argsort", {1, 3, 2, 0, 4}}, {"kthvalue", 3},
+  {"msort", {{1, 5}, {2, 7}}, {{2, 5}, {1, 7}}}, {"frac", {0.5, -0.25}, {1.5, -2.25}}, {"trunc", {1, -2}, {1.5, -2.25}}}
+
+tap.group("hints compute what the other program's name computes", function()
+  for _, case in ipairs(computed) do
+    local name, want, values = table.unpack(case)
+    local hint = rille._elsewhere("tensor", name)
+    local x = rille.tensor(values or {3, 1, 2, 1, 5}, {dtype = name == "mode" and "i64" or "f32"})
+    local code = assert(load("local x, y, n, rille = ...; local k = 4; return " .. hint:gsub("^write ", ""):gsub(" for .*", ""):gsub(", *$", ""):gsub(", or .*", "")))
+    local got = code(x, x * 1, name == "mode" and 6 or 5, rille)
+    if type(got) == "userdata" then got = got.ndim == 0 and got:item() or got:totable() end
+    tap.is(got, want, ("%s: %s"):format(name, hint))
+  end
+  local edits = {
+    {"index_add", {4, 1, 3, 1, 5}}, {"index_add_", {4, 1, 3, 1, 5}}, {"index_copy_", {1, 1, 1, 1, 5}}, {"put_", {1, 1, 1, 1, 5}}}
+  for _, case in ipairs(edits) do
+    local hint = rille._elsewhere("tensor", case[1])
+    local x, ids = rille.tensor{3, 1, 2, 1, 5}, rille.tensor({0, 2}, {dtype = "i64"})
+    local code = hint:gsub("^write ", ""):gsub(", or .*", ""):gsub(", then ", "; "):gsub(" and ", "; ")
+    local y = assert(load("local x, ids, v, y = ...; " .. code .. "; return y or x"))(x, ids, 1)
+    tap.is(y:totable(), case[2], ("%s: %s"):format(case[1], hint))
+  end
+end)
+
 tap.done()

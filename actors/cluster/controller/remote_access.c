@@ -8,6 +8,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +126,9 @@ receive_answer(struct reach *r, struct wish *w, const struct packet *p)
     }
     size_t came = w->kind == PACKET_SUM ? sizeof *w->digest * (size_t)w->nplace : w->kind == PACKET_FETCH ? n : 0;
     if (came && p->bytes.n != came) {
-        r->options.lose(r->options.of, w->rank, "sent a value of another length than requested");
+        char how[100];
+        snprintf(how, sizeof how, "sent a value of %u bytes, expected %zu", p->bytes.n, came);
+        r->options.lose(r->options.of, w->rank, how);
         return 0;
     }
     if (w->kind == PACKET_SUM) memcpy(w->digest, p->bytes.bytes, came);

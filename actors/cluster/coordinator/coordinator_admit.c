@@ -148,6 +148,12 @@ object_to_kernels(const struct coordinator *c, const struct packet *p, struct st
         str_addf(why, "its results can differ in their last bits: expected %s, found ", c->options.kernels);
         span_print((struct span){p->kernels.bytes, MIN(p->kernels.n, (uint32_t)SHOWN)}, why);
         str_add(why, "; install the same version of Rille and of its libraries on all hosts");
+    } else if (c->isa_is_set && (p->isa & c->isa) != c->isa && !*kernels_isa_name(p->isa & c->isa)) {
+        str_addf(
+            why,
+            "its processor has no instruction set in common with the other hosts: masks %#x and %#x; use hosts of one "
+            "architecture",
+            p->isa, c->isa);
     } else if (c->isa_is_set && (p->isa & c->isa) != c->isa) {
         str_addf(why,
                  "its processor has the instruction set %s, but the job computes with %s; start the job with "

@@ -306,7 +306,8 @@ hold_buffer(struct worker_process *w, const struct packet *p)
     }
     if (!position_heap_device(&w->shared.map, w->shared.map.memory, (int32_t)heap, &kind, &device) ||
         offset > HEAP_BYTES || p->total > HEAP_BYTES - offset)
-        return fail(E_BUS, "packet HOLD: device heap %d of this worker does not have these bytes", (int)heap);
+        return fail(E_BUS, "packet HOLD: %llu bytes at offset %llu are outside of device heap %d of this worker",
+                    (unsigned long long)p->total, (unsigned long long)offset, (int)heap);
     if (!give) return device_heap_take(&w->shared.heap, kind, device, p->offset, p->total);
     device_heap_give(&w->shared.heap, p->offset);
     return 0;
@@ -371,9 +372,11 @@ take_sum(struct worker_process *w, const struct packet *p)
                      : 0;
     for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
         memcpy(place, p->places.bytes + i, sizeof place);
-        status = place[1] > left ? fail(E_BUS, "packet SUM: the blocks must have at most %d bytes in all",
-                                        REMOTE_ACCESS_DIGEST_BYTES)
-                                 : sum(w, place[0], place[1], &digest);
+        status =
+            place[1] > left
+                ? fail(E_BUS, "packet SUM: the blocks must have at most %d bytes in all, found %llu or more",
+                       REMOTE_ACCESS_DIGEST_BYTES, (unsigned long long)(REMOTE_ACCESS_DIGEST_BYTES - left + place[1]))
+                : sum(w, place[0], place[1], &digest);
         if (status) break;
         str_addn(&sums, &digest, sizeof digest);
         left -= place[1];

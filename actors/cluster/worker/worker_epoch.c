@@ -175,7 +175,11 @@ read_range(const struct worker_process *w, struct span ranges, int i, struct pla
     if (v[0] >= NDEVICE_KIND || v[1] > INT32_MAX / 2 || v[2] > INT32_MAX / 2 || v[4] < 1 || v[4] > CLUSTER_SLOTS ||
         v[3] > CLUSTER_SLOTS || v[5] >= (uint32_t)w->shared.nmemory ||
         ((int)v[5] == w->shared.map.memory && v[3] + v[4] > (uint32_t)w->shared.nslot))
-        return fail(E_BUS, "packet FORM: device range %d is malformed", i);
+        return fail(
+            E_BUS,
+            "packet FORM: device range %d is out of range: found kind %u, devices from %u, %u devices, slots from "
+            "%u, %u slots, host %u",
+            i, v[0], v[1], v[2], v[3], v[4], v[5]);
     *out =
         (struct plan_range){(int32_t)v[0], (int32_t)v[1], (int32_t)v[2], (int32_t)v[3], (int32_t)v[4], (int32_t)v[5]};
     return 0;
@@ -193,7 +197,9 @@ read_slots(struct worker_process *s, struct span slots, uint32_t home)
     s->shared.nslot = s->shared.nmemory = 0;
     for (int i = 0; i < s->shared.nall; i++) {
         if (s->shared.slot[i].memory >= CLUSTER_SLOTS || s->shared.slot[i].owner >= (uint32_t)s->main.world)
-            return fail(E_BUS, "packet FORM: slot %d has a memory or an owner out of range", i);
+            return fail(E_BUS,
+                        "packet FORM: slot %d: expected a host from 0 to %d and an owner from 0 to %d, found %u and %u",
+                        i, CLUSTER_SLOTS - 1, s->main.world - 1, s->shared.slot[i].memory, s->shared.slot[i].owner);
         s->shared.nmemory = MAX(s->shared.nmemory, (int)s->shared.slot[i].memory + 1);
         s->shared.nslot += s->shared.slot[i].memory == home;
     }

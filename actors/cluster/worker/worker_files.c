@@ -146,9 +146,13 @@ load_copies(struct transfer *t, struct source *from)
     const struct packet *p = &t->order->packet;
     struct shard_copy c;
     uint64_t blocks = (uint64_t)source_blocks(from->size);
-    if (p->places.n % sizeof c || p->offset > blocks || p->digests.n / 8 > blocks - p->offset)
-        return fail(E_BUS, "packet LOAD: %s: the copies or digests do not fit a file of %lld bytes", from->name,
-                    (long long)from->size);
+    if (p->places.n % sizeof c)
+        return fail(E_BUS, "packet LOAD: %s: expected %zu bytes per copy, found %u bytes", from->name, sizeof c,
+                    p->places.n);
+    if (p->offset > blocks || p->digests.n / 8 > blocks - p->offset)
+        return fail(
+            E_BUS, "packet LOAD: %s: expected digests of the %llu blocks of the file, found %u digests from block %llu",
+            from->name, (unsigned long long)blocks, p->digests.n / 8, (unsigned long long)p->offset);
     source_expect(from, (int64_t)p->offset, p->digests.n / 8, (const void *)p->digests.bytes);
     for (uint32_t i = 0; i < p->places.n; i += sizeof c) {
         memcpy(&c, p->places.bytes + i, sizeof c);

@@ -23,7 +23,12 @@ address(const struct worker_process *w, struct span places, size_t i, int64_t by
     memcpy(&at, places.bytes + 8 * i, 8);
     *out = NULL;
     if (at == POSITION_NONE && bytes == 0) return 0;
-    if (bytes < 0 || at % 64) return fail(E_BUS, "packet START: buffer %zu must be at a multiple of 64 bytes", i);
+    if (bytes < 0 || at % 64)
+        return fail(
+            E_BUS,
+            "packet START: buffer %zu must have a size of at least 0 and a position that is a multiple of 64, found "
+            "%lld bytes at %llu",
+            i, (long long)bytes, (unsigned long long)at);
     int status = worker_find(w, at, (size_t)bytes, &spot);
     if (status) err_note("packet START: buffer %zu", i);
     *out = status ? NULL : spot.data;

@@ -639,7 +639,9 @@ seek_least(struct search *s)
     s->tried = (struct hash_table){.arena = &s->arena};
     s->most_bytes = s->most_contexts = 0;
     try_all(s);
-    return s->best.time ? 0 : fail(E_PLAN, "graph: internal error: no schedule of the stages ends");
+    return s->best.time
+               ? 0
+               : fail(E_PLAN, "graph: internal error: every schedule of the stages deadlocks; please report it");
 }
 
 /* Fails with E_MEMORY if even the schedule with the least memory does not fit. */

@@ -338,16 +338,24 @@ check_counts(const struct proof *v, int32_t i)
     if (t->kind->flags & KIND_P2P && t->kind->flags & KIND_SENDS) nresult = t->move.member->npack > 0;
     TRY(proof_same(v, i, "number of results", t->nresult, nresult));
     if (t->nout < nresult || t->nout > nresult + MOST_BEYOND)
-        return proof_fail(v, i, "the number of outputs must not be %d", (int)t->nout);
+        return proof_fail(v, i, "the number of outputs must be from %d to %d, found %d", (int)nresult,
+                          (int)nresult + MOST_BEYOND, (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces)
-        return proof_fail(v, i, "the number of acts must not be %d", (int)t->nact);
+        return proof_fail(v, i, "the number of acts must be 1 or %d, the number of micro-batches, found %d",
+                          (int)p->pieces, (int)t->nact);
     if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena))
-        return proof_fail(v, i, "the number of in-ports must not be %d", (int)t->nin);
+        return proof_fail(v, i,
+                          "the number of in-ports must be at least 0 and fit into the memory of the plan, found %d",
+                          (int)t->nin);
     if (!proof_fits(t->narg, sizeof(struct arg), &p->arena))
-        return proof_fail(v, i, "the number of arguments must not be %d", (int)t->narg);
-    if (node && t->narg > MOST_ARGS) return proof_fail(v, i, "the number of arguments must not be %d", (int)t->narg);
+        return proof_fail(v, i,
+                          "the number of arguments must be at least 0 and fit into the memory of the plan, found %d",
+                          (int)t->narg);
+    if (node && t->narg > MOST_ARGS)
+        return proof_fail(v, i, "the number of arguments must be at most %d, found %d", MOST_ARGS, (int)t->narg);
     if (task_hop(t) && !proof_fits(t->move.nstep, sizeof(struct box_move), &p->arena))
-        return proof_fail(v, i, "the number of steps must not be %d", (int)t->move.nstep);
+        return proof_fail(v, i, "the number of steps must be at least 0 and fit into the memory of the plan, found %d",
+                          (int)t->move.nstep);
     return 0;
 }
 
@@ -475,13 +483,16 @@ check_out(const struct proof *v, int32_t i, int32_t k)
                           (int)t->nact, (int)o->every);
     int32_t most =
         o->control ? 1 : t->nact / o->every; /* a control output has one token per act, for which its readers wait */
-    if (o->nreg < 1 || o->nreg > most) return proof_fail(v, i, "the number of registers must not be %d", (int)o->nreg);
+    if (o->nreg < 1 || o->nreg > most)
+        return proof_fail(v, i, "the number of registers must be from 1 to %d, found %d", (int)most, (int)o->nreg);
     TRY(proof_same(v, i, "flag \"fills each register once per run\"", o->once,
                    o->control || t->nact / o->every <= o->nreg));
-    if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "the number of fans must not be %d", (int)o->nfan);
+    if (o->nfan < 0 || o->nfan > p->nthread)
+        return proof_fail(v, i, "the number of fans must be from 0 to %d, found %d", (int)p->nthread, (int)o->nfan);
     if (k >= t->nresult) return 0;
     if (o->bytes < 0 || o->bytes > INT64_MAX - ALIGN)
-        return proof_fail(v, i, "the size of a register must not be %lld bytes", (long long)o->bytes);
+        return proof_fail(v, i, "the size of a register must be from 0 to %lld bytes, found %lld",
+                          (long long)(INT64_MAX - ALIGN), (long long)o->bytes);
     if (o->where.kind != IN_ARENA)
         TRY(proof_same(v, i, "number of per-act offsets of a result outside of an arena", o->where.nact_offset, 0));
     switch (o->where.kind) {
@@ -533,7 +544,9 @@ check_fan_seen(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *see
             return proof_fail(v, i, "an output has two lists of readers on thread %d; expected one list per thread",
                               (int)fan->thread);
     if (fan->nreader < 1 || !proof_fits(fan->nreader, sizeof(struct reader), &p->arena))
-        return proof_fail(v, i, "the list of an output's readers on a thread must not have %d entries",
+        return proof_fail(v, i,
+                          "the list of an output's readers on a thread must have at least 1 entry and fit into the "
+                          "memory of the plan, found %d",
                           (int)fan->nreader);
     for (int32_t r = 0; r < fan->nreader; r++) {
         const struct reader *to = &fan->reader[r];
@@ -638,9 +651,13 @@ check_frame(struct proof *v)
     v->checks = program_checks(g, &v->tmp);
     TRY(check_proof_roots(v));
     if (!proof_fits(p->ntask, sizeof(struct task), &p->arena))
-        return fail(E_PLAN, "plan: the number of tasks must not be %d", (int)p->ntask);
+        return fail(E_PLAN,
+                    "plan: the number of tasks must be at least 0 and fit into the memory of the plan, found %d",
+                    (int)p->ntask);
     if (!proof_fits(p->nmove, sizeof(struct plan_move *), &p->arena))
-        return fail(E_PLAN, "plan: the number of moves must not be %d", (int)p->nmove);
+        return fail(E_PLAN,
+                    "plan: the number of moves must be at least 0 and fit into the memory of the plan, found %d",
+                    (int)p->nmove);
     return 0;
 }
 

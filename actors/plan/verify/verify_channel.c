@@ -27,6 +27,8 @@
 
 #include "runtime/base/error.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- the lists can be merged ---- */
@@ -44,13 +46,18 @@ compare_keys(const struct channel *a, const struct channel *b)
     return 0;
 }
 
-static int
-channel_fail(const struct channel *c, const char *what)
+__attribute__((format(printf, 2, 3))) static int
+channel_fail(const struct channel *c, const char *fmt, ...)
 {
-    struct str text = {0};
-    channel_print(&c->name, &text);
-    int status = fail(E_PLAN, "plan: channel %s: %s", str_text(&text), what);
-    str_free(&text);
+    char text[200];
+    struct str name = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    channel_print(&c->name, &name);
+    int status = fail(E_PLAN, "plan: channel %s: %s", str_text(&name), text);
+    str_free(&name);
     return status;
 }
 
@@ -93,8 +100,9 @@ check_channel(const struct proof *v, int32_t k)
     const struct channel *c = &p->channel[k];
     if (k && channel_compare(&c[-1].name, &c->name) >= 0)
         return channel_fail(c, "it must sort after the previous channel");
-    if (c->task < 0 || c->task >= p->ntask || p->task[c->task].channel != k)
-        return channel_fail(c, "its task belongs to another channel");
+    if (c->task < 0 || c->task >= p->ntask) return channel_fail(c, "its task %d does not exist", (int)c->task);
+    if (p->task[c->task].channel != k)
+        return channel_fail(c, "its task %d belongs to channel %d", (int)c->task, (int)p->task[c->task].channel);
     const struct task *t = &p->task[c->task];
     if (c->peer == p->memory) return channel_fail(c, "both ends are on this host");
     TRY(proof_same(v, c->task, "number of acts of its channel", c->nact, t->nact));

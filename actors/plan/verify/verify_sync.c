@@ -67,13 +67,14 @@ check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
         const struct reader *to = &fan->reader[r];
         bool early = v->inlet[v->first_in[to->task] + to->port].token != SYNC_HOST;
         if (early != (r < fan->nissued))
-            return proof_fail(
-                v, task,
-                "reader %d of an output is notified at the wrong time: before or after the work of the task is done",
-                (int)r);
+            return proof_fail(v, task,
+                              "reader %d of an output must be notified %s the work of the task is done, found %s",
+                              (int)r, early ? "before" : "after", early ? "after" : "before");
     }
-    return proof_same(v, task, "whether the number of readers that are notified early is valid (1: yes)",
-                      fan->nissued >= 0 && fan->nissued <= fan->nreader, 1);
+    if (fan->nissued >= 0 && fan->nissued <= fan->nreader) return 0;
+    return proof_fail(v, task,
+                      "the number of readers of an output that are notified early must be from 0 to %d, found %d",
+                      (int)fan->nreader, (int)fan->nissued);
 }
 
 int

@@ -494,8 +494,8 @@ check_complete(const struct values *s)
                            ? 0
                            : local_positions_of(&s->v->mines, n->layout[0]->place)->n;
         if (s->done[i] != want)
-            return fail(E_PLAN, "plan: node %d, %s, is computed on %d ranks of this partition, must be on %d", (int)i,
-                        n->op->name, (int)s->done[i], (int)want);
+            return fail(E_PLAN, "plan: node %d, %s, must be computed on %d ranks of this partition, found %d", (int)i,
+                        n->op->name, (int)want, (int)s->done[i]);
     }
     for (int32_t r = 0; r < p->nroot_part; r++)
         if (s->root_task[r] < 0) return fail(E_PLAN, "plan: no task writes root shard %d", (int)r);

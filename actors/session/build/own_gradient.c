@@ -414,7 +414,7 @@ hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
         return fail(E_STATE, "%s: hooks of parameters must be registered outside a compiled step", who);
     if (t->leaf) return *list = &t->hooks, 0;
     if (val_is_variable(t->val))
-        return fail(E_STATE, "%s: the tensor shows a variable; call %s of the variable", who, who);
+        return fail(E_STATE, "%s: the tensor is the value of a variable; call %s on the variable itself", who, who);
     if (t->val->node->spent)
         return fail(E_STATE, "%s: backward was already called through this tensor; call %s before", who, who);
     *list = &own_of(t->s, t->val->node)->hooks;

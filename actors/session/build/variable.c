@@ -19,7 +19,7 @@ must_be_leaf(const struct rille_tensor *t)
     if (t->leaf) return 0;
     if (tensor_is_variable(t))
         return fail(E_STATE,
-                    "the variable has a value with a gradient; first assign its own detached value with copy_()");
+                    "the variable was assigned a result whose gradient is recorded; write x:copy_(x:detach()) first");
     return fail(E_STATE, "expected a variable, found the result of an operator; clone or detach it first");
 }
 

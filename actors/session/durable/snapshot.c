@@ -253,8 +253,10 @@ doubt_replicas(struct rille_session *s, struct kept *k, int which)
     copy_print_odd(s, &d->copy, NULL, &text);
     doubt_free(&s->snapshots.doubt);
     s->snapshots.doubt = d;
-    int status = fail(E_VALUE, "%s; a processor or memory computes wrong bits, or hosts compute with unequal kernels",
-                      str_text(&text));
+    int status = fail(
+        E_VALUE,
+        "%s; a processor or its memory is faulty, or the hosts run different versions of Rille or of its libraries",
+        str_text(&text));
     str_free(&text);
     return status;
 }

@@ -55,8 +55,8 @@ check_call(const struct layout *l, int n, struct rille_tensor *const *shard)
                         a);
     for (int i = 1; i < n; i++)
         if (shard[i]->val->type.ndim != shard[0]->val->type.ndim)
-            return fail(E_SHAPE, "from_local: all tensors must have %d axes, found %d", shard[0]->val->type.ndim,
-                        shard[i]->val->type.ndim);
+            return fail(E_SHAPE, "from_local: all tensors must have %d dimensions, like the first, found %d",
+                        shard[0]->val->type.ndim, shard[i]->val->type.ndim);
     return 0;
 }
 

@@ -32,11 +32,12 @@ segments_no_pieces(const struct segments *s, int64_t rows)
     }
     int32_t bad = 0;
     while ((s->bound[bad + 1] - s->bound[bad]) % s->pieces == 0) bad++;
-    int status = fail(E_SHAPE,
-                      "graph: micro_batches = %d must divide the %lld rows from row %lld on, of %lld, that all "
-                      "arguments store contiguously; possible numbers: %s",
-                      (int)s->pieces, (long long)(s->bound[bad + 1] - s->bound[bad]), (long long)s->bound[bad],
-                      (long long)rows, str_text(&good));
+    int status =
+        fail(E_SHAPE,
+             "graph: micro_batches = %d must divide the rows of each contiguous block of the arguments; rows %lld to "
+             "%lld of %lld are one block, of %lld rows; possible numbers: %s",
+             (int)s->pieces, (long long)s->bound[bad], (long long)s->bound[bad + 1] - 1, (long long)rows,
+             (long long)(s->bound[bad + 1] - s->bound[bad]), str_text(&good));
     str_free(&good);
     return status;
 }

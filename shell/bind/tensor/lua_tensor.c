@@ -354,7 +354,8 @@ check_tables(lua_State *L, struct rille_tensor *t)
     const int64_t most = INT64_C(1) << 56, *shape = rille_tensor_shape(t);
     enum { LUA_VALUE_BYTES = 16 };
     if (rille_tensor_numel(t) > most)
-        complain(L, "totable: %lld values are too many for a table", (long long)rille_tensor_numel(t));
+        complain(L, "totable: a table can have at most %lld values, found %lld", (long long)most,
+                 (long long)rille_tensor_numel(t));
     for (int axis = 0; axis < rille_tensor_ndim(t); axis++)
         if (shape[axis] > INT_MAX)
             complain(L, "totable: axis %d has %lld entries, but a table can have at most %d", axis,
