@@ -478,7 +478,7 @@ void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops running code */
 void interrupt_stop(void);          /* restores the Ctrl-C handler that was set before interrupt_start() */
 int interrupt_count(void);          /* returns how often Ctrl-C was pressed since interrupt_start() */
-bool interrupt_untold(void);        /* at a prompt: returns true if the last Ctrl-C has not reached the running code */
+bool interrupt_untold(void);        /* at a prompt: true if the last Ctrl-C has not reached the running code */
 void interrupt_interactive(void);   /* from now on Ctrl-C returns to the prompt, and never ends the program */
 void interrupt_catch(void); /* makes SIGTERM and similar signals end the program in an orderly way from now on */
 int interrupt_quit(void);   /* returns the signal that asked the program to end; 0: none */

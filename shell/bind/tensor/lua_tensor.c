@@ -212,7 +212,7 @@ static const struct field {
     /* sets the field; NULL: the field cannot be assigned */
     void (*set)(lua_State *L, struct rille_tensor *t, int i);
     const char *instead; /* end of the error message: what to write instead of an assignment */
-    bool followed;       /* true: if a compiled step reads the field and its value changes, the step is traced again */
+    bool followed;       /* a compiled step that reads the field is traced again if its value changes */
 } fields[] = {
     {"shape", get_shape, NULL, "write y = x:reshape{...}", false},
     {"ndim", get_ndim, NULL, "write y = x:reshape{...}", false},
