@@ -206,9 +206,9 @@ local function read_entries(model, entries)
   return out
 end
 
--- models with pipeline stages -> number in the order of their recipes
+-- model: the models with pipeline stages, numbered in the order of their recipes; n: last number
 local staged = {n = 0, model = setmetatable({}, {__mode = "v"})}
-local stages_of = setmetatable({}, {__mode = "k"})               -- model with pipeline stages -> placements of its stages, in order
+local stages_of = setmetatable({}, {__mode = "k"}) -- model with pipeline stages -> their placements, in order
 
 -- Returns the placements in the pins of the model's modules, in the order of the modules and without repetitions.
 local function pinned_stages(model)

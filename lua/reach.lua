@@ -36,7 +36,7 @@ end
 -- functions that read fields whose names are not in the code -> kind of fields that the walk must therefore follow
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
--- functions whose results differ from call to call for reasons that the walk cannot find -> name
+-- functions whose results may differ between calls although nothing that the walk follows has changed -> name
 local fixed = {[math.random] = "math.random()"}
 for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
 for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end

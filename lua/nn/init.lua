@@ -57,7 +57,7 @@ local function fans(name, p)
   return p.shape[2] * field, p.shape[1] * field
 end
 
--- The factor gain multiplies the bound or deviation of Xavier initialisation (Glorot & Bengio 2010).
+-- Returns the option gain, a factor of the values; default 1. Used by Xavier initialisation (Glorot & Bengio 2010).
 local function check_gain(name, gain)
   return gain == nil and 1 or check.number("nn.init." .. name, "gain", gain, 0)
 end
