@@ -1,6 +1,6 @@
-/* iopddl.c - the planner's search on the instances of the ASPLOS 2025 contest on intra-operator parallelism.
+/* iopddl.c - runs the planner's search on the instances of the ASPLOS 2025 contest on intra-operator parallelism.
  *
- *   iopddl [-t SECONDS] [-f] [-o DIR] FILE.json[.gz] ... -f: no memory limit; -o: writes the choices to DIR/NAME.json
+ *   iopddl [-t SECONDS] [-f] [-o DIR] FILE.json[.gz] ...     -f: no memory limit; -o: writes DIR/NAME.json
  *
  * Prints for each instance the cost found, the proven lower bound, the gap, the processor time, and the best
  * published cost and bound (the contest's table; ti2-group 2026). The instances are at github.com/google/iopddl. */

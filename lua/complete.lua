@@ -1,11 +1,13 @@
 -- complete.lua - completes the text before the cursor, and shows the arguments of the call at the cursor.
 --
---   to globals, locals, Lua's words rille.ma fields; net.fc1:for, x[0]:ma, rille.randn{2, 3}:ma methods, also after
---   calls and indices x:softmax{a options of the called function, from the pages and the operators' records sbp = "S
---   words that an option accepts; rille.placement("c; otherwise file names :ti ?mat commands; pages
+--   to            globals, locals, Lua's words
+--   rille.ma      fields; net.fc1:for, x[0]:ma, rille.randn{2, 3}:ma   methods, also after calls and indices
+--   x:softmax{a   options of the called function, from the pages and the operators' records
+--   sbp = "S      words that an option accepts; rille.placement("c; otherwise file names
+--   :ti  ?mat     commands; pages
 --
--- Completion never runs user code. Tables are read with raw access. What a call returns is read from the function's
--- help page, or is unknown. The chunk up to the cursor is passed as a list of tokens {kind, from, to}.
+-- Completion never runs user code. Tables are read with raw access. What a call returns is read from its page, or is
+-- unknown. The chunk is passed as tokens {kind, from, to}, up to the cursor.
 
 local rille = require "rille"
 local check = require "rille.check"

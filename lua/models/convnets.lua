@@ -1,8 +1,8 @@
--- convnets.lua - convolutional networks for images from Hugging Face folders: ResNet (He et al. 2016), ConvNeXt and ConvNeXt V2
--- (Liu et al. 2022, Woo et al. 2023).
+-- convnets.lua - convolutional networks for images from Hugging Face folders: ResNet (He et al. 2016), ConvNeXt and
+-- ConvNeXt V2 (Liu et al. 2022, Woo et al. 2023).
 --
---   m(images) logits of classes (batch, classes), or features (batch, channels, height, width) of a base model
---   m:embed(images) a vector for each image: the mean of the features (for ConvNeXt, followed by a norm)
+--   m(images)          logits of classes (batch, classes), or features (batch, channels, height, width) of a base model
+--   m:embed(images)    a vector for each image: the mean of the features (ConvNeXt: then a norm)
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -30,11 +30,12 @@ Experts.parallel = {expert = {"gate", "up", "down", "gate_bias", "up_bias", "dow
 
 local function zeros(shape) return nn.Parameter(rille.zeros(shape)) end
 
--- c.experts has these settings: count, top_k, hidden number of experts, number of experts per row, hidden size of an
---   expert score "softmax" or "sigmoid" of the router's logits renormalise, factor the weights of the chosen experts
---   sum to 1; a factor of the weights correction true: a buffer is added to the scores for the choice alone groups,
---   top_groups number of groups; experts are chosen within the top_groups best groups; group_score: "best": a group
---   counts by its best
+-- c.experts has these settings:
+--   count, top_k, hidden    number of experts, experts per row, hidden size of an expert
+--   score                   "softmax" or "sigmoid" of the router's logits
+--   renormalise, factor     the weights of the chosen experts sum to 1; a factor of the weights
+--   correction              true: a buffer is added to the scores for the choice alone
+--   groups, top_groups      experts are chosen within the best groups; group_score: "best": a group counts by its best
 --                           score; nil: by the sum of its two best
 --   bias                    biases of router and experts
 --   shared, shared_gate     hidden size of an expert for every row; whether a gate scales its result

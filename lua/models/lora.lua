@@ -1,11 +1,11 @@
 -- lora.lua - low-rank adapters (nn.LoRA) for the linear layers of a model, and their folders in the format of PEFT.
 --
---   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}}) adds adapters, freezes all other
---   parameters rille.models.lora.save(m, dir) rille.models.lora(m, dir)
+--   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}})     adds adapters, freezes all others
+--   rille.models.lora.save(m, dir)        rille.models.lora(m, dir)
 --
 -- A PEFT folder uses the module names of the base model's file. If a tensor of the file joins two or more parameters,
--- the folder has one adapter for it, and Rille has one per parameter: loading divides B; saving stacks the A matrices
--- and makes B block diagonal.
+-- the folder has one adapter for the tensor, and Rille has one per parameter: loading divides B; saving stacks the A
+-- matrices and makes B block diagonal.
 
 local rille = require "rille"
 local check = require "rille.check"

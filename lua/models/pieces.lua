@@ -1,18 +1,22 @@
 -- pieces.lua - reads the parameters of a language model from a file; each rank reads only its shards.
 --
--- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the tensor `theirs`:
--- positions from[axis] to to[axis] of each axis. by_rows: the parameter's rows are complete rows of the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true.
--- Windows are read in the parameters' layouts, so a rank reads only the bytes of its shards, also from joined tensors.
+-- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the tensor
+-- `theirs`: positions from[axis] to to[axis] of each axis. by_rows: the parameter's rows are complete rows of the
+-- tensor. The first `skip` axes are dropped, and the window is transposed if turn is true. Windows are read in the
+-- layouts of the parameters, so a rank reads only the bytes of its shards, even from joined tensors.
 --
--- A row {theirs, ours, ours..., key = value, ...} names a tensor of the file and its parameters. Keys: axis, shares
---   the parameters are joined along this axis (from 1), in these shares (default: equal shares) groups number of
---   blocks of that axis; each block has a part of every parameter turn true: the last two axes are exchanged in the
---   file stack `theirs` is one entry of the parameter's first axis; stack is the entry's index, from 0 join function
---   that makes the parameter from the list of all such tensors view true: the tensor in the file has an additional
---   first axis, of size 1 f32 true: the tensor is f32 in a model of any dtype pairs number of heads; the file stores
---   the two rows of a rotated pair side by side (out_of_pairs) plus number that was added to the values in the file
--- Pieces of rows with groups, stack, view, pairs or plus have a function `make`, which makes the parameter from the tensor; each
--- rank reads a part of the tensor's rows.
+-- A row {theirs, ours, ours..., key = value, ...} names a tensor of the file and its parameters. Keys:
+--   axis, shares   the parameters are joined along this axis (from 1), in these shares (default: equal shares)
+--   groups         number of blocks of that axis; each block has a part of every parameter
+--   turn           true: the last two axes are exchanged in the file
+--   stack          `theirs` is one entry of the parameter's first axis; stack is the entry's index, from 0
+--   join           function that makes the parameter from the list of all such tensors
+--   view           true: the tensor in the file has an additional first axis, of size 1
+--   f32            true: the tensor is f32 in a model of any dtype
+--   pairs          number of heads; the file stores the two rows of a rotated pair side by side (out_of_pairs)
+--   plus           number that was added to the values in the file
+-- If a row has groups, stack, view, pairs or plus, its pieces have a function `make`, which makes the parameter from
+-- the tensor; each rank reads a part of the tensor's rows.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -1,11 +1,11 @@
 -- schedule.lua - learning rates as functions of the step, which counts from 0.
 --
---   local lr = optim.cosine{lr = 1e-3, min_lr = 1e-4, warmup = 50, steps = 1000} opt.lr = lr the optimiser calls
---   lr(opt.steps), also in compiled steps and after a checkpoint is loaded opt.lr = lr(step) or the program sets the
---   rate itself
+--   local lr = optim.cosine{lr = 1e-3, min_lr = 1e-4, warmup = 50, steps = 1000}
+--   opt.lr = lr            the optimiser calls lr(opt.steps), also in compiled steps and after a checkpoint is loaded
+--   opt.lr = lr(step)      or the program sets the rate itself
 --
--- For t < warmup the rate is lr (t + 1) / warmup. From then on the rate falls from lr to min_lr, reaches min_lr at step
--- `steps`, and stays there. A constant schedule stays at lr.
+-- For t < warmup the rate is lr (t + 1) / warmup. From then on the rate falls from lr to min_lr, reaches min_lr at
+-- step `steps`, and stays there. A constant schedule stays at lr.
 
 local check = require "rille.check"
 

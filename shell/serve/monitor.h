@@ -1,9 +1,10 @@
 /* monitor.h - data for monitoring systems: metrics over HTTP (--metrics ADDRESS), and the numbers of
  * rille.train.report().
  *
- * A thread of libmicrohttpd answers, even during a run: GET /metrics totals of the session and reported numbers, in
- *   the OpenMetrics format GET /healthz 200: the process is alive GET /readyz 200: all workers are present; 503: not
- *   yet, or a worker was lost */
+ * A thread of libmicrohttpd answers, even during a run:
+ *   GET /metrics   totals of the session and reported numbers, in the OpenMetrics format
+ *   GET /healthz   200: the process is alive
+ *   GET /readyz    200: all workers are present; 503: not yet, or a worker was lost */
 #ifndef RILLE_SHELL_MONITOR_H
 #define RILLE_SHELL_MONITOR_H
 
