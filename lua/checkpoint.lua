@@ -362,8 +362,7 @@ local function targets_of(contents, parts, name_of, params, partial, report)
       report(part, "missing", ("'%s' is missing"):format(name))
     elseif shape_text(shape) ~= shape_text(t.shape) then
       report(part, "other", ("'%s' is %s here, %s in the checkpoint"):format(name, shape_text(t.shape), shape_text(shape)))
-    -- the addends of 16-bit gradients are stored as f32, so their dtype differs
-    elseif entry.dtype ~= t.dtype and not first then
+    elseif entry.dtype ~= t.dtype and not first then -- addends of 16-bit gradients are stored as f32
       report(part, "other", ("'%s' is %s here, %s in the checkpoint"):format(name, t.dtype, entry.dtype))
     end
     targets[name] = t

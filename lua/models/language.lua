@@ -3,14 +3,14 @@
 -- A kind of model is a table:
 --   name, class, options   the class, an extension of Model, is created with a config; further options
 --   complete(config, who)  sets options that depend on others, and checks them; who: prefix of messages
---   names                  rows {theirs, ours, ours, ...}: a tensor of the files, and the parameters joined in it along
---                          axis 0; turn = true: the tensor is transposed in the file. %d stands for a layer.
+--   names                  rows {theirs, ours, ours, ...}: a tensor of the files, and the parameters joined in it
+--                          along axis 0; turn = true: the tensor is transposed in the file. %d stands for a layer.
 --   prefix, ignored        optional prefix of the files' names; patterns of names in files to ignore
 --   read_bin               reads a .bin file, like read_folder of files.lua; none: .bin files are not supported
 --   counts                         keys of config.json that are positive integers; false: optional
 --   words                          other keys, all optional, and their checks: f(who, key, value)
---   from_config(c, contents, dir), to_config(config)   convert config.json to Rille's options, and back; contents: the
---                                  file's tensors; dir: the folder, nil for GGUF files
+--   from_config(c, contents, dir), to_config(config)   convert config.json to Rille's options, and back; contents:
+--                                  the file's tensors; dir: the folder, nil for GGUF files
 --   after_save(name, dir, config)  writes more files into a saved folder
 --   unsaid                         keys to save for a model that did not come from a config.json, because their
 --                                  defaults differ from Rille's

@@ -4,6 +4,7 @@
 --
 -- A planner that chooses layouts operator by operator does not know which layers follow a block. A pin states the
 -- layout that suits these layers.
+--
 -- The first argument is redistributed to `input`, and the result to `output`, on `placement`. Their gradients return
 -- to the layouts that the values came from, so each redistribution in the forward pass has its mirror image in the
 -- backward pass. All other tensor arguments (masks, cross-attention memory), also in option tables, are moved to

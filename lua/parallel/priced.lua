@@ -59,8 +59,7 @@ local function planned(fn, ...)
       if t.requires_grad then args[k] = args[k]:detach():requires_grad_(true) end
     end
     return fn(table.unpack(args))
-  -- the time limit is minimal, because only the costs of the plan are needed
-  end, {auto_parallel = "propagate", time_limit = 1e-6})
+  end, {auto_parallel = "propagate", time_limit = 1e-6}) -- only the costs of the plan are needed
   step(...)
   return step:explain()
 end
