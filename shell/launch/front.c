@@ -781,8 +781,8 @@ int
 front_options(struct front *f, const char *devices, struct rille_options *o)
 {
     if (!f->on) return 0;
-    /* the local host is asked for GPUs too, because the first worker runs on it */
-    bool here = f->cluster.start && !f->hosts.n;
+    bool here =
+        f->cluster.start && !f->hosts.n; /* the first worker runs on this host, so its GPUs are asked for, too */
     if (devices && rille_devices(devices, here)) return -1;
     f->devices = f->cluster.devices = devices;
     f->cluster.size = sizeof f->cluster;
