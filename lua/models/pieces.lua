@@ -2,8 +2,8 @@
 --
 -- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the
 -- tensor `theirs`: positions from[axis] to to[axis] of each axis. by_rows: the parameter's rows are complete rows of
--- the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true. Windows are read in the
--- layouts of the parameters, so a rank reads only the bytes of its shards, even from joined tensors.
+-- the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true. Windows are read in
+-- the layouts of the parameters, so a rank reads only the bytes of its shards, even from joined tensors.
 --
 -- A row {theirs, ours, ours..., key = value, ...} names a tensor of the file and its parameters. Keys:
 --   axis, shares   the parameters are joined along this axis (from 1), in these shares (default: equal shares)
