@@ -1,9 +1,10 @@
-/* acts.c - cost of an act besides its kernel, and of a hop between two threads, in microseconds.
+/* acts.c - overhead of an act in addition to its kernel, and cost of a hop (message) between two threads, in
+ * microseconds.
  *
  * A compiled chain of small kernels runs on one device. The time of the same kernels, called in sequence, is
- * subtracted; the rest is dispatch. A chain of moves between two devices on two threads has a message and an act per
- * hop. The limit is the time of three messages between two threads on a separate bus. Prints "what, least, median"
- * of ROUNDS runs. */
+ * subtracted; the rest is the overhead. A chain of moves between two devices on two threads has a message and an act
+ * per hop. The limit is the time of three messages between two threads on a separate bus. Prints "what, least,
+ * median" of ROUNDS runs. */
 #include "actors/act/bus/bus.h"
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
@@ -71,7 +72,7 @@ moved(struct rille_tensor *x, int i)
     return y;
 }
 
-/* Compiles a chain of ACTS operators; x is the input of the first. */
+/* Compiles a chain of ACTS operators; x is the input of the first operator. */
 static struct rille_graph *
 chain(struct rille_tensor *x, struct rille_tensor *(*step)(struct rille_tensor *x, int i))
 {

@@ -1,9 +1,10 @@
 /* bus.c - time of a message between two threads by the bus and by other carriers.
  *
- * Two threads on two cores return a 32-byte message to each other; a one-way time is half a round trip. One run
- * measures the limit (a spinning ring in shared memory), the bus with spinning and with sleeping receivers, and
- * ZeroMQ inproc sockets, polling and blocking. A virtual machine may move its cores nearer to or farther from each
- * other. So the time that a cache line takes between the cores is printed before and after the table. */
+ * Two threads on two cores send a 32-byte message back and forth; a one-way time is half a round trip. A run measures
+ * the limit (a spinning ring in shared memory), the bus with spinning and with sleeping receivers, and ZeroMQ inproc
+ * sockets, with polling and with blocking receivers. A virtual machine may move its threads to cores nearer to or
+ * farther from each other. So the time that a cache line takes between the cores is printed before and after the
+ * table. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -56,9 +57,9 @@ ring_take(struct ring *r, struct msg *m)
 /* ---- the carriers of a message ---- */
 
 struct wire {
-    struct ring *ring[2]; /* index: receiving side */
+    struct ring *ring[2]; /* by receiving side */
     struct bus *bus;
-    void *context, *socket[2]; /* socket: index is the side that owns it */
+    void *context, *socket[2]; /* socket: by the side that owns it */
 };
 
 static void
@@ -258,7 +259,7 @@ line_echo(void *arg)
     return NULL;
 }
 
-/* Returns the nanoseconds that a cache line takes from core to core. */
+/* Measures the one-way time of a cache line between two cores, ns. */
 static double
 probe(int core)
 {
@@ -274,7 +275,7 @@ probe(int core)
     return (double)(now_ns() - start) / ROUNDS / 2;
 }
 
-/* Times messages of a thread to itself through a ring: the least cost of a hop within a thread. */
+/* Times the messages that a thread sends to itself through a ring: the least cost of a hop within a thread. */
 static double
 same_thread(void)
 {
@@ -292,7 +293,7 @@ same_thread(void)
     return ns;
 }
 
-/* Times a send and a receive without waiting, ns: a burst is sent, then received. */
+/* Times a send and a receive without waiting, ns: a burst of messages is sent, and then received. */
 static void
 burst(double *send_ns, double *recv_ns)
 {

@@ -2,10 +2,11 @@
 --
 --   rille -d cpu:8 bench/choice.lua [program]
 --
--- A step is forward, backward and AdamW back into the parameters' layouts, so every pending reduction is paid. Columns:
--- bytes with an earlier chooser that counted moves only; bytes with today's chooser; the least known bytes if no
--- operator does more work per rank ("<": found by annealing, not proven least). The first and the last column count each
--- call as a separate node, so today's bytes may be below the last column.
+-- A step is forward, backward and AdamW, whose results have the parameters' layouts, so the bytes of every pending
+-- reduction are counted. Columns: bytes with an earlier method of choice, which counted only moves; bytes with the
+-- present method; the least known bytes of layouts in which no operator does more work per rank ("<": found by
+-- annealing, not proven least). The first and the last column count each call as a separate node, so the present
+-- bytes may be below the last column.
 
 local rille = require "rille"
 local programs, make = dofile("bench/programs.lua")

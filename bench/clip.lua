@@ -2,12 +2,12 @@
 --
 --   RILLE_THREADS=2 rille -d cpu:1 bench/clip.lua [--layers 12] [--rounds 9] [--memory $(build/release/bench/memory 2)]
 --
--- Part 1 times clipping alone, eagerly and as a compiled step, with a bound that is exceeded and with one that is not.
--- Columns: time of the first call; least of --rounds further calls (eager: without the time of computing gradients);
--- peak bytes without the parameters. The limit is the time of reading all gradients once and three times at --memory
--- GB/s; clipping reads gradients twice and writes them once. Part 2 times a training step with AdamW, with and without
--- clipping, in turns. Part 3 prints the time of the acts that sum squares and compute the factor, and the extra time of
--- the updates, whose gradients are no longer in the caches.
+-- Part 1 times clipping alone, eagerly and as a compiled step, with a bound that the norm exceeds and with a bound
+-- that it does not. Columns: time of the first call; least time of --rounds further calls (eager: without the time of
+-- computing gradients); peak bytes without the parameters. The limit is the time of reading all gradients once and
+-- three times at --memory GB/s; clipping reads gradients twice and writes them once. Part 2 times a training step
+-- with AdamW, with and without clipping, in turns. Part 3 prints the time of the acts that sum the squares and
+-- compute the scaling factor, and how much longer the updates take, because the gradients have left the caches.
 
 local rille = require "rille"
 local o = rille.args(arg, {layers = 12, rounds = 9, memory = 0.0})
@@ -29,7 +29,8 @@ local function line(what, first, least)
   io.stdout:flush()
 end
 
--- Returns the seconds of the first call, and the least of later calls. The time of `beside`, run alone, is subtracted.
+-- Returns the time of the first call, and the least time of later calls, s. The time of `beside`, measured alone, is
+-- subtracted.
 local function times(fn, beside)
   local first, least
   for i = 0, o.rounds do
@@ -47,7 +48,7 @@ local function times(fn, beside)
   return first, least
 end
 
--- Printing a tensor computes all of it, but shows only a few elements.
+-- Computes the gradients: printing a tensor computes all of it, but shows only a few elements.
 local function compute_grads()
   for _, p in ipairs(params) do
     local g <close> = p.grad
@@ -79,7 +80,7 @@ local function step_with(cut)
   end)
 end
 
--- Returns the seconds of a step's acts: of the acts that compute the factor from the squares, and of the updates.
+-- Returns two times of a traced step, s: of the acts that compute the factor from the squares, and of the updates.
 local function acts_of(step, file)
   local norm, update = 0, 0
   step:trace(file)
@@ -99,7 +100,7 @@ if o.memory > 0 then
   line("reading all once", nil, 4e-9 * count / o.memory)
   line("three times", nil, 12e-9 * count / o.memory)
 end
--- The bound LITTLE is 0, so every call clips again.
+-- LITTLE is 0, so the norm exceeds this bound in every call; MUCH is a bound that it never exceeds
 local LITTLE, MUCH = 0, 1e9
 line("compiled, within the bound", times(compiled(MUCH)))
 line("compiled, cut", times(compiled(LITTLE)))

@@ -10,14 +10,14 @@ now_us(void)
     return (double)now_ns() / 1e3;
 }
 
-/* Returns the processor time of this thread, us; other work on the machine is not included. */
+/* Returns the processor time of this thread, us, which excludes other work on the machine. */
 static inline double
 own_us(void)
 {
     return (double)computed_ns() / 1e3;
 }
 
-/* Compares doubles for qsort, the least first. */
+/* Compares doubles for qsort, in ascending order. */
 static inline int
 by_size(const void *a, const void *b)
 {

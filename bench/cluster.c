@@ -3,12 +3,12 @@
  *
  *   bench/cluster [round trips [ROWS]]   bench/cluster.sh adds Open MPI and gloo; ROWS: prefix of the rows' names
  *
- * A round trip carries 64 bytes in each direction. With shared memory the sender writes the bytes and sends a
- * message on the bus; with tcp it sends a carrier message. The waiting side spins, or sleeps at once. For bandwidth,
- * blocks of 64 MiB are sent one after the other, and the receiver copies each to its own memory (a plan would read
- * shared memory in place). The limits: a word of shared memory to spin on, a futex, memcpy; a tcp socket with one
- * thread per side; ZeroMQ with an I/O thread per side. Rows run in turns, ROUNDS times, and the best time counts,
- * because other programs use the machine. */
+ * A round trip carries 64 bytes in each direction. With shared memory, the sender writes the bytes and sends a
+ * message on the bus. With tcp, the sender sends a message of the transport thread (carry.h). The waiting side spins,
+ * or sleeps at once. For bandwidth, blocks of 64 MiB are sent one after the other, and the receiver copies each block
+ * to private memory (a plan would read shared memory in place). The limits: a word of shared memory to spin on, a
+ * futex, memcpy; a tcp socket with one thread per side; ZeroMQ with an I/O thread per side. The rows are measured in
+ * turns, ROUNDS times, and the least time counts, because other programs on the machine only add time. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/memory/segment.h"
@@ -43,18 +43,18 @@ enum {
 
 /* Memory that both processes map. */
 struct board {
-    _Alignas(64) _Atomic uint32_t ball; /* number of messages sent, both directions together */
+    _Alignas(64) _Atomic uint32_t ball; /* number of messages sent in both directions */
     _Alignas(64) _Atomic int met;
     char port[2][CARRIER_PORT];
     _Alignas(64) char small[SMALL], large[LARGE];
 };
 
-/* State of one of the two processes; side 0 sends first. */
+/* State of one of the two processes. Side 0 sends first. */
 struct side {
     int side;
     bool spins;
     struct board *board;
-    char *own; /* this process's block of LARGE bytes */
+    char *own; /* private block of LARGE bytes of this process */
     uint32_t turn;
     int socket;
     void *context, *in, *out; /* ZeroMQ context, receiving and sending socket */
@@ -69,7 +69,7 @@ struct side {
     struct view view;
 };
 
-/* A way to transfer data. send and hear: send and receive SMALL bytes. give and get: send and receive LARGE bytes.
+/* A method to transfer data. send and hear: send and receive SMALL bytes. give and get: send and receive LARGE bytes.
  * ahead: maximum number of unacknowledged blocks. */
 struct method {
     const char *name;
@@ -92,7 +92,7 @@ must_be(bool good)
     if (!good) exit((perror("cluster"), 1));
 }
 
-/* Waits until both sides have made their n-th call of this function. */
+/* Waits until both sides have called this function equally often. */
 static void
 meet(struct side *s, int n)
 {
@@ -312,7 +312,7 @@ zmq_hear(struct side *s)
     while (zmq_recv(s->in, s->own, SMALL, s->spins ? ZMQ_DONTWAIT : 0) < 0) must_be(s->spins);
 }
 
-/* Sends in pieces; ZeroMQ does not copy them. */
+/* Sends a block in pieces, which ZeroMQ does not copy. */
 static void
 zmq_give(struct side *s)
 {
@@ -335,7 +335,7 @@ zmq_get(struct side *s)
     }
 }
 
-/* ---- Rille: the carrier between hosts, with a single channel ---- */
+/* ---- Rille: the transport between hosts, with a single channel ---- */
 
 static void
 make_part(struct side *s)
@@ -463,7 +463,7 @@ play_side(struct side *s, const struct method *w, player *play, int n)
     return best;
 }
 
-/* Returns the microseconds per message or block, measured by side 0. */
+/* Measures, on side 0, the microseconds per message or block. */
 static double
 measure(const struct method *w, player *play, bool spins, int n)
 {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# cluster.sh - prints the table of bench/cluster, the rows of its peers, and the time of the digits step over processes,
-# in one run.
+# cluster.sh - prints, in one run, the table of bench/cluster, the rows of its peers, and the time of the digits
+# training step (bench/step.lua) over processes.
 #
 #   bench/cluster.sh [build/release]
 #
@@ -27,7 +27,7 @@ if [ -f /usr/include/gloo/context.h ] &&
 fi
 echo
 printf '%-28s %12s %12s\n' "digits step, least us" dp tp
-step() { # step NAME ARGUMENTS...: times the digits step
+step() { # step NAME ARGUMENTS...: times the digits training step
   timeout 300 "$build/rille" "${@:2}" bench/step.lua 2 |
     awk -F '\t' -v name="$1" '$1 == "Rille, compiled" { us[$2] = $3 }
       END { printf "%-28s %12s %12s\n", name, us["dp"], us["tp"] }'
@@ -36,7 +36,8 @@ step "one process, two devices" -d cpu:2
 step "two processes" launch -n 2 -d cpu:1
 RILLE_HOSTS=2 step "two processes, by tcp" launch -n 2 -d cpu:1
 echo
-# Removes the cost per byte on the wire. Then the planner chooses no hierarchical reduction; owners read all addends.
+# Writes a cost file in which a byte between hosts costs 0. Then the planner chooses no hierarchical reduction; the
+# owners read all addends.
 printf 'wire_ns 1e9\nwire_ns_per_byte 0\n' >"$made/owners"
 sums() { # sums HOSTS DEVICES: DEVICES is the number per host
   for _ in 1 2 3; do
@@ -62,7 +63,7 @@ cached "one process, two devices" 2 -d cpu:2
 for n in 2 4; do cached "$n workers" $n launch -n $n -d cpu:1; done
 RILLE_HOSTS=2 cached "2 workers, 2 hosts" 2 launch -n 2 -d cpu:1
 echo
-# Prints the time that a command without work takes from start to end, the least of ten runs.
+# Prints the time of a command without work from start to exit, the least of ten runs.
 start() { # start NAME COMMAND...
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     begin=$(date +%s%N)

@@ -1,12 +1,12 @@
-/* compile.c - from a traced program to a proved plan: time, memory, and size of the plan.
+/* compile.c - time and memory from a traced program to a proved plan, and size of the plan.
  *
  *   compile [NAME]      all rows, or those whose name begins with NAME
  *
- * A row runs in a separate process, to measure its peak memory. Seconds: rille_trace_end on one core, which collects
- * the program, makes and proves the plan, and makes its actors; for a plan partition, making and proving the plan.
- * "proof": time of a second proof. "MB": peak memory of the process when the plan is finished. "B/task": bytes of
- * the plan. "arena": bytes of registers on the fullest device. "/live": arena divided by the peak bytes in use at
- * once (live.h). */
+ * Each row runs in a separate process, so that its peak memory can be measured. Column of seconds: time of
+ * rille_trace_end on one core, which collects the program, makes and proves the plan, and creates its actors; for a
+ * plan partition, time to make and prove the plan. "proof": time of a second proof. "MB": peak memory of the process
+ * when the plan is finished. "B/task": bytes of the plan. "arena": bytes of registers on the fullest device. "/live":
+ * arena divided by the peak bytes in use at once (live.h). */
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/live.h"
@@ -23,12 +23,13 @@ enum { WIDE = 8 };
 
 struct bench {
     struct net net;
-    int n, ranks, pieces; /* n: operators or layers; ranks: devices; pieces: micro-batches */
-    int cut;              /* number of devices in the trace; 2 if only one plan partition is compiled */
+    /* n: number of operators or layers; ranks: number of devices; pieces: number of micro-batches */
+    int n, ranks, pieces;
+    int cut; /* number of devices in the trace; 2 if only one plan partition is compiled */
     struct rille_tensor *w;
 };
 
-/* ---- programs: each has a function for initial values and a function to trace ---- */
+/* ---- programs: each consists of a function that creates initial values and a function to trace ---- */
 
 static void
 data_inputs(struct bench *b)
@@ -54,7 +55,7 @@ chain(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Traces products of multiples of one value, added in pairs. */
+/* Traces products of multiples of one value, which are added in pairs. */
 static struct rille_tensor *
 wide(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
@@ -102,7 +103,7 @@ dp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Traces pairs of layers, the first split by columns and the second by rows. */
+/* Traces pairs of layers; the weight of the first is split by columns, that of the second by rows. */
 static void
 tp_before(struct bench *b)
 {
@@ -129,7 +130,8 @@ tp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Traces pairs of layers on a mesh of 2 x 2: the first axis splits the batch, the second splits the layers. */
+/* Traces pairs of layers on a mesh of 2 x 2: the first axis splits the batch, the second splits the layers'
+ * weights. */
 static const struct rille_layout *
 layout_of(struct bench *b, const char *data, const char *layer)
 {
@@ -229,8 +231,8 @@ static const struct row {
     void (*before)(struct bench *b);
     program_fn *program;
     int n, ranks, pieces;
-    int host;  /* ranks per host, to compile one partition alone; 0: the complete plan */
-    int group; /* length of the second mesh axis; 0: a mesh of one axis */
+    int host;  /* ranks per host, if only one plan partition is compiled; 0: the complete plan is compiled */
+    int group; /* length of the second mesh axis; 0: the mesh has one axis */
 } row[] = {
     {"chain", chain_before, chain, 10000, 1, 1, 0, 0},
     {"chain", chain_before, chain, 10000, 8, 1, 0, 0},
@@ -288,8 +290,8 @@ control_edges(const struct plan *p)
     return n;
 }
 
-/* Returns the peak memory of this program. getrusage would return the peak of the program that this process executed
- * before, if larger. */
+/* Returns the peak memory of this program. getrusage is not used, because it would return the peak of the program
+ * that this process executed before, if that is larger. */
 static long
 most_mb(void)
 {
@@ -346,7 +348,7 @@ widen_all(struct arena *a, struct atlas *at, const struct layout *const *l, int 
     return wide;
 }
 
-/* Rewrites a program that was traced on two ranks into one on many ranks. */
+/* Rewrites a program that was traced on two ranks into a program on many ranks. */
 static void
 widen_program(struct program *g, struct atlas *at, int32_t ranks, int32_t group)
 {
@@ -372,8 +374,8 @@ must_plan(int status)
     exit(1);
 }
 
-/* Compiles the plan partition of the host of rank `ranks / 2`; each host has `host` ranks. The program is read from
- * bytes, because this process has traced nothing. */
+/* Compiles the plan partition of the host of rank `ranks / 2`, if each host has `host` ranks. The program is read
+ * from bytes, because this process has traced nothing. */
 static void
 run_part(const struct row *r, const char *bytes, size_t n)
 {
@@ -395,7 +397,7 @@ run_part(const struct row *r, const char *bytes, size_t n)
     _exit(0);
 }
 
-/* Executes this program in a child process that gets the bytes as input. */
+/* Executes this program in a child process, whose input is the bytes. */
 static void
 start_part(const struct row *r, const struct program *g)
 {

@@ -1,19 +1,20 @@
--- dial.lua - schedule search: idle time compared with published schedules and with interleaved ones, and the gain of
--- recomputation.
+-- dial.lua - schedule search: compares idle time with published schedules and interleaved schedules, and measures the
+-- gain of recomputation.
 --
 --   rille -d cpu:1 bench/dial.lua
 --
--- All times are simulated. Part 1 has F = B = W. Columns: memory as a share of 1F1B's bytes; memory in micro-batches in
--- flight (from forward to the end of weight gradients); slots per step; bubble as a share of 1F1B's; lower bound for all
--- schedules; slots of the published schedule; search time, s. Part 2 has a pipeline of layers with estimated costs.
--- Columns: microseconds of a step with all values kept, with all recomputed, and with the best mixture.
+-- All times are simulated. In part 1 forward, backward and weight gradients take equal time (F = B = W). Columns:
+-- memory as a share of 1F1B's bytes; memory in micro-batches in flight (from forward to the end of weight gradients);
+-- duration of a step in units of F; bubble as a share of 1F1B's; lower bound for all schedules; duration of the
+-- published schedule; search time, s. Part 2 has a pipeline of layers with estimated costs. Columns: microseconds of
+-- a step with all values kept, with all recomputed, and with the best mixture.
 
 local rille = require "rille"
 local nn = rille.nn
 local dealt, pipeline = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 local APART <const> = {forward = 1, backward = 1, weight = 1}
 
--- Returns the most micro-batches that a device has in flight at once.
+-- Returns the maximum number of micro-batches that a device has in flight at once.
 local function pieces_of(chart)
   local events, now, most = {}, {}, 0
   for _, s in ipairs(chart.planned.spans) do

@@ -1,9 +1,9 @@
-/* gemm.c - times matrix products: Rille's matmul, oneDNN called directly, and the limit of the core.
+/* gemm.c - times matrix products by Rille's matmul and by oneDNN called directly, and the limit of the core.
  *
- * Each row computes one product by oneDNN's primitive (executed as its manual shows) and by Rille's operator
- * (through exec_enqueue(), as an actor calls it). Primitive and operator run in turns on the same memory, and the
- * least time of each is printed. The limit is oneDNN's best rate on a packed 1024^3, measured again between the
- * rows, because other work slows the machine at times.
+ * Each row computes one product by oneDNN's primitive (executed as its manual shows) and by Rille's operator (through
+ * exec_enqueue(), as an actor calls it). Primitive and operator run in turns on the same memory, and the least time
+ * of each is printed. The limit is oneDNN's best rate for a 1024^3 product with a packed operand, measured again
+ * between the rows, because other work slows the machine at times.
  *
  *   bench/gemm [threads] */
 #include "bench/raw.h"
@@ -23,7 +23,7 @@ enum { ROUNDS = 24 };
 struct product {
     const char *what;
     int64_t m, n, k;
-    bool ta, tb; /* the operand is stored transposed */
+    bool ta, tb; /* ta, tb: operand a (b) is stored transposed */
     enum dtype dtype;
 };
 
@@ -55,7 +55,7 @@ static const struct product products[] = {
 };
 enum { DIGITS = 8 };
 
-/* With one thread the clock is processor time, so that other work on the machine does not count. */
+/* clock of the measurements; with one thread, processor time, so that other work on the machine does not count */
 static int64_t (*clock_ns)(void) = computed_ns;
 
 static void
@@ -68,7 +68,8 @@ must(bool done, const char *what)
 
 /* ---- oneDNN, directly ---- */
 
-/* Makes oneDNN's primitive of a product. packed: operand b is in oneDNN's preferred layout, which gives the limit. */
+/* Creates oneDNN's primitive for a product. packed: operand b is in the layout that oneDNN prefers; its rate is
+ * the limit. */
 static struct raw
 raw_product(const struct product *p, int threads, void *const *data, bool packed)
 {
@@ -129,7 +130,7 @@ ours_close(struct ours *o)
 
 /* ---- timing ---- */
 
-/* Returns the mean seconds per call over one or two milliseconds. */
+/* Returns the mean seconds per call, over calls that take one or two milliseconds together. */
 static double
 time_of(void (*run)(void *arg), void *arg, double guess)
 {
@@ -154,7 +155,7 @@ flop(const struct product *p)
     return 2.0 * (double)p->m * (double)p->n * (double)p->k;
 }
 
-/* Measures the limit again and keeps the best rate so far, flop/s. */
+/* Measures the limit again, and keeps the greatest rate so far, flop/s. */
 static void
 try_limit(enum dtype d, int threads, double *most)
 {

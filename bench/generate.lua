@@ -2,9 +2,10 @@
 --
 --   rille -d cpu:1 bench/generate.lua [--what all] [--layers 12] [--ids 64] [--wall] [--files FOLDER]
 --
--- --files: a folder with q8_0.gguf and q4_k.gguf, whose blocks are kept. Prints lines "row, seconds per id, bytes of weights per id", where the time is the least of --ids. Prints lines
--- "first, second": seconds until the first id of a text, with compilation and without. Seconds are processor time of one
--- thread, or wall-clock time with --wall.
+-- --files: a folder with q8_0.gguf and q4_k.gguf, whose weights stay in quantised blocks. Prints lines "row, seconds
+-- per id, bytes of weights per id", where the time is the least of --ids. Prints lines "first, second": seconds until
+-- the first id of a text, with compilation and without. Seconds are processor time of one thread, or wall-clock time
+-- with --wall.
 
 local rille = require "rille"
 local o = rille.args(arg, {what = "all", layers = 12, ids = 64, wall = false, files = ""})
@@ -15,7 +16,7 @@ rille.manual_seed(1)
 local prompt = {}
 for i = 1, 32 do prompt[i] = i end
 
--- Returns the seconds until the first id, and the least between two ids.
+-- Returns the seconds until the first id, and the least seconds between two ids.
 local function write(model, how)
   local start, last, least = clock(), nil, math.huge
   local first
@@ -29,7 +30,8 @@ local function write(model, how)
   return first, least
 end
 
--- Returns the bytes of weights read per id. Of an embedding table only one row is read, unless the head shares the table.
+-- Returns the bytes of weights read per id. From an embedding table one row is read, or the whole table if the head
+-- shares it.
 local function bytes_of(model)
   local bytes, sizes = 0, {f32 = 4, bf16 = 2, u8 = 1}
   for _, found in ipairs(model:named_tensors()) do
@@ -39,7 +41,7 @@ local function bytes_of(model)
   return bytes
 end
 
--- make: returns the model.
+-- Measures and prints a row. make: returns the model.
 local function row(name, make, how)
   if o.what ~= "all" and not name:find(o.what, 1, true) then return end
   local model = make():eval()
@@ -51,7 +53,8 @@ local function row(name, make, how)
   io.stdout:flush()
 end
 
--- Returns a function that makes a model with random weights. quantize: a method of lua/models/quantize.lua; nil: none.
+-- Returns a function that creates a model with random weights. quantize: a method of lua/models/quantize.lua; nil:
+-- none.
 local function new(dtype, quantize)
   return function()
     local model = rille.models.gpt2.new{vocab = VOCAB, length = 1024, layers = o.layers, heads = HEADS, width = WIDTH, dtype = dtype}
@@ -59,7 +62,7 @@ local function new(dtype, quantize)
   end
 end
 
--- Returns a function that loads a file with its blocks.
+-- Returns a function that loads a file and keeps its quantised blocks.
 local function kept(name)
   return function() return rille.models.load(o.files .. "/" .. name, {quantize = "keep"}) end
 end

@@ -24,7 +24,7 @@ else
   echo "$peer has no llama.cpp: it is left out" >&2
   peer_runs=
 fi
-for _ in $(seq "$rounds"); do # The programs run in turns, so other work on the machine slows all of them.
+for _ in $(seq "$rounds"); do # the programs run in turns, so that other work on the machine slows all of them
   printf 'memory\t%s\n' "$("$build/bench/memory" "$threads")" >>"$made/lines"
   RILLE_THREADS=$threads "$build/rille" -d cpu:1 bench/generate.lua ${peer_runs:+--files "$made"} $([ "$threads" = 1 ] || echo --wall) >>"$made/lines"
   [ -z "$peer_runs" ] || "$peer" bench/peers/llama.py run "$made" "$threads" >>"$made/lines" 2>/dev/null

@@ -3,18 +3,18 @@
 --   rille bench/gpt2.lua [--row NAME] [--case CASE] [--steps 8] [--layers 12]      bench/gpt2.sh runs it beside the peers
 --   rille bench/gpt2.lua --list
 --
--- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the process's peak memory in GB (of
--- one row only, if just this row runs). A case is batch x length and a dtype. The limit is measured here and has two
--- addends: the time of a step's products alone, each repeated on the same memory (of attention only the unmasked half);
--- and the time of AdamW's traffic at the speed of memory: 3 reads and 3 writes per parameter, and a read of the
--- gradient. The limit contains no softmax, norms or loss.
+-- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the process's peak memory in GB
+-- (that of the row, if --row selects one). A case is batch x length and a dtype. The limit is measured here and has
+-- two addends: the time of a step's products alone, each repeated on the same memory (for attention only the unmasked
+-- half); and the time of AdamW's traffic at the speed of memory: 3 reads and 3 writes per parameter, and a read of
+-- the gradient. The limit contains no softmax, norms or loss.
 
 local rille = require "rille"
 local optim = rille.optim
 local o = rille.args(arg, {steps = 8, layers = 12, row = "", case = "", list = false})
 local VOCAB, WIDTH, HEADS = 50257, 768, 12
 
--- Returns the peak memory of this process, GB.
+-- Returns the peak memory of this process in GB.
 local function peak()
   for line in io.lines("/proc/self/status") do
     local kilobytes = line:match("^VmHWM:%s+(%d+)")
@@ -66,7 +66,7 @@ end
 
 local one = rille.placement("cpu", {0})
 
--- Returns the least time of a run, in at least ten runs and 0.1 s. The first runs find their memory cold.
+-- Returns the least time of a run, in ten runs and 0.1 s at least. The first runs load the caches.
 local function least(run)
   local best, total, n = math.huge, 0, 0
   run()
@@ -77,8 +77,8 @@ local function least(run)
   return best
 end
 
--- Returns the seconds of a product alone, with operands laid out as in a step. form: "nn"; "nt" (b transposed, as
--- weights are); "tn" (a transposed, as for a weight's gradient). The result stays in the step, so every run writes the
+-- Times a product alone, in seconds, with operands laid out as in a step. form: "nn"; "nt" (b transposed, as weights
+-- are); "tn" (a transposed, as for a weight's gradient). The step does not return the result, so every run writes the
 -- same memory.
 local function product(dtype, m, k, n, form, batch)
   local function operand(transposed, rows, cols)
@@ -93,7 +93,7 @@ local function product(dtype, m, k, n, form, batch)
   return least(function() run(a, b) end)
 end
 
--- Returns the seconds of one layer's attention with all heads: two products forward and four backward, only for the
+-- Times one layer's attention with all heads, in seconds: two products in forward and four in backward, only for the
 -- unmasked half.
 local function attention(dtype, batch, length)
   local d = WIDTH // HEADS
@@ -102,8 +102,8 @@ local function attention(dtype, batch, length)
     2 * product(dtype, length, length, d, "tn", n)) / 2
 end
 
--- Returns the seconds per float that AdamW reads or writes at the speed of memory: the better rate of a copy and of
--- AdamW alone. AdamW writes in place, so a store does not first load the cache line.
+-- Returns the time, in seconds per float, that AdamW needs to read or write memory: measured by a copy and by AdamW
+-- alone, the better one counts. AdamW writes in place, so a store does not first load the cache line.
 local function memory()
   local n = 32 << 20
   local x = rille.ones({n}, {placement = one, sbp = "B"})
@@ -138,11 +138,11 @@ local function writing(name, case, how)
     if last then times[#times + 1] = now - last end
     last = now
   end})
-  table.remove(times, 1) -- drops the first time, which includes compilation
+  table.remove(times, 1) -- drops the first time, because it includes compilation
   report(name, case, times)
 end
 
--- Prints the limit of text generation, which reads all weights per id.
+-- Prints the limit of text generation: the time to read all weights once per id.
 local function reading(name, case)
   local bytes, x = 0, rille.ones({64 << 20}, {placement = one, sbp = "B"})
   for _, p in ipairs(new(one):parameters()) do bytes = bytes + 4 * p:numel() end

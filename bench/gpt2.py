@@ -23,7 +23,7 @@ def peak():
 
 
 def report(name, case, step, rounds=STEPS):
-    step()  # warms up, compiles
+    step()  # warms up and compiles
     times = []
     for _ in range(rounds):
         start = time.perf_counter()

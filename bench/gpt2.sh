@@ -1,11 +1,11 @@
 #!/bin/bash
-# gpt2.sh - prints one table of times for GPT-2 124M: a training step and text generation by Rille and peers, and the
-# limit, in one run.
+# gpt2.sh - prints one table of times for GPT-2 124M, measured in one run: a training step and text generation by
+# Rille and by peers, and the limit.
 #
 #   bench/gpt2.sh [build/release [steps [layers]]]      peers are left out when bench/venv.sh has not been run; 6 GB of memory
 #
 # Prints milliseconds (least / median) and gigabytes of peak memory. Each row runs in a separate process, so that its
-# peak is its own.
+# peak memory can be measured.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} steps=${2:-8} layers=${3:-12}

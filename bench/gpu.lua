@@ -2,11 +2,12 @@
 --
 --   rille -d cuda:0 bench/gpu.lua [--rounds 10] [--peak 989] [--small] [--kind cuda]      bench/gpu.sh runs it beside PyTorch
 --
--- Prints lines "case, who, least, median, rate, unit". Times are in milliseconds; the rate is computed from the least.
--- For steps that run without waits between them, two rounds are timed, and "least" and "median" are the smaller and the
--- larger mean. MFU of a training step: 6 operations per parameter and token, and 12 x layers x width x length per token
--- for attention, masked or not (Chowdhery et al. 2022, appendix B), over --peak, the card's nominal dense bf16 TFLOP/s.
--- Without --peak no MFU is printed. --small: sizes for a cpu, or for a stand-in without GPUs.
+-- Prints lines "case, who, least, median, rate, unit". Times are in milliseconds; the rate is computed from the
+-- least. For steps that run without waits between them, two rounds are timed; "least" and "median" are then the
+-- smaller and the larger mean of a round. MFU of a training step: 6 operations per parameter and token, and 12 x
+-- layers x width x length per token for attention, masked or not (Chowdhery et al. 2022, appendix B), over --peak,
+-- the card's nominal dense bf16 TFLOP/s. Without --peak no MFU is printed. --small: sizes for a cpu, or for a
+-- stand-in without GPUs.
 
 local rille = require "rille"
 local o = rille.args(arg, {rounds = 10, peak = 0, small = false, kind = "cuda", only = ""})
@@ -15,7 +16,7 @@ local small = o.small
 
 local function wanted(case) return o.only == "" or case:find(o.only, 1, true) end
 
--- Waits for a run by reading one element of its result.
+-- Waits for the end of a run, by reading one element of its result.
 local function wait(value) value:reshape{-1}:slice(0, 0, 1):item() end
 
 local function tell(case, least, median, work, unit)
@@ -35,7 +36,8 @@ local function report(case, work, unit, run)
   tell(case, times[1], times[(#times + 1) // 2], work, unit)
 end
 
--- Times runs without waits between them: the mean per run of two rounds, each with a wait at its end.
+-- Times runs without waits between them: two rounds with a wait at the end of each, and the mean time per run of each
+-- round.
 local function report_all(case, work, unit, run)
   local means = {}
   for i = 1, 2 do
@@ -62,14 +64,17 @@ local function products()
   end
 end
 
--- Times a convolution and its gradients by image and kernel; the sizes are those of a middle layer of a ResNet.
+-- Times a convolution and its gradients with respect to image and kernel; the sizes are those of a middle layer of a
+-- ResNet.
 local function convolutions()
   local batch, c, size = small and 2 or 64, small and 8 or 128, small and 8 or 28
   for _, dtype in ipairs {"f32", "bf16"} do
     local x = random({batch, c, size, size}, dtype):detach():requires_grad_(true)
     local w = random({c, c, 3, 3}, dtype):detach():requires_grad_(true)
     local g = random({batch, c, size, size}, dtype)
-    local function slope(of) -- a backward function: it reads g once, and returns the gradient
+    -- returns a backward function that reads the gradient g of the result once, and returns the gradient of an
+    -- operand
+    local function slope(of)
       return rille.grad((x:conv2d(w, {padding = 1}) * g):sum(), {of})
     end
     local methods = {
@@ -90,7 +95,7 @@ local function attention()
     local case = ("attention %d x %d x %d x %d bf16"):format(b, h, t, d)
     local q, k, v = random({b, h, t, d}, "bf16"), random({b, h, t, d}, "bf16"), random({b, h, t, d}, "bf16")
     local step = rille.graph(function(x, y, z) return rille.scaled_dot_product_attention(x, y, z, {is_causal = true}) end)
-    -- causal: half of the scores count
+    -- causal attention: half of the scores count
     if wanted(case) then report(case, 2 * b * h * t * t * d / 1e12, "TFLOP/s", function() return step(q, k, v) end) end
   end
 end
@@ -137,7 +142,8 @@ local function training(name, layers, heads, width, batch)
   end
 end
 
--- AdamW on parameters with the gradient of their sum. The rate counts AdamW's 4 reads and 3 writes per parameter, in f32.
+-- Times AdamW on parameters whose gradient is that of their sum. The rate counts AdamW's 4 reads and 3 writes per
+-- parameter, in f32.
 local function updates()
   local n, count = small and 4096 or 8 << 20, small and 2 or 16
   local case = ("AdamW of %d x %d f32"):format(count, n)

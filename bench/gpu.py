@@ -27,7 +27,7 @@ def report(case, work, unit, run):
     """Each run is waited for."""
     if ONLY not in case:
         return
-    run()  # warms up, compiles
+    run()  # warms up and compiles
     times = []
     for _ in range(ROUNDS):
         torch.cuda.synchronize()

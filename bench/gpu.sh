@@ -1,5 +1,5 @@
 #!/bin/bash
-# gpu.sh - prints one table of times on one GPU: Rille beside PyTorch, eager and compiled, on the same card in one run.
+# gpu.sh - prints one table of times on one GPU: Rille and PyTorch (eager and compiled), on the same card in one run.
 #
 #   bench/gpu.sh [build/release [rounds [peak]]]      PyTorch of bench/venv.sh or python3, if installed
 #

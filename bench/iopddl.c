@@ -1,6 +1,6 @@
-/* iopddl.c - the planner's search on the instances of the ASPLOS 2025 contest on intra-operator parallelism.
+/* iopddl.c - runs the planner's search on the instances of the ASPLOS 2025 contest on intra-operator parallelism.
  *
- *   iopddl [-t SECONDS] [-f] [-o DIR] FILE.json[.gz] ...     -f: without the memory limit; -o: choices to DIR/NAME.json
+ *   iopddl [-t SECONDS] [-f] [-o DIR] FILE.json[.gz] ...     -f: no memory limit; -o: writes DIR/NAME.json
  *
  * Prints for each instance the cost found, the proven lower bound, the gap, the processor time, and the best
  * published cost and bound (the contest's table; ti2-group 2026). The instances are at github.com/google/iopddl. */
@@ -45,7 +45,7 @@ static const struct published {
     {'Y', 595085773000, 495260745493},
 };
 
-static double deadline; /* end of the search, us of processor time */
+static double deadline; /* end of the search, processor time in us */
 
 static bool
 late(void *arg)
@@ -78,8 +78,8 @@ identity(struct arena *a)
     return f;
 }
 
-/* Converts an instance to a cost network. A node's memory usage becomes a tensor without readers, and an edge a
- * tensor with one reader. */
+/* Converts an instance of the contest to a cost network. A node's memory usage becomes a tensor without readers,
+ * and an edge becomes a tensor with one reader. */
 static struct net *
 read_net(struct arena *a, const json_t *p)
 {
@@ -140,7 +140,7 @@ find_published(const char *path)
     return NULL;
 }
 
-/* Checks the chosen strategies' cost and memory limit by the contest's definition. */
+/* Checks the cost and the memory limit of the chosen strategies by the contest's definition. */
 static bool
 holds(const struct net *n, const struct solved *s)
 {
@@ -148,7 +148,7 @@ holds(const struct net *n, const struct solved *s)
            (!n->memory_limit || net_peak(n, s->choice) <= n->memory_limit);
 }
 
-/* Writes the chosen strategies in the contest's format, a list, for any evaluator. */
+/* Writes the chosen strategies as a list, the contest's format, so that any evaluator can read them. */
 static void
 write_choice(const char *dir, char name, const struct net *n, const struct solved *s)
 {

@@ -115,12 +115,13 @@ static const char *const lines[][2] = {
     {"arange", "1048576"},
 };
 
-/* Every operand and result begins at a page, as PyTorch's large tensors do, plus a multiple of 64 bytes that differs
- * per buffer. Otherwise speed depends on chance: a core is slower if one buffer begins shortly after another
- * (kernels/cpu/eltwise/tile.c). */
+/* Each operand and result begins at a page boundary, as PyTorch's large tensors do, plus a multiple of 64 bytes
+ * that differs per buffer. Otherwise speed would depend on chance: a core is slower if the offsets of two buffers
+ * within a page are close (kernels/cpu/eltwise/tile.c). */
 enum { PAGE = 4096 };
 
-/* Returns random values in the sample's range: reals from -1 to 2 above the sample's bound, integers below it. */
+/* Returns random values in the sample's range: floats between -1 and 2 above the sample's bound, integers below
+ * it. */
 static void *
 fill(const struct type *t, int64_t below, double above)
 {
@@ -138,7 +139,7 @@ fill(const struct type *t, int64_t below, double above)
     return p;
 }
 
-/* A prepared call to time. */
+/* A prepared call, which is timed. */
 struct measured {
     struct exec *exec;
     void **data, *scratch;
@@ -168,7 +169,7 @@ run_times(int (*run)(const struct measured *m), const struct measured *m, int64_
     return 0;
 }
 
-/* Sets the least microseconds per call, over ten rounds of at least a millisecond. */
+/* Sets the least microseconds per call, over ten rounds of a millisecond or more. */
 static int
 measure(int (*run)(const struct measured *m), const struct measured *m, double *us)
 {
@@ -201,7 +202,7 @@ read_line(const char *name, const char *text, struct sample *s)
     return good;
 }
 
-/* Times of a line. bytes: of all operands and results. */
+/* Times for one line of the output. bytes: total of all operands and results. */
 struct result {
     double us, bytes, elements;
     const char *variant;
@@ -222,7 +223,7 @@ bench(const char *name, const char *text, struct result *r)
     for (int i = 0; i < n; i++) {
         const struct type *t = i < s.call.nin ? &s.in[i] : &s.out[i - s.call.nin];
         view[i] = view_dense(t, NULL);
-        /* an update writes its operands in place */
+        /* true for an update, which writes its operands in place */
         bool in = i < s.call.nin, over = !in && i - s.call.nin < s.call.op->ninplace;
         data[i] = over ? data[i - s.call.nin] : t->dtype ? fill(t, in ? s.below[i] : 0, in ? s.above[i] : 0) : NULL;
         if (t->weak) elem_set_f(t->dtype, data[i], 0, s.number[i]);
@@ -289,7 +290,7 @@ int
 main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : NULL;
-    denormals_flush(); /* threads of devices flush denormals, too */
+    denormals_flush(); /* is set because device threads flush denormals, too */
     int status = only && !strcmp(only, "-") ? answer() : table(only, argc > 2 ? argv[2] : NULL);
     if (status) fprintf(stderr, "%s\n", err_text());
     return status != 0;

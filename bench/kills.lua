@@ -2,8 +2,9 @@
 --
 --   rille launch -n 4 -d cpu:1 bench/kills.lua [kills = 200]
 --
--- A first run without kills records the loss of every step. Each later loss must have the same bits. Detection: from the
--- kill to the error in this script. Recovery: from the error to the end of the next step.
+-- A first run without kills records the training loss of every step. In the run with kills, each loss must have the
+-- same bits. Detection: from the kill to the error in this script. Recovery: from the error to the end of the next
+-- step.
 
 local kills = tonumber(arg[1]) or 200
 local P = rille.placement("cpu", {0, 1, 2, 3})
@@ -24,7 +25,7 @@ end
 
 local function batch() return rille.randn({16, 32}, {placement = P, sbp = "S(0)"}) end
 local function text(loss) return ("%a"):format(loss:item()) end
-local function now() -- wall-clock time, like the times that the killing process prints
+local function now() -- wall-clock time, because the killing process prints its times in it
   local p <close> = io.popen("date +%s.%N")
   return p:read("n")
 end

@@ -1,8 +1,9 @@
 /* latency.c - times the smallest operations from C, and one large product through the whole system.
  *
- * An operator call adds a node. Reading the node's result looks up the cached plan and runs it. So its time is the
- * overhead of a step. A product of two 1024 x 1024 matrices takes the same path, in turns with oneDNN called
- * directly on the same thread. Prints "what, least, median", microseconds; Gflop/s for the product. */
+ * An operator call adds a node. Reading the node's result looks up the cached plan and runs it. So the time of call
+ * and read is the overhead of a step. A product of two 1024 x 1024 matrices is computed in the same way, in turns
+ * with oneDNN called directly on the same thread. Prints "what, least, median", microseconds; Gflop/s for the
+ * product. */
 #include "bench/clock.h"
 #include "bench/raw.h"
 #include "rille.h"
@@ -79,7 +80,7 @@ time_calls(const char *what, void (*f)(struct rille_tensor *x, struct rille_tens
 
 /* ---- one large product ---- */
 
-/* packed: the second operand is stored in oneDNN's preferred layout, which gives the core's best rate. */
+/* packed: the second operand is stored in the layout that oneDNN prefers, which gives the core's greatest rate. */
 static struct raw
 raw_product(bool packed)
 {

@@ -2,7 +2,7 @@
 --
 --   rille -d cpu:2 bench/latency.lua      bench/latency.sh runs it beside C and the peers
 --
--- Prints "what, least, median": microseconds per call, over ROUNDS rounds of CALLS calls, garbage collection included.
+-- Prints "what, least, median": microseconds per call, with garbage collection, over ROUNDS rounds of CALLS calls.
 
 local rille = require "rille"
 local ROUNDS, CALLS = 15, 2000
@@ -18,7 +18,7 @@ local function time(what, f)
   print(("%s\t%.2f\t%.2f"):format(what, times[1], times[(ROUNDS + 1) // 2]))
 end
 
--- Returns leaf tensors with computed values.
+-- Creates leaf tensors whose values are computed.
 local function leaves(shape, how)
   local x, y = rille.ones(shape, how), rille.ones(shape, how)
   x:sum():item()

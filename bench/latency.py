@@ -11,7 +11,7 @@ ROUNDS, CALLS = 15, 500
 
 def report(what, f):
     times = []
-    for _ in range(ROUNDS + 1):  # the first one warms up
+    for _ in range(ROUNDS + 1):  # the first round warms up
         start = time.perf_counter()
         for _ in range(CALLS):
             f()

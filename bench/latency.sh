@@ -1,5 +1,5 @@
 #!/bin/bash
-# latency.sh - prints one table of the times of the smallest operations, in Lua, in C and in the peers.
+# latency.sh - prints one table of the times of the smallest operations in Lua, in C and in other libraries (peers).
 #
 #   bench/latency.sh [build/release]      peers are left out when bench/venv.sh has not been run
 set -eu

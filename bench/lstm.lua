@@ -1,4 +1,5 @@
--- lstm.lua - a training step of nn.LSTM by length, beside PyTorch and the limit; and of rille.scan over nn.LSTMCell.
+-- lstm.lua - times a training step of nn.LSTM by sequence length, compared with PyTorch and the limit; and a step of
+-- rille.scan over nn.LSTMCell.
 --
 --   RILLE_THREADS=1 [PYTHON=build/venv/bin/python] build/release/rille bench/lstm.lua
 --
@@ -14,7 +15,7 @@ local BATCH <const>, IN <const>, HIDDEN <const>, REPEATS <const> = 32, 64, 256, 
 local lengths <const> = {64, 128, 256, 512, 1024}
 local THREADS <const> = tonumber(os.getenv("RILLE_THREADS")) or 1
 
--- Returns the time of the fastest of the repetitions, and the least CPU time, in ms.
+-- Returns the least time of the repetitions, and their least CPU time, in ms.
 local function fastest(fn)
   local best, cpu = math.huge, math.huge
   fn()
@@ -39,7 +40,7 @@ for i in range(%d + 1):
 print(best * 1e3, cpu * 1e3)
 ]]
 
--- Returns PyTorch's time and CPU time, ms; nil without PyTorch.
+-- Returns PyTorch's time and its CPU time, in ms; nil without PyTorch.
 local function peer(length)
   local python, name = os.getenv("PYTHON"), os.tmpname()
   if not python then return nil end
@@ -75,7 +76,7 @@ for _, length in ipairs(lengths) do
   local torch, torch_cpu = peer(length)
   local ms, cpu = fastest(function() (step(x)):item() end)
   local lines = select(2, tostring(step:plan()):gsub("\n", ""))
-  -- forward and weight gradient of the input, and three products of the states
+  -- input projection: forward and weight gradient; recurrent state: three products
   local limit = 2 * fastest(product(rows, IN, gates)) + 3 * fastest(product(rows, HIDDEN, gates))
   print(("%4d %7.1f %7s %7.1f %8s %7.1f %12s %12.2f %6d"):format(length, ms, shown(torch), cpu, shown(torch_cpu), limit,
     torch and ("%.2f"):format(torch / ms) or "-", ms / limit, lines))

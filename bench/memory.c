@@ -3,9 +3,9 @@
  *   memory [threads]       prints GB/s, the best of some rounds, of 1 to 8 streams per thread, with prefetch and
  * without
  *
- * A thread sums a part of 512 MB as several adjacent streams, and again with non-temporal prefetch, so that outer
- * caches keep no copy. With one thread, time is processor time, to exclude other programs. With several threads,
- * time is wall-clock time, from the first begin to the last end, because only threads at the same time share memory. */
+ * Each thread sums its part of 512 MB, which it reads as 1 to 8 adjacent streams; then again with non-temporal
+ * prefetch, so that outer caches keep no copy. With one thread, time is processor time, to exclude other programs.
+ * With more threads, time is wall-clock time from the first start to the last end. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "runtime/base/simd.h"
@@ -26,7 +26,7 @@ struct part {
     int streams;
     bool once;
     float sum;
-    double begin, end; /* us: processor time with one thread, else wall-clock time */
+    double begin, end; /* start and end, us: processor time with one thread, else wall-clock time */
     pthread_barrier_t *all;
 };
 
@@ -75,7 +75,7 @@ run(void *arg)
     return NULL;
 }
 
-/* Returns the seconds that n threads take. */
+/* Returns the time, in seconds, that n threads take. */
 static double
 read_all(const float *memory, int n, int streams, bool once)
 {

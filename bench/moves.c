@@ -1,8 +1,8 @@
 /* moves.c - the least time of a move on this machine: the limit in bench/moves.sh.
  *
- * The threads, one per core, share all memory and do only the necessary work. Each adds its part of the result, or
- * copies the gathered or exchanged data. A spinning barrier ends the move. Prints "move, devices, bytes, column,
- * microseconds", the least of many rounds. */
+ * The threads, one per core, share all memory and do only the necessary work. Each thread adds its part of the
+ * result, or copies the gathered or exchanged data. A spinning barrier ends the move. Prints "move, devices, bytes,
+ * column, microseconds", the least of many rounds. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "runtime/base/simd.h"
@@ -52,7 +52,7 @@ add_to(float *restrict out, const float *restrict a, int64_t n)
     for (int64_t i = 0; i < n; i++) out[i] += a[i];
 }
 
-/* Adds all addends over the range from `from` to `to`; or copies the first addend. */
+/* Adds all addends in the range from `from` to `to`; if there is only one, copies it. */
 static void
 work(int64_t from, int64_t to)
 {

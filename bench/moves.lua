@@ -17,7 +17,7 @@ local moves = {
 }
 local shapes = {{2, 1}, {32, 32}, {256, 256}, {1024, 512}, {2048, 2048}, {4096, 4096}}
 
--- Returns the least time of many runs.
+-- Returns the least time of many runs of a step.
 local function least(step, x, seconds)
   local best, stop, runs = math.huge, rille.clock() + seconds, 0
   repeat
@@ -30,7 +30,7 @@ local function least(step, x, seconds)
   return best
 end
 
--- Returns a step of n moves to the target and back, and a last move to the target.
+-- Returns a step of n moves to the target layout and back, followed by a move to the target.
 local function chain_of(m, n)
   return rille.graph(function(x)
     for _ = 1, n do x = x:to_global{sbp = m.to}:to_global{sbp = m.from} end
@@ -52,7 +52,7 @@ for _, n in ipairs{2, 4} do
       else
         time = least(chain_of(m, 0), x, 0.06)
       end
-      -- A negative time means that a thread was descheduled.
+      -- a negative time means that a thread was descheduled, so the row is omitted
       if time > 0 then print(("%s\t%d\t%d\t%s\t%.2f"):format(m.name, n, bytes, column, 1e6 * time)) end
       x = nil
       collectgarbage()

@@ -3,7 +3,7 @@
  *
  *   build/release/bench/ops [threads [name]]
  *
- * A row is an operator (or a program of several), called through rille.h with a cached plan. The peer is the same
+ * A row is an operator (or a program of two or more), called through rille.h with a cached plan. The peer is the same
  * work in oneDNN, called directly on dense memory, or a plain copy of as many bytes. Operator and peer run in turns,
  * and the least time of each counts. The limit is the larger of two times, both measured here on the same threads.
  * The first is the time of the operator's arithmetic at the rate of a packed 1024^3 product. The second is the time
@@ -26,7 +26,7 @@
 #endif
 
 enum { ROUNDS = 7, OPERANDS = 4, CHAIN = 10 };
-/* minimum length of a round, us: so long that data left in caches by the peer does not matter */
+/* minimum duration of a round, us: so long that data which the peer left in caches does not matter */
 enum { AT_LEAST_US = 20000 };
 
 static struct rille_session *session;
@@ -42,7 +42,7 @@ must(int status)
 
 /* ---- memory ---- */
 
-/* Allocates huge pages, if the host has them, as Rille does for its blocks. */
+/* Allocates huge pages, if the host has them, because Rille does so for its blocks. */
 static void *
 memory(size_t bytes)
 {
@@ -119,7 +119,7 @@ stream_run(void *arg)
     for (int i = 0; i < threads; i++) stream_part(c, share(c->bytes, i, threads), share(c->bytes, i + 1, threads));
 }
 
-/* Reads and writes every byte in place. */
+/* Reads and writes every byte of a buffer in place. */
 VECTOR static void
 touch_part(float *x, size_t n)
 {
@@ -139,7 +139,7 @@ touch_run(void *arg)
 
 /* ---- oneDNN ---- */
 
-/* c[.., m, n] = a[.., m, k] b[.., k, n] */
+/* Creates the primitive of c[.., m, n] = a[.., m, k] b[.., k, n]. */
 static struct raw
 raw_product(dnnl_data_type_t type, int64_t batch, int64_t m, int64_t n, int64_t k, bool packed)
 {
@@ -160,7 +160,7 @@ enum { IMAGES = 32, CHANNELS = 64, SIDE = 112 };
 static const struct pooling {
     const char *name, *op;
     bool max, back;
-    int64_t kernel, padding; /* kernel and padding are equal in both directions; the stride is 2 */
+    int64_t kernel, padding; /* kernel and padding are the same in both directions; the stride is 2 */
 } poolings[] = {
     {"pool max 3x3; memcpy", "max_pool2d", true, false, 3, 1},
     {"pool max 2x2; memcpy", "max_pool2d", true, false, 2, 0},
@@ -178,7 +178,7 @@ pooled(const struct pooling *p)
     return (SIDE + 2 * p->padding - p->kernel) / 2 + 1;
 }
 
-/* Makes means of windows, or their gradient. */
+/* Creates the primitive for the means of windows (average pooling), or for their gradient. */
 static struct raw
 raw_means(const struct pooling *p)
 {
@@ -272,7 +272,8 @@ attention_run(void *arg)
     ours_close(&sum);
 }
 
-/* Computes a product's sum and the gradients of both operands; the incoming gradient is one number, repeated. */
+/* Computes the sum of a product's elements, and the gradients of both operands. The incoming gradient is one
+ * number, repeated. */
 static void
 summed_run(void *arg)
 {
@@ -299,7 +300,7 @@ adamw_run(void *arg)
 /* ---- rows ---- */
 
 static const char *only;             /* prefix of the names of rows to run */
-static double f32_flops, bf16_flops; /* flop per microsecond */
+static double f32_flops, bf16_flops; /* rates of products, flop per microsecond */
 static double bytes_rate;            /* bytes of memory read and written per microsecond */
 
 static double
@@ -384,7 +385,8 @@ product_row(const struct product *p)
     struct ours o = {.op = "matmul", .nin = 2};
     o.in[0] = numbers(p->dtype, ndim, (int64_t[]){p->batch, p->m, p->k} + skip);
     o.in[1] = numbers(p->dtype, ndim, (int64_t[]){p->batch, p->k, p->n} + skip);
-    double memory_us = bytes > 64e6 ? bytes / bytes_rate : 0; /* operands up to 64 MB may stay in the cache */
+    /* 0 unless the operands have more than 64 MB, because smaller ones may stay in the cache */
+    double memory_us = bytes > 64e6 ? bytes / bytes_rate : 0;
     row(p->name, ours_run, &o, raw_run, &r, MAX(flop / (wide ? bf16_flops : f32_flops), memory_us));
     ours_close(&o);
     raw_close(&r);
@@ -464,7 +466,8 @@ summed_row(void)
 static void
 raw_attention(void *arg)
 {
-    struct raw *r = arg; /* scores, values, and their four gradients: three products of each of two shapes */
+    /* the products compute scores, values, and their four gradients: three products of each of two shapes */
+    struct raw *r = arg;
     for (int i = 0; i < 3; i++) {
         raw_run(&r[0]);
         raw_run(&r[1]);
@@ -528,7 +531,7 @@ rows_of_memory(void)
     snprintf(name, sizeof name, "adamw on %lld M; memcpy", (long long)values / 1000000);
     struct ours o = {.nin = 4};
     for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 1, &values);
-    /* 4 arrays are read and 3 written: 28 bytes per value; the copy reads half of them and writes half */
+    /* 4 arrays are read and 3 are written: 28 bytes per value; the copy reads half of these bytes and writes half */
     c = copy_open((size_t)values * 14);
     row(name, adamw_run, &o, copy_run, &c, 28.0 * (double)values / bytes_rate);
     copy_close(&c);

@@ -1,20 +1,21 @@
--- pipeline.lua - real time of pipelines whose kernels sleep, compared with simulated time and with the lower bound for
--- all schedules.
+-- pipeline.lua - compares the real time of pipelines whose kernels sleep with the simulated time and with the lower
+-- bound for all schedules.
 --
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
 --   KIND=async RILLE_THREADS=2 rille -d async:8 bench/pipeline.lua          on devices with streams, which sleep
 --
--- A sleeping kernel needs no core, so eight devices work at once on two cores. F, B and W take SLEEP each on every
--- stage. The first stage has a B, too, because its input is the result of an addition. SLEEP and ROUNDS are environment
--- variables. Prints lines "schedule, devices, micro-batches, least of ROUNDS, simulation with measured costs, simulation
--- with SLEEP, bound" in milliseconds.
+-- A sleeping kernel needs no core, so eight devices work at once on two cores. Forward (F), backward (B) and weight
+-- gradients (W) each take SLEEP on every stage. The first stage has a B, too, because its input is the result of an
+-- addition. SLEEP and ROUNDS are environment variables. Prints lines "schedule, devices, micro-batches, least of
+-- ROUNDS, simulation with measured costs, simulation with SLEEP, bound" in milliseconds.
 
 local rille = require "rille"
 local SLEEP <const>, ROUNDS <const> = tonumber(os.getenv("SLEEP")) or 0.01, tonumber(os.getenv("ROUNDS")) or 6
 local KIND <const> = os.getenv("KIND") or "cpu"
 local WHERE <const> = KIND == "cpu" and "" or ("%s/%s "):format(KIND, os.getenv("RILLE_THREADS"))
 
--- devices: the device of each stage. skip: the last stage also reads the result of the first.
+-- Creates a pipeline. devices: the device of each stage. skip: the last stage also reads the result of the first
+-- stage.
 local function pipeline(devices, pieces, schedule, skip)
   local on, weight = {}, {}
   for q, d in ipairs(devices) do

@@ -5,8 +5,8 @@
 #
 #   bench/pipeline.sh [build/release]      PyTorch is left out when bench/venv.sh has not been run
 #
-# Milliseconds per step, the least of ROUNDS (default 6). F = B = W = 10 ms per stage and micro-batch; the first stage
-# of Rille's pipeline has no B.
+# Unit: milliseconds per step, the least of ROUNDS (default 6). Forward, backward and weight gradients (F, B, W) take
+# 10 ms each per stage and micro-batch; the first stage of Rille's pipeline has no B.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

@@ -1,13 +1,14 @@
--- planner.lua - forty training steps whose layouts each mode of the planner chooses: cost of a step, and time of planning.
+-- planner.lua - plans forty training steps in each mode of the planner; prints the cost of a step, and the time of
+-- planning.
 --
 --   rille -d cpu:8 bench/planner.lua [program | "regrets" | "large" | "within" | "deep"]
 --
--- Costs are nanoseconds of the cost model: moves, and compute of the busiest rank. The lower bound is proven. Layouts
--- that a program states are kept; the planner chooses the rest. "plan": processor time from the call of the step to its
--- plan in mode "optimal", tracing included. "large": GPT-2 and Llama on simulated devices, and whatif on up to 100,000
--- devices in meshes of up to six axes. "within": memory limits. "deep": stacks of 109 and 543 layers. "regrets": time of
--- explain() per program, and the number of candidates whose regret is known only as an interval. bench/predict.lua
--- measures such steps.
+-- Costs are nanoseconds of the cost model: moves, and compute of the busiest rank. The lower bound is proven. The
+-- planner keeps the layouts that a program sets, and chooses all others. "plan": processor time from the call of the
+-- step to its plan in mode "optimal", tracing included. "large": GPT-2 and Llama on simulated devices, and whatif on
+-- up to 100,000 devices in meshes of up to six axes. "within": memory limits. "deep": stacks of 109 and 543 layers.
+-- "regrets": time of explain() per program, and the number of candidates whose regret is known only as an interval.
+-- bench/predict.lua measures such steps.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")
@@ -19,7 +20,8 @@ local function planned(step, mode, limit, memory, ...)
   return graph, os.clock() - begin
 end
 
--- Returns cost and bound of a plan from its certificate; explain() would take longer, because it computes regrets.
+-- Reads the cost and the bound of a plan from its certificate, because explain() would take longer: it also computes
+-- regrets.
 local function reported(graph)
   local path = os.tmpname()
   graph:certify(path)
@@ -187,7 +189,7 @@ if part("within") then
   end
 end
 
--- ---- deep stacks: time of the search alone ----
+-- ---- deep stacks: only the search is timed ----
 
 if part("deep") then
   print(("\n%-24s %8s %8s %12s %8s"):format("deep, on 8", "ops", "search", "ms of a step", "gap"))

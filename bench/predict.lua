@@ -7,7 +7,7 @@
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
--- Returns the least time of several calls of a step, seconds; other work on the machine only adds time.
+-- Returns the least time of repeated calls of a step, in seconds, because other work on the machine only adds time.
 local function least_time(step, ...)
   local least = math.huge
   for i = 1, 40 do
@@ -42,7 +42,7 @@ local function measured(name, net, x, classes, rows, P)
   tell(name, rille.whatif(step, {mesh = {#P.ranks}}).step_time, took)
 end
 
--- A deep MLP of two stages with micro-batches: both stages on one device, or on a device each.
+-- Builds a deep MLP of two stages with micro-batches; both stages are on one device, or each on its own.
 local function staged(name, schedule, stages)
   local on, net = {}, {}
   for i = 1, 2 do

@@ -1,4 +1,5 @@
-# processor.awk - a table of lines "name, what, least, median" of several rounds: of each the least, and the least median.
+# processor.awk - reads lines "name, what, least, median" of all rounds; prints one line for each name and what, with
+# the least time and the least median.
 BEGIN { FS = "\t" }
 !($1 in row) { row[$1] = ++n; name[n] = $1 }
 { k = row[$1] SUBSEP $2

@@ -1,4 +1,4 @@
--- programs.lua - forty training steps in handwritten layouts, for choice.lua and planner.lua.
+-- programs.lua - defines forty training steps with handwritten layouts, for choice.lua and planner.lua.
 --
 -- Returns two values. The first is a list of entries {name, build, placement, what, bytes with a chooser that counts
 -- moves only, least known bytes, "<" if the least is unproven, argument, function}. The second is the function
@@ -21,7 +21,7 @@ local function mesh(...)
   return rille.placement("cpu", build(1))
 end
 
--- Returns layout entries by mesh axis: the given ones (axes count from 1), and B on the remaining axes.
+-- Returns the layout with the given entries (by mesh axis, counted from 1), and B on the other axes.
 local function on(placement, entries)
   local sbp = {}
   for axis = 1, #placement.shape do sbp[axis] = entries and entries[axis] or "B" end
@@ -36,7 +36,7 @@ local function rows(x, placement, axis)
   return x:to_global{placement = placement, sbp = on(placement, axis and {[axis] = "S(0)"})}
 end
 
--- Splits a linear layer by columns, or by rows.
+-- Splits the weight and bias of a linear layer by columns, or by rows.
 local function columns(linear, placement, axis)
   lay(linear.weight, placement, axis, "S(0)")
   lay(linear.bias, placement, axis, "S(0)")
@@ -44,7 +44,7 @@ end
 
 -- ---- programs: each returns a function and its arguments; o.dp and o.tp are mesh axes ----
 
--- Returns a step that trains net on a loss.
+-- Returns a step that trains parameters to reduce a loss.
 local function trained(parameters, loss)
   local opt = optim.AdamW(parameters, {lr = 1e-3})
   return function(...)
@@ -190,7 +190,7 @@ local programs = {
     end},
 }
 
--- Returns the step function of an entry, and its arguments.
+-- Creates the step of an entry. Returns the step function and its arguments.
 local function make(e)
   local _, build, placement, what, _, _, _, argument, f = table.unpack(e, 1, 9)
   rille.manual_seed(1)

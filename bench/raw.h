@@ -1,4 +1,4 @@
-/* raw.h - primitives of oneDNN, executed directly: the peers of Rille's operators in benchmarks. */
+/* raw.h - executes oneDNN's primitives directly, for comparison with Rille's operators. */
 #ifndef RILLE_BENCH_RAW_H
 #define RILLE_BENCH_RAW_H
 
@@ -27,7 +27,8 @@ raw_check(bool done)
     exit(1);
 }
 
-/* Allocates numbers from 0 to 1. The numbers vary, because zeros or equal numbers need less power and run faster. */
+/* Allocates an array of numbers from 0 to 1. The numbers differ, because zeros or equal numbers need less power
+ * and run faster. */
 static inline void *
 raw_numbers(dnnl_data_type_t dtype, size_t bytes)
 {
@@ -37,12 +38,14 @@ raw_numbers(dnnl_data_type_t dtype, size_t bytes)
     size_t size = dtype == dnnl_bf16 ? sizeof(uint16_t) : sizeof(float);
     for (size_t i = 0; i < bytes / size; i++) {
         float x = (float)((uint32_t)i * 2654435761u >> 16) / 65536.0f;
-        memcpy(p + i * size, (char *)&x + sizeof x - size, size); /* bf16: the upper half of a float */
+        /* stores the upper half of the float, which is its value in bf16 */
+        memcpy(p + i * size, (char *)&x + sizeof x - size, size);
     }
     return p;
 }
 
-/* Adds an argument in the layout that the primitive needs. data: its numbers; NULL: allocates numbers. */
+/* Adds an argument in the layout that the primitive needs. data: the argument's numbers; NULL: allocates random ones.
+ */
 static inline void
 raw_add(struct raw *r, const_dnnl_primitive_desc_t pd, dnnl_engine_t engine, int arg, dnnl_data_type_t dtype,
         void *data)
@@ -57,7 +60,8 @@ raw_add(struct raw *r, const_dnnl_primitive_desc_t pd, dnnl_engine_t engine, int
     raw_check(!dnnl_memory_create(&r->arg[i].memory, dnnl_primitive_desc_query_md(pd, what, which), engine, data));
 }
 
-/* Makes the primitive of an operation with narg arguments. data: their numbers; NULL: allocates numbers. */
+/* Creates the primitive of an operation with narg arguments. data: the arguments' numbers; NULL: allocates random
+ * ones. */
 static inline struct raw
 raw_open(const struct prim_op *op, const struct prim_op *forward, int threads, int narg, const int *arg,
          void *const *data)
@@ -75,7 +79,8 @@ raw_open(const struct prim_op *op, const struct prim_op *forward, int threads, i
     return r;
 }
 
-/* Makes the primitive of a product of matrices. packed: oneDNN chooses the layout of b, which gives its best rate. */
+/* Creates the primitive of a matrix product. packed: oneDNN chooses the layout of b, which gives its greatest
+ * rate. */
 static inline struct raw
 raw_matmul(const struct prim_layout *a, const struct prim_layout *b, const struct prim_layout *c, bool packed,
            int threads, void *const *data)

@@ -1,8 +1,8 @@
-/* reads.c - time of reading a file that is in the page cache. Compares pread, as a source reads
+/* reads.c - times reading a file that is in the page cache. Compares pread, by which Rille reads files
  * (runtime/file/source.h), a new mapping in each turn, and the limit: a copy from the process's own memory.
  *
- * Reads the complete file in pieces, as tensors are loaded. Then reads windows of ids at random places, as batches
- * are loaded. The least of some turns counts.
+ * First reads the complete file in pieces, like loading tensors. Then reads windows of ids at random places, like
+ * loading batches. The least time of all turns counts.
  *
  *   bench/reads [MiB = 500] [turns = 9] */
 #include "bench/clock.h"
@@ -60,7 +60,7 @@ map(int64_t bytes)
     return s->bytes == MAP_FAILED ? fail(E_IO, "%s cannot be mapped", s->name) : 0;
 }
 
-/* Makes three copies of the same bytes: in an unnamed file, in a mapping of the file, and in memory. */
+/* Creates three copies of the same bytes: in an unnamed file, in a mapping of the file, and in memory. */
 static int
 make(int64_t bytes)
 {

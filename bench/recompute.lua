@@ -2,9 +2,9 @@
 --
 --   rille -d cpu:1 bench/recompute.lua
 --
--- Nothing is computed: the script plans each step and simulates the plan's tasks. Prints for each schedule the registers
--- of the fullest device and of all devices in MB, and microseconds of a step, in three variants: all values kept, only
--- inputs of stages kept, only inputs of blocks kept.
+-- Nothing is computed: the script plans each step and simulates the plan's tasks. Prints three numbers for each
+-- schedule: the registers of the fullest device (MB), those of all devices (MB), and the time of a step
+-- (microseconds). There are three variants: all values kept, only inputs of stages kept, only inputs of blocks kept.
 
 local rille = require "rille"
 local dealt = dofile("t/lib/dealt.lua")

@@ -3,8 +3,9 @@
 --
 --   RILLE_THREADS=1 rille -d cpu:1 bench/resnet.lua [--batch 32] [--width 16] [--steps 20]     bench/resnet.sh runs it beside PyTorch
 --
--- Prints lines "name, what, least, median": milliseconds of processor time. The limit: each convolution of the step and its
--- gradients alone, repeated on the same memory. The limit contains no norms, additions or update.
+-- Prints lines "name, what, least, median": milliseconds of processor time. The limit is the time of the step's
+-- convolutions and their gradients alone, each repeated on the same memory. The limit contains no norms, additions or
+-- update.
 
 local rille = require "rille"
 local o = rille.args(arg, {batch = 32, width = 16, steps = 20})
@@ -31,7 +32,8 @@ report("Rille", "inference", timed(function() pass(x):item() end))
 
 -- ---- the convolutions of the step ----
 
--- Times a convolution of n to m channels, forward and with gradients; images of `size`, windows of `window` with `stride`.
+-- Times a convolution from n to m channels, forward and with gradients. Images have `size` x `size` pixels, windows
+-- `window` x `window`.
 local function convolution(n, m, size, window, stride, first)
   local image = rille.randn({o.batch, n, size, size}, {requires_grad = not first})
   local kernel = rille.randn({m, n, window, window}, {requires_grad = true})

@@ -4,15 +4,15 @@
 #
 #   bench/resnet.sh [build/release [rounds = 3]]      PyTorch is left out when bench/venv.sh has not been run
 #
-# Milliseconds of processor time, one thread, the least of all rounds and the least median. The limit: the convolutions and their
-# gradients alone.
+# Unit: milliseconds of processor time of one thread; columns: the least of all rounds and the least median. The limit
+# is the time of the convolutions and their gradients alone.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} rounds=${2:-3}
 python=build/venv/bin/python
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
-for _ in $(seq "$rounds"); do # The programs run in turns, so other work on the machine slows all of them.
+for _ in $(seq "$rounds"); do # the programs run in turns, so that other work on the machine slows all of them
   RILLE_THREADS=1 "$build/rille" -d cpu:1 bench/resnet.lua >>"$lines"
   [ ! -x "$python" ] || "$python" bench/resnet.py >>"$lines"
 done

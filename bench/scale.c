@@ -1,11 +1,12 @@
-/* scale.c - time and bytes that a large cluster costs its coordinator; all workers are state machines in one process.
+/* scale.c - measures the time and the bytes that a large cluster costs its coordinator; all workers are state
+ * machines in one process.
  *
  * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns: "gather":
  * time from the first HELLO until the epoch is formed. "run": time of START to all and END from all, for the
  * coordinator alone and for all state machines. "each": time of a tick (every 100 ms) with a heartbeat from and to
- * each worker. "beat": time of a tick if one worker per host relays the heartbeats of the others. The limit is a
- * memcpy of the bytes of a run. FORM: bytes of the longest FORM packet, for workers with a device and a thread each,
- * up to the number of slots. */
+ * each worker. "beat": time of a tick if one worker per host relays the heartbeats of the host's other workers. The
+ * limit is a memcpy of the bytes of a run. FORM: bytes of the longest FORM packet, for workers with a device and a
+ * thread each, up to the number of slots. */
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
 #include "bench/clock.h"
@@ -27,7 +28,7 @@ struct cluster {
         _Atomic uint64_t word[NBEAT_WORD]; /* words in memory that all workers of the host share */
     } * worker;
     int world;
-    /* packet: scratch for one packet. up: packets for the coordinator, each preceded by rank and length. */
+    /* packet: buffer for one packet. up: packets for the coordinator, each preceded by its rank and length. */
     struct str packet, up;
     size_t form; /* bytes of the longest FORM packet */
     bool alone;  /* true: discards the coordinator's packets, to time it without workers */
@@ -214,7 +215,7 @@ run_all(struct cluster *s, struct places *places)
     return now_us() - begin;
 }
 
-/* Times the coordinator alone: it writes all STARTs, and reads all ENDs, which were encoded before. */
+/* Times the coordinator alone: it writes all START packets, and reads all END packets, which were encoded before. */
 static double
 run_alone(struct cluster *s, struct places *places, size_t *bytes)
 {
@@ -235,7 +236,7 @@ run_alone(struct cluster *s, struct places *places, size_t *bytes)
     return took;
 }
 
-/* Reads the next of several packets in a buffer; returns false after the last. */
+/* Reads the next packet in a buffer; returns false after the last packet. */
 static bool
 next_packet(const struct str *all, size_t *at, struct packet *out)
 {
@@ -247,7 +248,7 @@ next_packet(const struct str *all, size_t *at, struct packet *out)
     return true;
 }
 
-/* Simulates a tick with all heartbeats that are due. Adds the coordinator's processor time to *alone. */
+/* Simulates a tick, with all heartbeats that are due in it. Adds the coordinator's processor time to *alone. */
 static double
 tick(struct cluster *s, double *alone)
 {
@@ -270,7 +271,7 @@ tick(struct cluster *s, double *alone)
     return now_us() - begin;
 }
 
-/* Prints the mean time of a tick over the longest heartbeat interval, the least of several tries. */
+/* Prints the mean time of a tick over the longest heartbeat interval, the least of repeated measurements. */
 static void
 beat(struct cluster *s, double *alone, double *all)
 {
@@ -298,7 +299,7 @@ row(int world)
     form(&s);
     gather += now_us() - begin;
     struct places *places = must_alloc(sizeof *places * (size_t)coordinator_memories(s.c));
-    run_all(&s, places); /* ships */
+    run_all(&s, places); /* the first run sends the plan */
     for (int i = 0; i < TIMES; i++) all = MIN(all, run_all(&s, places));
     beat(&s, &spoken, &theirs);
     size_t memory = coordinator_bytes(s.c);

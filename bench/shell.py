@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# shell.py - waiting times at a prompt: start, completion, printing, require. Beside lua5.4 and python3, on the same terminal in
-# the same run, in turns; medians.
+# shell.py - measures waiting times at a prompt: start, completion, printing, require. Compares rille with lua5.4 and
+# python3, on the same terminal, in turns in one run; prints medians.
 #
 #   bench/shell.py [build/release]      rows without their program are omitted
 import os, pty, select, shutil, statistics, subprocess, sys, time
@@ -100,7 +100,7 @@ def at_prompt(questions):
         for name, p in open_shells.items():
             _, keys, answer = questions[name]
             values[name].append(p.ask(keys, answer))
-            p.ask(b"\x15\r", shells[name][1])  # Ctrl-U: an empty line
+            p.ask(b"\x15\r", shells[name][1])  # Ctrl-U empties the line
     for p in open_shells.values():
         p.close()
     return {name: statistics.median(v) for name, v in values.items()}

@@ -6,7 +6,7 @@
  * every kind of move and real kernels; freed registers are filled with NaN. Loss and weights must have the same bits
  * as in a run with real threads (t/act/sim.c). A seed of a cluster runs a coordinator and its workers with faults,
  * snapshots and recovery: packets lost or doubled, links cut, workers killed or silent, coordinators killed and
- * replaced. The cluster's numbers must equal those of a run without faults (t/lib/simulated.h). */
+ * replaced. The results must equal those of a run without faults (t/lib/simulated.h). */
 #include "bench/clock.h"
 #include "t/lib/simulated.h"
 #include "t/lib/train.h"
@@ -15,7 +15,7 @@
 
 enum { SEEDS = 2000, TRAIN_STEPS = 2 };
 
-/* Runs one seed; adds its numbers of acts and messages. */
+/* Runs one seed; adds the numbers of its acts and messages to the totals. */
 static bool
 agrees(struct train_options o, uint64_t seed, const struct train_state *want, struct rille_counters *sum)
 {

@@ -1,4 +1,5 @@
-/* step.c - the least possible time of the digits step on one core: eight products in oneDNN and one pass of AdamW.
+/* step.c - measures the least possible time of the digits training step on one core: eight products in oneDNN and one
+ * pass of AdamW.
  *
  * A perceptron 64-256-256-10 on a batch of 64: three products forward, two for input gradients, three for weight
  * gradients; then an update of 85,002 values. The program does no other work, and all data is in cache. Prints
@@ -21,7 +22,7 @@
 
 enum { ROUNDS = 15, STEPS = 60, VALUES = 85002 };
 
-/* c[m,n] = a[m,k] b[k,n]; a transposed operand is stored transposed. */
+/* The product c[m,n] = a[m,k] b[k,n]; ta, tb: the operand is stored transposed. */
 static const struct product {
     int m, n, k;
     bool ta, tb;
@@ -60,7 +61,8 @@ adamw(int64_t n, float *restrict p, float *restrict m, float *restrict v, const 
 static void
 measure(int threads, const char *name)
 {
-    double (*clock)(void) = threads > 1 ? now_us : own_us; /* one thread: processor time excludes other work */
+    /* with one thread, processor time, which excludes other work */
+    double (*clock)(void) = threads > 1 ? now_us : own_us;
     struct raw gemm[countof(products)];
     float *state[4];
     double time_us[ROUNDS];
@@ -97,8 +99,8 @@ answer(void *arg)
     return NULL;
 }
 
-/* Returns the one-way time of a cache line between two cores, ns; the least of several tries, because other programs
- * may use the cores. */
+/* Returns the one-way time of a cache line between two cores, ns: the least of repeated measurements, because
+ * other programs may use the cores. */
 static double
 cache_line(void)
 {

@@ -1,4 +1,5 @@
--- step.lua - times the digits step (perceptron 64-256-256-10, batch 64, AdamW) on one device and on four, in all and by purpose.
+-- step.lua - times the digits training step (perceptron 64-256-256-10, batch 64, AdamW) on one device and on four: in
+-- total, and by purpose of the tasks.
 --
 --   rille -d cpu:4 bench/step.lua          bench/step.sh runs it beside the peers
 --   RILLE_THREADS=1 rille -d cpu:4 bench/step.lua own     compiled steps alone, by processor time
@@ -24,7 +25,8 @@ local layouts = {
   {"tp", all, "B", "S(0)", "S(1)"},
 }
 
--- Purposes of tasks, by the first operator in the task's name. A task whose operator has no entry is element-wise.
+-- Purposes of tasks, by the first operator in the task's name. A task whose operator has no entry counts as
+-- element-wise.
 local class = {matmul = "products", contract = "products", adamw = "AdamW", copy = "moves", exchange = "moves",
   ["all-reduce"] = "moves", ["reduce-scatter"] = "moves", ["all-gather"] = "moves", ["all-to-all"] = "moves",
   slice = "moves", broadcast = "moves", fill = "moves", permute = "moves"}
@@ -54,7 +56,7 @@ local function training(place, batch_sbp, sbp1, sbp2)
   return step, x, y
 end
 
--- Returns the least and median microseconds of a step.
+-- Returns the least and the median time of a step, in microseconds.
 local function measure(step, x, y)
   local times = {}
   for round = 0, ROUNDS do -- the first round warms up
@@ -66,7 +68,7 @@ local function measure(step, x, y)
   return times[1], times[(ROUNDS + 1) // 2]
 end
 
--- Runs some steps. Adds to `sum`, by purpose, the microseconds of one thread in the last step.
+-- Runs some steps, and adds to `sum`, by purpose, the microseconds that one thread spent in the last step.
 local function add_trace(step, x, y, sum)
   local path = os.tmpname()
   step:trace(path)

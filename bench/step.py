@@ -17,7 +17,7 @@ WIDTH = (64, 256, 256, 10)
 
 def report(name, layout, step, rounds=ROUNDS, steps=STEPS):
     times = []
-    for _ in range(rounds + 1):  # the first one warms up
+    for _ in range(rounds + 1):  # the first round warms up
         start = time.perf_counter()
         for _ in range(steps):
             step()

@@ -3,7 +3,8 @@
 #
 #   bench/step.sh [build/release]      peers are left out when bench/venv.sh has not been run
 #
-# Microseconds, least / median. "one" is one device; "dp" splits the batch over four devices, "tp" the weights.
+# Unit: microseconds, least / median. "one" is one device; "dp" splits the batch over four devices, and "tp" splits
+# the weights.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

@@ -1,4 +1,4 @@
-/* stop.c - time between two polls of the stop flag by a kernel (runtime/base/stop.h), on one core.
+/* stop.c - measures the time between two polls of the stop flag by a kernel (runtime/base/stop.h), on one core.
  *
  * Runs calls that take from a tenth of a second to several seconds. Prints the longest time without a poll, the time
  * of the call, and the time of the same call if oneDNN products and convolutions are not divided. The least of three
@@ -105,7 +105,7 @@ filled(const struct sample *s, int i)
     return data;
 }
 
-/* Times the call as users run it, and with undivided products and convolutions. */
+/* Times the call as users run it, and then with undivided products and convolutions. */
 static int
 exec_both(const struct kcall *k, struct exec *e[2])
 {

@@ -1,4 +1,4 @@
--- tokenizer.lua - text to ids and back: Rille's part of bench/tokenizer.sh.
+-- tokenizer.lua - times the conversion of text to ids and back: Rille's part of bench/tokenizer.sh.
 
 local rille = require "rille"
 
@@ -17,7 +17,7 @@ local function best(what, f, times)
   print(("%s\tRille\t%.3f"):format(what, #text / least / 1e6))
 end
 
--- crc32 with zlib's polynomial
+-- table for CRC-32 with zlib's polynomial
 local table_of = {}
 for i = 0, 255 do
   local c = i

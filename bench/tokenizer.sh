@@ -1,5 +1,6 @@
 #!/bin/bash
-# tokenizer.sh - text to ids and back on one core: Rille, PyPI's tokenizers and tiktoken, in turns, in one run.
+# tokenizer.sh - times the conversion of text to ids and back on one core, in one run: Rille, PyPI's tokenizers and
+# tiktoken, in turns.
 #
 #   bench/tokenizer.sh [build/release] [TEXT]      TEXT: by default this repository's sources and pages
 #
@@ -21,7 +22,7 @@ if [ -z "$text" ]; then
 fi
 export RAYON_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false RILLE_DEVICES=cpu:1
 $peers/bin/python bench/peers/tokenizer.py make "$text" "$made" >"$made/lines"
-for _ in 1 2 3; do # The programs run in turns, so other work on the machine slows all of them.
+for _ in 1 2 3; do # the programs run in turns, so that other work on the machine slows all of them
   $peers/bin/python bench/peers/tokenizer.py run "$text" "$made" >>"$made/lines"
   "$build/rille" bench/tokenizer.lua "$text" "$made" >>"$made/lines"
 done

@@ -14,7 +14,7 @@ local function usage(script, defaults)
   for i, name in ipairs(defaults) do words[i] = name:upper() end
   for _, name in ipairs(check.sorted_keys(defaults)) do
     local value = defaults[name]
-    if value ~= nil then -- an option name, not an index of a positional argument
+    if value ~= nil then -- a field with a name, not an index of a positional argument
       words[#words + 1] = value == false and ("[--%s]"):format(name)
         or ("[--%s %s]"):format(name, value == "" and "TEXT" or value)
     end
@@ -22,7 +22,7 @@ local function usage(script, defaults)
   return ("usage: %s %s\n"):format(script, table.concat(words, " "))
 end
 
--- Converts text to the type of the option's default. Returns nil if the text is not such a value.
+-- Converts text to the type of the option's default value. Returns nil if the text is not a value of this type.
 local function convert(text, default)
   if type(default) ~= "number" then return text end
   return math.type(default) == "integer" and math.tointeger(tonumber(text)) or math.type(default) == "float" and tonumber(text)

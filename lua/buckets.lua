@@ -1,12 +1,12 @@
--- buckets.lua - the option buckets of rille.graph: pads a dimension of the arguments to one of a few sizes, so that a step is
--- traced once per size (bucket) and not once per length.
+-- buckets.lua - the option buckets of rille.graph: pads one axis of the arguments to one of a few sizes (buckets), so
+-- that a step is traced once per bucket and not once per length.
 --
 --   local step = rille.graph(function(ids, labels, weight) ... return (losses * weight):mean() end, {buckets = {64, 128, axis = 1}})
 --
--- The padding is zeros. The function gets one more argument, weight: f32, with the dimensions 0 to axis of the first padded
--- argument; bucket / length at entries of the arguments, 0 at the padding. So (losses * weight):mean() is the mean over the
--- entries of the arguments, also if micro-batches cut the batch: each micro-batch has the same number of entries, and the
--- mean of the micro-batches' means is the mean of the batch.
+-- The padding is zeros. The function receives one more argument, weight (f32), whose dimensions are the dimensions 0
+-- to axis of the first padded argument. weight is bucket / length at entries of the arguments, and 0 at padding. So
+-- (losses * weight):mean() is the mean over the entries of the arguments, also if micro-batches cut the batch: each
+-- micro-batch has the same number of entries, and the mean of the micro-batches' means is the mean of the batch.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -18,14 +18,14 @@ local WHO <const> = "graph: buckets"
 
 -- ---- the option ----
 
--- Checks a list of different positions of arguments or results.
+-- Checks that an option is a list of different positions of arguments or results.
 local function check_positions(what, list)
   check.that(type(list) == "table", "%s: %s must be a list of positions such as {1, 2}, found %s", WHO, what, check.shown(list))
   check.list(WHO, what, list)
   for _, k in ipairs(list) do check.count(WHO, "an entry of " .. what, k) end
 end
 
--- Returns the option as {sizes =, axis =, args = list or nil, cut = list}.
+-- Converts the option buckets to {sizes =, axis =, args = list or nil, cut = list}.
 function buckets.read(given)
   check.that(type(given) == "table", "%s must be a list of sizes such as {64, 128, axis = 1}, found %s", WHO, check.shown(given))
   local sizes, named = {}, {}
@@ -47,7 +47,7 @@ end
 
 -- ---- a call ----
 
--- Returns true if a table without a metatable has a tensor.
+-- Returns true if a table without a metatable contains a tensor.
 local function hides_tensor(t)
   for _, v in next, type(t) == "table" and getmetatable(t) == nil and t or {} do
     if layout.is_tensor(v) then return true end
@@ -55,7 +55,8 @@ local function hides_tensor(t)
   return false
 end
 
--- Returns the positions of the arguments to pad: the option args, or all tensors with this axis.
+-- Returns the positions of the arguments to pad: those in the option args, or without it those of all tensors that
+-- have the axis.
 local function padded_positions(o, args)
   if o.args then return o.args end
   local list = {}
@@ -68,7 +69,7 @@ local function padded_positions(o, args)
   return list
 end
 
--- Returns the size that the padded dimension of the arguments has.
+-- Returns the size of the padded axis before padding.
 local function true_size(o, args, positions)
   local size
   for _, i in ipairs(positions) do
@@ -85,7 +86,7 @@ local function true_size(o, args, positions)
   return size
 end
 
--- Returns the smallest bucket of at least n entries.
+-- Returns the smallest bucket that is not below n entries.
 local function bucket_of(o, n, position)
   for _, size in ipairs(o.sizes) do
     if size >= n then return size end
@@ -105,7 +106,7 @@ local function padded(x, axis, size)
   return like(x:pad(pad), x)
 end
 
--- Returns the layout of x's first dimensions, 0 to axis.
+-- Returns a layout for a tensor with only the dimensions 0 to axis of x.
 local function layout_below(x, axis)
   local sbp = {}
   for entry in x.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%w*%)?") do
@@ -115,7 +116,8 @@ local function layout_below(x, axis)
   return {placement = x.placement, sbp = sbp}
 end
 
--- Returns the function's last argument: size / n at the first n entries of the axis, else 0. x: a padded argument.
+-- Returns the function's last argument, weight: size / n at the first n entries of the axis, else 0. x: a padded
+-- argument.
 local function weight_of(x, axis, n, size)
   local shape, row = table.move(x.shape, 1, axis + 1, 1, {}), {}
   for d = 1, axis do row[d] = 1 end
@@ -125,7 +127,7 @@ local function weight_of(x, axis, n, size)
   return row_weight:expand(shape):to_global(layout_below(x, axis))
 end
 
--- Cuts a result back to n entries along the axis.
+-- Cuts a result from `size` entries back to n along the axis.
 local function cut(o, k, y, n, size)
   check.that(layout.is_tensor(y) and y.ndim > o.axis and y.shape[o.axis + 1] == size,
     "%s: result %d must have %d entries along axis %d to be cut, found %s", WHO, k, size, o.axis,
@@ -133,7 +135,7 @@ local function cut(o, k, y, n, size)
   return n == size and y or like(y:slice(o.axis, 0, n), y)
 end
 
--- Calls a step with padded arguments and their weight, and cuts its results.
+-- Calls a step with padded arguments and their weight, and cuts its results to the size before padding.
 function buckets.call(o, step, ...)
   local args = table.pack(...)
   local positions = padded_positions(o, args)

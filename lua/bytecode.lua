@@ -1,7 +1,7 @@
 -- bytecode.lua - finds the upvalues, globals and fields that the code of a Lua function reads, including its inner
 -- functions.
 --
--- Lua has no call for that, so this module parses the output of string.dump (Lua 5.4, lundump.c).
+-- Lua has no function for this, so the module parses the output of string.dump (Lua 5.4, lundump.c).
 
 local bytecode = {}
 
@@ -13,8 +13,8 @@ local SETUPVAL <const>, SETTABUP <const>, SETFIELD <const> = 10, 15, 18
 
 -- ---- reading ----
 
--- Returns a reader of `text` from position `at`: unsigned numbers (7 bits per byte, the last one marked), strings, and so
--- on.
+-- Returns a reader of `text` from position `at`: unsigned numbers (7 bits per byte, the last byte marked), strings,
+-- and so on.
 local function reader(text, at)
   local r = {}
   function r.byte()
@@ -65,8 +65,8 @@ local function captured(r)
 end
 
 local function prototype(r)
-  r.string() -- skips the name of the source
-  r.number(); r.number() -- skips the first and the last line
+  r.string() -- the name of the source, which is not needed
+  r.number(); r.number() -- the first and the last line, which are not needed
   r.skip(3)
   local p = {}
   p.code = list_of(r, r.word)
@@ -82,7 +82,7 @@ end
 
 -- ---- what the code reads ----
 
--- Returns {first instruction, last instruction, register} for the variable of each numeric loop.
+-- Returns {first instruction, last instruction, register of the variable} for each numeric loop.
 local function numeric_loops(code)
   local loops = {}
   for pc, word in ipairs(code) do
@@ -110,8 +110,9 @@ local function is_count(code, pc)
   return same and (op == GETTABUP and to == SETTABUP or op == GETFIELD and to == SETFIELD)
 end
 
--- Adds the places that the function p and its inner functions read to `found`. Places that are only incremented go to `counted`.
--- outer[i]: index of p's upvalue i in the outermost function; nil if it is a local variable of an inner function.
+-- Adds the places that the function p (a parsed dump) and its inner functions read to `found`. Places that are only
+-- incremented are added to `counted` instead. outer[i]: index of p's upvalue i in the outermost function; nil if the
+-- upvalue is a local variable of an inner function.
 local function scan(p, outer, found, counted)
   local loops, loaded, computed = numeric_loops(p.code), {}, false
   for pc, word in ipairs(p.code) do
@@ -149,9 +150,10 @@ local function nothing_read() return {upvalues = {}, within = {}, fields = {}, c
 
 local known = setmetatable({}, {__mode = "k"})
 
--- Returns the reads of fn: {upvalues = {[index] = true}, within = {{index of an upvalue, field}, ...}, fields = {[name] =
--- true}, computed = true if it reads fields with computed names, compares = true if it tests numbers for equality, counted =
--- the same table for places that fn only increments}. Indices are those of debug.getupvalue.
+-- Returns what the code of fn reads, as a table with these fields: upvalues = {[index] = true}; within = a list of
+-- {index of an upvalue, field}; fields = {[name] = true}; computed = true if fn reads fields with computed names;
+-- compares = true if fn tests numbers for equality; counted = the same table for places that fn only increments.
+-- Indices are those of debug.getupvalue.
 function bytecode.reads(fn)
   if not known[fn] then
     local main, outer = prototype(reader(string.dump(fn), HEADER + 1)), {}

@@ -15,9 +15,9 @@ local values = require "rille.chat.values"
 
 local chat = {}
 
-local LARGEST <const> = 1 << 22 -- most bytes of a template's file
+local LARGEST <const> = 1 << 22 -- maximum bytes of a template file
 
--- Returns the content of a file beside the tokenizer; nil: there is no such file.
+-- Returns the content of a file in the tokenizer's folder; nil: the file does not exist.
 local function beside(folder, name, who)
   local f = io.open(folder .. name, "rb")
   if not f then return nil end
@@ -25,13 +25,15 @@ local function beside(folder, name, who)
   return rille._read(folder .. name, LARGEST, who)
 end
 
--- Returns the text of a special token of tokenizer_config.json: a string, or an object with `content`.
+-- Returns the text of a special token in tokenizer_config.json, which is a string or an object with the field
+-- `content`.
 local function token_text(v)
   if type(v) == "table" and v ~= json.null then v = v.content end
   return type(v) == "string" and v or nil
 end
 
--- Reads the templates and special tokens of a folder: {named = {[name] = text}, tokens = {bos_token = text, ...}}.
+-- Reads the templates and special tokens of a tokenizer's folder: {named = {[name] = text}, tokens = {bos_token =
+-- text, ...}}.
 local function read_folder(folder, who)
   local found = {named = {}, tokens = {}, sources = {}}
   local text = beside(folder, "tokenizer_config.json", who)
@@ -51,7 +53,7 @@ local function read_folder(folder, who)
   return found
 end
 
--- Returns the template's text, and a name for messages.
+-- Chooses a template. Returns its text, and a name for error messages.
 local function choose(found, folder, o, who)
   local name = o.template or (o.tools ~= nil and found.named.tool_use and "tool_use") or "default"
   check.that(type(name) == "string", "%s: template must be a string, found %s", who, check.shown(name))
@@ -61,7 +63,7 @@ local function choose(found, folder, o, who)
     who, type(folder) == "string" and folder or found.path or "the tokenizer")
 end
 
--- Converts an argument, which is a Lua value or JSON text.
+-- Converts an argument, a Lua value or JSON text, to a template value.
 local function converted(who, name, v)
   local good, result = check.try(function()
     if type(v) == "string" then return values.from_json(v, name) end
@@ -71,7 +73,7 @@ local function converted(who, name, v)
   check.fail("%s: %s: %s", who, name, type(result) == "table" and result.text or tostring(result))
 end
 
--- Calls fn; an error of the template becomes an error with the name of its file and its line.
+-- Calls fn. Converts an error of the template to an error with the template's file name and line.
 local function guarded(who, source, fn, ...)
   local results = table.pack(check.try(fn, ...))
   if results[1] then return results[2] end
@@ -82,11 +84,11 @@ local function guarded(who, source, fn, ...)
   check.fail("%s: %s: line %d: %s", who, source, why.line or 1, why.text)
 end
 
-local parsed = setmetatable({}, {__mode = "v"}) -- trees by the template's text
+local parsed = setmetatable({}, {__mode = "v"}) -- text of a template -> its parsed tree
 
 local options = {add_generation_prompt = false, tools = check.none, documents = check.none, template = check.none, variables = {}}
 
--- Returns the names that the template sees.
+-- Returns the variables that the template can read.
 local function names_of(who, found, messages, o)
   local names = {}
   for name, text in pairs(found.tokens) do names[name] = text end
@@ -103,7 +105,8 @@ local function names_of(who, found, messages, o)
   return names
 end
 
--- Turns messages into a text. folder: the tokenizer's folder, with a slash at its end, or a result of read_folder; nil: none.
+-- Converts messages to text. folder: path of the tokenizer's folder, with a slash at its end, or a result of
+-- read_folder; nil: none.
 function chat.apply(folder, messages, given)
   local who = "chat"
   local o = check.options(who, given, options)

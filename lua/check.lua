@@ -14,7 +14,7 @@ function check.is_own(fn)
   return type(fn) == "function" and debug.getinfo(fn, "S").source:sub(1, #own) == own
 end
 
--- Returns the stack level, counted from the caller, of the nearest Lua function outside this folder; 0 if there is
+-- Returns the stack level, relative to the caller, of the innermost Lua function outside this folder; 0 if there is
 -- none.
 local function users_level()
   local level = 3
@@ -32,16 +32,17 @@ function check.line()
   return ("%s:%d"):format(info.short_src, info.currentline)
 end
 
--- Returns the line of a forward that the user wrote, "a.lua:3"; nil for a forward of Rille.
+-- Returns the definition line, "a.lua:3", of a forward method that the user wrote; nil if the method is Rille's.
 local function forward_line(module)
   if check.is_own(module.forward) then return nil end
   local info = debug.getinfo(module.forward, "S")
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- Returns " (in Net.blocks.3.fc1)" for the innermost running method of a module that another module holds, counted from
--- this stack level of the caller; "" if there is none. A forward that ends with a tail call, return f(x), leaves no line
--- on the stack. For such a forward of the user, adds ", in the forward at a.lua:3".
+-- Returns " (in Net.blocks.3.fc1)", the path of the innermost module whose method is running and which another module
+-- holds. The search begins at this stack level of the caller. Returns "" if there is no such module. A forward that
+-- ends with a tail call, return f(x), leaves no line on the stack; for such a forward of the user, adds ", in the
+-- forward at a.lua:3".
 function check.where(level)
   local module, path, is_users = package.loaded["rille.nn.module"], nil, false
   while module do
@@ -103,7 +104,7 @@ function check.listed(list)
   return "{" .. table.concat(texts, ", ") .. "}"
 end
 
--- Joins a list of problems for a message: the first eight, and the number of the rest.
+-- Joins a list of problems for a message: the first eight, and the number of the others.
 function check.problems(wrong)
   local text = table.concat(wrong, "; ", 1, math.min(#wrong, 8))
   return #wrong > 8 and ("%s; and %d more"):format(text, #wrong - 8) or text
@@ -126,8 +127,9 @@ local function sorted_keys(t)
 end
 check.sorted_keys = sorted_keys
 
--- Returns the divisors of n for which good(d) is true, as text for messages: "1, 2, 4". The search tests divisors below
--- 65536 and adds their cofactors. It is complete for n < 2^32 and bounded for any n, because n may come from a file.
+-- Returns the divisors of n for which good(d) is true, as text for messages: "1, 2, 4". The search tests divisors
+-- below 65536 and adds their cofactors n / d. It finds all divisors of n < 2^32, and its time is bounded for any n,
+-- because n may come from a file.
 function check.divisors(n, good)
   local list = {}
   for d = 1, math.min(n, 65535) do
@@ -145,7 +147,8 @@ function check.divisors(n, good)
   return #told > 0 and table.concat(told, ", ") or "none"
 end
 
--- Returns the only name that contains this one ("num_layers" for "layers"); nil if there are none or several.
+-- Returns the only known name that contains the given name ("num_layers" for "layers"); nil if there are none or more
+-- than one.
 local function containing(known, name)
   local found
   for key in pairs(known) do
@@ -168,8 +171,8 @@ function check.option_hint(who, name, known)
   return elsewhere and ": " .. elsewhere or near and ("; the nearest name is '%s'"):format(near) or ""
 end
 
--- Returns the given options, completed with the defaults. A default of check.none declares a name without a value. An
--- option whose default is a boolean must be a boolean.
+-- Returns the given options, completed with the defaults. The default check.none declares an option without a default
+-- value. An option whose default is a boolean must be a boolean.
 check.none = {}
 function check.options(who, given, defaults)
   local options = {}
@@ -190,7 +193,8 @@ end
 
 -- ---- arguments ----
 
--- Fails if a function that accepts at most `most` arguments was called with n > most. usage: how to call it, or nil.
+-- Fails if n > most, that is, if a function that accepts at most `most` arguments was called with n. usage: text that
+-- says how to call the function, or nil.
 local function check_count(who, most, n, usage)
   if n <= most then return end
   check.fail("%s: expected %s, found %d%s", who, most == 0 and "no argument" or ("at most %d argument%s"):format(most,
@@ -200,7 +204,7 @@ end
 local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of parameters; false: unlimited
 
 -- Fails if `fn` has fewer parameters than the arguments that follow. User functions and variadic functions accept any
--- number. Returns the number of parameters of one of Rille's functions; false for the others.
+-- number. Returns the number of parameters if fn is Rille's and not variadic; else false.
 function check.arguments(who, fn, ...)
   local most = parameters[fn]
   if most == nil then
@@ -213,7 +217,7 @@ function check.arguments(who, fn, ...)
   return most
 end
 
--- Wraps fn: the returned function refuses more arguments than fn has parameters.
+-- Wraps fn in a function that fails if it receives more arguments than fn has parameters.
 local function limited(who, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(...)
@@ -225,7 +229,7 @@ end
 
 check.limited = limited
 
--- Wraps fn like limited(), for a __call metamethod: its first argument, self, is not counted.
+-- Wraps fn like limited(), for use as a __call metamethod: the first argument, self, is not counted.
 function check.limited_call(who, fn)
   local most = debug.getinfo(fn, "u").nparams
   return function(self, ...)
@@ -251,8 +255,8 @@ local function limited_method(class, name, fn)
   end
 end
 
--- Makes the public functions of a table refuse more arguments than they have parameters. who: name of the table or
--- class; class: true if the functions are methods.
+-- Wraps the public functions of a table, so that they fail if they receive more arguments than they have parameters.
+-- who: name of the table or class; class: true if the functions are methods.
 function check.strict(who, t, class)
   for name, fn in pairs(t) do
     local is_public = type(name) == "string" and name:sub(1, 1) ~= "_" and name ~= "init" and name ~= "forward"
@@ -265,8 +269,9 @@ end
 
 -- ---- names ----
 
--- Fails with a hint about a missing name: Rille's equivalent of another framework's name, or the nearest existing name.
--- Returns without an error if there is no hint, because users probe optional fields, such as net.head or net.lm_head.
+-- Fails with a hint about a missing name: Rille's equivalent of another framework's name, or the nearest existing
+-- name. Returns without an error if there is no hint, because user code may test whether an optional field exists, as
+-- in net.head or net.lm_head.
 local function say_missing(who, name, elsewhere, names)
   local near = not elsewhere and rille._nearest(names, name)
   if elsewhere then check.fail("%s has no '%s': %s", who, name, elsewhere) end
@@ -284,7 +289,8 @@ function check.class_names(class)
   return names
 end
 
--- Returns the names of fields that the class's own functions read. An object may lack such a field.
+-- Returns the names of the fields that the class's own functions read. These names are allowed, because an object may
+-- lack such a field.
 local function optional_names(names, class)
   local optional = {}
   for name in pairs(names) do
@@ -298,7 +304,7 @@ end
 
 local strict = setmetatable({}, {__mode = "k"}) -- classes whose __index is a function
 
--- Returns the table in which Lua looks up fields that an object with this metatable lacks.
+-- Returns the table or metatable in which a field is looked up that an object with this metatable lacks.
 function check.index_of(meta) return strict[meta] and meta or rawget(meta, "__index") end
 
 -- Returns a field of an object; nil if the object lacks the field, even if its class is strict.
@@ -313,8 +319,8 @@ function check.field(t, name)
   return found
 end
 
--- Makes one of Rille's classes strict: if user code reads a misspelt field, or a field of another framework, the read
--- is an error instead of nil.
+-- Makes one of Rille's classes strict: user code that reads a misspelt field, or a field of another framework, gets
+-- an error instead of nil.
 function check.strict_class(class)
   local names, optional = check.class_names(class), nil
   optional = optional_names(names, class)
@@ -332,7 +338,7 @@ function check.strict_class(class)
   end)
 end
 
--- The __index of the root class: a field name of another framework is an error in user classes, too.
+-- Implements __index of the root class: a field name of another framework is an error in user classes, too.
 function check.foreign_name(_, name)
   local elsewhere = type(name) == "string" and rille._elsewhere("module", name)
   if elsewhere then say_missing("a module", name, elsewhere) end
@@ -376,7 +382,7 @@ function check.integer(who, what, value)
   return value
 end
 
--- Checks the sizes of a window: one positive integer, or {height, width}.
+-- Checks the sizes of a window (of pooling or a convolution): one positive integer, or {height, width}.
 function check.sizes(who, what, value)
   local list = type(value) == "table" and value or {value, value}
   local good = #list == 2 and math.type(list[1]) == "integer" and math.type(list[2]) == "integer" and list[1] > 0 and list[2] > 0
@@ -398,8 +404,8 @@ function check.list(who, what, list)
   end
 end
 
--- Checks that list is a list, without gaps, of parameters or parameter groups. A model is refused, though it has
--- parameters.
+-- Checks that `list` is a list, without gaps, of parameters or of parameter groups. A model is refused, although it
+-- contains parameters.
 function check.parameters(who, list)
   check.that(type(list) == "table", "%s: expected a list of parameters, found %s", who, shown(list))
   check.that(type(list.parameters) ~= "function", "%s: expected a list of parameters, found %s; pass its parameters: net:parameters()",
@@ -439,13 +445,13 @@ function check.finite(who, what, value)
   return value
 end
 
--- Checks a share or a probability.
+-- Checks that a value is a share or a probability, from 0 to 1.
 function check.share(who, what, value)
   check.that(type(value) == "number" and value >= 0 and value <= 1, "%s: %s must be a number from 0 to 1, found %s", who, what, quoted(value))
   return value
 end
 
--- Checks a function; objects that can be called are refused.
+-- Checks that a value is a function. Callable objects are refused.
 function check.fn(who, what, value)
   check.that(type(value) == "function", "%s: %s must be a function, found %s", who, what, shown(value))
   return value

@@ -28,9 +28,9 @@ local METADATA = "rille.checkpoint"
 
 -- ---- the folder ----
 
--- Returns true if the process named in a temporary file's name (runtime/file/save.c) still runs on this machine: that
--- process is saving. A file with this process's own id is left over from an earlier process, since containers reuse
--- ids.
+-- Returns true if the process named in a temporary file's name (runtime/file/save.c) still runs on this machine, so
+-- that the file is being written. A file with the id of this process was left by an earlier process, because
+-- containers reuse ids.
 local function is_written(name)
   local process = name:match("%.(%d+)%.tmp$")
   local status <close> = process and io.open("/proc/" .. process .. "/stat")
@@ -38,8 +38,8 @@ local function is_written(name)
   return own and own:read("n") ~= tonumber(process)
 end
 
--- Lists the checkpoints of a folder. Returns {{number, path, shards = {path, ...}}, ...}, newest first; the paths that
--- interrupted saves left; the highest number found.
+-- Lists the checkpoints of a folder. Returns three values: the list {{number, path, shards = {path, ...}}, ...},
+-- newest first; the paths that interrupted saves left; the highest number found.
 local function list(dir, names)
   local found, torn, by_name, last = {}, {}, {}, 0
   local function add(name, pattern, visit)
@@ -81,8 +81,8 @@ local function are_optimizers(v)
   return listed == (named == 0 and #v or 0)
 end
 
--- Returns the optimisers of parts: {{opt =, path = prefix of their tensor names, key = name if there are several},
--- ...}.
+-- Returns the optimisers among the parts to save, as a list of {opt =, path = prefix of their tensor names, key =
+-- name if there is more than one}.
 local function optimizers(parts)
   local list, given = {}, parts.optimizer
   if given == nil or is_optimizer(given) then return {given and {opt = given, path = "optimizer"}} end
@@ -112,8 +112,8 @@ local function check_parts(who, parts, more)
   end
 end
 
--- Returns the names of the parameters of model and optimisers, and the list of the parameters. A parameter outside the
--- model is named by its index in the optimiser.
+-- Returns a table from parameter to name, and the list of the parameters of the model and the optimisers. A parameter
+-- outside the model is named by its index in the optimiser.
 local function names_of(parts)
   local name_of, params = {}, {}
   local function know(name, p)
@@ -131,9 +131,9 @@ local function names_of(parts)
   return name_of, params
 end
 
--- Returns, by path, the class and settings of each module. Settings are needed because tensor shapes do not show, for example, the
--- number of heads. Settings are the fields of Rille's modules and the values that a class names. `with` holds them; nil: neither
--- exists.
+-- Returns, by module path, the class and settings of each module. Settings are needed because tensor shapes do not
+-- show, for example, the number of heads. They are the fields of Rille's modules, and the values that a user's class
+-- names. The field `with` holds the settings; nil: the class has none.
 local function settings_of(model)
   local all = {}
   for path, m in (model.named_modules or function() return pairs{} end)(model) do
@@ -170,8 +170,8 @@ local function differs(name, here, saved, wrong)
   return #wrong > before
 end
 
--- Reports a module without tensors that only the model or only the checkpoint has, because the other one would skip its
--- computation. Dropout is exempt.
+-- Reports a module without tensors that only the model or only the checkpoint has, because a model without the module
+-- would skip its computation. Dropout is exempt.
 local function is_missing(name, ours, theirs, wrong)
   local one = ours or theirs
   if not one.with or one.class == rille.nn.Dropout.__name then return false end
@@ -181,11 +181,12 @@ local function is_missing(name, ours, theirs, wrong)
   return true
 end
 
--- Compares module settings with the checkpoint's, for Rille's modules and for modules that name their settings. Modules that only
--- one of them has are reported, too. Submodules of a module that differs are skipped, because they follow from its config. root:
--- compares only the model's own settings; differences of tensors show the rest.
+-- Compares module settings with the checkpoint's, for Rille's modules and for modules that name their settings.
+-- Modules that only the model or only the checkpoint has are reported, too. If a module differs, its submodules are
+-- skipped, because its settings determine them. root: compares only the settings of the model itself; other
+-- differences then show as differences of tensors.
 local function check_settings(model, saved, wrong, root)
-  if type(saved) ~= "table" then return end -- a checkpoint of an older version, without settings
+  if type(saved) ~= "table" then return end -- a checkpoint of an older version has no settings
   local here, reported = settings_of(model), {}
   for _, path in ipairs(root and {""} or either(here, saved)) do
     local ours, theirs = here[path], type(saved[path]) == "table" and saved[path] or nil
@@ -201,7 +202,7 @@ local function check_settings(model, saved, wrong, root)
   end
 end
 
--- Calls visit(name in the file, tensor) for each parameter, buffer and optimiser tensor of the parts.
+-- Calls visit(name in the file, tensor) for each parameter, buffer and optimiser state tensor of the parts.
 local function each_tensor(parts, name_of, visit)
   if parts.model then
     for name, t in parts.model:named_parameters() do visit("model." .. name, t) end
@@ -215,12 +216,13 @@ local function each_tensor(parts, name_of, visit)
   end
 end
 
--- Returns an option as it is saved. A schedule is saved as its present value, because the program sets the schedule again.
+-- Returns an option as it is saved. A schedule (a function) is saved as its present value, because the program sets
+-- the function again.
 local function saved_option(opt, value)
   return type(value) == "function" and value(opt.steps) or value
 end
 
--- Returns an optimiser's options and step counts, and for each group its options, step counts and names of parameters.
+-- Returns an optimiser's options and step counts, and the same for each group, with the names of its parameters.
 local function optimizer_numbers(opt, name_of)
   local numbers, n = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}, 0
   for name in pairs(opt.kind.options) do numbers.options[name] = saved_option(opt, opt[name]) end
@@ -236,7 +238,7 @@ local function optimizer_numbers(opt, name_of)
   return numbers
 end
 
--- Returns optimizer_numbers() of the only optimiser; with several, {several = {key = numbers}}; without one, nil.
+-- Returns optimizer_numbers() of the only optimiser; {several = {key = numbers}} for two or more; nil for none.
 local function all_numbers(parts, name_of)
   local numbers
   for _, one in ipairs(optimizers(parts)) do
@@ -250,8 +252,8 @@ end
 
 -- ---- accumulated gradients ----
 --
--- A gradient with a pending reduction (P) is saved as its addends, with its placement. Restored on an equal placement,
--- the gradient is bit-identical.
+-- A gradient with a pending reduction (P) is saved as its addends, with its placement. If it is restored on an equal
+-- placement, the gradient is bit-identical.
 
 local function place_text(t)
   return ("%s %s %s"):format(t.device, table.concat(t.placement.shape, "x"), table.concat(t.placement.ranks, ","))
@@ -283,8 +285,8 @@ end
 
 -- ---- saving ----
 
--- Folder -> number of the last checkpoint that this session saved there. No other session saves there, so later saves need
--- not list the folder, which takes longer with each checkpoint.
+-- Folder -> number of the last checkpoint that this session saved there. No other session saves into the folder, so
+-- later saves need not list it; listing takes longer with each checkpoint.
 local last_in = {}
 
 function checkpoint.save(dir, parts, options)
@@ -327,8 +329,8 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- Collects mismatches: report(part, kind, text) adds one, with kind "missing", "unexpected" or "other"; reported(part)
--- returns the first few of each kind.
+-- Collects mismatches. report(part, kind, text) adds one; kind is "missing", "unexpected" or "other". reported(part)
+-- returns the first few mismatches of each kind.
 local FEW <const> = 3
 local function reports()
   local lists = {}
@@ -381,7 +383,7 @@ end
 
 local function is_count(v) return math.type(v) == "integer" and v >= 0 end
 
--- Returns true if the value has the form that optimizer_numbers() returns. Groups of older checkpoints have no step
+-- Returns true if the value has the form of a result of optimizer_numbers(). Groups of older checkpoints have no step
 -- counts.
 local function are_numbers(saved)
   if not is_count(saved.steps) or type(saved.options) ~= "table" or type(saved.groups) ~= "table" then
@@ -397,7 +399,7 @@ local function are_numbers(saved)
   return true
 end
 
--- Returns a text of the first difference between an optimiser's groups and the saved groups; nil: none.
+-- Returns a text about the first difference between the groups of an optimiser and the saved groups; nil: they match.
 local function groups_differ(path, here, saved)
   if #here ~= #saved then return ("the %s has %d groups here, %d in the checkpoint"):format(path, #here, #saved) end
   for i, group in ipairs(here) do
@@ -413,7 +415,7 @@ local function groups_differ(path, here, saved)
   end
 end
 
--- Returns true if the optimiser matches the saved one; reports the difference otherwise.
+-- Returns true if the optimiser matches the saved one; otherwise reports the difference.
 local function check_optimizer(one, name_of, report)
   local saved, why = one.saved, nil
   if saved == nil then
@@ -455,8 +457,9 @@ local function pair_optimizers(list, saved, report)
   return true
 end
 
--- Names the parameters of an optimiser that is loaded without its model: by their positions in the groups, with the
--- names in the checkpoint. If the checkpoint holds the parameters' values, their shapes are compared.
+-- Names the parameters of an optimiser that is loaded without its model: a parameter gets the name that the
+-- checkpoint has at its position in the groups. If the checkpoint holds the parameters' values, their shapes are
+-- compared.
 local function name_by_places(one, contents, name_of, report)
   local opt, saved = one.opt, one.saved
   if type(saved) ~= "table" or not are_numbers(saved) then return end
@@ -498,7 +501,8 @@ local function load_optimizer(opt, saved)
   end
   opt:__count(saved.steps, counts)
   local function set(t, own, name, value)
-    if type(rawget(own, name)) ~= "function" then t[name] = value end -- a schedule goes on with the saved count
+    -- a schedule (a function) stays, and continues with the saved count
+    if type(rawget(own, name)) ~= "function" then t[name] = value end
   end
   for name, value in pairs(saved.options) do set(opt, opt.own, name, value) end
   for i, group in ipairs(opt.groups) do
@@ -506,7 +510,7 @@ local function load_optimizer(opt, saved)
   end
 end
 
--- Returns true if the metadata has the form that a save writes.
+-- Returns true if the metadata of the file has the form that checkpoint.save writes.
 local function is_ours(saved)
   local random = type(saved) == "table" and saved.random
   if not (type(random) == "table" and math.type(random.seed) == "integer" and math.type(random.count) == "integer"
@@ -519,8 +523,9 @@ local function is_ours(saved)
   return true
 end
 
--- Returns all mismatches as short messages. The model comes first, by its settings if these differ, then the optimiser.
--- Optimiser tensors are reported only if nothing else is wrong, and gradients only if the optimiser tensors match.
+-- Returns all mismatches as short messages. The mismatches of the model come first (only its settings, if these
+-- differ), then those of the optimiser. Optimiser tensors are reported only if nothing else is wrong, and gradients
+-- only if the optimiser tensors match.
 local function all_wrong(parts, contents, saved, reported)
   local wrong, of_model = {}, reported("model")
   local function add(list) table.move(list, 1, #list, #wrong + 1, wrong) end
@@ -542,8 +547,8 @@ local function all_wrong(parts, contents, saved, reported)
   return wrong
 end
 
--- Loads one file: reads and checks everything before it changes anything. Returns step and note; nil and the reason if
--- the values are damaged.
+-- Loads one checkpoint file. Reads and checks the complete file before it changes any tensor. Returns step and note;
+-- nil and the reason if the values are damaged.
 local function load_file(who, path, parts)
   local contents, says = rille._contents(path, nil, who)
   local saved = state_text.decode(says[METADATA] or "")
@@ -588,8 +593,8 @@ local function load_file(who, path, parts)
   return math.tointeger(saved.step), saved.note
 end
 
--- Loads the newest checkpoint found, and returns its step and note. If the checkpoint is damaged, loads the next older
--- one with fallback, and fails without.
+-- Loads the newest checkpoint found, and returns its step and note. If the checkpoint is damaged, loads the next
+-- older one if `fallback` is true, else fails.
 local function load_found(who, found, parts, fallback)
   local damaged = {}
   for _, entry in ipairs(found) do

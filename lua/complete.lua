@@ -1,12 +1,12 @@
 -- complete.lua - completes the text before the cursor, and shows the arguments of the call at the cursor.
 --
 --   to            globals, locals, Lua's words
---   rille.ma      fields; net.fc1:for, x[0]:ma, rille.randn{2, 3}:ma   methods, also behind calls and indices
+--   rille.ma      fields; net.fc1:for, x[0]:ma, rille.randn{2, 3}:ma   methods, also after calls and indices
 --   x:softmax{a   options of the called function, from the pages and the operators' records
 --   sbp = "S      words that an option accepts; rille.placement("c; otherwise file names
 --   :ti  ?mat     commands; pages
 --
--- Completion never runs user code. Tables are read with raw access. The result of a call is taken from its page, or is
+-- Completion never runs user code. Tables are read with raw access. What a call returns is read from its page, or is
 -- unknown. The chunk is passed as tokens {kind, from, to}, up to the cursor.
 
 local rille = require "rille"
@@ -23,9 +23,10 @@ local values = {["nil"] = true, ["true"] = true, ["false"] = true}
 
 local closing = {["("] = ")", ["{"] = "}", ["["] = "]"}
 
--- Scans the tokens. `top`: the innermost open bracket, with the tokens of the called expression (first .. at - 1), the
--- key whose value the bracket is, and the commas inside. `first`: the token at which the expression at the cursor
--- begins. `closed`: maps an opening token to its closing token.
+-- Scans the tokens up to the cursor, and sets three fields of `chunk`. `top`: the innermost open bracket, with the
+-- tokens of the called expression (from `first` to at - 1), the key to which the bracket is assigned, and the number
+-- of commas inside. `first`: the token at which the expression at the cursor begins. `closed`: index of an opening
+-- token -> index of its closing token.
 local function read(chunk)
   local text, tokens = chunk.text, chunk.tokens
   local top, first, before, closed = {open = "", commas = 0}, nil, "", {}
@@ -63,7 +64,7 @@ local function word_of(chunk, i)
   return t and chunk.text:sub(t[2], t[3])
 end
 
--- Returns the page of the function that the tokens first .. last name; nil: none.
+-- Returns the help page of the function that the tokens from first to last name; nil: none.
 local function page_of(chunk, first, last)
   local from, to = chunk.tokens[first], chunk.tokens[last]
   if not from or not to then return nil end
@@ -71,7 +72,7 @@ local function page_of(chunk, first, last)
   return name ~= "" and pages.find(name:gsub("^[.:]", "")) or nil
 end
 
--- Returns the page of the innermost open call that has a page, and the call's bracket.
+-- Returns the help page of the innermost open call that has one, and the bracket of the call.
 local function call_of(chunk)
   local frame = chunk.top
   while frame do
@@ -83,8 +84,8 @@ end
 
 -- ---- the meaning of an expression ----
 
--- Describes a value: {value =}, or {is = "tensor"} if the value would have to be computed; help pages are then tensor.*. page:
--- the page of a function.
+-- Describes a value as {value =}, or as {is = "tensor"} if the value would have to be computed; in the latter case
+-- the help pages are tensor.*. page: the help page of a function.
 local methods = metatable_of(rille.tensor(0)).__methods
 
 local is_module = {}
@@ -101,7 +102,8 @@ local function field(t, name)
   for _ = 1, 8 do
     if type(t) ~= "table" then return nil end
     local value = rawget(t, name)
-    if t == rille and is_module[name] then value = t[name] end -- loads the module
+    -- loads the module, because `name` is a module of Rille that is loaded at first use
+    if t == rille and is_module[name] then value = t[name] end
     if value ~= nil then return value end
     local meta = metatable_of(t)
     t = type(meta) == "table" and check.index_of(meta) or nil
@@ -161,7 +163,7 @@ local function start(chunk, first, last)
   return {value = value}, first
 end
 
--- Returns the meaning of the tokens first .. last; {} if unknown.
+-- Returns the description of the expression in the tokens from first to last; {} if unknown.
 local function meaning(chunk, first, last)
   local thing, i = start(chunk, first, last)
   while i < last do
@@ -174,7 +176,7 @@ local function meaning(chunk, first, last)
       thing, i = index(chunk, thing, i + 1, close - 1), close
     elseif closing[word] and close or chunk.tokens[i][1] == "string" then
       thing, i = result(thing), close or i
-    else -- after an operator, as in a + b
+    else -- the token follows an operator, as in a + b
       return (thing.is or is_of(thing.value)) == "tensor" and {is = "tensor"} or {}
     end
   end
@@ -187,7 +189,7 @@ local function collector(prefix)
   local list, seen = {}, {}
   return list, function(name, text)
     if type(name) ~= "string" or name:sub(1, #prefix) ~= prefix then return end
-    -- private names are offered only after a typed _
+    -- private names are offered only if the typed text begins with _
     if name:sub(1, 1) == "_" and prefix == "" or not name:find("^[%a_][%w_]*$") then return end
     text = text or name
     if seen[text] then return end
@@ -258,13 +260,14 @@ local function options(chunk, last, prefix)
   return list
 end
 
--- Returns the words that can complete the string at the cursor: words of its option, or of the first argument.
+-- Returns the words that can complete the string at the cursor: values of the option, or of the call's first
+-- argument.
 local function words(chunk)
   local top, page, frame = chunk.top, call_of(chunk)
   local key = top.key or top.open == "{" and top.of
   if key then return pages.words(page, key) end
   local last = #chunk.tokens - 1
-  -- a call with a string, f "..."
+  -- a call with a string argument, f "..."
   if last > 0 and chunk.first and chunk.first <= last then page, frame = page_of(chunk, chunk.first, last), nil end
   if page and (not frame or frame == top and top.open == "(" and top.commas == 0) then return pages.words(page, 1) end
 end

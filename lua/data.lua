@@ -3,7 +3,8 @@
 --
 --   for x, y in rille.data.loader{x, y, batch = 64, shuffle = true, seed = 1} do ... end
 --
--- The entries of a batch depend on the seed and the epoch only: not on layouts, the machine, or earlier random draws.
+-- Which entries a batch has depends only on the seed and the epoch, not on layouts, the machine, or earlier random
+-- draws.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -27,19 +28,19 @@ function data.permutation(n, seed)
   return order
 end
 
--- Returns the SBP of the row indices for rows laid out as sbp. S(0) is kept, so that each rank selects its own rows;
--- all other entries become B.
+-- Returns the SBP for a tensor of row indices if the rows have the given SBP. S(0) is kept, so that each rank selects
+-- its own rows; all other entries become B.
 local function of_rows(sbp)
   if type(sbp) == "string" then
     return (sbp:gsub("S%b()", function(cut) return cut ~= "S(0)" and "B" or nil end):gsub("P%b()", "B"):gsub("P", "B"))
   end
-  if type(sbp) ~= "table" then return sbp end -- an SBP that no tensor can have; rille.tensor reports the error
+  if type(sbp) ~= "table" then return sbp end -- the SBP is of no valid form; rille.tensor reports the error
   local entries = {order = sbp.order}
   for axis, entry in ipairs(sbp) do entries[axis] = of_rows(entry) end
   return entries
 end
 
--- Returns the rows `from` .. `to` of order, laid out as sbp (default: as t).
+-- Returns the rows of t whose indices are order[from] to order[to], laid out as sbp (default: as t).
 local function take(t, order, from, to, sbp)
   sbp = sbp or t.sbp
   local ids = rille.tensor(table.move(order, from, to, 1, {}), {dtype = "i64", placement = t.placement, sbp = of_rows(sbp)})
@@ -56,7 +57,7 @@ function methods:order(epoch)
   return order
 end
 
--- Returns n rows of an epoch. The order of the last epoch is cached.
+-- Returns n rows of an epoch, from position `first` of its order. The order of the last epoch is cached.
 function methods:take(epoch, first, n)
   local who = self.who .. ":take"
   check.integer(who, "epoch", epoch)
@@ -71,7 +72,7 @@ function methods:take(epoch, first, n)
   return table.unpack(batch)
 end
 
--- Returns an iterator over the batches of one epoch, from 0: for x, y in loader:epoch(3) do
+-- Returns an iterator over the batches of one epoch (counted from 0): for x, y in loader:epoch(3) do
 function methods:epoch(epoch)
   local one = setmetatable({running = math.tointeger(check.whole(self.who .. ":epoch",
     "the epoch", epoch, 0)), at = 0}, {__index = self})

@@ -1,4 +1,4 @@
--- dpo_loss.lua - the loss of direct preference optimisation. Rafailov et al. 2023.
+-- dpo_loss.lua - the loss of direct preference optimisation (DPO; Rafailov et al. 2023).
 --
 --   chosen = -rille.linear_cross_entropy(x, weight, labels, {reduction = "none"}):sum{axis = 1}     log probabilities of answers
 --   loss = rille.dpo_loss(chosen, rejected, ref_chosen, ref_rejected, {beta = 0.1})

@@ -8,9 +8,9 @@
 --     end}
 --   local y = clip(x, -1, 1)
 --
--- forward runs without gradients. Both functions call operators of Rille, so layouts, stages and micro-batches follow as in
--- any other code, and a compiled step records what they call. The core (actors/session/build/own_gradient.c) keeps the saved
--- tensors and calls backward.
+-- forward runs without gradients. Both functions call operators of Rille, so layouts, stages and micro-batches are
+-- handled as in any other code, and a compiled step records these operators. The core
+-- (actors/session/build/own_gradient.c) keeps the saved tensors and calls backward.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -19,9 +19,9 @@ local trace = require "rille.trace"
 
 -- ---- the context of a call ----
 
-local context = {} -- methods
+local context = {} -- methods of ctx
 
--- Keeps tensors for backward, which reads them in ctx.saved_tensors.
+-- Saves tensors for backward, which reads them from ctx.saved_tensors.
 function context.save_for_backward(ctx, ...)
   local given = table.pack(...)
   for i = 1, given.n do
@@ -36,7 +36,7 @@ local context_meta = {__index = context, __newindex = function(ctx, name, value)
   rawset(ctx, name, value)
 end}
 
--- Returns true if t, a table without a metatable, holds a tensor with a gradient.
+-- Returns true if t, a table without a metatable, contains a tensor that requires a gradient.
 local function hides_gradient(t, depth)
   for _, v in next, type(t) == "table" and getmetatable(t) == nil and depth < 4 and t or {} do
     if layout.is_tensor(v) and v.requires_grad or hides_gradient(v, depth + 1) then return true end
@@ -56,7 +56,7 @@ end
 
 -- ---- backward ----
 
--- Checks what backward returned for the arguments of forward.
+-- Checks the gradients that backward returned for the arguments of forward.
 local function check_gradients(name, ctx, args, given)
   for i = 1, math.max(given.n, args.n) do
     local g = given[i]
@@ -69,8 +69,8 @@ local function check_gradients(name, ctx, args, given)
   end
 end
 
--- Returns the function that the core calls. args: by argument, true for a tensor; places: by tensor among the results, its
--- position among all results.
+-- Returns the function that the core calls in backward. args: by argument, true if it is a tensor; places: for each
+-- tensor result, its position among all results.
 local function backward_of(name, fn, ctx, args, places, nresult)
   return function(gradients, saved)
     local list = {}
@@ -91,7 +91,8 @@ local function named(name, fn, ...)
   return table.pack(rille.no_grad(fn, ...))
 end
 
--- Returns arguments without their tensors' handles, which would keep the tensors' memory: true stands for a tensor.
+-- Returns a copy of the arguments with `true` in place of tensors, because handles of tensors would keep their
+-- memory.
 local function kinds_of(args)
   local kinds = {n = args.n}
   for i = 1, args.n do kinds[i] = layout.is_tensor(args[i]) or nil end

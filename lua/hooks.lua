@@ -1,5 +1,6 @@
--- hooks.lua - functions that run in passes: x:register_hook(fn) in the backward pass through a tensor, and hooks of modules
--- (lua/nn/module.lua). Each registration returns a handle; handle:remove() removes the hook.
+-- hooks.lua - functions that run during forward or backward: x:register_hook(fn) in the backward pass through a
+-- tensor, and hooks of modules (lua/nn/module.lua). Each registration returns a handle; handle:remove() removes the
+-- hook.
 --
 -- A step that is compiled records what hooks compute. So registering or removing a hook of a parameter or module makes steps
 -- trace again, and steps follow the values that a hook reads.
@@ -35,7 +36,7 @@ function hooks.register_hook(x, fn)
     check.that(new == nil or layout.is_tensor(new), "hook: expected a tensor or nothing as the new gradient, found %s", check.shown(new))
     return new
   end)
-  local weak = setmetatable({x}, {__mode = "v"}) -- a handle keeps no memory of x
+  local weak = setmetatable({x}, {__mode = "v"}) -- a weak reference, so that the handle does not keep the memory of x
   return new_handle(function()
     fn = nil
     if weak[1] then rille._unhook(weak[1], id) end
@@ -67,21 +68,21 @@ function hooks.has(module)
   return all ~= nil and (#all.pre > 0 or #all.forward > 0 or #all.backward > 0)
 end
 
--- Calls each hook of a list: call(fn, values) returns new values, a packed table, or nil.
+-- Calls the hooks of a list in turn: call(fn, values) returns the new values as a packed table, or nil for no change.
 local function run(list, name, values, call)
-  for _, entry in ipairs{table.unpack(list)} do -- a copy, because a hook may remove itself
+  for _, entry in ipairs{table.unpack(list)} do -- iterates over a copy, because a hook may remove itself
     trace.follow_all(entry.fn, name)
     values = call(entry.fn, values) or values
   end
   return values
 end
 
--- Returns the packed results of a hook, or nil if it returned nothing.
+-- Returns the packed results of a hook, or nil if the hook returned no value.
 local function replaced(...)
   if ... ~= nil then return table.pack(...) end
 end
 
--- Passes tensors among values through a function with its own gradient; others stay.
+-- Passes the tensors among the values through a function with its own gradient; other values stay.
 local function through(f, values)
   local list, places = {}, {}
   for i = 1, values.n do
@@ -95,7 +96,8 @@ end
 
 local function same(_, ...) return ... end
 
--- Returns two identities, for the arguments and the results of a module. Backward hooks get the gradients that pass them.
+-- Returns two identity functions, for the arguments and for the results of a module. In backward they pass the
+-- gradients to the backward hooks.
 local function watched(module, list)
   local doutput, takes = nil, false
   local function call(dinput)
@@ -121,7 +123,7 @@ local function watched(module, list)
   end, function(values) return through(after, values) end
 end
 
--- Calls fn, the module's forward in some form, with its hooks around it.
+-- Calls fn, which runs the forward of the module, with the module's hooks before and after it.
 function hooks.call(module, fn, ...)
   local all, values = lists[module], table.pack(...)
   local enter, leave

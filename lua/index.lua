@@ -1,11 +1,12 @@
--- index.lua - indexing beyond positions and ranges: masks, index tensors, lists, "...", new axes and negative steps; what
--- shell/bind/tensor/lua_index.c leaves to this file.
+-- index.lua - indexing beyond positions and ranges: masks, index tensors, lists, "...", new axes and negative steps;
+-- all keys that shell/bind/tensor/lua_index.c does not handle.
 --
--- An entry of a key x[{...}] is a position, a range {start, stop, step}, a list of positions or booleans {{2, 0, 1}}, an
--- index tensor, a mask (a bool tensor, which takes as many axes as it has), rille.newaxis, or "...". The result is NumPy's:
--- index tensors broadcast together, and their axes stand at the place of the first if they are adjacent, else in front. A
--- position beside index tensors counts as one of them. Reads consist of operators that have gradients and accept every
--- layout. An assignment computes the whole new value and copies it to the variable.
+-- An entry of a key x[{...}] is a position, a range {start, stop, step}, a list of positions or booleans {{2, 0, 1}},
+-- an index tensor, a mask (a bool tensor, which takes as many axes as it has), rille.newaxis, or "...". The result is
+-- that of NumPy: index tensors broadcast together. If they are adjacent in the key, their axes replace those of the
+-- first; else their axes are the first axes of the result. A position in a key with index tensors counts as an index
+-- tensor. Reads consist of operators that have gradients and accept every layout. An assignment computes the whole
+-- new value and copies it to the variable.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -13,23 +14,24 @@ local layout = require "rille.layout"
 
 local index = {}
 
-local ALL <const> = {} -- the range of a whole axis
+local ALL <const> = {} -- the range that selects a whole axis
 
 local function shape_text(x) return ("%s{%s}"):format(x.dtype, table.concat(x.shape, ", ")) end
 
 local function refuse(x, format, ...) check.fail("index: %s; x is %s", format:format(...), shape_text(x)) end
 
--- Returns the options of a tensor on x's placement, replicated.
+-- Returns creation options for a tensor that is replicated on x's placement.
 local function beside(x, dtype) return {dtype = dtype, placement = x.placement, sbp = layout.replicated(x.placement)} end
 
--- Refuses results whose shape depends on data in a compiled step. `remedy` says what to write instead.
+-- Fails if a compiled step is being traced, because the shape of the result depends on data. `remedy` says what to
+-- write instead.
 local function check_eager(x, what)
   if not rille._tracing() then return end
   refuse(x, "the size of %s depends on data, which a compiled step cannot have: use rille.where(mask, x, 0) or "
     .. "x:masked_fill(mask, value), or index outside the step", what)
 end
 
--- Returns the row-major positions at which a mask is true, in ascending order. The sort by topk stays on the devices.
+-- Returns the row-major positions at which a mask is true, in ascending order. topk sorts them on the devices.
 local function places(x, mask, what)
   check_eager(x, what)
   local flat = mask:detach():reshape{-1}
@@ -40,7 +42,7 @@ end
 
 -- ---- keys ----
 
--- Returns a list {{2, 0, 1}} as a tensor: positions as i64, booleans as a mask.
+-- Converts a list such as {{2, 0, 1}} to a tensor: positions to i64, booleans to a mask.
 local function list_tensor(x, entry)
   if #entry ~= 1 then refuse(x, "a list of positions must stand alone in its braces, as in x[{{{2, 0, 1}}}], found %d entries", #entry) end
   local first = entry[1]
@@ -48,7 +50,8 @@ local function list_tensor(x, entry)
   return rille.tensor(entry[1], beside(x, type(first) == "boolean" and "bool" or "i64"))
 end
 
--- Returns an entry of a key as {axes = number of axes that it takes, and at =, range =, ids =, mask =, new = or rest =}.
+-- Returns an entry of a key as a table: axes, the number of axes of x that it indexes; and one of at, range, ids,
+-- mask, new, rest, by the kind of entry.
 local function read_entry(x, entry)
   if type(entry) == "table" and type(entry[1]) == "table" then entry = list_tensor(x, entry) end
   if type(entry) == "table" then return {axes = 1, range = next(entry) and entry or ALL} end
@@ -64,7 +67,7 @@ local function read_entry(x, entry)
   return {axes = entry.ndim, mask = entry}
 end
 
--- Returns the entries of a key, with "..." and missing axes filled by whole ranges.
+-- Returns the entries of a key, with a whole range for each axis that "..." stands for or that the key lacks.
 local function read_key(x, key)
   local read, axes, rest = {}, 0, nil
   if type(key) ~= "table" then key = {key} end
@@ -85,7 +88,8 @@ local function check_position(x, at, axis, size)
   refuse(x, "position %d is out of range: axis %d has %d entries, and positions count from 0", at, axis, size)
 end
 
--- Returns the part of an axis in a range {start, stop, step}; with a negative step, backwards from start.
+-- Returns the entries of an axis in a range {start, stop, step}; with a negative step, in descending order from
+-- start.
 local function take_range(x, y, axis, range)
   for k, value in pairs(range) do
     if not math.tointeger(value) or not math.tointeger(k) or k < 1 or k > 3 then
@@ -99,7 +103,7 @@ end
 
 -- ---- reading ----
 
--- Returns the shape to which two shapes broadcast; nil: they do not.
+-- Returns the shape to which two shapes broadcast; nil: they cannot be broadcast.
 local function broadcast_shape(a, b)
   local shape = {}
   for d = 1, math.max(#a, #b) do
@@ -110,7 +114,8 @@ local function broadcast_shape(a, b)
   return shape
 end
 
--- Merges the axes of a mask into one, and returns the positions in it.
+-- Merges the axes that a mask indexes into one axis. Returns the tensor, and the positions in this axis where the
+-- mask is true.
 local function merge_mask(x, y, axis, mask)
   local shape, size = {}, 1
   for d, n in ipairs(y.shape) do
@@ -156,8 +161,8 @@ local function take_basic(x, key)
   return y, picks, state == "apart" and 0 or place, is_whole
 end
 
--- Returns positions in the merged axes of several index tensors. The lookup in a list of positions refuses those out of
--- range, which would be other elements of the merged axes.
+-- Returns positions in the merged axes of all index tensors in `picks`. Each position is looked up in a list, which
+-- refuses positions out of range; these would otherwise select wrong elements of the merged axes.
 local function merged_ids(y, picks)
   local flat
   for _, pick in ipairs(picks) do
@@ -168,7 +173,7 @@ local function merged_ids(y, picks)
   return flat
 end
 
--- Returns the shape to which the index tensors broadcast.
+-- Returns the shape to which the index tensors in `picks` broadcast.
 local function shape_of_picks(x, picks)
   local shape = {}
   for _, pick in ipairs(picks) do
@@ -180,8 +185,9 @@ local function shape_of_picks(x, picks)
   return shape
 end
 
--- Sets pick.row for each index tensor that counts an axis of y, as rille.arange(n) does: the dimension of the broadcast shape
--- along which it counts. Returns the picks by that dimension, and the other picks.
+-- Finds the index tensors that count 0, 1, 2, ... over a whole axis of y, as rille.arange(n) does. Sets their
+-- pick.row to the dimension of the broadcast shape along which they count. Returns the picks by that dimension, and
+-- the other picks.
 local function row_picks(y, picks, shape)
   local rows, rest = {}, {}
   for _, pick in ipairs(picks) do
@@ -193,7 +199,8 @@ local function row_picks(y, picks, shape)
   return rows, rest
 end
 
--- Permutes y to the axes in `first`, then the axes of `merged` as one axis, then the others. Returns the sizes, too.
+-- Permutes y: the axes in `first` come first, then the axes in `merged` as one axis, then all others. Also returns
+-- the sizes.
 local function arrange(y, first, merged)
   local is_first, order, sizes, size = {}, {}, {}, 1
   for _, axis in ipairs(first) do
@@ -209,8 +216,8 @@ local function arrange(y, first, merged)
   return y:permute(order):reshape(sizes), sizes
 end
 
--- Applies index tensors of which some count an axis: an entry of each row is gathered. So the rows stay as they are split
--- over ranks and micro-batches.
+-- Applies index tensors some of which count over an axis (`rows`), so that one entry of each row is gathered. So the
+-- rows stay as they are split over ranks and micro-batches.
 local function gather_rows(y, rows, rest, shape, place)
   local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
   for d = 0, #shape - 1 do
@@ -225,7 +232,7 @@ local function gather_rows(y, rows, rest, shape, place)
   sizes[#axes + 1] = at.shape[#axes + 1]
   for _ = #axes + 2, #sizes do at = at:unsqueeze(-1) end
   local found = y:gather(#axes, at:expand(sizes))
-  -- the dimensions of the index tensors in their order, between the other axes
+  -- places the dimensions of the index tensors in their order, between the other axes
   local split, order, from = table.move(sizes, 1, #axes, 1, {}), {}, {}
   table.move(free_sizes, 1, #free, #split + 1, split)
   table.move(sizes, #axes + 2, #sizes, #split + 1, split)
@@ -254,7 +261,7 @@ local function take_picks(x, y, picks, place)
   return y:permute(order):reshape(sizes):index_select(place, ids)
 end
 
--- Returns x[key], and for each axis of the result whether it is a whole axis of x.
+-- Returns x[key], and a list that has true for each axis of the result that is a whole axis of x.
 local function take(x, key)
   local y, picks, place, is_whole = take_basic(x, key)
   if #picks > 0 then y = take_picks(x, y, picks, place) end
@@ -262,12 +269,12 @@ local function take(x, key)
   return y, is_whole
 end
 
--- x[key]
+-- Implements x[key] for the keys that this file handles.
 function index.get(x, key) return (take(x, read_key(x, key))) end
 
 -- ---- assigning ----
 
--- Returns the value as a tensor of x's dtype on x's placement.
+-- Converts the assigned value v to a tensor with x's dtype on x's placement.
 local function source(x, v)
   if layout.is_tensor(v) then
     v = v.placement == x.placement and v or v:to_global{placement = x.placement, sbp = layout.replicated(x.placement)}
@@ -279,8 +286,8 @@ local function source(x, v)
   return rille.tensor(v, beside(x, x.dtype))
 end
 
--- Returns the new value for a key with one mask and otherwise whole axes, if v has no axis along the mask: its shape does
--- not depend on data.
+-- Returns the new value for a key with one mask and otherwise whole axes, if v has no axis along the mask. In this
+-- case no shape depends on data.
 local function assign_mask(x, key, v, accumulate)
   local mask, before, after = nil, 0, 0
   for _, entry in ipairs(key) do
@@ -303,8 +310,8 @@ local function assign_mask(x, key, v, accumulate)
   return mask:reshape(shape):where(accumulate and x + v or v, x)
 end
 
--- An assignment computes a value for each position of the indexed axes, merged into one, and leaves the other axes of x
--- whole. The new value is where(hit, value, x), so x keeps its layout and is not gathered.
+-- An assignment merges the indexed axes of x into one axis and computes a value for each position of it; the other
+-- axes of x are whole. The new value is where(hit, value, x), so x keeps its layout and is not gathered.
 
 local function product(sizes)
   local n = 1
@@ -333,7 +340,7 @@ local function divide_axes(x, key)
   return a
 end
 
--- Returns v with the dimensions of a part of this shape, of size 1 where v has none.
+-- Reshapes v to the number of dimensions of `shape`, with size 1 for dimensions that v lacks.
 local function aligned(x, v, shape)
   local own = {}
   while v.ndim > #shape and v.shape[1] == 1 do v = v:squeeze(0) end
@@ -365,7 +372,8 @@ local function merged_values(x, v, at, is_whole, tail)
   return v:expand(table.move(merged, 2, #merged, #lead + 1, lead)):reshape(merged)
 end
 
--- Returns y, {all positions of the indexed axes or 1, whole axes...}, with the axes of x.
+-- Reshapes y back to the axes of x. Its first axis has all positions of the indexed axes, or size 1; the whole axes
+-- follow.
 local function unmerged(x, y, a)
   local shape, back = {}, {}
   for k, axis in ipairs(a.order) do
@@ -376,8 +384,9 @@ local function unmerged(x, y, a)
   return y:reshape(shape):permute(back)
 end
 
--- Returns for each of `total` positions whether `at` has it, and the number of the last entry of `at` that has it. Entries
--- are sorted together with their order, and only the last of equal entries is kept.
+-- Returns two tensors with an entry for each of `total` positions: whether `at` contains the position, and the index
+-- of the last entry of `at` that equals the position. Entries are sorted together with their order, and only the last
+-- of equal entries is kept.
 local function last_writers(x, at, total)
   local n, ints = at:numel(), beside(x, "i64")
   local keys = (at * n + rille.arange(n, ints)):topk(n)
@@ -388,7 +397,7 @@ local function last_writers(x, at, total)
   return spread(rille.ones({n}, ints)):eq(1), spread(keys % n)
 end
 
--- Returns x with values added at positions of the merged indexed axes.
+-- Returns x with values added at the positions `at` of the merged indexed axes.
 local function accumulated(x, at, values, a)
   local work, shape, ids = x.dtype == "bool" and "i64" or x.dtype, {a.total}, {at:numel()}
   for k, size in ipairs(a.tail) do shape[k + 1], ids[k + 1] = size, 1 end
@@ -415,7 +424,7 @@ end
 
 -- ---- an entry of each row ----
 
--- Returns the tensor with dimension k at axis axis_of[k] of x, and size 1 for other axes.
+-- Permutes and reshapes t so that its dimension k is at axis axis_of[k] of x; the other axes have size 1.
 local function on_axes_of(x, t, axis_of)
   local at, order = {}, {}
   for k, axis in ipairs(axis_of) do at[axis] = k - 1 end
@@ -444,8 +453,8 @@ local function index_tensors(key)
   return picks, tail, place
 end
 
--- Returns the new value for a key that selects one entry of each row, x[{rille.arange(n), ids}], and otherwise whole axes; nil:
--- the key is another one. The rows stay as they are split over ranks and micro-batches.
+-- Returns the new value of x for a key that selects one entry of each row, x[{rille.arange(n), ids}], and otherwise
+-- whole axes; nil: the key has another form. The rows stay as they are split over ranks and micro-batches.
 local function assign_rows(x, key, v, accumulate)
   local picks, tail, place = index_tensors(key)
   local shape = shape_of_picks(x, picks or {})

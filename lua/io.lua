@@ -5,9 +5,9 @@ local check = require "rille.check"
 
 local io, llmc = {}, {}
 
--- Lists the contents of a file without reading values. Returns a list of {name =, dtype =, shape =}, and a table of the
--- file's metadata. format: "safetensors", "npy", "npz", "gguf", "llmc"; needed only if the file name's ending does not
--- show it.
+-- Lists the contents of a file without reading values. Returns a list of {name =, dtype =, shape =}, and a table of
+-- the file's metadata. format: "safetensors", "npy", "npz", "gguf", "llmc"; needed only if the ending of the file
+-- name does not show the format.
 function io.contents(path, format)
   if format ~= nil then check.text("io.contents", "format", format) end
   return rille._contents(path, format, "io.contents")

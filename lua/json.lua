@@ -9,7 +9,7 @@ local check = require "rille.check"
 
 local json = {null = setmetatable({}, {__tostring = function() return "null" end})}
 
-local DEEP <const> = 2048 -- nesting depth: jansson's limit
+local DEEP <const> = 2048 -- maximum nesting depth, which is jansson's limit
 local MOST <const> = 1 << 26 -- maximum bytes of a file
 
 local array_mark = {}
@@ -25,7 +25,7 @@ function json.decode(text, who)
   return rille._json(text, who, json.null, array_mark)
 end
 
--- Parses a file. who: written before the file's name in error messages; nil: no prefix.
+-- Parses a file. who: text before the file's name in error messages; nil: none.
 function json.load(path, who)
   local text = rille._read(check.path(who or "json.load", "the name of a file", path), MOST, who)
   return json.decode(text, who and ("%s: %s"):format(who, path) or path)
@@ -50,7 +50,7 @@ local function number_text(v)
   return text:find("[.e]") and text or text .. ".0"
 end
 
--- Encodes a value: sorted object keys, indented by two spaces per level.
+-- Encodes a value as JSON: keys of objects are sorted, and each level is indented by two spaces.
 local function encode(v, indent, depth)
   check.that(depth <= DEEP, "json: a value is nested more than %d deep, or contains itself", DEEP)
   if v == json.null then return "null" end

@@ -36,7 +36,7 @@ function layout.shard_bytes(t, shard)
   return bytes
 end
 
--- Returns the number of ranks over which a dimension of t is sharded.
+-- Returns the number of shards into which a dimension of t is divided.
 function layout.shard_count(t, dimension)
   local n, axis = 1, 0
   for entry in t.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%d?%)?") do
@@ -64,8 +64,8 @@ function layout.of(t)
   return {placement = t.placement, sbp = t.sbp}
 end
 
--- Returns the layout of an optimiser's state of a parameter: the parameter's own layout, unless set_apart() changed it
--- (ZeRO). The gradient's layout is set there, too.
+-- Returns the layout of the optimiser state for a parameter: the layout of the parameter, unless set_apart() has set
+-- another one (ZeRO). set_apart() also sets the layout of the gradient.
 local state = setmetatable({}, {__mode = "k"}) -- parameter -> layout of its optimiser state, {placement =, sbp =}
 function layout.of_state(p)
   return state[p] or layout.of(p)
@@ -76,7 +76,8 @@ function layout.set_apart(p, of_state, of_gradient)
   p:_grad_layout(of_gradient)
 end
 
--- ZeRO setting of a parameter by a recipe, and the line that set it: {level =, line =}; nil: none.
+-- Parameter -> ZeRO setting {level =, line =}: the level that a recipe set for it, and the line of that call; nil:
+-- none.
 local zero = setmetatable({}, {__mode = "k"})
 function layout.zero_of(p) return zero[p] end
 function layout.set_zero(p, said) zero[p] = said end

@@ -1,4 +1,5 @@
--- linear_cross_entropy.lua - the cross entropy of a linear layer's logits, which are never whole in memory.
+-- linear_cross_entropy.lua - the cross entropy of a linear layer's logits, computed in chunks, so that the logits are
+-- never in memory as a whole.
 --
 --   loss = rille.linear_cross_entropy(m:features(ids), m.lm_head.weight, labels)
 --
@@ -27,7 +28,7 @@ local function merged(t, axis)
   return t:reshape(shape)
 end
 
--- Returns the losses of a chunk's positions, reduced.
+-- Returns the losses of the positions in a chunk, reduced as the options say.
 local function chunk_loss(x, weight, labels, bias, options)
   local y = rille.matmul(x, weight:transpose(0, 1))
   if bias then y = y + bias end

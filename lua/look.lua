@@ -13,7 +13,7 @@ if tostring(nan):find("^-") then nan = -nan end -- so that nan prints without a 
 -- Returns x as f64, a mask of its finite elements, and the mask as f64.
 local function finite(x)
   local y = x:detach():to("f64")
-  local is = (y - y):eq(0) -- true where y is neither nan nor an infinity
+  local is = (y - y):eq(0) -- mask: y is finite (neither nan nor infinite)
   return y, is, is:to("f64")
 end
 
@@ -25,8 +25,8 @@ function stats_meta.__tostring(s)
   return text
 end
 
--- Returns {numel =, nan =, inf =, zeros =, min =, max =, mean =, std =}. The last four count finite elements only, and
--- are nan if there are none.
+-- Returns {numel =, nan =, inf =, zeros =, min =, max =, mean =, std =}. min, max, mean and std are computed over
+-- finite elements only, and are nan if there are none.
 function look.stats(x)
   local y, is, one = finite(x)
   local numel, n = x:numel(), one:sum():item()
@@ -57,7 +57,7 @@ local function add_record(list, kind, name, x)
   if s.nan + s.inf > 0 then list.first_nan = list.first_nan or name end
 end
 
--- Calls net(...) and adds a record per result of each module, in the order in which modules return.
+-- Calls net(...), and adds a record for each result of each module, in the order in which the modules return.
 local function add_outputs(list, net, ...)
   local replaced = {}
   local undo <close> = setmetatable({}, {__close = function()
@@ -77,9 +77,10 @@ local function add_outputs(list, net, ...)
   net(...)
 end
 
--- Returns a list of {name =, kind =, norm =, grad_norm =, zeros =, nan =, inf =}, of parameters ("weight"), and, if
--- arguments of the module are given, of its modules' results ("output"). zeros: share; first_nan: the first name with a
--- nan or an infinity, outputs first, because they are in the order of computation.
+-- Returns a list of records {name =, kind =, norm =, grad_norm =, zeros =, nan =, inf =}. There is one record per
+-- parameter (kind "weight"), and, if arguments of the module are given, one per result of its modules (kind
+-- "output"). zeros is the share of zeros. The list's field first_nan is the first name with a nan or an infinity;
+-- outputs come first, because they are in the order of computation.
 function look.module(net, ...)
   local outputs, list = {}, {}
   if select("#", ...) > 0 then add_outputs(outputs, net, ...) end

@@ -1,5 +1,5 @@
 -- misuse.lua - explains Lua's own errors ("attempt to index a nil value") for the message handler of the shell
--- (shell/repl/run.c): names the user's line and the module if the error arose inside of Rille, and adds a remedy.
+-- (shell/repl/run.c): adds a remedy and, if the error was raised inside Rille, names the user's line and the module.
 --
 -- The handler runs before the stack unwinds, so the objects of the failed expression are still local values.
 
@@ -18,7 +18,8 @@ local function each_local(level, visit)
   end
 end
 
--- Returns the value that Lua's text names: "global 'net'", "local 'net'" or "upvalue 'net'" of the function at the level.
+-- Returns the value that Lua's error text names: "global 'net'", "local 'net'" or "upvalue 'net'" of the function at
+-- this level.
 local function named_value(level, kind, name)
   local found
   if kind == "global" then return _G[name] end
@@ -34,16 +35,18 @@ local function named_value(level, kind, name)
   return found
 end
 
--- Returns the last object of Rille among the values of the function at this level: the object of a failed call obj:name().
+-- Returns the last Rille object among the local values of the function at this level, which is the object of a failed
+-- call obj:name().
 local function receiver(level)
   local found
   each_local(level + 1, function(value) if Module.__is(value) or rille._class_text(value) then found = value end end)
   return found
 end
 
--- ---- remedies of Lua's own errors ----
+-- ---- remedies for Lua's own errors ----
 
--- A remedy is a function (level, captures...) that returns text to append, or nil. `level` is that of the function that failed.
+-- A remedy is a function (level, captures...) that returns text to append, or nil. `level` is the stack level of the
+-- function that failed.
 local remedies = {
   {"^attempt to .* a nil value %(field 'grad'%)", function() return "no gradient was computed: call loss:backward() first" end},
   {"^attempt to %a+ a nil value %(global '([%w_]+)'%)", function(_, name) return rille._elsewhere("", name) end},
@@ -100,8 +103,9 @@ local function first_lua(level)
   return level
 end
 
--- Returns the text for a method that was called with a dot: its parameter self is no table. nil: none was. of_rille: true
--- for a method of Rille, whose own error would name a line or field that the user does not know.
+-- Returns the error text if a method was called with a dot, so that its parameter self has the wrong type; nil: no
+-- method was. For a method of Rille, the text replaces Lua's, which would name a line or field that the user does not
+-- know.
 local function dotted(text, level)
   while true do
     local info = debug.getinfo(level + 1, "Sn")
@@ -119,7 +123,7 @@ local function dotted(text, level)
   end
 end
 
--- Returns the module whose method of Rille failed.
+-- Returns the module in whose Rille method the error was raised.
 local function failed_module(level)
   while true do
     local info = debug.getinfo(level + 1, "S")
@@ -130,7 +134,7 @@ local function failed_module(level)
   end
 end
 
--- Returns the text of an error of Lua inside of Rille.
+-- Returns the text for an error of Lua that was raised inside Rille.
 local function inside(text, level)
   local self = failed_module(level + 1)
   if not self then return text end

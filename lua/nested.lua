@@ -1,10 +1,10 @@
 -- nested.lua - tables as arguments and results of compiled steps: step{ids = x, labels = y}.
 --
--- A step compares its arguments by identity, and its inputs and outputs are tensors. So an argument that is a plain table
--- with tensors, or another table than in the call before, is copied into a holder: a table that the step keeps for each
--- structure (keys, and which of them hold tensors). The holder's tensors are further inputs of the step; its numbers,
--- strings and other values are followed like those of any table that the function reads. A result that is a plain table
--- with tensors is stored as a template, from which each call makes a new table.
+-- A step compares its arguments by identity, and its inputs and outputs must be tensors. So a plain table is copied
+-- into a holder if it contains tensors, or if it is not the table that the previous call passed. A holder is a table
+-- that the step keeps for each structure (the keys, and which of them have tensors). The holder's tensors become
+-- further inputs of the step. Its other values are conditions of the trace, like those of any table that the function
+-- reads. A result that is a plain table with tensors is stored as a template, from which each call makes a new table.
 --
 -- The step's state is a table of the shell (`traces`), with these fields: tables: the last table per argument; spread:
 -- true per argument that is copied; holders: holder per argument and structure; slots: {holder, key} of the present call's
@@ -44,7 +44,7 @@ local function has_tensor(t, depth)
   return false
 end
 
--- Returns the structure of a table as text. leaf(v): text of a value that is no tensor.
+-- Returns the structure of a table as text. leaf(v): returns the text for a value that is no tensor.
 local function structure_of(t, who, leaf, depth)
   check.that(depth <= DEEP, "%s: tables may be nested %d deep, found a deeper one", who, DEEP)
   local parts = {}
@@ -58,7 +58,8 @@ end
 
 -- ---- arguments ----
 
--- Copies a table into a holder of its structure. Adds the tensors to the list, and their places to `slots`.
+-- Copies a table into the holder of its structure. Appends the tensors to the list, and their places in the holder to
+-- `slots`.
 local function copy_into(holder, t, who, tensors, slots)
   for key in next, holder do
     if t[key] == nil then holder[key] = nil end
@@ -86,7 +87,7 @@ local function is_spread(traces, i, t)
   return traces.spread[i]
 end
 
--- Returns the arguments of a call, with holders for tables, and then the tensors of these tables.
+-- Returns the arguments of a call, with holders in place of tables, followed by the tensors of these tables.
 function nested.spread(traces, ...)
   local args, tensors = table.pack(...), {}
   traces.slots, traces.holders = {}, traces.holders or {}
@@ -136,7 +137,8 @@ end
 
 local function constant(v) return type(v) == "table" and tostring(v) or type(v) .. tostring(v) end
 
--- Returns the results of a traced function, with templates for tables of tensors, and then the tensors of these tables.
+-- Returns the results of a traced function, with templates in place of tables that contain tensors, followed by the
+-- tensors of these tables.
 function nested.gather(traces, ...)
   local results, tensors = table.pack(...), {}
   traces.templates = traces.templates or {}
@@ -155,7 +157,8 @@ function nested.gather(traces, ...)
   return table.unpack(results, 1, results.n + #tensors)
 end
 
--- Returns the results of a call. n: number of results; after them: the tensors of the tables among them.
+-- Returns the results of a call, with tables made from templates. n: number of results; the tensors of the tables
+-- follow them.
 function nested.rebuild(n, ...)
   local values = table.pack(...)
   local at = n

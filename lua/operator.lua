@@ -3,11 +3,12 @@
 --
 --   local product = rille.operator{name = "product", rule = "ab,bc->ac", ...}
 --
--- The rule names the dimensions of operands and results. Each letter is a claim: if operands are split along that letter, the
--- result is split along it too, or, for a letter that no result has, a sum over ranks is pending (P). "[b]" claims nothing of b.
--- Registration checks every claim on small tensors: results and gradients of two shards must make up those of the whole, and
--- the layouts that Rille derives for forward's operators must be the claimed ones, without communication. The gradients must
--- be the derivatives of forward. Calls check the sizes. An operator is a rille.func, so layouts follow from the operators that forward and backward call.
+-- The rule names the dimensions of operands and results by letters. Each letter makes a claim: if operands are split
+-- along that letter, the result is also split along it, or, if no result has the letter, a sum over ranks is pending
+-- (P). "[b]" makes no claim about b. Registration checks every claim on small tensors: the results and gradients of
+-- two shards must together equal those of the whole, and the layouts that Rille derives for forward's operators must
+-- be the claimed ones, without communication. The gradients must be the derivatives of forward. Calls check the
+-- sizes. An operator is a rille.func, so layouts follow from the operators that forward and backward call.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -39,7 +40,7 @@ local function parse_list(who, text, fixed)
   return list
 end
 
--- Returns {operands =, results =, letters =, fixed =} of the text of a rule.
+-- Parses the text of a rule; returns {operands =, results =, letters =, fixed =}.
 local function parse(who, text)
   check.that(type(text) == "string", "%s: rule must be a string such as \"ab,bc->ac\", found %s", who, check.shown(text))
   local left, right = text:gsub("%s", ""):match("^(.-)%->(.*)$")
@@ -58,7 +59,7 @@ local function parse(who, text)
   return rule
 end
 
--- Returns the dimension of the letter, from 0; nil: none.
+-- Returns the dimension (from 0) that has the letter; nil: none.
 local function dimension_of(dims, letter)
   for i, other in ipairs(dims) do
     if other == letter then return i - 1 end
@@ -93,7 +94,7 @@ end
 
 -- ---- the check of the claims ----
 
--- Returns results and gradients of the operands, with the gradients dy of the results; dy nil: draws them.
+-- Returns the results, and the gradients of the operands for the gradients dy of the results; dy nil: dy is drawn.
 local function evaluate(o, operands, dy)
   local leaves, loss = {}, nil
   for i, x in ipairs(operands) do leaves[i] = x:detach():requires_grad_(true) end
@@ -109,7 +110,7 @@ local function evaluate(o, operands, dy)
   return results, {rille.grad(loss, leaves)}, dy
 end
 
--- Returns the sum of the results times dy, for the operands moved by h along direction[i] of operand i.
+-- Returns the sum of results * dy after operand i was moved by h along direction[i].
 local function moved_loss(o, operands, dy, i, direction, h)
   local args, loss = table.move(operands, 1, #operands, 1, {}), 0
   args[i] = operands[i] + direction * h
@@ -124,14 +125,14 @@ local function quotient(o, operands, dy, i, direction, h)
   return (moved_loss(o, operands, dy, i, direction, h) - moved_loss(o, operands, dy, i, direction, -h)) / (2 * h)
 end
 
--- Returns the indices of element k of a tensor, as text.
+-- Returns the indices of the k-th element of a tensor, as text.
 local function indices(shape, k)
   local at = {}
   for d = #shape, 1, -1 do at[d], k = k % shape[d], k // shape[d] end
   return table.concat(at, ", ")
 end
 
--- Raises an error with the element of operand i whose gradient differs most from the difference quotient.
+-- Raises an error that names the element of operand i whose gradient differs most from the difference quotient.
 local function fail_at_worst(o, operands, dy, i, gradient, h)
   local n, worst = operands[i]:numel(), {off = -1}
   for k = 0, n - 1 do
@@ -160,7 +161,7 @@ local function check_gradients(o, operands, results, gradients, dy)
   end
 end
 
--- Returns half h (0 or 1) of each tensor that has the letter; other tensors are replicated.
+-- Cuts each tensor that has the letter in half along it, and returns half h (0 or 1); other tensors are replicated.
 local function halves(list, tensors, letter, h)
   local out = {}
   for i, dims in ipairs(list) do
@@ -171,7 +172,7 @@ local function halves(list, tensors, letter, h)
   return out
 end
 
--- Checks that shards a and b make up the whole: joined along the letter, or added.
+-- Checks that the shards a and b together equal the whole: joined along the letter, or added.
 local function check_whole(o, what, letter, i, dims, whole, a, b)
   local axis = dimension_of(dims, letter)
   local made = axis and rille.concat({a, b}, axis) or a + b
@@ -197,7 +198,7 @@ local function claimed(dims, letter, other)
   return axis and ("S(%d)"):format(axis) or other
 end
 
--- Checks the layouts that Rille derives, on devices without values.
+-- Checks, on meta devices without values, that the layouts which Rille derives are the claimed ones.
 local function check_layouts(o, letter, operands)
   local place, given = rille.placement("meta", {0, 1}), {}
   for i, dims in ipairs(o.rule.operands) do
@@ -212,7 +213,7 @@ local function check_layouts(o, letter, operands)
   end
 end
 
--- Returns o for the check: its function notes in has_gradient which operands have a gradient.
+-- Returns a copy of o for the check, which records in has_gradient which operands have a gradient.
 local function noted(o)
   local has_gradient = {}
   local function backward(...)
@@ -245,13 +246,13 @@ end
 
 -- ---- element-wise operators from a formula ----
 
--- Names that a formula may use, besides its operands.
+-- Constants that a formula may use.
 local known = {pi = math.pi, inf = math.huge}
 for _, name in ipairs(rille.operators()) do
   if rille._operator(name).elementwise then known[name] = rille[name] end
 end
 
--- Returns the list of names in "x, slope".
+-- Splits "x, slope" into the list of names.
 local function operand_names(who, text)
   local names, seen = {}, {}
   for name in (text .. ","):gmatch("%s*(.-)%s*,") do
@@ -274,7 +275,7 @@ local function formula(who, names, body)
   return f
 end
 
--- Calls the formula with tensors and numbers.
+-- Calls the compiled formula f with tensors and numbers.
 local function call_formula(who, names, f, ...)
   local n, tensors = select("#", ...), 0
   check.that(n == #names, "%s: expected %d operands, %s, found %d", who, #names, table.concat(names, ", "), n)
@@ -312,7 +313,8 @@ return function(given)
     check.that(dimension_of(o.rule.letters, letter), "%s: sizes has '%s', which is not a letter of the rule", o.name, check.named(letter))
     check.count(o.name, "sizes." .. check.named(letter), n)
   end
-  local seed, count = rille._random() -- the check must not change what the program draws
+  -- restored later, because the check must not change the random numbers that the program draws
+  local seed, count = rille._random()
   trace.outside(rille.enable_grad, check_claims, o, o.sizes)
   rille._random(seed, count)
   return function(...) return call(o, ...) end

@@ -1,5 +1,5 @@
--- pages.lua - the registry of help pages. ?name, rille.help, :help /word, the hint while typing, docs/, the man page
--- and the editor stubs are generated from it.
+-- pages.lua - the registry of help pages, from which ?name, rille.help, :help /word, the hint while typing, docs/,
+-- the man page and the editor stubs are generated.
 --
 -- A row of the files in pages/ is a page. Fields:
 --   sign    signature
@@ -33,7 +33,7 @@ name: string for messages]]
 
 local OPTION_ERRORS = "\nsbp must fit the shape and the mesh of the placement; requires_grad = true needs a float dtype"
 
--- Words that an option accepts, on all pages.
+-- Values that an option accepts, the same on all pages: option -> list of words.
 local WORDS = {
   dtype = "f32|f64|bf16|f16|i32|i64|u8|bool",
   sbp = "S(0)|S(1)|S(2)|B|P|P(max)|P(min)",
@@ -52,7 +52,7 @@ for _, file in ipairs{"functions", "layouts", "tensors", "operators", "nn", "lay
   end
 end
 
--- Operators of shared libraries have a page, too: their record.
+-- Operators of shared libraries have a page, too, which is made from their record.
 setmetatable(rows, {__index = function(_, name)
   local record = type(name) == "string" and rille._operator(name)
   return record and record.library and {text = "Calls an operator that rille.load_operators() loaded.", see = "load_operators"} or nil
@@ -85,9 +85,11 @@ function pages.find(name)
   name = signs[name] or name:gsub("^rille%.", "")
   if rows[name] then return name end
   local before, last = name:match("^(.-)[.:]?([^.:]*)$")
-  if rows[before] and (last == "new" or last == "load") then return before end -- models.gpt2.new is on the page models.gpt2
+  -- models.gpt2.new is described on the page models.gpt2
+  if rows[before] and (last == "new" or last == "load") then return before end
   if rows[last] then return last end
-  if last:match("._$") and rows[last:sub(1, -2)] then return last:sub(1, -2) end -- x:add_(y) is on the page of add
+  -- x:add_(y) is described on the page add
+  if last:match("._$") and rows[last:sub(1, -2)] then return last:sub(1, -2) end
   return ending[last] or nil
 end
 
@@ -99,15 +101,16 @@ function pages.signature(name)
   return signatures[name]
 end
 
--- Returns the end of a message about a wrong call, "; write SIGNATURE"; "" if there is no page.
+-- Returns the end of a message about a wrong call, "; write SIGNATURE"; "" if the function has no page.
 function pages.usage(name) return rows[name] and "; write " .. pages.signature(name) or "" end
 
 -- Returns the first sentence of a page.
 function pages.summary(name) return (rows[name].text:match("[^\n]*")) end
 
-local WIDTH <const>, COLUMN <const> = 118, 17 -- columns of a page, and where the texts of arguments and results begin
+-- width of a page, and the column at which the texts of arguments and results begin
+local WIDTH <const>, COLUMN <const> = 118, 17
 
--- Returns "  title          text", folded at the width; further lines stand below the first.
+-- Returns "  title          text", folded at the width; further lines are indented like the text.
 local function part(title, text)
   local lines = {}
   for line in text:gmatch("[^\n]+") do lines[#lines + 1] = paint.wrap(line, WIDTH - COLUMN, "") end
@@ -125,7 +128,7 @@ local function columns(text)
   return table.concat(lines, "\n")
 end
 
--- Returns purpose, arguments, result and errors of a page, then the layouts of an operator.
+-- Returns the body of a page: purpose, arguments, result and errors, and for an operator the layouts.
 function pages.body(name)
   local row, parts = rows[name], {}
   local function add(text) parts[#parts + 1] = text ~= "" and text or nil end
@@ -143,7 +146,7 @@ function pages.body(name)
   return table.concat(parts, "\n")
 end
 
--- Returns the example as the user types it.
+-- Returns the example of a page as the user types it.
 function pages.example(name)
   local row = rows[name]
   return (row.code and row.code .. "\n" or "") .. row.shows .. "   --> " .. row.gives
@@ -167,8 +170,8 @@ function pages.options(name)
   return list
 end
 
--- Returns the words that an option of a page accepts, or its first argument (option = 1): a list, or nil. Without a
--- page, returns the words common to all pages.
+-- Returns the list of words that an option accepts, or the first argument (option = 1), on the page `name`; nil:
+-- none. Without a page, returns the option's words that are common to all pages.
 function pages.words(name, option)
   local found = WORDS[option]
   if option == 1 then found = rows[name].first end
@@ -200,7 +203,7 @@ local function entry(name, text)
   return ("  ?%-28s %s"):format(name, (paint.wrap(text, WIDTH - 32, ""):gsub("\n", "\n      ")))
 end
 
--- Returns a line for each name inside a module; "" if there are none.
+-- Returns one line for each name inside a module; "" if there are none.
 local function below(name)
   local lines = {}
   for _, inner in ipairs(sorted(rows)) do
@@ -220,7 +223,7 @@ end
 
 -- ---- search ----
 
-local MOST <const> = 12 -- pages listed
+local MOST <const> = 12 -- maximum number of pages that a search lists
 local index, dictionary
 
 local function fields_of(name)
@@ -234,8 +237,8 @@ local function open_index()
   if not index then index, dictionary = search.index(sorted(rows), fields_of, topics) end
 end
 
--- Returns the names of the pages that answer a question in words, best first: the pages of its topics, then the pages with
--- its words.
+-- Returns the names of the pages that answer a question in words, best first. Pages of the question's topics come
+-- before pages that contain its words.
 function pages.search(question)
   open_index()
   local names, seen = {}, {}
@@ -265,7 +268,7 @@ function pages.found(question)
   return #lines > 0 and ("%spages on '%s'\n%s"):format(title, meant, table.concat(lines, "\n")) or nil
 end
 
--- Lists the pages whose names match a pattern with stars.
+-- Lists the pages whose names match a pattern in which stars stand for any text.
 local function fitting(pattern)
   local lines = {}
   pattern = "^" .. pattern:lower():gsub("[^%w*_]", "%%%0"):gsub("%*", ".*") .. "$"
@@ -275,7 +278,7 @@ local function fitting(pattern)
   return #lines > 0 and table.concat(lines, "\n") or nil
 end
 
--- Returns the page of a name, or nil. "/word" and "*norm*" return lists.
+-- Returns the page of a name as text, or nil. For "/word" and "*norm*", returns a list of pages.
 function pages.page(name)
   if name:match("^/.") and not signs[name] then return pages.found(name:sub(2)) end
   if name:match("[%w_]") and name:find("*", 1, true) then return fitting(name) end
@@ -283,7 +286,7 @@ function pages.page(name)
   return known and whole(known)
 end
 
--- Returns all names in lines of `columns` characters, one paragraph per module or kind of object.
+-- Returns all names, in lines of at most `columns` characters, with one paragraph per module or kind of object.
 function pages.list(columns)
   local groups, outers = {[""] = {}}, {""}
   for _, name in ipairs(sorted(rows)) do
@@ -333,7 +336,7 @@ function pages.about(value)
   return name and whole(name)
 end
 
--- Returns the page name nearest to a misspelt name; nil if none is near.
+-- Returns the page name nearest to a misspelt name; nil if no name is near.
 function pages.nearest(name)
   return rille._nearest(rows, name) or ending[rille._nearest(ending, name:match("[^.:]*$"))] or nil
 end

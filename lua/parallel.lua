@@ -36,8 +36,8 @@ local function sbp_text(sbp)
   return sbp.order and ("%s order (%s)"):format(text, table.concat(sbp.order, ", ")) or text
 end
 
--- Returns, as text, the bytes that all ranks together receive when a parameter is gathered once; nil: the parameter is not in the
--- plan.
+-- Returns, as text, how many bytes all ranks together receive when a parameter is gathered once; nil: the parameter
+-- is not in the plan.
 local function gathered(p, t, module, name, sbp)
   local path = module == "" and name or module .. "." .. name
   local known, entry = p and p.tensors[path], t[path]
@@ -48,7 +48,7 @@ local function gathered(p, t, module, name, sbp)
   return ("(%s per gather%s)"):format(paint.bytes(bytes), entry.reshard == false and ", kept for backward" or "")
 end
 
--- Returns the entry `path` as one line: layout first, then pins.
+-- Returns the entry of `path` as one line: the layout first, then the pins.
 local function entry_text(p, t, path)
   local entry, words = t[path], {}
   if entry.sbp then words[1] = sbp_text(entry.sbp) end
@@ -64,7 +64,7 @@ local function entry_text(p, t, path)
   return table.concat(words, "  ")
 end
 
--- Returns names in which list positions are replaced by *, without duplicates: h.0.fc and h.1.fc are h.*.fc.
+-- Replaces list positions in names by *, and removes duplicates: h.0.fc and h.1.fc become h.*.fc.
 local function folded(names)
   local list, met = {}, {}
   for _, name in ipairs(names) do
@@ -113,7 +113,8 @@ local function check_keys(name, entry, known, what)
   end
 end
 
--- Returns the SBP, as text, of x after redistribution; fails if x cannot have this layout. Nothing is computed.
+-- Returns the SBP, as text, that x has after a redistribution; fails if x cannot have this layout. Computes no
+-- values.
 local function tried(name, x, placement, sbp)
   local good, moved = check.try(function() return x:detach():to_global{placement = placement, sbp = sbp} end)
   if not good then check.fail("parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", ""))) end
@@ -132,7 +133,7 @@ local function read_parameter(name, t, entry)
   return set
 end
 
--- Fails if no tensor, of any number of dimensions, can have this SBP on any of the placements.
+-- Fails if this SBP is invalid on all of the placements, whatever the number of a tensor's dimensions.
 local function check_sbp(name, key, sbp, placements)
   local good, why
   for _, placement in ipairs(placements) do
@@ -142,7 +143,8 @@ local function check_sbp(name, key, sbp, placements)
   check.fail("parallel: '%s' cannot have this %s: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
 end
 
--- Returns the placements of m's parameters; of the model's parameters if m has none. m's input is on one of these placements.
+-- Returns the placements of m's parameters, or of the model's parameters if m has none. The input of m is on one of
+-- these placements.
 local function placements_of(placement_of, m, model)
   local list = {}
   for _, t in ipairs(#m:parameters() > 0 and m:parameters() or model:parameters()) do list[#list + 1] = placement_of(t) end
@@ -175,13 +177,13 @@ local function read_pin(name, m, entry, placement_of, model)
   return set
 end
 
--- Returns the nearest of the names in two tables as the end of a message.
+-- Returns the end of a message that suggests the nearest name in two tables.
 local function nearest(name, tensors, modules)
   local near = rille._nearest(tensors, name) or rille._nearest(modules, name)
   return near and ("; the nearest name is '%s'"):format(near) or "; print(model) shows the names"
 end
 
--- Returns the entries as lists of parameters and pins to set.
+-- Converts the entries to lists of the parameters and the pins to set.
 local function read_entries(model, entries)
   local tensors, modules, out = {}, {}, {parameters = {}, pins = {}}
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end
@@ -204,10 +206,11 @@ local function read_entries(model, entries)
   return out
 end
 
-local staged = {n = 0, model = setmetatable({}, {__mode = "v"})} -- models in stages, numbered in order of their recipes
-local stages_of = setmetatable({}, {__mode = "k"})               -- such a model -> placements of its stages, in order
+-- model: the models with pipeline stages, numbered in the order of their recipes; n: last number
+local staged = {n = 0, model = setmetatable({}, {__mode = "v"})}
+local stages_of = setmetatable({}, {__mode = "k"}) -- model with pipeline stages -> their placements, in order
 
--- Returns the placements of the pins of the model's modules, in the modules' order, without repetitions.
+-- Returns the placements in the pins of the model's modules, in the order of the modules and without repetitions.
 local function pinned_stages(model)
   local list = {}
   for _, m in ipairs(model:modules()) do
@@ -217,7 +220,8 @@ local function pinned_stages(model)
   return list
 end
 
--- Replaces the model's stages, and reports the stages of all models to the session. list: empty if the model has none.
+-- Replaces the model's stages, and reports the stages of all models to the session. list: placements of the stages;
+-- empty: no stages.
 local function set_stages(model, list)
   if stages_of[model] == nil and #list > 0 then staged.n, staged.model[staged.n + 1] = staged.n + 1, model end
   stages_of[model] = #list > 0 and list or stages_of[model] and list
@@ -228,8 +232,8 @@ local function set_stages(model, list)
   rille._stages(all)
 end
 
--- Replaces what the last recipe set: the layouts of parameters, optimiser state and gradients, the pins and the stages.
--- p: the recipe's plan, or nil.
+-- Sets the layouts of parameters, optimiser state and gradients, the pins and the stages; replaces those of the last
+-- recipe. p: plan of the recipe, or nil.
 local function set(model, what, p)
   local list = {}
   for _, s in ipairs(what.parameters) do
@@ -309,7 +313,7 @@ local function whole_at(model)
   return {placement = first.placement, sbp = sbp_text(layout.replicated(first.placement))}
 end
 
--- Returns a function that returns the recommended layout of a model's ids or labels.
+-- Returns a function that returns the recommended layout of a model's ids or labels. which: "input" or "labels".
 local function of_ids(which)
   return check.limited("parallel." .. which, function(model)
     check.that(Module.__is(model), "parallel.%s: expected a module, found %s", which,

@@ -5,7 +5,7 @@
 --   local y = product(x, w)                                                     -- as shard_map of JAX
 --
 -- The function is called once, with local tensors (per_rank/local.lua) that stand for the shards of all ranks. Inputs
--- become local tensors by reshapes that move no bytes. The methods of `mesh` communicate.
+-- are converted to local tensors by reshapes that move no bytes. The methods of `mesh` communicate.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -24,7 +24,7 @@ local function moved(value, from, to)
   return value:permute(axes)
 end
 
--- Moves axis i before axis `into` and merges both.
+-- Moves axis i directly before axis `into`, and merges both.
 local function join(value, i, into)
   local at = i < into and into - 1 or into
   value = moved(value, i, at)
@@ -62,7 +62,7 @@ function Mesh.__index(_, name)
     elsewhere and ": " .. elsewhere or "", table.concat(check.sorted_keys(mesh_methods), ", "))
 end
 
--- Returns the 1-based index and the size of mesh axis `axis`, 0 by default.
+-- Returns the index (from 1) and the size of a mesh axis; default: axis 0.
 local function mesh_axis(mesh, who, axis)
   axis = axis or 0
   check.that(math.type(axis) == "integer" and axis >= 0 and axis < mesh.naxis, "per_rank: %s: mesh axis must be in 0 to %d, found %s",
@@ -83,7 +83,7 @@ local function check_local(who, x)
   check.that(locals.is(x), "per_rank: %s: expected a local tensor, found %s", who, check.shown(x))
 end
 
--- Returns the value of x with leading axis i at the mesh's size.
+-- Returns the value of x in which leading axis i has the mesh's size, so that shards may differ.
 local function varying(x, i)
   local sizes = {}
   for k = 1, #x.value.shape do sizes[k] = -1 end
@@ -130,7 +130,7 @@ function mesh_methods:all_to_all(x, axis, split, concat)
   local from, to, value = local_axis(x, "all_to_all", split), local_axis(x, "all_to_all", concat), varying(x, i)
   check.that(value.shape[from] % m == 0, "per_rank: all_to_all: axis %d has %d elements, which the %d ranks of mesh axis %d must divide",
     from - self.naxis - 1, value.shape[from], m, i - 1)
-  -- a new axis, the receiving ranks, changes places with leading axis i, the sending ranks
+  -- a new axis (the receiving ranks) changes places with leading axis i (the sending ranks)
   local shape, axes = {table.unpack(value.shape)}, {}
   shape[from] = shape[from] // m
   table.insert(shape, from, m)
@@ -160,7 +160,7 @@ local function entries(who, sbp)
   return list
 end
 
--- Returns input number k as a local tensor.
+-- Converts input number k to a local tensor.
 local function enter(mesh, k, x, sbp)
   local who = ("input %d"):format(k)
   local value, shape = x:to_global{placement = mesh.placement, sbp = sbp}, {}
@@ -188,7 +188,7 @@ local function read_layout(mesh, who, sbp, n)
   return entries(who, t.sbp)
 end
 
--- Returns a local result, number k, as a global tensor.
+-- Converts a local result, number k, to a global tensor.
 local function leave(mesh, k, x, sbp)
   local who, n = ("output %d"):format(k), mesh.naxis
   check.that(locals.is(x) and x.mesh == mesh, "per_rank: %s must be a local tensor, found %s", who, check.shown(x))

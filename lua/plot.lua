@@ -1,18 +1,18 @@
 -- plot.lua - rille.plot(file, {loss = {3.2, 2.9, ...}, ["validation loss"] = {{0, 3.3}, {100, 2.1}}}): curves as an SVG.
 --
--- A series is a list of numbers, at x = 0, 1, 2..., or a list of points {x, y}. Options (third argument): title, x, y
--- (axis labels), log = true (logarithmic y axis). Colours follow the reader's light or dark mode.
+-- A series is a list of numbers, at x = 0, 1, 2..., or a list of points {x, y}. Options (the third argument): title,
+-- x, y (axis labels), log = true (logarithmic y axis). Colours follow the reader's light or dark mode.
 
 local check = require "rille.check"
 
 local WIDTH, HEIGHT = 720, 400
 local LEFT, RIGHT, TOP, BOTTOM = 64, 24, 36, 48
-local NAMED = 16 -- maximum series in the legend, which counts the rest
+local NAMED = 16 -- maximum series named in the legend; it states the number of the others
 local MOST = 2000 -- maximum points drawn per series; more would not be visible
 local FARTHEST = 1e300 -- greatest magnitude drawn; larger values count as infinite
 
--- Colours of the series, each {on a light page, on a dark page}: mostly from the palette of Okabe & Ito (2008),
--- which is safe for colour-blind readers.
+-- Colours of the series, each {on a light page, on a dark page}: mostly from the palette of Okabe & Ito (2008), which
+-- colour-blind readers can distinguish.
 local colours = {{"#0072b2", "#56b4e9"}, {"#d55e00", "#e69f00"}, {"#009e73", "#4fd1a5"}, {"#aa4499", "#cc79a7"},
   {"#7a6a00", "#f0e442"}, {"#555555", "#bbbbbb"}}
 
@@ -41,7 +41,7 @@ end
 
 -- ---- points ----
 
--- Returns true if v can be drawn: differences of such numbers are finite.
+-- Returns true if v can be drawn, that is, if differences of such numbers are finite.
 local function is_finite(v) return v == v and v > -FARTHEST and v < FARTHEST end
 
 -- Returns the finite points of a series, {{x, y}, ...}.
@@ -72,7 +72,7 @@ local function by_name(series)
   return named
 end
 
--- Reduces a series to at most MOST points: means of runs of neighbours.
+-- Reduces a series to at most MOST points, each the mean of a run of neighbours.
 local function thinned(points)
   local run = math.ceil(#points / MOST)
   if run <= 1 then return points end

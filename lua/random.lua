@@ -1,4 +1,5 @@
--- random.lua - splitmix64 (Steele, Lea & Flood 2014): 64-bit integers from a 64-bit seed, equal on every machine.
+-- random.lua - splitmix64 (Steele, Lea & Flood 2014): pseudo-random 64-bit integers from a 64-bit seed, equal on
+-- every machine.
 
 local random = {}
 

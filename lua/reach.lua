@@ -1,10 +1,12 @@
 -- reach.lua - lists the places whose values a function may read: upvalues, globals, and fields of tables, objects and
 -- modules that are reachable through them, also through Lua functions that it may call.
 --
--- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Fields count if the code
--- reads their names, if they are names of Rille's options, or if they are entries of lists; if the code computes names, all
--- fields count. The key reach.SIZE stands for a table's number of fields, which shows added fields, reach.META for its
--- metatable, and reach.DIGEST for the numbers, texts and booleans of a long list. Tables of Rille are assumed not to change; of Lua's libraries, the fields count whose names the code reads. Rille's layers and optimisers are objects, which list their relevant fields
+-- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Fields count if the
+-- code reads their names, if they are names of Rille's options, or if they are entries of lists; if the code computes
+-- names, all fields count. Three special keys stand for properties of a table: reach.SIZE for its number of fields,
+-- by which added fields are noticed; reach.META for its metatable; reach.DIGEST for a hash of the numbers, texts and
+-- booleans of a long list. Tables of Rille are assumed not to change. In the tables of Lua's libraries, only fields
+-- whose names the code reads count. Rille's layers and optimisers are objects, which list their relevant fields
 -- themselves.
 
 local rille = require "rille"
@@ -13,15 +15,16 @@ local check = require "rille.check"
 
 local reach = {SIZE = rille._size_key, META = rille._meta_key, DIGEST = rille._digest_key}
 
-local LARGE <const> = 256 -- maximum length of a list whose entries are places each; longer lists have a digest
-local LARGEST <const> = 1 << 16 -- maximum length of a list with a digest; of longer lists only the length is followed
+local LARGE <const> = 256 -- maximum length of a list whose entries are separate places; longer lists have a digest
+-- maximum length of a list with a digest; for a longer list, only the length is followed
+local LARGEST <const> = 1 << 16
 local MOST <const> = 4096 -- maximum number of recorded places (function and upvalue, or table and field) per walk
 
-local objects = setmetatable({}, {__mode = "k"}) -- object -> the function that lists its fields, see below
+local objects = setmetatable({}, {__mode = "k"}) -- object -> function that lists its relevant fields (reach.object)
 
--- Registers t as an object, which lists its relevant fields itself: list(t, note, visit, offer) calls note(holder, key) for
--- relevant fields, visit(member, key) for modules in t, and offer(holder, keys) for fields that count if the code reads
--- their names.
+-- Registers t as an object, whose relevant fields the function list reports: list(t, note, visit, offer) calls
+-- note(holder, key) for relevant fields, visit(member, key) for modules in t, and offer(holder, keys) for fields that
+-- count if the code reads their names.
 function reach.object(t, list) objects[t] = list end
 
 -- ---- the libraries ----
@@ -30,10 +33,10 @@ local libraries = {[package.loaded] = true} -- tables of Lua's libraries
 for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
   libraries[package.loaded[name]] = true
 end
--- functions that read fields whose names the code does not contain -> what the walk must know about them
+-- functions that read fields whose names are not in the code -> kind of fields that the walk must therefore follow
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
--- functions whose results differ from call to call, and change nothing that the walk could find
+-- functions whose results may differ between calls although nothing that the walk follows has changed -> name
 local fixed = {[math.random] = "math.random()"}
 for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
 for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end
@@ -58,7 +61,7 @@ local function is_own_metatable(meta)
   return type(class) == "table" and class ~= meta and is_own_metatable(class)
 end
 
--- Names that Rille's functions read in tables of options.
+-- set of the names of options that Rille's functions read
 local option_names
 local function is_option(name)
   if not option_names then
@@ -74,7 +77,7 @@ end
 
 local visit
 
--- Reports a place and continues with its value.
+-- Reports a place, and continues the walk with its value.
 local function add(w, holder, key, value, text)
   if w.own[value] then return end
   if w.n >= MOST then
@@ -156,7 +159,8 @@ local function visit_function(w, fn)
   report_counts(w, fn, found.counted)
 end
 
--- Visits the functions and the class through which Lua reads a table; skips classes of Rille, which are known.
+-- Visits the functions and the class through which Lua reads fields of a table. Skips classes of Rille, which are
+-- assumed not to change.
 local function visit_metatable(w, meta, text)
   if type(meta) ~= "table" or is_own_class(meta) then return end
   for name in next, meta do
@@ -195,13 +199,13 @@ function visit(w, v, text)
   if kind == "table" then visit_table(w, v, text) else visit_function(w, v) end
 end
 
--- Returns true if t has a digest of its list, which includes this entry.
+-- Returns true if the digest of t's list includes the entry with this key.
 local function is_in_digest(t, key)
   local value = rawget(t, key)
   return rawlen(t) > LARGE and type(value) ~= "table" and type(value) ~= "function" and type(value) ~= "userdata"
 end
 
--- Returns true if the code may read this field of t. Training modes are followed separately.
+-- Returns true if the code may read the field `key` of t. Training modes are followed separately.
 local function is_read(w, t, key)
   if libraries[t] then return w.names[key] or t == package.loaded and w.requires end
   if t == _G then return w.names[key] or w.globals and (w.computed or w.lists) end
@@ -210,7 +214,7 @@ local function is_read(w, t, key)
   return w.computed or w.lists or w.names[key] or is_option(key)
 end
 
--- Visits fields until no new names or tables appear.
+-- Visits fields repeatedly, until no new names or tables are found.
 local function visit_fields(w)
   repeat
     local n = w.n
@@ -235,9 +239,9 @@ local function visit_fields(w)
   end
 end
 
--- Starts a walk. Calls tell.place(holder, key, value, text) for each place, tell.count() with the same arguments for places
--- that the code only increments, and tell.note(holder, key) for each field that an object lists. tell.follows_all(object)
--- returns true for objects of user classes, whose fields are all relevant.
+-- Starts a walk. Calls tell.place(holder, key, value, text) for each place, tell.count(), with the same arguments,
+-- for each place that the code only increments, and tell.note(holder, key) for each field that an object lists.
+-- tell.follows_all(object) returns true for objects of user classes, whose fields are all relevant.
 function reach.new(tell)
   return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, offers = {}, names = {forward = true}, counted = {},
     computed = false, compares = false}, {__index = tell})
@@ -254,14 +258,14 @@ function reach.from(w, v, text)
   else
     visit(w, v, text)
   end
-  visit(w, string, "string") -- methods of strings
+  visit(w, string, "string") -- also visits the methods of strings
   visit_fields(w)
 end
 
--- Returns the name of a function that the code may call, and whose results cannot be followed; nil: none.
+-- Returns the name of a function that the code may call and whose results cannot be followed; nil: none.
 function reach.fixed(w) return w.fixed end
 
--- Returns the name of a value that is not followed, because the walk reached a limit; nil: all values are followed.
+-- Returns the name of a value that is not followed because the walk reached a limit; nil: all values are followed.
 function reach.cut(w) return w.cut end
 
 return reach

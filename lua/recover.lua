@@ -1,6 +1,6 @@
 -- recover.lua - rille.recover{workers =}: replaces lost workers, or moves their devices to the remaining ones, and
--- restores the last snapshot. Returns the snapshot's note, and the reason if a later snapshot could not be used.
--- {workers = n}: continues with n workers.
+-- restores the last snapshot. With {workers = n}, continues with n workers. Returns the snapshot's note and, if a
+-- later snapshot could not be used, the reason.
 
 local rille = require "rille"
 local check = require "rille.check"

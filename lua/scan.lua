@@ -1,10 +1,12 @@
--- scan.lua - rille.scan(fn, state, xs, options): a loop over an axis that carries a state, like jax.lax.scan.
+-- scan.lua - rille.scan(fn, state, xs, options): a loop over the positions of an axis that passes on a state, like
+-- jax.lax.scan.
 --
 --   local h, ys = rille.scan(function(h, x) h = cell(x, h) return h, h end, h0, xs, {axis = 1})
 --
--- The loop calls fn once per position, so traces and plans grow linearly with the length. Backward is linear, too: the
--- gradients of all positions of xs are joined in one buffer (kernels/op/slice_grad.c). With recompute = true, backward keeps
--- the states between sqrt(n) chunks of positions and computes the rest of one chunk at a time again (Chen et al. 2016).
+-- The loop calls fn once per position, so traces and plans grow linearly with the length. Backward is linear, too:
+-- the gradients of all positions of xs are joined in one buffer (kernels/op/slice_grad.c). With recompute = true,
+-- only the states between sqrt(n) chunks of positions are kept, and backward computes all other values again, one
+-- chunk at a time (Chen et al. 2016).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -18,7 +20,7 @@ local WHO <const> = "scan"
 
 local function is_table(v) return type(v) == "table" and getmetatable(v) == nil end
 
--- Returns a copy of a tree with leaf(tensor, path) in place of each tensor. path: name of the tree in messages.
+-- Copies a tree, with leaf(tensor, path) in place of each tensor. path: name of the tree in messages.
 local function map(tree, path, leaf)
   if layout.is_tensor(tree) then return leaf(tree, path) end
   check.that(is_table(tree), "%s: %s must be a tensor or a table of tensors, found %s", WHO, path, check.shown(tree))
@@ -46,7 +48,7 @@ local function check_same(path, first, found)
   end
 end
 
--- Returns the tensors of a list of trees, joined along a new axis.
+-- Joins the corresponding tensors of a list of trees along a new axis; returns one tree.
 local function stacked(trees, axis)
   if layout.is_tensor(trees[1]) then return rille.stack(trees, axis) end
   local joined = {}
@@ -77,7 +79,7 @@ local function length_of(xs, o)
   return n
 end
 
--- Returns xs at one position.
+-- Returns the tree xs at position t.
 local function at(xs, axis, t)
   if xs == nil then return nil end
   return map(xs, "xs", function(x) return x:slice(axis, t, t + 1):squeeze(axis) end)

@@ -35,7 +35,7 @@ end
 
 -- ---- the model ----
 
--- Reads cpu:0,1 or cpu:2x2 as a placement.
+-- Converts "cpu:0,1" or "cpu:2x2" to a placement.
 local function read_placement(text)
   local kind, rest = text:match("^(%a+):([%dx,]+)$")
   that(kind, "--placement must be like cpu:0,1 or cpu:2x2, found '%s'", text)
@@ -58,7 +58,7 @@ local function read_placement(text)
   return rille.placement(kind, mesh(1))
 end
 
--- Reads a recipe, the fields of a Lua table of numbers, strings and lists.
+-- Parses a recipe: the fields of a Lua table of numbers, strings and lists.
 local function read_recipe(text)
   local fn = load("return {" .. text .. "}", "=--recipe", "t", {})
   local good, recipe = pcall(fn or error, "")
@@ -81,8 +81,8 @@ local function load_model(o)
   return rille.models.load(o.folder, {placement = placement, parallel = recipe, dtype = given(o.dtype), quantize = given(o.quantize)}):eval()
 end
 
--- Returns the ids that end a text: those of generation_config.json, or else of config.json. Ids outside of the vocabulary
--- are left out.
+-- Returns the ids that end a text, from generation_config.json, or else from config.json. Leaves out ids outside the
+-- vocabulary.
 local function stops_of(model, folder)
   local path, own = folder .. "/generation_config.json", nil
   local file = io.open(path)
@@ -143,7 +143,7 @@ return function(...)
   local o = read_options{...}
   if not o then return end
   rille.stopping{signals = {"TERM"}}
-  local http = open_http(o) -- before the model is loaded, because an address in use is found at once
+  local http = open_http(o) -- is opened before the model is loaded, so that an address in use is reported at once
   local model = load_model(o)
   that(model.config.length, "%s: the model generates no text; expected a language model", o.folder)
   local tokenizer = tokenizer_of(o.folder)

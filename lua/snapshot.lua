@@ -1,14 +1,15 @@
 -- snapshot.lua - rille.snapshot(note, {keep = 1}): saves all variables, random counters, optimisers and `note` in
 -- memory.
 --
--- The core keeps tensors: their buffers are held, not copied. State that exists only in Lua, such as an optimiser's
--- learning rate and step counts, is saved here. snapshot.watch(object, keep) registers keep(object), which returns a
--- function that restores the object. Watched objects may be collected.
+-- The core keeps the tensors, by holding their buffers without a copy. State that exists only in Lua, such as an
+-- optimiser's learning rate and step counts, is saved here. snapshot.watch(object, keep) registers keep(object),
+-- which returns a function that restores the object. Watched objects can still be garbage-collected.
 
 local rille = require "rille"
 local check = require "rille.check"
 
-local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}} -- kept: number of a snapshot -> Lua state saved with it
+-- kept: number of a snapshot -> Lua state that was saved with it
+local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}}
 
 -- Copies a note: numbers, strings, booleans and tables of them.
 local function copy(value, seen, path)
@@ -37,7 +38,9 @@ function M.restore(number)
     if later > number then M.kept[later] = nil end
   end
   for _, back in ipairs(kept.back) do back() end
-  rille._generation() -- later traces may hold state that is gone, such as a slot for an option
+  -- makes steps trace again, because their traces may hold state that no longer exists, such as state tensors for an
+  -- option
+  rille._generation()
   return copy(kept.note, {}, "note")
 end
 

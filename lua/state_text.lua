@@ -68,7 +68,7 @@ end
 
 -- ---- reading ----
 
--- Restores values as they were before encoding: null is NaN, and lists lose json's array mark.
+-- Restores a decoded value: null becomes NaN, and lists lose the metatable of json.lua.
 local function plain(v)
   if v == json.null then return 0 / 0 end
   if type(v) == "string" and v:sub(1, 1) == "\0" then return INFINITE[v] or v:sub(2) end

@@ -1,14 +1,15 @@
 -- stopping.lua - rille.stopping{signals =, file =}: whether the job was asked to stop, by a signal or a file.
 --
--- The first call declares that the script handles the signals, so they no longer end the program. The answer stays once
--- it is not false. A file is looked for at most once a second, because it may be on a network file system.
+-- The first call declares that the script handles the signals, so they no longer end the program. Once the result is
+-- not false, it stays the same. The existence of the file is checked at most once a second, because the file may be
+-- on a network file system.
 
 local rille = require "rille"
 local check = require "rille.check"
 
 local who <const> = "stopping"
 local why, path
-local looked = -math.huge -- time of the last look for the file, s
+local looked = -math.huge -- time at which the file's existence was last checked, s
 
 local function declare(options)
   local o = check.options(who, options, {signals = {"TERM", "USR1"}, file = check.none})

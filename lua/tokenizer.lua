@@ -26,8 +26,8 @@ local function text_of(who, from)
   return rille._read(check.path(who, "the name of a file", from.file), MOST, who)
 end
 
--- Checks special tokens. A list of texts gets the ids after the last one. A map from texts to ids is returned as two
--- lists.
+-- Checks special tokens. A list of texts gets the ids after the last ordinary id. A table from text to id is returned
+-- as two lists.
 local function specials(who, special)
   if special == nil then return end
   check.that(type(special) == "table", "%s: special must be a list of strings or a map from strings to ids, found %s", who,
@@ -50,7 +50,7 @@ local function specials(who, special)
   return texts, ids
 end
 
--- Returns a value for a message; a long string is cut.
+-- Returns a value as text for a message; a long string is shortened.
 local function shortened(value)
   if type(value) ~= "string" or #value <= 60 then return check.shown(value) end
   return ("a string of %d bytes"):format(#value)
@@ -72,10 +72,10 @@ function tokenizer.train(texts, given)
   return trainer:finish(o.size)
 end
 
--- Tokenizer -> the folder of its file, which also contains the chat template; or the templates of a GGUF file.
+-- Tokenizer -> folder of its file, which also contains the chat template; for a GGUF file: its chat templates.
 local folders = setmetatable({}, {__mode = "k"})
 
--- Turns messages into a text by the chat template of the tokenizer's folder (chat.lua).
+-- Converts messages to text by the chat template in the tokenizer's folder (chat.lua).
 local function chat(tok, messages, given)
   local meta = debug.getmetatable(tok)
   check.that(meta and meta.__name == "rille.tokenizer", "chat: expected a tokenizer, found %s", check.shown(tok))

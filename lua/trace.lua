@@ -1,11 +1,12 @@
--- trace.lua - follows the values that a compiled step reads besides the tensors of its arguments. If a value changes, the
--- step is traced again.
+-- trace.lua - follows (records and compares) the values that a compiled step reads besides the tensors in its
+-- arguments. If a value changes, the step is traced again.
 --
 -- Each trace of a step has a list of places (lua/reach.lua) with their values at the time of the call: list[i] is the
--- holder, list[i + 1] the key, list[i + 2] the value, for i = 1, 4, ... below list.n; names[i] names the place in messages.
--- Before each call the shell compares the listed values with the present values, by identity. For a value that is another object than before, the shell
--- calls this module. Places of the user's program that the function may read are listed before the function runs.
--- Rille's layers and optimisers list their own fields when the function uses them (trace.follow).
+-- holder, list[i + 1] the key, list[i + 2] the value, for i = 1, 4, ... below list.n; names[i] names the place in
+-- messages. Before each call the shell compares the listed values with the present values by identity. If a value is
+-- not identical, the shell calls this module. Places of the user's program that the function may read are listed
+-- before the function runs. Rille's layers and optimisers list their own fields when the function uses them
+-- (trace.follow).
 
 local rille = require "rille"
 local buckets = require "rille.buckets"
@@ -16,7 +17,7 @@ local reach = require "rille.reach"
 
 local trace = {}
 
--- Calls fn outside of the current trace, so that the results exist before the compiled step runs.
+-- Calls fn outside the current trace, so that its results exist before the compiled step runs.
 function trace.outside(fn, ...)
   local before = rille._trace_pause(true)
   local results = table.pack(pcall(fn, ...))
@@ -38,7 +39,7 @@ local function copied(v, depth)
   return copy
 end
 
--- Returns true for equal values. Plain tables are equal if their contents are; NaN equals NaN.
+-- Returns true for equal values. Plain tables are equal if their contents are equal; NaN equals NaN.
 local function is_same(a, b, depth)
   if rawequal(a, b) or a ~= a and b ~= b then return true end
   if not is_plain(a, depth) or not is_plain(b, depth) then return false end
@@ -55,7 +56,8 @@ local read = rille._place
 
 -- ---- modes of modules ----
 
--- module whose mode has changed at least once -> its mode before the first change; number of changes.
+-- first_mode: module whose mode has changed at least once -> its mode before the first change; clock: number of
+-- changes of modes
 local first_mode, clock = setmetatable({}, {__mode = "k"}), {turns = 0}
 
 -- Returns true if all modules are in the mode that they had when the trace began. Called only after some mode has changed.
@@ -82,7 +84,7 @@ end
 
 local weak = {__mode = "k"}
 
--- Returns what all traces of a step share. changed[holder][key]: number of traces that changed the place.
+-- Creates the table that all traces of a step share. changed[holder][key]: number of traces that changed the place.
 -- ignored[holder][key]: true if the place is not followed any more. banned[holder][key]: true if the number cannot
 -- become live. counts[name]: number of traces that a change of the place has caused.
 local function new_memory()
@@ -109,7 +111,7 @@ local function warn_once(format, ...)
   warned[text] = true
 end
 
-local OFTEN <const> = 8 -- number of traces caused by one place before a warning
+local OFTEN <const> = 8 -- number of traces caused by changes of one place after which a warning is printed
 
 -- Called before a step is traced again: counts the first place that has changed since the last trace.
 local function count_change(memory, last)
@@ -124,7 +126,8 @@ local function count_change(memory, last)
     number and "pass it as an argument: a tensor or a rille.live number" or "pass it as an argument")
 end
 
--- Called before a step is traced for new arguments: counts the sizes of each dimension that differ from the last trace's.
+-- Called before a step is traced for new arguments: counts, for each dimension, the sizes that differ from those in
+-- the last trace.
 local function count_sizes(traces, ...)
   traces.memory = traces.memory or new_memory()
   local memory, args = traces.memory, table.pack(...)
@@ -160,7 +163,7 @@ local function new_list(fn, args, memory)
   list.walk = reach.new{place = place, count = count, note = note, follows_all = trace.is_users}
   reach.from(list.walk, fn, "the step")
   for i = 1, args.n do reach.from(list.walk, args[i], "argument " .. i) end
-  list.own = list.n -- places after this index are fields of Rille's own objects
+  list.own = list.n -- index after which places are fields of Rille's objects
   list.settled = list.walk.computed or list.walk.compares
   return list
 end
@@ -172,7 +175,8 @@ end
 -- former numbers, must record the same program as the former trace. Comparing a live number with < is an error, and
 -- functions that need a number refuse it; both end the attempt. Two uses would go unnoticed: comparing numbers for
 -- equality, and computing names of fields. So functions with such uses get no live numbers.
-local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key -- key for places that may hold any float; for any integer
+-- keys of places that may hold any float, or any integer
+local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key
 
 local function write(row, value)
   if type(row.holder) == "function" then
@@ -190,8 +194,8 @@ local function can_be_live(memory, holder, key, was)
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
--- Returns the places whose numbers changed since the trace of `near`: {[holder] = {[key] = former number}}; nil if anything
--- else changed.
+-- Returns the places whose numbers changed since the trace of `near`: {[holder] = {[key] = former number}}; nil if
+-- any other value changed.
 local function changed_numbers(memory, near)
   local found, i = {}, rille._first_changed(near, 1)
   if near.settled then return nil end
@@ -210,7 +214,7 @@ local function changed_numbers(memory, near)
   return next(found) and found
 end
 
--- Adds a row to list.numbers for each place that gets a live number.
+-- Adds a row to list.numbers for each place whose number is replaced by a live number.
 local function add_numbers(list, found)
   list.numbers, list.live = {}, setmetatable({}, {__mode = "v"})
   for i = 1, list.own, 3 do
@@ -226,7 +230,8 @@ local function enter(list)
     local holder, key, now = row.holder, row.key, row.now
     local live = rille.live(function()
       local v = read(holder, key)
-      return type(v) == "userdata" and now or v -- during tracing this place holds the live number: return the value from before
+      -- during tracing this place holds the live number, so the value from before is returned
+      return type(v) == "userdata" and now or v
     end)
     list.live[k] = live
     write(row, math.type(row.now) == "integer" and rille._live_whole(live) or live)
@@ -246,9 +251,9 @@ local function set_numbers(list, former)
   for _, row in ipairs(list.numbers) do write(row, former and row.former or row.now) end
 end
 
--- Decides whether the numbers stay live. good: the trace recorded the same program as the former trace. Call after a
--- garbage collection: if a live number still exists then, the function has stored it, so its place cannot hold a live
--- number.
+-- Decides whether the numbers stay live. good: the trace recorded the same program as the former trace. Must be
+-- called after a garbage collection: if a live number still exists, the function has stored it somewhere, so its
+-- place cannot hold a live number.
 local function proven(list, good, traces)
   good = good and not list.touched and next(list.live) == nil
   for _, row in ipairs(list.numbers) do
@@ -258,8 +263,9 @@ local function proven(list, good, traces)
   return good
 end
 
--- Begins a trace of fn. near: the list of a trace that fits except for its values; tries a trace with live numbers in their
--- place, and returns nil if that is impossible. near nil: an ordinary trace.
+-- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list of a trace that fits except
+-- for the values that it read: begins a trace with live numbers in place of the changed numbers; returns nil if that
+-- is impossible.
 local function begin(fn, args, traces, near)
   traces.memory = traces.memory or new_memory()
   local memory, found = traces.memory, nil
@@ -276,7 +282,7 @@ end
 
 -- ---- changes by the function itself ----
 
--- Removes ignored places from a list.
+-- Removes the ignored places from a list.
 local function drop_ignored(list)
   local n, own = 0, list.n
   for i = 1, list.n, 3 do
@@ -296,9 +302,9 @@ local function tell_change(name)
   warn_once("the step's function changes '%s', which happens once, when it is traced, and not at each call", name)
 end
 
--- Notes that the traced function changed place i. The trace serves calls that find the value before the change. If a second
--- trace changes the place, too, it is a running value, such as a counter, and is not followed any more. Returns true in that
--- case.
+-- Notes that the traced function changed place i. The trace fits calls that find the value before the change. If a
+-- second trace also changes the place, the place holds a running value, such as a counter, and is no longer followed;
+-- then returns true.
 local function note_change(list, i)
   local holder, key, memory = list[i], list[i + 1], list.memory
   local changed = field_of(memory.changed, holder)
@@ -341,7 +347,8 @@ local function done(list, failed, traces)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
 end
 
--- Returns true if place i has an equal value, although it is another object than in the trace; i = 1: the modes of modules.
+-- Returns true if the value of place i equals the recorded value, although it is not identical. i = 1 stands for the
+-- modes of modules.
 local function holds(list, i)
   if i == 1 then return is_in_mode(list) end
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
@@ -363,18 +370,19 @@ rille._conditions{begin = begin, reads_field = reads_field, sizes = count_sizes,
 
 -- ---- what Rille's own objects follow ----
 
-local followed = rille._conditions -- returns the list of the current trace; nil: none
+local followed = rille._conditions -- function that returns the list of the current trace; nil: no trace
 
 -- Returns true for a module of a user's class. Replaced by lua/nn/settings.lua.
 function trace.is_users() return false end
 
--- Ignores the modes of modules before the current step, because the step sets all of them itself.
+-- Makes the current step independent of the previous modes of modules, because the step sets all modes itself.
 function trace.sets_modes()
   local list = followed()
   if list then list.sets_modes = true end
 end
 
--- Makes the current step follow these fields of t, with their values before the function ran if the walk has found t.
+-- Makes the current step depend on these fields of t. If the walk has found t, uses their values before the function
+-- ran.
 function trace.follow(t, keys)
   local list = followed()
   for _, key in ipairs(list and keys or {}) do
@@ -385,15 +393,15 @@ function trace.follow(t, keys)
   end
 end
 
--- Makes the current step follow everything that is read through t, an object of a user's class.
+-- Makes the current step depend on everything that is read through t, an object of a user's class.
 function trace.follow_all(t, name)
   local list = followed()
   if list then reach.from(list.walk, t, name) end
 end
 
-local met = setmetatable({}, weak) -- objects used by any traced step
+local met = setmetatable({}, weak) -- objects that some traced step has used
 
--- Returns true if the current step uses t for the first time; false if no step is being traced.
+-- Returns true if the current step uses t for the first time; false also if no step is being traced.
 function trace.meets(t)
   local list = followed()
   if not list or list.seen[t] then return false end
@@ -401,7 +409,7 @@ function trace.meets(t)
   return true
 end
 
--- Returns true if any traced step has used t.
+-- Returns true if some traced step has used t.
 function trace.has_met(t) return met[t] ~= nil end
 
 return trace

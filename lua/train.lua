@@ -22,8 +22,8 @@ local check = require "rille.check"
 
 local train = {}
 
--- Passes numbers to monitors (rille --metrics) and to the log (rille --log). A number stays until the next report of the
--- same name; `samples` are added up.
+-- Passes numbers to monitors (rille --metrics) and to the log (rille --log). A number is kept until the next report
+-- of the same name; the numbers `samples` are summed.
 function train.report(numbers)
   local who = "train.report"
   check.that(type(numbers) == "table", "%s: expected a table of numbers, {step =, loss =, samples =}, found %s", who, check.shown(numbers))
@@ -48,7 +48,7 @@ local function check_step(who, step)
     check.shown(step))
 end
 
--- Returns the share of device time spent on work in the last run of a compiled step; nil without a step.
+-- Returns the share of device time spent on work in the last run of a compiled step; nil: no step was given.
 local function busy_share(step)
   check_step("train.busy_share", step)
   if not step then return nil end
@@ -62,8 +62,9 @@ train.busy_share = busy_share
 
 local peak
 
--- Returns the peak flops per second of matrix products on the default device: the best of several sizes. Large products
--- use all cores; small ones are less often interrupted by other programs. Measured on the first call.
+-- Returns the peak flops per second of matrix products on the default device: the best of several sizes. Large
+-- products use all cores; small products are less often interrupted by other programs. The rate is measured on the
+-- first call.
 function train.peak()
   if peak then return peak end
   local product, best = rille.graph(function(x, y) return rille.matmul(x, y) end), 0
@@ -94,7 +95,7 @@ local function text_of(self, at, loss, now)
   return bubble and ("%s  bubble %.0f %%"):format(text, 100 * bubble) or text
 end
 
--- Reports the end of step `at` (from 1), which had `samples` samples.
+-- Reports the end of step `at` (from 1), which processed `samples` samples.
 function methods:update(at, loss, samples)
   local who = "train.progress:update"
   check.whole(who, "the step", at, 0)
@@ -115,7 +116,7 @@ function methods:update(at, loss, samples)
   self.file:flush()
 end
 
--- Ends the line, which stays visible.
+-- Ends the progress line, which stays on the screen.
 function methods:finish()
   if self.terminal then self.file:write("\n") end
 end
@@ -138,9 +139,9 @@ function train.progress(given)
   return setmetatable(self, {__index = methods})
 end
 
--- Checks before training that results can be saved at path; fails at the user's line if not. kind: "file", the "folder"
--- of a model, a "picture" of rille.plot, or "checkpoints". For "checkpoints" the folder is created and reserved for
--- this session (checkpoint.lua). Existing files are not changed.
+-- Checks, before training, that results can be saved at `path`; otherwise raises an error with the user's line. kind:
+-- "file", the "folder" of a model, a "picture" of rille.plot, or "checkpoints". For "checkpoints" the folder is
+-- created and reserved for this session (checkpoint.lua). Existing files are not changed.
 local kinds = {file = "file", folder = "folder", picture = "file", checkpoints = "checkpoints"}
 function train.saves_to(path, kind)
   local who = "train.saves_to"

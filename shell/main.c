@@ -69,7 +69,7 @@ static const char help[] =
     "  RILLE_LUA_DIR=FOLDER Rille's own modules, for developers\n\n"
     "In the shell: :help, and ?name for the help page of an operator or function.\n";
 
-struct action { /* -e, -E and -l, in order */
+struct action { /* the options -e, -E and -l, in the order given */
     char kind;
     const char *text;
 };
@@ -77,15 +77,15 @@ struct action { /* -e, -E and -l, in order */
 struct program {
     int argc;
     char **argv;
-    int script; /* index of the script in argv; argc: none */
+    int script; /* index of the script in argv; argc: no script */
     struct action action[NCHUNK];
     int naction;
     bool interactive, color, no_init, no_attach, calibrate, install, doctor, json, serve;
-    const char *jupyter; /* --jupyter: path of the connection file, or NULL */
-    const char *devices; /* argument of -d, or NULL */
+    const char *jupyter; /* path of the connection file (--jupyter), or NULL */
+    const char *devices; /* argument of -d (list of devices), or NULL */
     const char *collectives;
-    const char *metrics; /* --metrics: address, or NULL */
-    const char *log;     /* --log: path, or NULL */
+    const char *metrics; /* address for metrics (--metrics), or NULL */
+    const char *log;     /* path of the log file (--log), or NULL */
     const struct front *front;
     struct environment environment;
 };
@@ -169,8 +169,8 @@ unknown_option(const char *given)
     return main_usage("%s", text);
 }
 
-/* Checks that the script exists, before a session is opened. A missing name without a dot or slash is often a misspelt
- * command, or an option without its dashes: an error of usage. */
+/* Checks that the script exists, before a session is opened. If the script is missing and its name has no dot or
+ * slash, the name is probably a misspelt command or an option without its dashes, so this is a usage error. */
 static int
 check_script(const struct program *p)
 {
@@ -197,7 +197,7 @@ check_script(const struct program *p)
     return main_usage("%s", text);
 }
 
-/* Returns 0 to continue, -1 if the program is done without error, else an exit code. */
+/* Reads the options. Returns 0 to continue, -1 if the program is done without error, else an exit code. */
 static int
 read_option(struct program *p, int c)
 {
@@ -268,9 +268,9 @@ read_options(struct program *p)
 
 /* ---- running ---- */
 
-static bool was_lost; /* the last printed error reported the loss of a worker */
+static bool was_lost; /* true: the last printed error reported the loss of a worker */
 
-/* Calls run_quiet(), and prints the error if there is one, or the signal that ended the code. */
+/* Calls run_quiet(), and prints the error, if any, or the signal that ended the code. */
 static int
 run_protected(lua_State *L, int nargs, int nresults)
 {
@@ -302,8 +302,8 @@ load_failed(lua_State *L)
     return 1;
 }
 
-/* Loads a file (NULL: stdin) as a function. Adds the file's name to an error without it, because Lua does not name
- * the file of a binary chunk. */
+/* Loads a file (NULL: stdin) as a function. If an error does not name the file, adds its name, because Lua does
+ * not name the file of a binary chunk. */
 static int
 load_script(lua_State *L, const char *name)
 {
@@ -330,7 +330,8 @@ run_text(lua_State *L, const char *text, const char *name)
     return exit_code(run_protected(L, 0, 0));
 }
 
-/* Pushes a global without metamethods, because errors of a metatable that the user gave _G would not be caught here. */
+/* Pushes a global by raw access, because errors raised by a metatable that the user gave _G would not be caught
+ * here. */
 static void
 push_global(lua_State *L, const char *name)
 {
@@ -340,7 +341,7 @@ push_global(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
-/* -E: evaluates `return EXPR` and prints all its values with print. */
+/* Runs option -E: evaluates `return EXPR` and prints all its values with print. */
 static int
 run_expression(lua_State *L, const char *text)
 {
@@ -354,7 +355,7 @@ run_expression(lua_State *L, const char *text)
     return exit_code(run_protected(L, lua_gettop(L) - base, 0));
 }
 
-/* -l mod, -l name=mod: requires a module and stores it in a global. */
+/* Runs option -l mod or -l name=mod: requires a module and stores it in a global. */
 static int
 run_module(lua_State *L, const char *text)
 {
@@ -402,7 +403,7 @@ run_script(lua_State *L, const struct program *p, const char *name)
     return exit_code(run_protected(L, nargs, 0));
 }
 
-/* rille serve FOLDER: calls the function that lua/serve.lua returns, with the arguments behind the command. */
+/* Runs rille serve FOLDER: calls the function that lua/serve.lua returns, with the arguments after the command. */
 static int
 run_serve(lua_State *L, const struct program *p)
 {
@@ -440,7 +441,7 @@ run_init(lua_State *L)
     return exit_code(run_protected(L, 0, 0));
 }
 
-/* Returns the name of the job: the script, or what runs instead. */
+/* Returns the name of the job: the script's name, or a text that stands for what runs instead. */
 static const char *
 job_title(const struct program *p)
 {
@@ -454,7 +455,7 @@ run_all(lua_State *L, const struct program *p)
     if (p->front->attached) return attach_run(L, &p->front->attach);
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     push_arg(L, p);
-    /* a notebook serves its kernel's messages, not visitors */
+    /* a notebook accepts no visitors, because the main thread serves its messages */
     if (!p->jupyter && !p->no_attach) attached_open(L, job_title(p));
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);
@@ -480,7 +481,7 @@ open_failed(const struct program *p)
     return rille_was_lost() ? EXIT_LOST : EXIT_USAGE;
 }
 
-/* --calibrate: measures the cost parameters, prints the old and new values, and stores the new ones. */
+/* Runs --calibrate: measures the cost parameters, prints the old and new values, and stores the new ones. */
 static int
 calibrate(struct rille_session *s, const char *path)
 {
@@ -502,7 +503,8 @@ calibrate(struct rille_session *s, const char *path)
     return 0;
 }
 
-/* Waits for background saves and open runs before the program ends; their errors count as the program's. */
+/* Waits, before the program ends, for background saves and for runs that are not complete. Their errors set the
+ * exit code of the program. */
 static int
 finish_files(lua_State *L)
 {
@@ -510,7 +512,7 @@ finish_files(lua_State *L)
     return 0;
 }
 
-/* Opens the log, whose path local workers inherit. Returns an exit code. */
+/* Opens the log file, whose path local workers inherit by the environment. Returns an exit code. */
 static int
 open_log(struct program *p)
 {
@@ -523,7 +525,7 @@ open_log(struct program *p)
     return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job, 1) ? EXIT_USAGE : 0;
 }
 
-/* Runs the program with its metrics served. */
+/* Runs the program, and serves its metrics meanwhile if --metrics is given. */
 static int
 run_monitored(lua_State *L, const struct program *p)
 {
@@ -569,7 +571,7 @@ run_program(const struct program *p)
     return code;
 }
 
-/* rille verify FILE: checks the certificate of a plan. */
+/* Runs rille verify FILE: checks the certificate of a plan. */
 static int
 verify_program_file(int argc, char **argv)
 {
@@ -617,7 +619,8 @@ static int
 begin_program(int argc, char **argv, struct front *front)
 {
     struct program p = {.argc = front->attached ? 1 : argc, .argv = argv, .front = front};
-    setlocale(LC_CTYPE, ""); /* for the line editor; numbers keep the format of the C locale */
+    /* the line editor needs the locale's character set; numbers keep the format of the C locale */
+    setlocale(LC_CTYPE, "");
     if (argc > 1 && !strcmp(argv[1], "verify")) return verify_program_file(argc, argv);
     int code = read_options(&p);
     if (!code && !front->attached) code = check_script(&p);
@@ -628,7 +631,8 @@ begin_program(int argc, char **argv, struct front *front)
         return EXIT_USAGE;
     }
     if (p.devices) p.environment.options.devices = p.devices;
-    if (front->attached) p.environment.options.devices = "cpu:1"; /* the local session serves only the editor */
+    /* rille attach runs its lines in the controller, and uses the local session only for the editor */
+    if (front->attached) p.environment.options.devices = "cpu:1";
     if (!front->attached) p.environment.options.collectives = p.collectives;
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
     warn_of_devices(p.environment.options.devices);
@@ -637,9 +641,9 @@ begin_program(int argc, char **argv, struct front *front)
     return run_program(&p);
 }
 
-/* Makes waiting threads of kernels sleep, unless the environment sets how they wait. Threads that spin take the cores
- * from other programs and from Rille's own threads. The OpenMP library reads the setting before main(), so the program
- * executes itself once with the setting. */
+/* Makes idle OpenMP threads of kernels sleep, unless the environment sets how they wait. Spinning threads would take
+ * cores from other programs and from Rille's other threads. The OpenMP library reads the setting before main(), so
+ * the program executes itself once with the setting. */
 static void
 let_threads_sleep(char **argv)
 {
@@ -652,7 +656,7 @@ main(int argc, char **argv)
 {
     let_threads_sleep(argv);
     struct front front;
-    signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is a write error instead */
+    signal(SIGXFSZ, SIG_IGN); /* makes exceeding a file size limit a write error instead of a signal */
     keep_streams();
     interrupt_catch();
     int code = front_read(&argc, argv, long_options, &front);

@@ -21,7 +21,7 @@ trips(int n)
     }
 }
 
-/* Keeps AHEAD messages in flight; the receiver confirms when all have arrived. */
+/* Keeps AHEAD messages in flight. The receiver confirms when all messages have arrived. */
 static void
 gifts(int n)
 {

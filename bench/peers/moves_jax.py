@@ -19,8 +19,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as S
 mesh = Mesh(jax.devices(), ("d",))
 LOOP, SMALL = 64, 64 * 1024
 
-# Each entry: the collective of a move, on a device's shard, and a function that restores the shard's shape. So moves
-# can be chained.
+# Move -> the collective, applied to a device's shard, and a function that restores the shape of the shard, so that
+# moves can be chained.
 MOVES = {
     "all-reduce": (lambda x: lax.psum(x, "d"), lambda y, x: y * 0.5),
     "all-gather": (lambda x: lax.all_gather(x, "d", tiled=True), lambda y, x: y[: x.shape[0]]),
@@ -43,7 +43,8 @@ def least(f, x):
 
 for name, (move, back) in MOVES.items():
     for rows, columns in SHAPES:
-        # A partial value has the full shape on every device. As one JAX array, its addends are stacked along dimension 0.
+        # A tensor with a pending reduction has the full shape on every device. As one JAX array, its addends are
+        # stacked along dimension 0.
         whole = name in ("all-reduce", "reduce-scatter", "P -> S(1)")
         if name != "all-reduce" and (rows % count or columns % count):
             continue

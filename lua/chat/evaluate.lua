@@ -1,17 +1,18 @@
 -- evaluate.lua - evaluates the tree of a chat template.
 --
--- A template sees only the values that it gets and the functions of library.lua. The number of steps, the depth of calls and
--- the length of the output are limited, so that a template ends.
+-- A template can read only the values passed to it and the functions of library.lua. The number of steps, the depth
+-- of calls and the length of the output are limited, so that every template ends.
 
 local lexer = require "rille.chat.lexer"
 local library = require "rille.chat.library"
 local values = require "rille.chat.values"
 local fail, kind, none, truth = lexer.fail, values.kind, values.none, values.truth
 
-local STEPS <const>, PER_MESSAGE <const> = 2000000, 2000 -- most evaluated nodes
-local CALLS <const> = 60 -- most levels of calls
+-- maximum number of evaluated nodes: in total, and additional ones per message
+local STEPS <const>, PER_MESSAGE <const> = 2000000, 2000
+local CALLS <const> = 60 -- maximum depth of calls
 
--- A scope has the names that a block sets, and the scope around it.
+-- Creates a scope: a table of the names that a block sets, with the enclosing scope as `outer`.
 local function inner(scope) return {names = {}, outer = scope} end
 
 local function lookup(scope, name)
@@ -48,7 +49,7 @@ local function write(env, text, line)
   env.out[#env.out + 1] = text
 end
 
--- Returns the text that a block writes, and its signal.
+-- Runs a block. Returns the text that it writes, and its signal (break or continue).
 local function captured(nodes, scope, env)
   local out, bytes = env.out, env.bytes
   env.out = {}
@@ -85,7 +86,7 @@ function evaluate.dict(node, scope, env)
   return d
 end
 
--- Returns a method of a value as a function of templates; nil: none.
+-- Returns a method of a value as a template function; nil: no such method.
 local function method(of, name, env)
   local f = (library.methods[kind(of)] or {})[name]
   return f and function(args, named, line) return f(of, args, line, named, env) end
@@ -308,7 +309,7 @@ function run.generation(node, scope, env) return block(node.body, inner(scope), 
 run["break"] = function() return "break" end
 run["continue"] = function() return "continue" end
 
--- Makes the variable `loop` for element i.
+-- Creates the variable `loop` for element i of a loop.
 local function loop_of(all, i, depth, changed)
   local loop = values.dict()
   local function put(name, v) values.put(loop, name, v) end
@@ -329,7 +330,7 @@ local function loop_of(all, i, depth, changed)
   return loop
 end
 
--- Returns the elements of a loop that pass its filter.
+-- Returns the elements of a loop for which its `if` condition is true.
 local function loop_elements(node, of, scope, env)
   local all = values.elements(of, node.line)
   if not node.filter then return all end
@@ -347,7 +348,7 @@ local function run_loop(node, of, scope, env, depth)
   if depth > CALLS then fail(node.line, "recursive loops are nested more than %d deep", CALLS) end
   local all, changed = loop_elements(node, of, scope, env), {}
   for i, e in ipairs(all) do
-    count(env, 10, node.line) -- the variable `loop` has many parts
+    count(env, 10, node.line) -- counts 10 steps, because the variable `loop` has many fields
     local own = inner(scope)
     assign(node.targets, e, own, node.line, env)
     local loop = loop_of(all, i, depth, changed)
@@ -366,7 +367,7 @@ end
 function run.again(again, scope, env) run_loop(again.node, again.of, scope, env, again.depth) end
 run["for"] = function(node, scope, env) return run_loop(node, value(node.of, scope, env), scope, env, 1) end
 
--- Returns a macro as a function of templates.
+-- Converts a macro to a template function.
 local function macro_of(node, scope, env, caller)
   return function(args, named, line)
     env.calls = env.calls + 1
@@ -402,7 +403,7 @@ end
 
 -- ---- the whole template ----
 
--- Returns the entry of a value by a name with dots, or by a number.
+-- Returns the element of a value at a path, which is a name with dots ("a.b") or a number.
 local function path_of(v, path, line)
   if math.type(path) == "integer" then
     local e = item(v, path)
@@ -435,7 +436,7 @@ local function new_env(nmessages)
   return env
 end
 
--- Returns the text of a parsed template. names: map of values (values.lua).
+-- Runs a parsed template, and returns the text that it writes. names: the variables, a map of values (values.lua).
 return function(tree, names)
   local env, all = new_env(values.length(names.messages)), {}
   for name, f in pairs(library.functions) do all[name] = f end

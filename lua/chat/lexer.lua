@@ -1,12 +1,13 @@
 -- lexer.lua - divides a chat template (Jinja) into texts and tokens.
 --
--- A template has texts, {{ expressions }}, {% statements %} and {# comments #}. As in transformers, the newline after a
--- statement or comment is dropped (trim_blocks), and so is white space before one that begins a line (lstrip_blocks). A
--- minus sign at either end of a tag drops all white space on that side; a plus sign keeps it.
+-- A template consists of texts, {{ expressions }}, {% statements %} and {# comments #}. As in transformers, the
+-- newline after a statement or comment is dropped (trim_blocks), and so is white space before a statement or comment
+-- that begins a line (lstrip_blocks). A minus sign at either end of a tag drops all white space on that side; a plus
+-- sign keeps it.
 
 local lexer = {}
 
--- Raises an error of a template. Errors are tables, so that they cannot be mistaken for errors of the interpreter.
+-- Raises a template error. The error is a table, so that it cannot be mistaken for an error of the Lua code.
 function lexer.fail(line, format, ...) error({line = line, text = format:format(...)}, 0) end
 
 local ends = {["{{"] = "}}", ["{%"] = "%}", ["{#"] = "#}"}
@@ -33,7 +34,7 @@ local function unescape(s, line)
   return s
 end
 
--- Returns the end of the string that begins at `at`.
+-- Returns the end position of the string literal that begins at `at`.
 local function string_end(s, at, line)
   local quote, i = s:sub(at, at), at + 1
   while true do
@@ -50,7 +51,7 @@ local function operator_at(s, at)
   end
 end
 
--- Reads the token at `at`: returns its kind, its value, and the position behind it.
+-- Reads the token at `at`: returns its kind, its value, and the position after it.
 local function token_at(s, at, line)
   local c = s:sub(at, at)
   if c == "'" or c == '"' then
@@ -84,7 +85,7 @@ local function read_tag(s, at, close, tokens, line)
   end
 end
 
--- Returns the text before a tag without the white space that the tag drops.
+-- Returns the text before a tag, without the white space that the tag drops.
 local function before_tag(text, open, sign, first)
   if sign == "-" then return text:match("^(.*%S)") or "" end
   if open == "{{" or sign == "+" then return text end
@@ -92,14 +93,14 @@ local function before_tag(text, open, sign, first)
   return last:find("^[ \t]*$") and (#last < #text or first) and text:sub(1, #text - #last) or text
 end
 
--- Returns the position behind the white space that a tag drops after itself.
+-- Returns the position after the white space that follows a tag and is dropped.
 local function after_tag(s, at, close, sign)
   if sign == "-" then return s:match("^%s*()", at) end
   if close == "}}" or sign == "+" then return at end
   return s:sub(at, at) == "\n" and at + 1 or at
 end
 
--- Returns the position of the first character behind {% raw %} ... {% endraw %}, and the text within; nil: not raw.
+-- Reads {% raw %} ... {% endraw %}. Returns the position after it, and the text inside; nil: no such tag is here.
 local function raw_text(s, at)
   local first, sign = s:match("^{%%[-+]?%s*raw%s*()([-+]?)%%}", at)
   if not first then return nil end
@@ -110,7 +111,7 @@ local function raw_text(s, at)
   return after_tag(s, behind, "%}", close), before_tag(s:sub(first, last - 1), "{%", open, false)
 end
 
--- Divides a template into a list of {text =}, {open = "{{" or "{%", tokens =}, each with its line.
+-- Divides a template into a list of {text =} and {open = "{{" or "{%", tokens =}, each with its line number.
 function lexer.read(s)
   s = s:gsub("\r\n", "\n"):gsub("\r", "\n"):gsub("\n$", "")
   local parts, at, line = {}, 1, 1

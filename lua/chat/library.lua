@@ -1,7 +1,7 @@
 -- library.lua - filters, tests, methods and functions of chat templates.
 --
--- A filter is f(value, args, named, line, env); a test returns a boolean; a method is f(object, args, line). env.bounded
--- limits the length of results; env.filter and env.test apply a filter or test by name.
+-- A filter is f(value, args, named, line, env); a test returns a boolean; a method is f(object, args, line).
+-- env.bounded raises an error if a result is too long; env.filter and env.test apply a filter or test by name.
 
 local lexer = require "rille.chat.lexer"
 local values = require "rille.chat.values"
@@ -10,7 +10,7 @@ local fail, kind, none, list_of = lexer.fail, values.kind, values.none, values.l
 local library = {filters = {}, tests = {}, methods = {str = {}, list = {}, dict = {}}, functions = {}}
 local filters, tests, methods, functions = library.filters, library.tests, library.methods, library.functions
 
--- Returns an argument by position or name.
+-- Returns an argument by position i or by name; `otherwise` if it is missing.
 local function argument(args, named, i, name, otherwise)
   local v = args[i]
   if v == nil and named then v = named[name] end
@@ -34,7 +34,7 @@ local function copy(list, first) return table.move(list, first or 1, #list, 1, l
 
 -- ---- text ----
 
--- White space beyond ASCII, as Python's str.strip() removes it.
+-- White space characters beyond ASCII that Python's str.strip() removes.
 local wide = {}
 for _, c in ipairs{0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000} do wide[utf8.char(c)] = true end
 for c = 0x2000, 0x200a do wide[utf8.char(c)] = true end
@@ -74,7 +74,7 @@ local function trimmed(s, which, characters, line)
   return which ~= "left" and trimmed_right(s) or s
 end
 
--- Replaces at most `most` occurrences (nil: all).
+-- Replaces at most `most` occurrences of `from` by `to`; most nil: all occurrences.
 local function replaced(s, from, to, most)
   local out, at = {}, 1
   if from == "" then
@@ -112,7 +112,7 @@ local function split(s, separator, most, line)
   return out
 end
 
--- Splits from the right at most `most` times.
+-- Splits a string at a separator at most `most` times, from the right.
 local function split_right(s, separator, most, line)
   local parts = split(s, separator, nil, line)
   if not most or #parts <= most + 1 or separator == nil or separator == none then return parts end
@@ -236,7 +236,7 @@ local function text_filter(f)
   return function(v) return f(values.text(v)) end
 end
 filters.upper, filters.lower = text_filter(string.upper), text_filter(string.lower)
--- Unlike the method title(), the filter begins words only behind white space and some brackets.
+-- Capitalises words. Unlike the method title(), the filter starts a word only after white space and some brackets.
 filters.title = text_filter(function(s)
   return ((" " .. s:lower()):gsub("([-%s({%[<])(%l)", function(before, first) return before .. first:upper() end):sub(2))
 end)
@@ -408,7 +408,7 @@ function filters.map(v, a, named, line, env)
   return out
 end
 
--- Returns the filters select and selectattr (want true), reject and rejectattr (false).
+-- Creates a filter: select and selectattr (want = true), or reject and rejectattr (want = false).
 local function selecting(want, by_attribute)
   return function(v, a, _, line, env)
     local out, first = list_of{}, by_attribute and 2 or 1
@@ -465,7 +465,7 @@ function tests.upper(v) local s = values.text(v) return s == s:upper() and s ~= 
 
 -- ---- functions ----
 
-local MOST <const> = 100000 -- most numbers of a range, as in Jinja's sandbox
+local MOST <const> = 100000 -- maximum length of a range, as in Jinja's sandbox
 
 function functions.range(a, _, line)
   local from, to, step = 0, a[1], a[3] or 1

@@ -8,7 +8,7 @@ local fail = lexer.fail
 local parser = {}
 parser.__index = parser
 
-local DEEP <const> = 150 -- most levels of nesting
+local DEEP <const> = 150 -- maximum depth of nesting
 
 -- ---- tokens ----
 
@@ -19,7 +19,7 @@ function parser:peek(kind, value)
   return t and t.kind == kind and (value == nil or t.value == value) and t or nil
 end
 
--- Returns the next token if it matches, and moves behind it.
+-- Returns the next token and moves past it, if it matches.
 function parser:take(kind, value)
   local t = self:peek(kind, value)
   if t then self.at = self.at + 1 end
@@ -102,7 +102,7 @@ function parser:primary()
   fail(line, "expected an expression, found %s", found and "'" .. tostring(found.value):sub(1, 40) .. "'" or "the end of the tag")
 end
 
--- Reads the arguments of a call behind its parenthesis.
+-- Reads the arguments of a call, after the opening parenthesis.
 function parser:arguments()
   local args, named = {}, {}
   while not self:take("op", ")") do
@@ -153,7 +153,7 @@ function parser:postfix(node)
   end
 end
 
--- Reads the argument of a test that stands without parentheses: "x is divisibleby 3".
+-- Reads the argument of a test that is written without parentheses: "x is divisibleby 3".
 function parser:test_argument()
   for _, word in ipairs{"else", "or", "and", "is", "if", "in", "not"} do
     if self:peek("name", word) then return {}, {} end
@@ -170,7 +170,7 @@ function parser:test(of, line)
   return negated and {kind = "not", line = line, of = node} or node
 end
 
--- Reads the filters and tests behind an expression.
+-- Reads the filters and tests that follow an expression.
 function parser:filters(node)
   while true do
     local line = self:line()
@@ -200,7 +200,7 @@ function parser:unary(bare)
   return bare and node or self:filters(node)
 end
 
--- Returns a reader for left-associative operators, whose operands the reader `inner` reads.
+-- Returns a parser function for left-associative operators. `inner` is the parser function for their operands.
 local function operators_of(inner, list)
   return function(self)
     local node = self[inner](self)
@@ -275,7 +275,7 @@ function parser:expression()
   return node
 end
 
--- Reads an expression that may be a list without parentheses: "a, b".
+-- Reads an expression, or a list of expressions without parentheses: "a, b".
 function parser:tuple()
   local line, first = self:line(), self:expression()
   if not self:peek("op", ",") then return first end
@@ -397,7 +397,7 @@ statements["with"] = function(self, node)
   return node
 end
 
--- Marks text of the assistant, which trainers use; its text is the body's.
+-- Parses a generation block, by which trainers find the assistant's text. Its result is the text of its body.
 function statements.generation(self, node)
   self:tag_end()
   node.body = self:block{"endgeneration"}
@@ -407,7 +407,7 @@ end
 statements["break"] = function(_, node) return node end
 statements["continue"] = statements["break"]
 
--- Moves to the next part, after a check that the present tag has no further tokens.
+-- Moves to the token after the current tag; fails if the tag has further tokens.
 function parser:tag_end()
   if self.tokens[self.at] then fail(self:line(), "unexpected '%s'", tostring(self.tokens[self.at].value):sub(1, 40)) end
   self.tokens, self.at = {}, 1
@@ -429,7 +429,7 @@ function parser:statement(part, stops)
   return read(self, {kind = word.value, line = part.line})
 end
 
--- Reads nodes up to one of the statements `stops`, and returns them and the statement that ended them.
+-- Reads nodes up to one of the statements named in `stops`. Returns the nodes, and the statement that ended them.
 function parser:block(stops)
   local nodes = {}
   local begun = self.parts[self.part] and self.parts[self.part].line or 1

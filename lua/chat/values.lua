@@ -1,5 +1,5 @@
--- values.lua - values of chat templates, which behave like Python's: strings, integers, floats, booleans, none, lists,
--- dictionaries with an order, undefined values, namespaces, and functions.
+-- values.lua - values of chat templates, which behave like Python's: strings, integers, floats, booleans, none,
+-- lists, ordered dictionaries, undefined values, namespaces, and functions.
 --
 -- Lists and tuples are tables of values with the metatables values.List and values.Tuple. A dictionary is {keys = {...}, of = {[key] = value}} with the
 -- metatable values.Dict. A function of a template is a Lua function f(args, named, line).
@@ -14,7 +14,7 @@ local List, Tuple, Dict, Undefined, Namespace = values.List, values.Tuple, value
 values.none = setmetatable({}, {})
 local none = values.none
 
-values.LONGEST = 1 << 26 -- most bytes of a string, most elements of a list
+values.LONGEST = 1 << 26 -- maximum bytes of a string, and maximum elements of a list
 
 function values.list(t) return setmetatable(t, List) end
 function values.tuple(t) return setmetatable(t, Tuple) end
@@ -26,7 +26,7 @@ function values.put(d, key, value)
   d.of[key] = value
 end
 
--- Returns the kind of a value, as Python names it.
+-- Returns the name of a value's type, as Python names it.
 function values.kind(v)
   local t = type(v)
   if t == "string" then return "str" end
@@ -59,7 +59,7 @@ end
 
 -- ---- conversion of the caller's values ----
 
--- Names that dictionaries of messages and tools have, in their usual order; other names follow in the alphabet's order.
+-- Names that occur in messages and tools, in their usual order. Other names follow in alphabetical order.
 local usual = {}
 for i, name in ipairs{"role", "type", "function", "name", "description", "parameters", "properties", "required", "return", "content",
   "reasoning_content", "tool_calls", "id", "arguments", "title", "text"} do usual[name] = i end
@@ -75,8 +75,8 @@ local function names_of(t)
   return names
 end
 
--- Converts a Lua value. order: by table, the names of an object in order (json text). A table with entry 1, and an empty
--- table that is no JSON object, are lists.
+-- Converts a Lua value to a template value. order: table -> list of its names in order (known for JSON text). Tables
+-- with an entry 1, and empty tables that did not come from a JSON object, become lists.
 function values.from_lua(v, order, depth)
   depth = depth or 0
   local t = type(v)
@@ -96,7 +96,7 @@ function values.from_lua(v, order, depth)
   return d
 end
 
--- Converts JSON text, whose objects keep their order.
+-- Converts JSON text; objects keep the order of their names.
 function values.from_json(text, who)
   local order = {}
   return values.from_lua(rille._json(text, who, json.null, getmetatable(json.array{}), order), order)
@@ -104,7 +104,7 @@ end
 
 -- ---- text ----
 
--- Returns a float as Python writes it.
+-- Returns the text of a float in Python's form.
 local function float_text(v)
   if v ~= v then return "nan" end
   if v == math.huge or v == -math.huge then return v > 0 and "inf" or "-inf" end
@@ -123,8 +123,8 @@ local function quoted_text(s)
   end) .. quote
 end
 
--- Nested lists can hold one list many times, so a short template could make an endless text of them: the values that are
--- written or compared are counted.
+-- Limit of the values that are written or compared. A nested list can contain the same list many times, so without
+-- the limit a short template could produce an endless text.
 local MOST <const> = 500000
 local counted = 0
 function values.begin() counted = 0 end
@@ -133,7 +133,7 @@ local function count(line)
   if counted > MOST then lexer.fail(line, "the template writes or compares more than %d values", MOST) end
 end
 
--- Returns the text of a value; inside: as an element of a list (Python's repr).
+-- Returns the text of a value. inside: the value is an element of a list, so strings are quoted (Python's repr).
 function values.text(v, inside)
   local k = kind(v)
   count()
@@ -161,7 +161,8 @@ local function json_string(s)
   end) .. '"'
 end
 
--- Returns a value as Python's json.dumps writes it. o: indent (text of one level, or nil), comma, colon, sort.
+-- Returns a value as JSON in the form of Python's json.dumps. o: indent (text of one level, or nil), comma, colon,
+-- sort.
 function values.json(v, o, line, level)
   level = level or 1
   local k = kind(v)
@@ -246,7 +247,7 @@ end
 
 -- ---- sequences ----
 
--- Returns the characters of a string as a list. Bytes that are not UTF-8 are characters of their own.
+-- Returns the characters of a string as a list. Each byte that is not UTF-8 counts as a character.
 function values.characters(s)
   local list, at = {}, 1
   while at <= #s do

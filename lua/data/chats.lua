@@ -6,8 +6,8 @@
 -- A line of the file is {"messages": [{"role": ..., "content": ...}, ...]} or {"prompt": text, "completion": text}. Only tokens
 -- of answers (messages of the assistant, completions) are labels; all other labels are -100. y is x shifted by one token.
 --
--- An answer is where the ids of the whole text first differ from the ids of the text before the answer, because tokenizers may
--- join characters of prompt and answer.
+-- An answer begins where the ids of the whole text first differ from the ids of the text before the answer, because a
+-- tokenizer may join characters of the prompt and the answer.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -24,7 +24,7 @@ local function common(a, b)
   return n
 end
 
--- Returns the ids of a prompt and its completion, and the flags of the completion's ids.
+-- Returns the ids of a prompt and its completion, and a list of flags: true for an id of the completion.
 local function of_completion(example, o, where)
   for _, key in ipairs{"prompt", "completion"} do
     check.that(type(example[key]) == "string", "%s: %s must be a string, found %s", where, key, check.shown(example[key]))
@@ -36,7 +36,7 @@ local function of_completion(example, o, where)
   return ids, counts
 end
 
--- Returns the ids of a conversation, and the flags of the ids of its answers.
+-- Returns the ids of a conversation, and a list of flags: true for an id of an answer.
 local function of_messages(messages, o, where)
   check.that(type(messages) == "table" and #messages > 0, "%s: messages must be a list of messages, found %s", where, check.shown(messages))
   local function ids_of(n, prompts)
@@ -53,7 +53,7 @@ local function of_messages(messages, o, where)
   return ids, counts
 end
 
--- Returns the positions of an example, ids {x} and labels {y}; nil if none of the positions has a label.
+-- Converts an example to ids {x} and labels {y}, with one entry per position; nil if no position has a label.
 local function positions_of(example, o, where)
   check.that(type(example) == "table", "%s: expected an object with messages, or with prompt and completion, found %s", where, check.shown(example))
   local ids, counts
@@ -66,7 +66,7 @@ local function positions_of(example, o, where)
   return one.labelled and one or nil
 end
 
--- Returns the examples of a list, or of a file of JSON lines, that have a label.
+-- Returns the examples, from a list or a file of JSON lines, that have a label.
 local function read_examples(from, o)
   local list = {}
   if type(from) == "table" then
@@ -83,8 +83,8 @@ local function read_examples(from, o)
   return list
 end
 
--- Returns rows of ids, labels and document numbers. An example begins a row if it does not fit into the current one, or if
--- rows are not packed.
+-- Returns rows of ids, labels and document numbers. An example begins a new row if it does not fit into the current
+-- row, or if the option to pack rows is off.
 local function rows_of(examples, o)
   local rows, row = {x = {}, y = {}, documents = {}}, nil
   for k, one in ipairs(examples) do

@@ -1,10 +1,10 @@
 -- epochs.lua - iterates over a data set epoch by epoch, and resumes from a saved position.
 --
 -- A reader has size (rows), batch, drop_last, seed, and take(self, epoch, first, n), which returns the tensors of n
--- rows from position `first` (from 0) of the epoch's order. same, {name = integer or flag}: further settings that must
--- equal those of a loaded state. This module adds:
+-- rows from position `first` (from 0) of the epoch's order. same, {name = integer or flag}, has
+-- further settings, which must be equal when a state is loaded. This module adds:
 --
---   for x, y in reader:batches() do      every loop is the next epoch
+--   for x, y in reader:batches() do      each loop runs over the next epoch
 --   local x, y = reader:next()           one batch; starts the next epoch when the current one is over
 --   reader:state()  reader:load_state(s) the position, as numbers; the first loop after a load finishes its epoch
 
@@ -17,7 +17,7 @@ local epochs = {}
 local methods = {}
 epochs.methods = methods
 
--- Initialises a new reader.
+-- Sets the position of a new reader to the start.
 function epochs.start(self)
   self.next_epoch, self.at = 0, 0
 end
@@ -26,7 +26,7 @@ function methods:begin()
   self.running, self.next_epoch, self.at = self.next_epoch, self.next_epoch + 1, 0
 end
 
--- Returns the next batch of the running epoch; nil at its end.
+-- Returns the next batch of the current epoch; nil at its end.
 function methods:advance()
   local n = math.min(self.batch, self.size - self.at)
   if not self.running or n < 1 or self.drop_last and n < self.batch then
@@ -60,7 +60,7 @@ function epochs.count(self)
   return self.drop_last and self.size // self.batch or (self.size + self.batch - 1) // self.batch
 end
 
--- The __call of a reader: makes the reader itself an iterator of a for loop.
+-- Implements __call of a reader, so that a for loop can use the reader itself as iterator.
 function epochs.call(self, _, before)
   if before == nil then go_on(self) end
   return self:advance()
@@ -72,7 +72,7 @@ function methods:state()
   return state
 end
 
--- Returns why a state cannot be loaded, or nil.
+-- Returns the reason why a state cannot be loaded, or nil.
 function methods:refuses(state)
   if type(state) ~= "table" then return "the state is missing" end
   for _, name in ipairs{"size", "seed", "next_epoch", "at", "running"} do
@@ -81,7 +81,7 @@ function methods:refuses(state)
   if state.size ~= self.size then return ("%d rows here, %d in the loaded state"):format(self.size, state.size) end
   for _, name in ipairs(check.sorted_keys(self.same)) do
     local here, there = self.same[name], state[name]
-    if there ~= nil and there ~= here then -- states of older versions lack some of these
+    if there ~= nil and there ~= here then -- states of older versions lack some of these settings
       return ("its %s is %s here, %s in the loaded state"):format(name, here, check.shown(there))
     end
   end

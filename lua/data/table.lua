@@ -5,10 +5,10 @@ local check = require "rille.check"
 
 local files = {}
 
-local PIECE, MOST = 1 << 20, 1 << 32 -- in bytes: size of a read; maximum size of a file
+local PIECE, MOST = 1 << 20, 1 << 32 -- bytes: size of one read; maximum size of a file
 
--- Reads a whole file. Fails if a byte matches the pattern `strange`, or the file has more than MOST bytes: some files
--- never end. A folder can be opened but not read.
+-- Reads a whole file. Fails if a byte matches the pattern `strange`, or if the file has more than MOST bytes, because
+-- some files, such as devices, never end. A folder can be opened but not read.
 function files.read(who, path, strange)
   local file, why_not = io.open(rille._path(check.path(who, "the name of a file", path)), "rb")
   check.that(file, "%s: %s", who, why_not)
@@ -43,7 +43,7 @@ local function quoted_end(line, at, separator)
   if quote then return line:match("^" .. spaces .. "()", quote + 1), line:sub(first, quote - 1):gsub('""', '"') end
 end
 
--- Returns the fields of a line. A quoted field may contain separators, and "" for a quote.
+-- Returns the fields of a line. A quoted field may contain separators, and "" stands for a quote in it.
 local function fields(line, separator)
   local list, at = {}, 1
   while true do
@@ -58,13 +58,13 @@ local function fields(line, separator)
   end
 end
 
--- Least and greatest value of each integer dtype.
+-- Least and greatest value of the integer dtypes.
 local integers = {i32 = {-1 << 31, (1 << 31) - 1}, i64 = {math.mininteger, math.maxinteger}, u8 = {0, 255}}
 
 -- Words that other programs write for NaN and infinity.
 local words = {nan = 0 / 0, inf = math.huge, infinity = math.huge}
 
--- Converts a decimal number to a value of the dtype. Returns nil and the reason if the field is not one.
+-- Converts the text of a decimal number to a value of the dtype. Returns nil and the reason if that is impossible.
 local function number_of(field, dtype)
   local whole = integers[dtype]
   local sign, word = field:match("^%s*([+-]?)(%a+)%s*$")
@@ -75,7 +75,8 @@ local function number_of(field, dtype)
   if value == math.huge or value == -math.huge then return nil, "out of range for f64" end
   if not whole then return value end
   if value ~= math.floor(value) then return nil, "not an integer" end
-  local rounded = math.type(value) == "float" and not field:find("[.eE]") -- an integer of more than 64 bits
+  -- an integer that does not fit in 64 bits, which Lua has rounded to a float
+  local rounded = math.type(value) == "float" and not field:find("[.eE]")
   local integer = not rounded and math.tointeger(value)
   if not integer or integer < whole[1] or integer > whole[2] then return nil, "out of range for " .. dtype end
   return integer
@@ -87,7 +88,7 @@ local function check_separator(who, separator)
     check.quoted(separator))
 end
 
--- Returns what to write if line `at` of a file, with these fields, is not numbers.
+-- Returns the end of an error message: what to write if line `at`, with the fields `row`, contains no numbers.
 local function remedy(at, row)
   local separator = #row == 1 and row[1]:match("[;\t|,]")
   if separator then return ("; the fields seem to be separated by %q: write separator = %q"):format(separator, separator) end
@@ -95,7 +96,7 @@ local function remedy(at, row)
 end
 
 -- Reads a file of separated numbers as a tensor {rows, columns}: data.csv(path, {separator = ",", header = false,
--- dtype = "f32", placement =, sbp =}). header: the first line has column names, which are the second result.
+-- dtype = "f32", placement =, sbp =}). header: the first line has column names, which are returned as second result.
 function files.csv(path, given)
   local who = "data.csv"
   local o = check.options(who, given, {separator = ",", header = false, dtype = "f32", placement = check.none, sbp = check.none})
@@ -126,7 +127,7 @@ function files.csv(path, given)
   return rille.tensor(rows, {dtype = o.dtype, placement = o.placement, sbp = o.sbp}), names
 end
 
--- Reads a text file as an i64 tensor: its token ids by a tokenizer; without a tokenizer, its bytes.
+-- Reads a text file as an i64 tensor: the token ids if a tokenizer is given, else the bytes.
 function files.text(path, given)
   local who = "data.text"
   local o = check.options(who, given, {tokenizer = check.none, placement = check.none, sbp = check.none})

@@ -3,9 +3,9 @@
 --   local data = rille.data.tokens("train.bin", {batch = 8, length = 256, seed = 1, placement = P, sbp = "S(0)"})
 --   for x, y in data:batches() do ... end        x, y: i64 {batch, length}; y is x shifted by one token
 --
--- Sources are llm.c's token files (one or a list), a list of ids, or a tensor of ids. Windows do not overlap, except
--- that the last id of a window is the first of the next. No window spans two files. Seed and epoch determine the order
--- of windows. vocab = n: a batch with an id >= n is an error that names the file and position. The source prefetches
+-- The ids come from one or more token files of llm.c, a list, or a tensor. Windows do not overlap, except that the
+-- last id of a window is the first of the next. No window spans two files. Seed and epoch determine the order of
+-- windows. With vocab = n, an id >= n in a batch is an error that names the file and position. The source prefetches
 -- batches while a step runs, as many as it has credits. data:stats() shows whether source or consumer waited.
 
 local rille = require "rille"
@@ -29,10 +29,10 @@ function methods:stats() return self.tokens:stats() end
 check.strict("data.tokens", methods, true)
 local meta = {__class = "reader of data.tokens", __index = methods, __len = epochs.count, __call = epochs.call, __close = function(self) self.tokens:close() end}
 
--- Returns the layout options that were given for x or y.
+-- Returns the fields placement and sbp of the options for x or y.
 local function layout_of(t) return {placement = t.placement, sbp = t.sbp} end
 
--- Checks that a batch can have the requested layouts of x and y, before the first batch is read.
+-- Checks, before the first batch is read, that a batch can have the requested layouts of x and y.
 local function check_layout(self)
   for _, where in ipairs{self.x, self.y} do
     local good, why = check.try(rille.empty, {self.batch, self.length},
@@ -41,7 +41,7 @@ local function check_layout(self)
   end
 end
 
--- Returns the greatest window length with enough windows for one batch; 0 if there is none.
+-- Returns the greatest window length, at most `most`, with enough windows for one batch; 0 if there is none.
 local function longest(self, most)
   local low, high = 0, most
   while low < high do

@@ -1,5 +1,6 @@
--- attention.lua - attention of a described decoder (describe.lua): nn.MultiheadAttention with heads of any size, norms of
--- queries and keys, rotary positions, a scale, softcap, sinks and a window.
+-- attention.lua - attention of a described decoder (describe.lua): nn.MultiheadAttention, extended by heads of any
+-- size, norms of queries and keys, rotary positions, a scale, softcap (a bound of scores), sinks (learned scores
+-- without a key) and a window.
 
 local rille = require "rille"
 local nn = rille.nn
@@ -9,8 +10,8 @@ local new_norm = require "rille.models.norms"
 
 local Attention = nn.MultiheadAttention:extend("models.Attention")
 
--- c: config of the model. rotary: an nn.Rotary; nil: no rotation in this layer. window: number of keys that a query
--- attends to, or without is_causal on each side; nil: all.
+-- c: config of the model. rotary: an nn.Rotary; nil: no rotation in this layer. window: number of keys to which a
+-- query attends (without is_causal: number on each side); nil: all keys.
 function Attention:init(c, rotary, window)
   local size = c.head_dim
   self.window = window and (c.is_causal and {window - 1, -1} or {window, window}) or nil

@@ -1,16 +1,18 @@
--- beams.lua - beam search: keeps the likeliest continuations of a prompt. The choices are those of transformers' generate.
+-- beams.lua - beam search: keeps the likeliest continuations of a prompt. The choices equal those of generate in the
+-- library transformers.
 --
--- A prompt has a slot for each beam. Each step ranks the continuations of all beams by their summed log probability, keeps
--- the best that have not ended, and reorders the cache. Ended texts compete by sum / length ^ length_penalty.
+-- A prompt has one slot of the key/value cache per beam. Each step ranks the continuations of all beams by their
+-- summed log probability, keeps the best that have not ended, and reorders the cache. Ended texts compete by sum /
+-- length ^ length_penalty.
 
 local check = require "rille.check"
 local random = require "rille.random"
 local new_reader = require "rille.models.reader"
 local new_text = require "rille.models.text"
 
-local NONE = -1e9 -- score of a beam that does not exist
+local NONE = -1e9 -- score of an unused beam
 
--- Returns the candidates of a prompt, best first: {beam =, id =, score =}.
+-- Returns the candidates for the next ids of a prompt, best first: {beam =, id =, score =}.
 local function candidates_of(search, out, keep)
   local list = {}
   for b, score in ipairs(search.scores) do
@@ -30,7 +32,7 @@ local function is_end(search, candidate, o)
   return o.stops[candidate.id] or #search.texts[candidate.beam].ids + 1 - search.prompt >= o.max_new_tokens
 end
 
--- Adds an ended text to the best ended texts.
+-- Inserts an ended text into the list of the best ended texts.
 local function add_finished(search, candidate, o)
   local ids = search.texts[candidate.beam]:copied(#search.texts[candidate.beam].ids)
   ids[#ids + 1] = candidate.id
@@ -41,7 +43,7 @@ local function add_finished(search, candidate, o)
   list[o.beams + 1] = nil
 end
 
--- Returns true if no text that goes on can become one of the best ended texts.
+-- Returns true if no unfinished text can become one of the best ended texts.
 local function is_over(search, o, n)
   if #search.finished < o.beams then return false end
   if o.early_stopping == true then return true end
@@ -49,7 +51,7 @@ local function is_over(search, o, n)
   return search.scores[1] / length ^ o.length_penalty <= search.finished[o.beams].score
 end
 
--- Advances a prompt's search by one id. Returns the beams that go on, as slots in order.
+-- Advances the search of one prompt by one id. Returns the beams that continue, in the order of slots.
 local function advance(search, out, o, keep)
   local goes, from, texts, scores = {}, {}, {}, {}
   for rank, candidate in ipairs(candidates_of(search, out, keep)) do
@@ -95,7 +97,7 @@ local function feeds_of(reader, searches)
   return feeds
 end
 
--- Returns the o.n best texts of each prompt, and {score =} of each.
+-- Returns the o.n best texts of each prompt, and for each text a table {score =}.
 local function results(searches, o)
   local rows, more = {}, {}
   for _, search in ipairs(searches) do

@@ -1,10 +1,10 @@
--- bicubic.lua - bicubic interpolation of a table of positions, as torch.nn.functional.interpolate computes it: Keys 1981,
--- a = -0.75.
+-- bicubic.lua - bicubic interpolation of a table of position embeddings, as torch.nn.functional.interpolate computes
+-- it: Keys 1981, a = -0.75.
 
 local rille = require "rille"
 local layout = require "rille.layout"
 
--- Returns the weight of a sample at distance x.
+-- Returns the weight of a sample at distance x (in samples) from the new sample.
 local function weight(x)
   local a <const> = -0.75
   x = math.abs(x)
@@ -12,7 +12,8 @@ local function weight(x)
   return x < 2 and ((a * x - 5 * a) * x + 8 * a) * x - 4 * a or 0
 end
 
--- Returns the weights of n samples for each of m new samples, (m, n). Samples beyond an end are the last one.
+-- Returns the weights of n samples for each of m new samples, (m, n). A sample beyond an end equals the last sample
+-- at that end.
 local function weights(m, n)
   local rows = {}
   for i = 0, m - 1 do
@@ -27,7 +28,8 @@ local function weights(m, n)
   return rows
 end
 
--- Returns a table of positions for images of height * width patches, (height * width, size), from one of n * n, (n * n, size).
+-- Interpolates a table of positions for images of n * n patches, (n * n, size), to one for height * width patches,
+-- (height * width, size).
 return function(positions, n, height, width)
   local size, where = positions.shape[2], {placement = positions.placement, sbp = layout.replicated(positions.placement)}
   local function times(m, x) return rille.matmul(rille.tensor(weights(m, n), where):to(x.dtype), x) end

@@ -1,10 +1,11 @@
 -- cache.lua - key/value cache of a language model during generation.
 --
--- A pass over whole prompts starts at position 0. Attention passes its keys and values to the cache, which stores them in
--- buffers (batch, heads, room, size) with the same SBP. A later pass has explicit positions, which may differ between
--- rows: `at`, i64 (batch, n); -1: the entry belongs to no text. Such a pass writes the keys and values of its positions
--- into the buffers, in place; each query attends to all positions up to its own. Positions after the end of a text are
--- never attended to. All passes are compiled steps. The buffers are variables, which later texts overwrite.
+-- A pass over whole prompts starts at position 0. Attention passes its keys and values to the cache, which stores
+-- them in buffers (batch, heads, room, size) that have the same SBP; room is the number of positions. A later pass
+-- has explicit positions, which may differ between rows: `at`, i64 (batch, n); -1: the entry belongs to no text. Such
+-- a pass writes the keys and values of its positions into the buffers, in place; each query attends to all positions
+-- up to its own. Positions after the end of a text are never attended to. All passes are compiled steps. The buffers
+-- are variables, which later texts overwrite.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -13,10 +14,10 @@ local outside = require("rille.trace").outside
 local Cache = {}
 Cache.__index = Cache
 
--- batch: rows of the buffers; room: positions of a row.
+-- Creates a cache. batch: number of rows of the buffers; room: positions per row.
 local function new(batch, room) return setmetatable({batch = batch, room = room, kept = {}}, Cache) end
 
--- Returns the positions of this pass's entries; nil: 0, 1, 2...
+-- Returns the positions of the entries in this pass; nil: 0, 1, 2...
 function Cache:positions() return self.at end
 
 -- Returns t with its pending reduction completed (P becomes B).
@@ -25,7 +26,7 @@ local function settled(t)
   return sbp == t.sbp and t or t:to_global{placement = t.placement, sbp = sbp}
 end
 
--- Begins the first pass, over prompts.
+-- Begins the first pass, which reads the prompts.
 function Cache:begin(ids)
   local batch, length = table.unpack(ids.shape)
   self.used = {}
@@ -34,12 +35,13 @@ function Cache:begin(ids)
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
 
--- Begins a later pass. at: positions of the pass's entries, i64 (batch, n); -1: an entry that is not stored.
+-- Begins a later pass. at: position of each entry of the pass, i64 (batch, n); -1: the entry is not stored.
 function Cache:go_to(at)
   self.at, self.places, self.used, self.slot, self.spans = at:maximum(0), at, {}, nil, {}
 end
 
--- Returns the spans of this pass's queries, (batch, 1, n, 2). left: positions before its own that a query sees; -1: all.
+-- Returns the spans of keys that the queries of this pass attend to, (batch, 1, n, 2). left: number of positions
+-- before its own that a query sees; -1: all.
 local function spans_of(self, left)
   local batch, n = table.unpack(self.at.shape)
   local first = left >= 0 and (self.at - left):maximum(0) or self.at * 0
@@ -47,7 +49,7 @@ local function spans_of(self, left)
   return self.spans[left]
 end
 
--- Begins a later pass of one row, which belongs to the row `slot` of the buffers, i64 (1).
+-- Begins a later pass over one row only, which belongs to row `slot` of the buffers, i64 (1).
 function Cache:go_to_row(at, slot)
   self:go_to(at)
   local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
@@ -55,7 +57,7 @@ function Cache:go_to_row(at, slot)
   self.slot, self.places = slot, rille.where(own, at, -1)
 end
 
--- Replaces each row of all buffers by the row from[i]. from: i64 (batch).
+-- Replaces row i of all buffers by row from[i]. from: i64 (batch).
 function Cache:reorder(from)
   for _, calls in pairs(self.kept) do
     for _, kept in ipairs(calls) do
@@ -64,14 +66,15 @@ function Cache:reorder(from)
   end
 end
 
--- Returns a variable for the cached entries of a layer: t's shape with all rows and positions, in t's layout.
+-- Creates a variable for the cached keys or values of a layer: t's shape extended to all rows and positions, in t's
+-- layout.
 local function room_for(t, batch, room)
   local shape = t.shape
   shape[1], shape[3] = batch, room
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
 
--- Returns the only row of t for each row of the buffers.
+-- Repeats the only row of t for each row of the buffers.
 local function in_all_rows(t, batch)
   local shape = t.shape
   shape[1] = batch
@@ -80,9 +83,9 @@ end
 
 local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_of(slot, t))) end
 
--- Stores k and v of this pass. seen: {is_causal =, window =} of the layer. Returns the keys and values to attend to, and
--- the keys that queries see: is_causal and window, or spans. If a pass calls a layer several times, each call has its
--- own buffers.
+-- Stores the keys k and values v of this pass. seen: {is_causal =, window =} of the layer. Returns the keys and
+-- values to attend to, and a table that says which keys each query sees: is_causal and window, or spans. If a pass
+-- calls a layer several times, each call has its own buffers.
 function Cache:keep(layer, k, v, seen)
   k, v = settled(k), settled(v)
   local turn = (self.used[layer] or 0) + 1

@@ -1,7 +1,7 @@
--- choose.lua - chooses the next ids from logits: the likeliest ids, or random ones.
+-- choose.lua - chooses the next ids from logits: the likeliest ids (greedy), or random ids.
 --
--- Settings are tensors with one row per row of logits, so that texts with different settings share a compiled step. `how`
--- has only the settings that some row uses:
+-- Settings are tensors with one row per row of logits, so that texts with different settings share a compiled step.
+-- `how` contains only the settings that at least one row uses:
 --   drawn          (rows, 1) random numbers in [0, 1); nil: every row is greedy
 --   scale          (rows, 1) 1 / temperature; 0: the row is greedy. mixed: set if some rows are greedy, and some are not
 --   top_k          (rows, 1) i64; 0: off. widest: the greatest top_k, as text, because numbers of a step could change
@@ -22,13 +22,14 @@ local choose = {}
 local function added(x, list) return x:scatter_add(1, list.ids, list.values) end
 local function marks(x, list) return added(rille.zeros(x.shape, {placement = x.placement, sbp = x.sbp}), list) end
 
--- Divides positive logits of the ids by the penalty, and multiplies negative ones (Keskar et al. 2019).
+-- Applies the repetition penalty of each id: divides positive logits by the penalty, and multiplies negative ones
+-- (Keskar et al. 2019).
 local function repeated(x, list)
   local penalty = marks(x, list)
   return rille.where(penalty:eq(0), x, rille.where(x:gt(0), x / penalty, x * penalty))
 end
 
--- Applies bias, penalties and bans to logits (rows, vocab).
+-- Applies bias, penalties and bans to the logits (rows, vocab).
 function choose.edit(x, how)
   if how.bias then x = added(x, how.bias) end
   if how.repetition then x = repeated(x, how.repetition) end
@@ -39,15 +40,15 @@ end
 
 -- ---- filters ----
 
--- Returns the logits; in each row, logits below the k-th greatest become -inf.
+-- Replaces, in each row, the logits below the k-th greatest by -inf.
 local function top_k(logits, how)
   local widest = math.min(tonumber(how.widest), logits.shape[2])
   local least = logits:topk(widest):gather(1, (how.top_k - 1):clamp(0, widest - 1))
   return rille.where(logits:lt(rille.where(how.top_k:gt(0), least, -math.huge)), -math.huge, logits)
 end
 
--- Bisects for the threshold, from low to high, at which reached(threshold) changes, to 2^-32 of the interval. Returns the
--- last thresholds on both sides: reached is true at the first, and false at the second.
+-- Finds by bisection, to 2^-32 of the interval, the threshold at which reached(threshold) changes. Returns the last
+-- thresholds on both sides of it: reached is true at the first, and false at the second.
 local function bisect(inside, outside, reached)
   for _ = 1, 32 do
     local middle = (inside + outside) * 0.5
@@ -59,14 +60,15 @@ end
 
 local function total(p) return p:sum{axis = 1, keepdim = true} end
 
--- Keeps the probabilities of the likeliest ids, which sum to at least `share`, and sets all others to 0.
+-- Keeps the probabilities of the likeliest ids, as few as sum to at least `share`, and sets all others to 0.
 local function top_p(p, share)
   local greatest = p:max{axis = 1, keepdim = true}
   local low = bisect(greatest * 0, greatest, function(middle) return total(rille.where(p:gt(middle), p, 0)):ge(share) end)
   return rille.where(p:gt(low), p, 0)
 end
 
--- Keeps the ids whose information is nearest to the entropy, and which sum to at least `share` (Meister et al. 2023).
+-- Keeps the ids whose information, -log p, is nearest to the entropy, as few as sum to at least `share` (Meister et
+-- al. 2023).
 local function typical_p(p, share)
   p = p / total(p)
   local information = rille.where(p:gt(0), p, 1):log() * -1
@@ -102,8 +104,9 @@ local function greatest_of(x, n)
   return rille.concat(values, 1), rille.concat(ids, 1)
 end
 
--- Chooses ids (rows, 1) from edited logits (rows, vocab); -1 for a row whose logits contain nan, or whose greatest is
--- infinite. Log probabilities are those of `plain`, the model's own logits. Returns {ids =, logprobs =, top =, top_ids =}.
+-- Chooses ids (rows, 1) from edited logits (rows, vocab); the id is -1 for a row whose logits contain nan, or whose
+-- greatest logit is infinite. Log probabilities are computed from `plain`, the model's unedited logits. Returns {ids
+-- =, logprobs =, top =, top_ids =}.
 function choose.pick(logits, plain, how)
   if how.beams then
     local top, top_ids = greatest_of(logits, tonumber(how.beams))

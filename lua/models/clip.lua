@@ -25,7 +25,7 @@ function Texts:init(c)
   if c.projection then self.head = nn.Linear(c.width, c.projection, {bias = c.head_bias}) end
 end
 
--- Returns the mask of attention: keys that a query attends to; nil: none is needed.
+-- Returns the attention mask, which says to which keys a query attends; nil: none is needed.
 local function mask_of(x, padding, is_causal)
   if not padding then return nil end
   local n, where = x.shape[2], {placement = x.placement, sbp = layout.replicated(x.placement)}
@@ -34,8 +34,8 @@ local function mask_of(x, padding, is_causal)
   return at and at:reshape{1, 1, 1, n}:le(at:reshape{1, 1, n, 1}):logical_and(keys) or keys
 end
 
--- Returns the entry of each row whose features become the row's vector: the first end of text, or the last entry. Old files name
--- 2 as the end of text, and mean the greatest id.
+-- Returns, per row, the index of the entry whose features become the row's vector: the first end-of-text id, or the
+-- last entry. Old configs name id 2 as the end of text, but mean the greatest id.
 local function entries_of(ids, c)
   if not c.eos then return nil end
   return (c.eos == 2 and ids or ids:eq(c.eos):to("i64")):argmax{axis = 1, keepdim = true}
@@ -52,7 +52,7 @@ end
 
 -- ---- images ----
 
--- Attention of one learned query to all patches, and a feed-forward layer.
+-- Pooling of an image: attention of one learned query to all patches, then a feed-forward layer.
 local Pool = nn.Module:extend("models.Pool")
 
 function Pool:init(c)
@@ -132,7 +132,8 @@ local sizes = {"hidden_size", "num_hidden_layers", "num_attention_heads", "inter
 local text_sizes = {"vocab_size", "max_position_embeddings", table.unpack(sizes)}
 local image_sizes = {"image_size", "patch_size", "num_channels", table.unpack(sizes)}
 
--- Returns the descriptions of both towers. defaults: of transformers, for texts and for images.
+-- Returns the descriptions of both towers. defaults: the defaults of the library transformers, for texts and for
+-- images.
 local function both(c, contents, model_type, defaults)
   local w = towers.words(model_type, c, "text_config", defaults.texts, text_sizes)
   local v = towers.words(model_type, c, "vision_config", defaults.images, image_sizes)
@@ -175,7 +176,7 @@ local function of_siglip(c, contents, model_type)
   return d
 end
 
--- Adds the rows for the pooling layer of SigLIP.
+-- Appends the rows of the naming table for SigLIP's pooling layer.
 local function pool_rows(list)
   local theirs, ours = "vision_model.head.", "images.pool."
   list[#list + 1] = {theirs .. "probe", ours .. "probe"}

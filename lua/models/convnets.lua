@@ -1,8 +1,8 @@
--- convnets.lua - convolutional networks for images from Hugging Face folders: ResNet (He et al. 2016), ConvNeXt and ConvNeXt V2
--- (Liu et al. 2022, Woo et al. 2023).
+-- convnets.lua - convolutional networks for images from Hugging Face folders: ResNet (He et al. 2016), ConvNeXt and
+-- ConvNeXt V2 (Liu et al. 2022, Woo et al. 2023).
 --
 --   m(images)          logits of classes (batch, classes), or features (batch, channels, height, width) of a base model
---   m:embed(images)    a vector for each image: the mean of the features, for ConvNeXt normalised
+--   m:embed(images)    a vector for each image: the mean of the features (ConvNeXt: then a norm)
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -43,7 +43,7 @@ function Net:describe()
   return ("stages of %s blocks, %s channels"):format(table.concat(c.depths, ", "), table.concat(c.widths, ", "))
 end
 
--- Returns the sizes of the stages, checked. most: number of tensors of the file.
+-- Returns the sizes of the stages, after checks. most: number of tensors in the file, an upper bound.
 local function stages_of(model_type, w, most)
   local d = {widths = {}, depths = {}, layers = 0, channels = w.num_channels, activation = towers.activation(w.hidden_act)}
   for name, word in pairs{widths = "hidden_sizes", depths = "depths"} do
@@ -58,7 +58,8 @@ local function stages_of(model_type, w, most)
   return d
 end
 
--- Calls visit(theirs, ours, stage, i) for each block, with the beginning of its names.
+-- Calls visit(theirs, ours, stage, i) for each block. theirs, ours: prefixes of the block's names in the file and in
+-- the model.
 local function each_block(c, visit)
   for s, depth in ipairs(c.depths) do
     for i = 0, depth - 1 do
@@ -75,14 +76,14 @@ local Conv = nn.Module:extend("models.ConvNorm")
 function Conv:init(n_in, n_out, size, stride)
   self.conv = nn.Conv2d(n_in, n_out, size, {stride = stride, padding = size // 2, bias = false})
   self.norm = nn.BatchNorm2d(n_out)
-  self:buffer("batches", rille.zeros({}, {dtype = "i64"})) -- kept for other programs
+  self:buffer("batches", rille.zeros({}, {dtype = "i64"})) -- a tensor that other programs expect in the file
 end
 
 function Conv:forward(x) return self.norm(self.conv(x)) end
 
 local Residual = nn.Module:extend("models.Residual")
 
--- c: description; stride: of the block.
+-- c: description of the model; stride: stride of the block.
 function Residual:init(c, n_in, n_out, stride)
   local inner = c.bottleneck and n_out // 4 or n_out
   self.activation = c.activation
@@ -140,7 +141,7 @@ local function of_resnet(c, contents, model_type)
   return d
 end
 
--- Appends the rows of a convolution with its norm.
+-- Appends the rows of the naming table for a convolution with its norm.
 local function conv_rows(list, theirs, ours)
   list[#list + 1] = {theirs .. "convolution.weight", ours .. "conv.weight"}
   for _, part in ipairs{"weight", "bias", "running_mean", "running_var"} do
@@ -166,10 +167,12 @@ end
 
 -- ---- ConvNeXt ----
 
--- Applies a norm, or a module of the last axis, to the channels of x (batch, channels, height, width).
+-- Applies a module that works on the last axis, such as a norm, to the channels of x (batch, channels, height,
+-- width).
 local function by_channel(norm, x) return norm(x:permute{0, 2, 3, 1}):permute{0, 3, 1, 2} end
 
--- Compares each channel's norm over the image with the other channels' (Woo et al. 2023). x: (batch, height, width, channels).
+-- Global response normalisation: compares each channel's norm over the image with the mean norm of all channels (Woo
+-- et al. 2023). x: (batch, height, width, channels).
 local Response = nn.Module:extend("models.Response")
 
 function Response:init(n)
@@ -204,7 +207,7 @@ function Block:forward(x)
   return x + by_channel(function(y) return feed_forward(self, y) end, self.conv(x))
 end
 
--- A norm and a convolution that halves the image.
+-- Downsampling: a norm, and a convolution that halves height and width of the image.
 local Smaller = nn.Module:extend("models.Smaller")
 
 function Smaller:init(n_in, n_out)

@@ -13,13 +13,14 @@ local new_norm = require "rille.models.norms"
 
 -- ---- a block ----
 
--- Multiplies each feature by a factor (Touvron et al. 2021).
+-- Layer scale: multiplies each feature by a learned factor (Touvron et al. 2021).
 local Factors = nn.Module:extend("models.Factors")
 function Factors:init(width) self.weight = nn.Parameter(rille.ones{width}) end
 function Factors:forward(x) return x * self.weight end
 
--- norm1 and norm2 come before attention and the feed-forward layer, norm3 and norm4 after them. A block in parallel adds
--- both layers to its input. With post_norm, norm1 and norm2 are applied to the sums of input and result.
+-- A transformer block. norm1 and norm2 are applied before attention and the feed-forward layer, norm3 and norm4 after
+-- them. A parallel block adds the results of both layers to its input. With post_norm, norm1 and norm2 are applied
+-- after the residual sums instead.
 local Block = nn.Module:extend("models.decoder.Block")
 Block.parallel = {norm = {"norm1", "norm2"}, stream = true}
 
@@ -56,8 +57,8 @@ end
 local Decoder = language.Model:extend("models.decoder")
 Decoder.parallel = {embedding = "embed_tokens", norm = "norm", head = "lm_head"}
 
--- Returns the nn.Rotary of each layer, by layer; no entry: the layer has no rotary positions. There are at most two nn.Rotary,
--- which the layers share.
+-- Returns a table from layer to its nn.Rotary; no entry: the layer has no rotary positions. There are at most two
+-- nn.Rotary, shared by the layers.
 local function rotaries(c)
   local function new(theta, scaling)
     return theta and nn.Rotary(c.length, c.rotary_size, {base = theta, scaling = scaling, interleaved = c.interleaved})
@@ -69,7 +70,7 @@ local function rotaries(c)
   return list
 end
 
--- Makes embeddings, blocks and the last norm. c: a complete description.
+-- Creates the embeddings, the blocks and the last norm. c: a complete description.
 function Decoder:build(c)
   self.embed_tokens = nn.Embedding(c.vocab, c.embed_width or c.width)
   if c.embed_width then self.embed_in = nn.Linear(c.embed_width, c.width, {bias = false}) end
@@ -90,7 +91,7 @@ function Decoder:init(config)
   if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end
 end
 
--- Corrections of router scores stay f32, because rounding could change the choice of experts.
+-- Casts the model. The corrections of router scores stay f32, because rounding could change the choice of experts.
 function Decoder:to(dtype)
   language.Model.to(self, dtype)
   for _, block in ipairs(self.layers) do
@@ -108,8 +109,8 @@ end
 
 -- ---- a pass ----
 
--- Returns ALiBi's slopes (Press et al. 2022) for n heads, a geometric series. If n is no power of two: the series for the next
--- lower power of two, then every second slope of the series for the next higher one.
+-- Returns the slopes of ALiBi (Press et al. 2022) for n heads, a geometric series. If n is no power of two, returns
+-- the series for the next lower power of two, and then every second slope of the series for the next higher power.
 local function slopes(n)
   local low, list = 1, {}
   while 2 * low <= n do low = 2 * low end
@@ -117,8 +118,8 @@ local function slopes(n)
   return list
 end
 
--- Returns the mask of ALiBi, (1, heads, 1, keys): slope times the key's position. A softmax is the same if all scores of a
--- query change by one number, so the query's position is left out.
+-- Returns the mask of ALiBi, (1, heads, 1, keys): slope times the key's position. The query's position is left out,
+-- because adding one number to all scores of a query does not change the softmax.
 local function alibi(c, x, keys)
   local where = {placement = x.placement, sbp = layout.replicated(x.placement)}
   return rille.tensor(slopes(c.heads), where):reshape{1, c.heads, 1, 1} * rille.arange(keys, where):to("f32"):reshape{1, 1, 1, keys}

@@ -1,6 +1,7 @@
--- describe.lua - descriptions of decoders: converts a Hugging Face config.json to settings of decoder.lua.
+-- describe.lua - converts a Hugging Face config.json to a description, the settings from which decoder.lua builds a
+-- model.
 --
--- A description is a table that says what differs from Llama. Sizes: vocab, length, layers, heads, width, kv_heads,
+-- A description is a table of the differences from Llama. Sizes: vocab, length, layers, heads, width, kv_heads,
 -- head_dim, hidden. Choices:
 --   norm          "rms", "rms1" (weight + 1), "layer", "layer1", "plain" (no weight); eps, norm_bias
 --   norms         which norms a block has: 1 and 2 before attention and the feed-forward layer, 3 and 4 after them
@@ -43,7 +44,7 @@ local defaults = {norm = "rms", norms = "12", gated = true, norm_bias = true, ac
   out_bias = false,
   mlp_bias = false, head_bias = false, parallel = false, interleaved = false, is_causal = true}
 
--- Returns the description, completed with Llama's choices.
+-- Fills in Llama's choices for missing fields of a description, and returns it.
 function describe.complete(d)
   local c = {}
   for name, value in pairs(defaults) do c[name] = value end
@@ -54,7 +55,7 @@ function describe.complete(d)
   return c
 end
 
--- Returns the first value that is not nil.
+-- Returns the first of the values that is not nil.
 local function first(...)
   for i = 1, select("#", ...) do
     local v = select(i, ...)
@@ -62,7 +63,7 @@ local function first(...)
   end
 end
 
--- Returns a list with fn(i) for each layer, from 0.
+-- Returns the list of fn(i) for the layers i, which count from 0.
 local function by_layer(d, fn)
   local list = {}
   for i = 1, d.layers do list[i] = fn(i - 1) or false end
@@ -73,7 +74,7 @@ end
 
 local old_names = {su = "longrope"}
 
--- Returns the scaling from config.json's table `rope` of rotary settings; nil: none.
+-- Returns the rotary scaling given by the table `rope` of config.json; nil: none.
 local function scaling_of(c, rope)
   local kind = rope.rope_type or rope.type or "default"
   if kind == "default" then return nil end
@@ -90,8 +91,8 @@ local function scaling_of(c, rope)
   return scaling
 end
 
--- Sets the rotary positions of all layers. o: the architecture's defaults theta, local_theta and part (rotated share of a head);
--- interleaved; skips(i): true for layers without rotation.
+-- Sets the rotary positions of all layers. o: defaults of the architecture: theta, local_theta, part (rotated share
+-- of a head), interleaved, and skips(i), true for layers without rotation.
 local function rotate(d, c, o)
   o = o or {}
   local rope = c.rope_scaling or c.rope_parameters or {}
@@ -111,19 +112,21 @@ local function rotate(d, c, o)
   d.unrotated = o.skips and by_layer(d, o.skips) or nil
 end
 
--- Sets the windows of sliding layers, unless they are set. slides(i): whether layer i slides, for files without layer_types.
+-- Sets the windows of the layers with sliding-window attention, unless they are set. slides(i): whether layer i
+-- slides; used for files without layer_types.
 local function slide(d, c, slides)
   if d.windows or not c.sliding_window or c.sliding_window == 0 then return end
   d.types = c.layer_types or by_layer(d, function(i) return slides(i) and "sliding_attention" or "full_attention" end)
   d.windows = by_layer(d, function(i) return d.types[i + 1] == "sliding_attention" and c.sliding_window end)
 end
 
-local function every(n) return function(i) return (i + 1) % n ~= 0 end end -- every n-th layer attends to all keys, the others slide
+-- every n-th layer attends to all keys, the other layers use sliding windows
+local function every(n) return function(i) return (i + 1) % n ~= 0 end end
 local function always() return true end
 
 -- ---- experts ----
 
--- Returns the settings of experts. o: settings of feed_forward.lua; has(i): whether layer i has experts.
+-- Returns the settings of experts. o: further settings of feed_forward.lua; has(i): whether layer i has experts.
 local function experts(d, c, o)
   o.count = first(c.num_local_experts, c.num_experts, c.n_routed_experts, c.moe_num_experts)
   o.top_k = first(c.num_experts_per_tok, c.moe_k)
@@ -139,10 +142,11 @@ local function experts(d, c, o)
   d.experts = o
 end
 
--- Returns has(i) for DeepSeek: true for layers from first_k_dense_replace on, which have experts.
+-- Returns the function has(i) for DeepSeek: the layers from first_k_dense_replace on have experts.
 local function after_dense(c) return function(i) return i >= (c.first_k_dense_replace or 0) end end
 
--- Sets the experts of DeepSeek-V3: sigmoid scores, a correction that affects only the choice, and groups of experts.
+-- Sets the experts in the form of DeepSeek-V3: sigmoid scores, a correction that affects only the choice, and groups
+-- of experts.
 local function sigmoid_experts(d, c)
   local shared = c.n_shared_experts or 0
   experts(d, c, {score = "sigmoid", renormalise = c.norm_topk_prob ~= false, factor = c.routed_scaling_factor, correction = true,
@@ -157,7 +161,7 @@ local function qwen_experts(d, c)
     shared = c.shared_expert_intermediate_size, shared_gate = c.shared_expert_intermediate_size and true})
 end
 
--- Sets multi-head latent attention (latent.lua).
+-- Sets the fields for multi-head latent attention (latent.lua).
 local function latent(d, c, interleaved)
   local l = {rank = c.kv_lora_rank, q_rank = c.q_lora_rank, plain = c.qk_nope_head_dim, rotated = c.qk_rope_head_dim,
     value = c.v_head_dim, eps = 1e-6}
@@ -173,7 +177,8 @@ end
 
 -- ---- architectures ----
 
--- model_type -> function that changes the description d, which has Llama's choices at first, according to config.json c.
+-- model_type -> function that edits the description d, which starts with Llama's choices, according to the
+-- config.json c.
 local families = {}
 
 function families.llama(d, c)
@@ -255,7 +260,7 @@ end
 function families.gemma(d, c)
   families.llama(d, c)
   d.norm, d.embed_scale, d.activation = "rms1", d.width ^ 0.5, c.hidden_activation or c.hidden_act or "gelu_pytorch_tanh"
-  if d.activation == "gelu" then d.activation = "gelu_pytorch_tanh" end -- name in the oldest files
+  if d.activation == "gelu" then d.activation = "gelu_pytorch_tanh" end -- name of this activation in the oldest files
 end
 function families.gemma2(d, c)
   slide(d, c, every(2))
@@ -473,8 +478,8 @@ end
 
 -- ---- encoders ----
 
--- Sets the task, which the name of the class in `architectures` tells. stem: the name without its end; pools: the base model has
--- a pooler.
+-- Sets the task from the class name in `architectures`. stem: the class name without its ending, such as Bert; pools:
+-- true if the base model has a pooler.
 local function set_task(d, c, stem, pools)
   local name = (c.architectures or {})[1] or stem .. "Model"
   local tasks = {[stem .. "Model"] = pools and "pooled" or "none", [stem .. "ForMaskedLM"] = "masked",
@@ -495,7 +500,7 @@ local function set_task(d, c, stem, pools)
   end
 end
 
--- Sets what encoders with learned positions and norms after the sums share.
+-- Sets the fields that all encoders with learned positions and post-norms share.
 local function learn_positions(d, c)
   d.gated, d.post_norm, d.learned, d.embed_norm = false, true, 0, true
   d.qkv_bias, d.out_bias, d.mlp_bias, d.eps = true, true, true, c.layer_norm_eps or 1e-12
@@ -515,7 +520,7 @@ function families.distilbert(d, c)
   if d.task == "classes" then d.task_activation = "relu" end
 end
 
--- Sets the description of RoBERTa. Its positions begin after the id of padding.
+-- Sets the description of RoBERTa, whose positions begin after the padding id.
 local function roberta(stem)
   return function(d, c)
     set_task(d, c, stem, true)
@@ -555,7 +560,7 @@ local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_
   bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true, modernbert = true,
   mpt = true, gpt_bigcode = true, smollm3 = true, ernie4_5 = true, ernie4_5_moe = true, starcoder2 = true}
 
--- For each size, its keys in older and newer config.json files.
+-- Size -> its keys in newer and older config.json files.
 local size_words = {
   vocab = {"vocab_size"}, width = {"hidden_size", "n_embd", "d_model", "dim"}, layers = {"num_hidden_layers", "n_layer", "n_layers",
     "num_layers"},
@@ -565,8 +570,8 @@ local size_words = {
     "n_inner", "hidden_dim"},
 }
 
--- Returns the description of the config.json c. most: number of tensors in the file, an upper bound of the layers. Fails if a size
--- is missing or not a positive integer.
+-- Returns the description for the config.json c. most: number of tensors in the file, an upper bound of the number of
+-- layers. Fails if a size is missing or not a positive integer.
 function describe.of(model_type, c, most)
   local d = {most = most}
   for _, size in ipairs(check.sorted_keys(size_words)) do
@@ -598,7 +603,7 @@ end
 
 describe.known = families
 
--- Returns true if the model_type is an encoder.
+-- Returns true if the model_type is that of an encoder.
 function describe.is_encoder(model_type) return encoders[model_type] or false end
 
 return describe

@@ -10,7 +10,7 @@ local is_module = settings.is_module
 
 local function shape_text(t) return "{" .. table.concat(t.shape, ", ") .. "}" end
 
--- Returns, by name, each tensor and the first name of that tensor; tied names share the first.
+-- Returns a table from name to {tensor, first name of that tensor}; tied names have the same first name.
 local function first_names(model)
   local first, of = {}, {}
   for _, found in ipairs(model:named_tensors()) do
@@ -39,7 +39,7 @@ local function compare_tensors(model, want, wrong)
   end
 end
 
--- Calls differs() for each setting that two objects do not share. The objects are the members `key` of the modules a and b.
+-- Compares the settings of a[key] and b[key], and calls differs() for each setting that is not equal in both.
 local function compare_said(a, b, key, differs)
   local ours, theirs = settings.said(a, key), settings.said(b, key)
   for name, y in pairs(theirs) do
@@ -67,7 +67,7 @@ local function compare_fields(a, b, path, wrong)
     local x = rawget(a, key)
     local name = math.type(key) == "integer" and key - 1 or key
     if settings.nowhere[key] or layout.is_tensor(y) or rawequal(x, y) or getmetatable(b) == rille.nn.Dropout then
-      -- skipped: one shared object, or a field without influence on results
+      -- skips a shared object, or a field without influence on results
     elseif type(y) ~= "table" then
       if x ~= y then differs(name, x, y) end
     elseif type(x) ~= "table" then
@@ -85,8 +85,8 @@ local function compare_fields(a, b, path, wrong)
   end
 end
 
--- Fails with a list of all differences. kind: a kind of language.lua. The random state is restored after the reference
--- model is created.
+-- Fails with a list of all differences. kind: a kind of language.lua. A reference model is created from the config;
+-- the random state is restored afterwards.
 return function(who, kind, model)
   local seed, count = rille._random()
   local want, wrong = kind.class(model.config), {}

@@ -1,7 +1,7 @@
 -- encoder.lua - builds an encoder from a description (describe.lua): BERT and its kin. Every position attends to all others.
 --
--- The blocks are those of decoder.lua. Behind them is a task: logits of masked ids, classes of texts, a pooled vector, or none.
--- A dense layer and its activation are the first part of each task.
+-- The blocks are those of decoder.lua. The blocks are followed by a task: logits of masked ids, classes of texts, a
+-- pooled vector, or none. Each task begins with a dense layer and its activation.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -35,7 +35,8 @@ end
 
 local function replicated(x) return {placement = x.placement, sbp = layout.replicated(x.placement)} end
 
--- Returns the rows of the table of learned positions. With c.padding, ids of padding have that row and are not counted.
+-- Returns the indices into the table of learned positions. With c.padding, entries with the padding id get that index
+-- and are not counted.
 local function rows_of(c, ids)
   if not c.padding then return rille.arange(ids.shape[2], replicated(ids)):reshape{1, ids.shape[2]} end
   local counts = ids:ne(c.padding):to("i64")
@@ -44,7 +45,7 @@ end
 
 local inputs = {mask = check.none, types = check.none}
 
--- Returns the options mask and types, checked. The mask is bool.
+-- Checks the options mask and types, and returns them; the mask as bool.
 local function inputs_of(self, ids, given)
   local how = check.options(self.__name, given, inputs)
   towers.check_like(self.__name, "mask", how.mask, ids)
@@ -77,7 +78,8 @@ local function task_features(self, x)
   return self.task_norm and self.task_norm(y) or y
 end
 
--- Converts features to f32: logits (batch, length, vocab) or (batch, classes); without a task of logits, returns the features.
+-- Returns the logits of the task, f32: (batch, length, vocab) for "masked", (batch, classes) for "classes". For any
+-- other task, returns the features x.
 function Encoder:logits(x, mask)
   local c = self.config
   if c.task == "masked" then return language.Model.logits(self, task_features(self, x)) end
@@ -90,7 +92,7 @@ function Encoder:forward(ids, given)
   return self:logits(self:features(ids, given), given and inputs_of(self, ids, given).mask)
 end
 
--- Returns a vector for each text, (batch, width), f32.
+-- Returns one vector per text, (batch, width), f32.
 function Encoder:embed(ids, given)
   local c, who = self.config, self.__name .. ": embed"
   local how = check.options(who, given, {mask = check.none, types = check.none, pooling = c.pooling or "mean",

@@ -1,5 +1,5 @@
--- feed_forward.lua - feed-forward layers of a described decoder: down(act(gate(x)) * up(x)), or down(act(up(x))) without
--- gates; and experts that share this form.
+-- feed_forward.lua - feed-forward layers of a described decoder: down(act(gate(x)) * up(x)), or down(act(up(x)))
+-- without gates. Also experts of this form.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -23,14 +23,15 @@ end
 
 -- ---- experts ----
 
--- gate, up: (experts, width, hidden); down: (experts, hidden, width); the biases: (experts, hidden or width).
+-- Weights: gate, up: (experts, width, hidden); down: (experts, hidden, width). Biases: (experts, hidden) or (experts,
+-- width).
 local Experts = nn.MixtureOfExperts:extend("models.Experts")
 Experts.parallel = {expert = {"gate", "up", "down", "gate_bias", "up_bias", "down_bias"}}
 
 local function zeros(shape) return nn.Parameter(rille.zeros(shape)) end
 
 -- c.experts has these settings:
---   count, top_k, hidden    number of experts, number that a row chooses, hidden size of an expert
+--   count, top_k, hidden    number of experts, experts per row, hidden size of an expert
 --   score                   "softmax" or "sigmoid" of the router's logits
 --   renormalise, factor     the weights of the chosen experts sum to 1; a factor of the weights
 --   correction              true: a buffer is added to the scores for the choice alone
@@ -53,7 +54,7 @@ function Experts:init(c)
   if e.shared_gate then self.shared_gate = nn.Linear(d, 1, {bias = false}) end
 end
 
--- Sets the scores of experts outside the best groups to -inf.
+-- Sets the scores of all experts outside the best groups to -inf.
 local function within_groups(self, scores)
   local how, n, each = self.how, scores.shape[1], self.experts // self.how.groups
   local best = scores:reshape{n, how.groups, each}:topk(how.group_score == "best" and 1 or 2):sum{axis = 2}
@@ -76,7 +77,8 @@ local function choose(self, rows)
   return best, given:to(rows.dtype)
 end
 
--- Returns the hidden values of experts from their products with gate and up.
+-- Returns the hidden values of the experts. times(x, name) returns the product of x with each expert's matrix "gate"
+-- or "up".
 local function hidden(self, times, x)
   local gate, up, limit = times(x, "gate"), times(x, "up"), self.how.limit
   if not limit then return activations[self.activation](gate) * up end

@@ -1,8 +1,9 @@
 -- files.lua - reads and writes language models: Hugging Face folders (config.json and safetensors), llm.c checkpoints.
 --
--- The naming table of a kind of model maps tensors of the file to Rille's parameters (language.lua, pieces.lua). Loading transposes
--- and splits tensors as the rows require; saving does the reverse. The head is lm_head.weight on both sides and is optional if it
--- is tied. A model gets its layout before values are read, so each rank reads only the shards that it will hold (pieces.lua).
+-- The naming table of a kind of model maps tensors of the file to Rille's parameters (language.lua, pieces.lua).
+-- Loading transposes and splits tensors as the rows require; saving does the reverse. The head is lm_head.weight on
+-- both sides and is optional if it is tied. The model is moved to its layout before values are read, so each rank
+-- reads only its own shards (pieces.lua).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -17,8 +18,8 @@ local files = {}
 
 local HEAD = "lm_head.weight"
 
--- Calls visit(row) for each row of the kind's naming table, with %d replaced by each layer's number: {theirs, ours, ours..., turn
--- =, ...}. rows: the table, if the file has other names than Hugging Face's.
+-- Calls visit(row) for each row of the kind's naming table, with %d replaced by each layer's number: {theirs, ours,
+-- ours..., turn =, ...}. rows: the naming table, if the file's names are not Hugging Face's.
 function files.each_row(kind, config, visit, rows)
   if rows or type(kind.names) == "function" then
     for _, row in ipairs(rows or kind.names(config)) do visit(row) end
@@ -42,8 +43,8 @@ local function is_ignored(kind, name)
   end
 end
 
--- Returns an error text if the file's tensor `entry` does not fit the row of the naming table; else nil. The tensor of a row with
--- `scalar` may have no axis.
+-- Returns an error text if the file's tensor `entry` does not fit the row of the naming table; else nil. For a row
+-- with `scalar`, the tensor may be a scalar.
 local function misfit(row, entry)
   local axis, sum = pieces.axis(row, entry), 0
   for _, share in ipairs(row.shares or {}) do sum = sum + share end
@@ -55,8 +56,8 @@ local function misfit(row, entry)
   end
 end
 
--- Returns the windows (pieces.lua) of the file's tensors for Rille's parameters. Unless `report` is given, fails with a list of
--- missing and unknown tensors; else appends their names to report.missing and report.unexpected.
+-- Returns the pieces (pieces.lua): the windows of the file's tensors that Rille's parameters are read from. Missing
+-- and unknown tensors are appended to report.missing and report.unexpected; without `report` they are an error.
 local function pieces_of(kind, config, contents, path, report, rows)
   local list, wrong, known, has = {}, {}, {}, {}
   for _, entry in ipairs(contents) do has[entry.name] = entry end
@@ -90,14 +91,14 @@ local function pieces_of(kind, config, contents, path, report, rows)
   return list
 end
 
--- Fills a model from a file with Hugging Face's tensor names, in any format.
+-- Reads the parameters of a model from a file of any format that has Hugging Face's tensor names.
 function files.fill(model, path)
   local who = "models." .. model.kind.name
   pieces.read(model, who, path, nil, pieces_of(model.kind, model.config, (rille._contents(path, nil, who)), path))
   return model
 end
 
--- Removes nulls, also in nested tables: null in config.json means "not set".
+-- Removes nulls, also in nested tables, because null in config.json means "not set".
 local function without_nulls(theirs)
   for name, value in pairs(theirs) do
     if type(name) == "string" and value == json.null then
@@ -119,7 +120,7 @@ local function check_words(kind, theirs, path)
   end
 end
 
--- Returns true if path is a readable file and no folder.
+-- Returns true if the path is a readable file, not a folder.
 local function is_file(path)
   local file = io.open(path, "rb")
   if not file then return false end
@@ -128,7 +129,7 @@ local function is_file(path)
   return first ~= nil or why == nil
 end
 
--- Returns fn's result. An error in fn is raised again with the file's name in the message.
+-- Returns fn's result. If fn fails, raises its error with the file's name added.
 local function of_file(kind, path, fn)
   local good, result = check.try(fn)
   if good then return result end
@@ -139,7 +140,7 @@ local function of_file(kind, path, fn)
   check.fail("%s: %s: %s", own, path, why)
 end
 
--- Returns true if the path is a file of torch.save, and not a .bin of llm.c.
+-- Returns true if the path is a file of torch.save, and not a .bin checkpoint of llm.c.
 function files.is_torch(path)
   local file = path:find("%.bin$") and io.open(path, "rb")
   local first = file and file:read(2)
@@ -147,7 +148,8 @@ function files.is_torch(path)
   return first == "PK"
 end
 
--- Checks, before reading, that path is a folder or a file of a supported format. others: formats of other files, as text.
+-- Checks, before reading, that path is a folder or a file of a supported format. others: text for the message that
+-- lists the formats of other files.
 function files.check_there(who, path, others)
   local file, why = io.open(path, "rb")
   check.that(file, "%s: %s", who, why)
@@ -157,8 +159,8 @@ function files.check_there(who, path, others)
     who, path, others and ", a .safetensors of such a folder" .. others or ", or a .safetensors of such a folder")
 end
 
--- Returns a folder's config.json as a table, the path of config.json, and the path of the tensors. path: a folder, or its
--- .safetensors.
+-- Returns a folder's config.json as a table, the path of config.json, and the path of the tensors. path: a folder, or
+-- a .safetensors file in it.
 local function read_config(who, path)
   local file = path:find("%.safetensors$") or files.is_torch(path)
   local dir = file and (path:match("^(.*)/[^/]*$") or ".") or path
@@ -180,9 +182,9 @@ function files.model_type(who, path)
   return theirs.model_type, config
 end
 
--- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json as a table}; of
--- a folder with int8 weights of Rille (own =), the entries of its tensors instead of pieces. The reader of llm.c's files returns
--- the same three values.
+-- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json
+-- as a table}; For a folder with int8 weights in Rille's format (own =), the second value is the list of the file's
+-- tensors instead of pieces. The reader of llm.c's files returns the same three values.
 local function read_folder(kind, path, complete, report, keep)
   local who = ("models.%s.load"):format(kind.name)
   check.that(not keep, "%s: %s: quantize = \"keep\" needs a .gguf file; expected \"int8\" or \"int4\"", who, path)
@@ -204,7 +206,8 @@ local function read_folder(kind, path, complete, report, keep)
   return config, pieces_of(kind, config, contents, tensors, report), {path = tensors, format = format, theirs = theirs}
 end
 
--- Reads the config of a .gguf file, like read_folder. keep: the source has blocks =, the file's weights in blocks.
+-- Reads the config of a .gguf file; returns the values of read_folder. keep: the source also has blocks =, the
+-- weights that the file stores in quantised blocks.
 local function read_gguf(kind, path, complete, report, keep)
   local who, format = ("models.%s.load"):format(kind.name), keep and {method = "blocks"} or "gguf"
   local model_type, file = gguf.open(who, path, format)
@@ -231,7 +234,7 @@ function files.load(kind, path, options, complete)
   local model = of_file(kind, path, function()
     return kind.empty(config, {placement = options.placement, sbp = options.sbp, dtype = dtype})
   end)
-  if report then model:start() end -- for parameters that are missing
+  if report then model:start() end -- initial values for parameters that are missing in the file
   local function lay_out()
     if options.parallel ~= nil then rille.parallel(model, options.parallel) end
   end
@@ -244,7 +247,7 @@ function files.load(kind, path, options, complete)
   elseif how == "int8" or how == "int4" then
     quantize.round(model, how)
   end
-  if model.quantized then lay_out() end -- applies the recipe to the replaced layers
+  if model.quantized then lay_out() end -- applies the recipe of rille.parallel to the replaced layers
   if from.own then of_file(kind, path, function() model:load(from.path) end) end
   if report then return model, report end
   return model
@@ -254,7 +257,7 @@ end
 
 local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"}
 
--- Returns a model's tensors under Hugging Face's names. Weights contain their adapters.
+-- Returns the model's tensors under Hugging Face's names. Adapters are merged into the weights.
 local function tensors_of(kind, model)
   local state, tensors = model:state_dict(), {}
   for path, m in model:named_modules() do
@@ -266,8 +269,8 @@ local function tensors_of(kind, model)
   return tensors
 end
 
--- Saves a model. max_shard_size: as in rille.save. The folder is created if needed. A model with quantized weights is saved under
--- Rille's names, because no other program has this format.
+-- Saves a model. max_shard_size: as in rille.save. The folder is created if needed. A model with quantized weights is
+-- saved under Rille's names, because no other program reads this format.
 function files.save(kind, model, dir, given)
   dir = rille._path(check.path(("models.%s:save"):format(kind.name), "the name of a folder", dir), true)
   check.that(not is_file(dir), "models.%s:save: '%s' is a file; expected a folder", kind.name, dir)
@@ -282,7 +285,7 @@ function files.save(kind, model, dir, given)
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
   words.eos_token_id = config.eos_token_id
   words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
-  words.dtype = words.dtype and words.torch_dtype -- newer files use this key
+  words.dtype = words.dtype and words.torch_dtype -- name of this key in newer files
   words.quantization_config = model.quantized and quantize.config(model) or nil
   rille.save(dir, model.quantized and model or tensors_of(kind, model), options)
   rille._write("models." .. kind.name, dir .. "/config.json", json.encode(words) .. "\n")

@@ -1,9 +1,9 @@
--- generate.lua - model:generate(ids, {...}): extends prompts, one id per row at a time.
+-- generate.lua - model:generate(ids, {...}): extends prompts by one id per row and step.
 --
--- The rows are texts of a scheduler (scheduler.lua) with a slot for each row. One pass reads the prompts; then a compiled
--- step runs for each id. Each row has its own random generator (seed, row), which draws one number per id. The chosen id
--- is the id whose interval of the cumulative distribution contains the number. So samples depend neither on the layout nor
--- on other rows.
+-- The rows are texts of a scheduler (scheduler.lua) with a slot for each row. One pass reads the prompts; then a
+-- compiled step runs for each id. Each row has its own random generator (seed, row), which draws one number per id.
+-- The id is chosen whose interval of the cumulative distribution contains the number. So samples depend neither on
+-- the layout nor on other rows.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -17,11 +17,11 @@ local scheduler_of = require "rille.models.scheduler"
 
 local who = "generate"
 
--- Options besides those of sampling.lua.
+-- Options in addition to those of sampling.lua.
 local own = {on_token = check.none, n = 1, beams = check.none, length_penalty = 1, early_stopping = check.none, draft = check.none,
   draft_tokens = 4}
 
--- Returns the layout of ids: as the prompts', but never sharded along a row.
+-- Returns the layout of the ids: that of the prompts, but not sharded along a row.
 local function place_of(model, ids)
   if layout.is_tensor(ids) then return {placement = ids.placement, sbp = (ids.sbp:gsub("S%(1%)", "B"))} end
   return model:__input_layout()
@@ -51,15 +51,15 @@ local function read_options(model, given, longest, most)
   return o
 end
 
--- Returns the number of positions to reserve for a text of n: a power of two from 64, at most `most`, so that texts of
--- similar length share a writer.
+-- Returns the number of positions to reserve for a text of n ids: a power of two, at least 64 and at most `most`, so
+-- that texts of similar length share a writer.
 local function room_for(n, most)
   local room = 64
   while room < n do room = 2 * room end
   return math.min(room, most)
 end
 
--- Returns o.n texts for each row.
+-- Creates o.n texts for each row.
 local function texts_of(rows, o)
   local mix, texts = random.integers(o.seed), {}
   for _, row in ipairs(rows) do
@@ -68,7 +68,7 @@ local function texts_of(rows, o)
   return texts
 end
 
--- Writes the texts with a scheduler of their own.
+-- Generates the texts with a new scheduler.
 local function write(model, texts, longest, o, where)
   local room = room_for(longest + o.max_new_tokens, model.config.length)
   local s = scheduler_of.make(model, {slots = #texts, length = room, chunk = room, draft = o.draft, draft_tokens = o.draft_tokens}, where)
@@ -76,21 +76,22 @@ local function write(model, texts, longest, o, where)
   scheduler_of.close(s)
 end
 
--- Writes the texts with a given scheduler, and leaves none of them behind.
+-- Generates the texts with the given scheduler s. If an error is raised, cancels the texts, so that none stays in the
+-- scheduler.
 local function write_with(s, texts, o)
   local good, why = pcall(scheduler_of.finish, s, who, texts, o.on_token)
   for _, text in ipairs(texts) do s:cancel(text) end
   if not good then error(why, 0) end
 end
 
--- Returns the rows as a tensor: padded to the longest row with each row's last id.
+-- Converts the rows to a tensor, padded to the longest row with each row's last id.
 local function as_tensor(rows, ids, where)
   local longest = 0
   for _, row in ipairs(rows) do longest = math.max(longest, #row) end
   return rille.tensor(prompts.padded(rows, longest), {dtype = ids.dtype, placement = where.placement, sbp = where.sbp})
 end
 
--- Returns what the options ask for beside the ids: a table for each text; nil: nothing.
+-- Returns the additional results that the options ask for, a table for each text; nil: none.
 local function extras(texts, o)
   if not o.logprobs then return nil end
   local list = {}
@@ -100,7 +101,7 @@ local function extras(texts, o)
   return list
 end
 
--- scheduler: a scheduler to use; nil: one of the call's own.
+-- Implements m:generate(ids, given). scheduler: the scheduler to use; nil: a new one.
 return function(model, ids, given, scheduler)
   if layout.is_tensor(ids) then
     model:check_ids(ids)

@@ -1,8 +1,9 @@
--- gguf.lua - reads language models of GGUF files: converts the file's metadata to the words of a config.json, and its names of
--- tensors to Rille's.
+-- gguf.lua - reads language models of GGUF files: converts the file's metadata to the keys of a config.json, and its
+-- tensor names to Rille's.
 --
--- llama.cpp's converters change some tensors of Hugging Face's files. Loading reverts that: `pairs`: queries and keys of some
--- architectures are reordered for rotation of neighbouring elements; `plus`: norms of some architectures are stored plus one.
+-- llama.cpp's converters change some tensors of Hugging Face's files, and loading reverts these changes. `pairs`:
+-- queries and keys of some architectures are reordered for rotation of neighbouring elements; `plus`: norms of some
+-- architectures are stored plus one.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -10,11 +11,12 @@ local names = require "rille.models.names"
 
 local gguf = {}
 
-gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"} -- tensors that are settings of the model
+-- patterns of names of tensors that are settings, not parameters
+gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"}
 
 -- ---- metadata ----
 
--- Keys of an architecture's metadata that are no counts, by kind.
+-- Keys of an architecture's metadata whose values are not counts -> type of the value.
 local kind_of = {}
 for kind, keys in pairs{
   number = "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon rope.freq_base rope.freq_base_swa rope.scaling.factor " ..
@@ -29,14 +31,15 @@ end
 
 local booleans = {["true"] = true, ["false"] = false}
 
--- Returns the value of a metadata text: a boolean, an integer, a number or a string.
+-- Converts the text of a metadata value to a boolean, an integer, a number or a string.
 local function value_of(text)
   if booleans[text] ~= nil then return booleans[text] end
   return text and (math.tointeger(tonumber(text)) or tonumber(text)) or text
 end
 
--- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s." at the start of
--- a key stands for the architecture; such a value must have the kind of its key, by default a count.
+-- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s."
+-- at the start of a key stands for the architecture; the value of such a key must have the type in kind_of, by
+-- default a count.
 local function open(who, path, format)
   local contents, says = rille._contents(path, format or "gguf", who)
   local arch = says["general.architecture"]
@@ -53,9 +56,10 @@ local function open(who, path, format)
   return contents, get, arch
 end
 
--- Returns the vocabulary of a GGUF file, for a tokenizer: model ("gpt2": byte-level BPE, "llama": SentencePiece, "bert": WordPiece,
--- "t5": Unigram), pre (name of the pattern that splits texts), lists by id from 1: tokens, scores, types (1: normal, 2: unknown, 3:
--- control, 4: user-defined, 5: unused, 6: byte); merges; charsmap (of normalization, bytes); bos, eos and the other special ids; template of chats. nil: absent.
+-- Returns the vocabulary of a GGUF file, for a tokenizer: model ("gpt2": byte-level BPE, "llama": SentencePiece,
+-- "bert": WordPiece, "t5": Unigram), pre (name of the pattern that splits texts), lists by id from 1: tokens, scores,
+-- types (1: normal, 2: unknown, 3: control, 4: user-defined, 5: unused, 6: byte); merges; charsmap (of normalization,
+-- bytes); bos, eos and the other special ids; template of chats. Returns nil if the file has none.
 function gguf.vocabulary(path)
   local who = "io.vocabulary"
   path = rille._path(check.path(who, "the name of a .gguf file", path))
@@ -80,7 +84,7 @@ end
 local tanh = "gelu_pytorch_tanh"
 local after = {norm3 = "post_attention_norm", norm4 = "post_ffw_norm"}
 
--- Sets the words of experts. o: words that the architecture defines.
+-- Sets the config.json keys for experts in c. o: keys that the architecture itself defines.
 local function experts(c, get, o)
   local n, shared = get"%s.expert_count", get"%s.expert_shared_count"
   local hidden = get"%s.expert_feed_forward_length"
@@ -96,7 +100,8 @@ local function experts(c, get, o)
   for word, value in pairs(o or {}) do c[word] = value end
 end
 
--- arch -> {model_type, words = function(c, get, has), which changes the words c of the config.json; names =, pairs =, plus =}.
+-- Architecture -> {model_type, words = function(c, get, has), which edits the config.json keys c; names =, pairs =,
+-- plus =}.
 local archs = {
   llama = {"llama", pairs = true, words = function(c, get)
     if not get"%s.expert_count" or get"%s.expert_count" == 0 then return end
@@ -117,11 +122,12 @@ local archs = {
   ["hunyuan-dense"] = {"hunyuan_v1_dense"},
   gemma = {"gemma", plus = true, words = function(c) c.hidden_activation = tanh end},
   gemma2 = {"gemma2", plus = true, names = after, words = function(c)
-    local wide = c.num_hidden_layers == 46 -- the model of 27 billion parameters; llama.cpp's files do not store its scale
+    -- true for the model with 27 billion parameters, whose scale is not in llama.cpp's files
+    local wide = c.num_hidden_layers == 46
     c.hidden_activation, c.query_pre_attn_scalar = tanh, wide and c.hidden_size // c.num_attention_heads or c.head_dim
   end},
   gemma3 = {"gemma3_text", plus = true, names = after, words = function(c, get)
-    local wide = c.num_hidden_layers == 62 -- as above
+    local wide = c.num_hidden_layers == 62 -- true for the model with 27 billion parameters
     c.hidden_activation, c.query_pre_attn_scalar = tanh, wide and c.hidden_size // c.num_attention_heads or c.head_dim
     c.rope_local_base_freq = get"%s.rope.freq_base_swa"
   end},
@@ -163,7 +169,7 @@ local archs = {
     c.qk_rope_head_dim, c.v_head_dim = rotated, get"%s.attention.value_length_mla" or get"%s.attention.value_length"
     c.qk_nope_head_dim = (get"%s.attention.key_length_mla" or c.head_dim) - rotated
     c.num_key_value_heads, c.head_dim, c.partial_rotary_factor, c.attention_bias = c.num_attention_heads, nil, nil, false
-    local factor = get"%s.rope.scaling.yarn_log_multiplier" -- mscale times 0.1
+    local factor = get"%s.rope.scaling.yarn_log_multiplier" -- the value in the file is 0.1 * mscale
     if c.rope_scaling and factor then c.rope_scaling.mscale, c.rope_scaling.mscale_all_dim = factor * 10, factor * 10 end
     return sigmoid and "deepseek_v3" or nil
   end},
@@ -193,13 +199,13 @@ local function scaling_of(who, path, c, get, has_file)
     beta_slow = get"%s.rope.scaling.yarn_beta_slow", truncate = get"general.architecture" ~= "gpt-oss" and nil}
 end
 
--- Returns the id that ends a text, or a list of the ids that end a text and a turn of a chat.
+-- Returns the id that ends a text, or a list of the ids that end a text or a turn of a chat.
 local function ends_of(get)
   local eos, eot = get"tokenizer.ggml.eos_token_id", get"tokenizer.ggml.eot_token_id"
   return eos and eot and eos ~= eot and {eos, eot} or eos or eot
 end
 
--- Returns the words of a config.json, by the metadata that all architectures share.
+-- Returns the config.json keys that follow from the metadata of all architectures.
 local function words_of(who, path, get, has, has_file)
   local heads, width = get"%s.attention.head_count", get"%s.embedding_length"
   local size = get"%s.attention.key_length" or width and heads and heads > 0 and width // heads
@@ -237,13 +243,13 @@ local base = {
   kv = "attn_kv_b", shared_gate_proj = "ffn_gate_shexp", shared_up = "ffn_up_shexp", shared_down = "ffn_down_shexp", shared_gate = "ffn_gate_inp_shexp",
 }
 
--- Returns a latent attention's projection of keys and values, from (heads, rank, keys) and (heads, values, rank).
+-- Joins a latent attention's two projections, keys (heads, rank, keys) and values (heads, values, rank), to one.
 local function keys_and_values(parts)
   local both = rille.concat({parts[1]:transpose(1, 2), parts[2]}, 1)
   return both:reshape{-1, both.shape[3]}
 end
 
--- Returns the rows for a file that stores this projection in two tensors.
+-- Changes the rows of the naming table for a file that stores the projection of keys and values in two tensors.
 local function with_split_latent(rows)
   local list = {}
   for _, row in ipairs(rows) do
@@ -258,7 +264,7 @@ end
 
 local function joined(c) return {shares = {c.heads, c.kv_heads, c.kv_heads}} end
 
--- Returns the names of a file, as names.lua has them for Hugging Face's files.
+-- Returns the tensor names of a GGUF file, in the form of the tables of names.lua.
 local function names_of(spec, words, has)
   local n = {}
   for _, more in ipairs{base, spec.names or {}, words.names or {}} do
@@ -269,7 +275,7 @@ local function names_of(spec, words, has)
   return n
 end
 
--- Marks the rows whose tensors the converter changed.
+-- Marks the rows of the naming table whose tensors the converter has changed.
 local function mark(rows, spec, c)
   for _, row in ipairs(rows) do
     if spec.pairs and row[1]:find("attn_q%.") then row.pairs = c.heads end
@@ -281,8 +287,9 @@ end
 
 -- ---- reading ----
 
--- Returns the entries of a file without those of the last `extra` of its `layers` layers, which predict further ids and are not
--- part of the model. extra nil: 0. pattern: of names with the layer's number.
+-- Removes the tensors of the last `extra` layers (nil: 0) from a file's contents. These layers predict further ids
+-- and are not part of the model. layers: number of all layers; pattern: matches tensor names, and captures the
+-- layer's number.
 function gguf.without_layers(contents, pattern, layers, extra)
   if math.type(extra) ~= "integer" or math.type(layers) ~= "integer" then return contents end
   local list = {}
@@ -293,7 +300,8 @@ function gguf.without_layers(contents, pattern, layers, extra)
   return list
 end
 
--- Moves the entries of blocks (runtime/file/quantised.h) out of a file's contents, into a table by the names of their tensors.
+-- Moves the entries of quantised blocks (runtime/file/quantised.h) from a file's contents to a table, from tensor
+-- name to entry.
 local function take_blocks(contents)
   local blocks = {}
   for i = #contents, 1, -1 do
@@ -303,7 +311,8 @@ local function take_blocks(contents)
   return blocks
 end
 
--- Returns the model_type of a file, and a table for gguf.rows and for files.lua. format: as in rille._contents; nil: "gguf".
+-- Returns the model_type of a file, and a table that describes the file for gguf.rows and files.lua. format: as in
+-- rille._contents; nil: "gguf".
 function gguf.open(who, path, format)
   local contents, get, arch = open(who, path, format)
   local blocks = take_blocks(contents)
@@ -322,7 +331,7 @@ function gguf.open(who, path, format)
     splits_latent = has"attn_k_b.weight"}
 end
 
--- Returns the rows of the naming table (names.lua) of an opened file, for a model with this config.
+-- Returns the naming table (rows, names.lua) of an opened file for a model with this config.
 function gguf.rows(file, config)
   local rows = names.rows(file.words.model_type, config, file.names)
   return mark(file.splits_latent and with_split_latent(rows) or rows, file.spec, config)

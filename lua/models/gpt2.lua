@@ -27,8 +27,8 @@ function GPT2:init(config)
   if config.tied then nn.tie(self.wte, "weight", self.lm_head, "weight") end
 end
 
--- Initialises parameters. Projections into the residual stream are scaled by 1 / sqrt(2 * layers), since 2 * layers of
--- them are added up.
+-- Initialises parameters. Projections into the residual stream are scaled by 1 / sqrt(2 * layers), because the stream
+-- is the sum of 2 * layers of their results.
 function GPT2:start()
   local std = 0.02
   for name, p in self:named_parameters() do
@@ -50,8 +50,10 @@ end
 local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.weight"},
   {"ln_f.bias", "ln_f.bias"}}
 
--- In Hugging Face's files weights are {in, out}, and the weights of queries, keys and values are joined.
-local function both(theirs, ours) -- ours: one name, or several names of parameters that the file joins in one tensor
+-- Returns a row for a weight. In Hugging Face's files weights are {in, out}, and the weights of queries, keys and
+-- values are joined.
+-- ours: one name, or a list of names of parameters that the file joins in one tensor
+local function both(theirs, ours)
   for _, part in ipairs{"weight", "bias"} do
     local row = {theirs .. "." .. part, turn = part == "weight"}
     for _, name in ipairs(ours) do row[#row + 1] = name .. "." .. part end
@@ -82,7 +84,8 @@ local function from_config(c)
     hidden = c.n_inner, eps = c.layer_norm_epsilon, activation = c.activation_function, tied = c.tie_word_embeddings}
 end
 
-local rates = {"embd_pdrop", "attn_pdrop", "resid_pdrop"} -- Rille's GPT-2 has one dropout rate for all three
+-- keys of the three dropout rates, which must be equal, because Rille's GPT-2 has one rate
+local rates = {"embd_pdrop", "attn_pdrop", "resid_pdrop"}
 
 local function to_config(c)
   local words = {model_type = "gpt2", architectures = {"GPT2LMHeadModel"}, vocab_size = c.vocab, n_positions = c.length,

@@ -1,5 +1,5 @@
--- kinds.lua - kinds of models (language.lua): described decoders and encoders (describe.lua), and models made of towers
--- (towers.lua).
+-- kinds.lua - kinds of models (language.lua): decoders and encoders with a description (describe.lua), and models
+-- made of towers (towers.lua).
 
 local check = require "rille.check"
 local activations = require "rille.models.activations"
@@ -34,8 +34,8 @@ local function check_choices(config, who)
   if c.rope_scaling then check_scaling(who, "rope_scaling", c.rope_scaling, c.rotary_size) end
 end
 
--- Returns the description d. An encoder's is completed with the pooling of its folder, and has no pooler if the file has none. Int8
--- weights are stored under Rille's names.
+-- Completes the description d of an encoder with the pooling that its folder describes, and returns it. The
+-- description has no pooler if the file has none. (Int8 weights are stored under Rille's names.)
 local function complete_encoder(d, contents, dir)
   if d.is_causal ~= false then return d end
   if d.task == "pooled" then
@@ -61,7 +61,7 @@ local function described(model_type, more)
   return kind
 end
 
--- Returns {new =, load =} of a model_type, and its kind. more: fields of the kind of a described model that differ from those here.
+-- Returns {new =, load =} of a model_type, and its kind. more: fields of the kind that replace those set here.
 function kinds.of(model_type, more)
   if not made[model_type] then
     local kind = others[model_type] or described(model_type, more)

@@ -1,22 +1,22 @@
 -- language.lua - common parts of language models: sizes, ids, logits, Hugging Face files.
 --
 -- A kind of model is a table:
---   name, class, options   the class, an extension of Model, is created with a config; options besides the common sizes
+--   name, class, options   the class, an extension of Model, is created with a config; further options
 --   complete(config, who)  sets options that depend on others, and checks them; who: prefix of messages
---   names                  rows {theirs, ours, ours, ...}: a tensor of the files, and the parameters joined in it along axis 0;
---                          turn = true: the tensor is transposed in the file. %d stands for a layer.
+--   names                  rows {theirs, ours, ours, ...}: a tensor of the files, and the parameters joined in it
+--                          along axis 0; turn = true: the tensor is transposed in the file. %d stands for a layer.
 --   prefix, ignored        optional prefix of the files' names; patterns of names in files to ignore
 --   read_bin               reads a .bin file, like read_folder of files.lua; none: .bin files are not supported
 --   counts                         keys of config.json that are positive integers; false: optional
 --   words                          other keys, all optional, and their checks: f(who, key, value)
---   from_config(c, contents, dir), to_config(config)   convert config.json to Rille's options, and back; contents: the file's
---                                  tensors; dir: the folder, nil for GGUF files
+--   from_config(c, contents, dir), to_config(config)   convert config.json to Rille's options, and back; contents:
+--                                  the file's tensors; dir: the folder, nil for GGUF files
 --   after_save(name, dir, config)  writes more files into a saved folder
---   unsaid                         keys to save for a model that did not come from a config.json, because their defaults
---                                  differ from Rille's
+--   unsaid                         keys to save for a model that did not come from a config.json, because their
+--                                  defaults differ from Rille's
 --   is_complete                    true: from_config returns a complete config; the kind has no options and no `new`
--- A class has features(ids, given), (batch, length) -> (batch, length, width), start() and a layer lm_head. given: options
--- of given.lua, or a key/value cache (cache.lua).
+-- A class has features(ids, given), (batch, length) -> (batch, length, width), start() and a layer lm_head. given:
+-- options of given.lua, or a key/value cache (cache.lua).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -40,7 +40,8 @@ function Model:check_ids(ids)
     self.config.length)
 end
 
--- Checks ids and options of a forward pass. Returns the cache, or the object of given.lua; nil: neither is needed.
+-- Checks the ids and options of a forward pass. Returns the cache, or the object of given.lua; nil: the pass needs
+-- neither.
 function language.pass(model, ids, given)
   model:check_ids(ids)
   return new_given(model.__name, ids, given)
@@ -54,7 +55,7 @@ end
 
 function Model:forward(ids, given) return self:logits(self:features(ids, given)) end
 
--- Returns the layout of ids.
+-- Returns the layout in which the model expects ids.
 function Model:__input_layout() return rille.parallel.input(self) end
 
 function Model:generate(ids, options) return require("rille.models.generate")(self, ids, options) end
@@ -72,17 +73,18 @@ check.strict("models", Model, true)
 
 local sizes = {"vocab", "length", "layers", "heads", "width"}
 
--- Checks of options that several kinds have: f(who, name, value). Missing options are not checked.
+-- Checks of options that more than one kind has: f(who, name, value). Missing options are not checked.
 local checks = {hidden = check.count, kv_heads = check.count, head_dim = check.count, rotary_size = check.count, dropout = check.share,
   eps = check.eps, theta = check.positive, qkv_bias = check.flag, out_bias = check.flag, mlp_bias = check.flag, tied = check.flag}
 
--- Checks that the width divides into heads.
+-- Checks that the width is divisible by the number of heads.
 function language.check_heads(who, c)
   check.that(c.width % c.heads == 0, "%s: width = %d must be divisible by heads = %d; heads = %s would do", who, c.width, c.heads,
     check.divisors(c.width))
 end
 
--- Checks and completes options of new, or of a file. Returns the config, and {placement =, sbp =, dtype =}.
+-- Checks and completes the options of `new`, or of a file. Returns the config, and the options of the layout
+-- {placement =, sbp =, dtype =}.
 local function read_options(kind, who, given)
   local known = {placement = check.none, sbp = check.none, dtype = "f32"}
   for name, value in pairs(kind.options) do known[name] = value end
@@ -100,7 +102,7 @@ local function read_options(kind, who, given)
 end
 
 -- Moves a model to a layout. The options are those of to_global, and sbp may be a function of the parameter's name;
--- without options nothing is moved.
+-- without options, the model is not moved.
 function language.place(model, where)
   if not where.placement and not where.sbp then return end
   local placement, sbp = where.placement or model:parameters()[1].placement, where.sbp
@@ -111,7 +113,7 @@ function language.place(model, where)
   rille._lay(model.__name .. ": sbp", list)
 end
 
--- Returns the table of rille.models.NAME: {new =, load =}.
+-- Adds new and load to a kind, and returns the public table rille.models.NAME: {new =, load =}.
 function language.kind(kind)
   kind.class.kind = kind
   check.strict_class(kind.class)
@@ -144,7 +146,8 @@ function language.kind(kind)
     return files.load(kind, path, options, function(config)
       if kind.is_complete then return config end
       config.dropout = options.dropout
-      return (read_options(kind, "models." .. kind.name, config)) -- files.lua adds the name of the file
+      -- an error needs no file name here, because files.lua adds it
+      return (read_options(kind, "models." .. kind.name, config))
     end)
   end
   return check.names("models." .. kind.name, api)

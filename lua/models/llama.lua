@@ -1,4 +1,5 @@
--- llama.lua - Llama: RMSNorm, rotary positions, SwiGLU, fewer heads for keys and values. Touvron et al. 2023, Llama 3 2024.
+-- llama.lua - Llama: RMSNorm, rotary positions, SwiGLU, and fewer heads for keys and values than for queries. Touvron
+-- et al. 2023, Llama 3 2024.
 --
 --   x = embed[ids];  x = x + attention(norm1(x)), x = x + mlp(norm2(x)) for each block;  logits = lm_head(norm(x))
 --
@@ -7,7 +8,7 @@
 local check = require "rille.check"
 local kinds = require "rille.models.kinds"
 
--- Converts factors to floats, because some readers of config.json require a decimal point.
+-- Converts the factors of a scaling to floats, because some readers of config.json require a decimal point.
 local function with_points(scaling)
   local t = {}
   for word, value in pairs(scaling or {}) do

@@ -1,10 +1,11 @@
--- llmc.lua - reads GPT-2 from an llm.c checkpoint. There a tensor holds all layers, and the vocabulary is padded.
+-- llmc.lua - reads GPT-2 from an llm.c checkpoint. In such a file one tensor holds a parameter of all layers, and the
+-- vocabulary is padded.
 
 local rille = require "rille"
 local pieces = require "rille.models.pieces"
 
--- Parameters of layer i for each name in the file. Several parameters are joined in the file, along the first axis of a
--- layer.
+-- File name of a tensor -> names of the parameters of layer i. If there is more than one parameter, the file joins
+-- them along the first axis of the layer.
 local names = {
   ln1w = {"norm1.weight"}, ln1b = {"norm1.bias"}, ln2w = {"norm2.weight"}, ln2b = {"norm2.bias"},
   qkvw = {"attention.q_proj.weight", "attention.k_proj.weight", "attention.v_proj.weight"},
@@ -14,7 +15,7 @@ local names = {
 }
 local whole = {wte = "wte.weight", wpe = "wpe.weight", lnfw = "ln_f.weight", lnfb = "ln_f.bias"}
 
--- Returns the config, the pieces and their source of the model in the file.
+-- Reads a file. Returns the config, the pieces (pieces.lua), and their source.
 return function(kind, path, complete)
   local contents, says = rille._contents(path, "llmc", ("models.%s.load"):format(kind.name))
   local function size(word) return math.tointeger(tonumber(says[word])) end

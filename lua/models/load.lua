@@ -1,6 +1,6 @@
 -- load.lua - rille.models.load: loads a model from a folder of Hugging Face, of any supported model_type.
 --
--- gpt2 and moe have classes of their own. All other kinds are built from descriptions (kinds.lua).
+-- The kinds gpt2 and moe have separate classes; all other kinds are built from descriptions (kinds.lua).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -10,7 +10,7 @@ local kinds = require "rille.models.kinds"
 
 local own = {gpt2 = require "rille.models.gpt2", llama = require "rille.models.llama", moe = require "rille.models.moe"}
 
--- Returns the names of all supported kinds, as text.
+-- Returns the names of all supported kinds as one text.
 local function supported()
   local list = kinds.list()
   for name in pairs(own) do
@@ -20,8 +20,8 @@ local function supported()
   return table.concat(list, ", ")
 end
 
--- path: a folder with config.json and safetensors, a .safetensors of such a folder, a .gguf, or a .bin of llm.c. given: options of
--- rille.models.llama.load.
+-- Loads a model. path: a folder with config.json and .safetensors files, a .safetensors file in such a folder, a
+-- .gguf file, or a .bin checkpoint of llm.c. given: options of rille.models.llama.load.
 return function(path, given)
   path = rille._path(check.path("models.load", "the name of a folder or a file", path))
   if path:find("%.bin$") and not files.is_torch(path) then return own.gpt2.load(path, given) end

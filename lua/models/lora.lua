@@ -1,10 +1,11 @@
 -- lora.lua - low-rank adapters (nn.LoRA) for the linear layers of a model, and their folders in the format of PEFT.
 --
---   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}})     adds adapters, freezes all else
+--   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}})     adds adapters, freezes all others
 --   rille.models.lora.save(m, dir)        rille.models.lora(m, dir)
 --
--- A PEFT folder names modules as the base model's file does. A tensor of the file that joins several parameters has one
--- adapter there and several here: loading divides B, saving stacks A and puts the Bs on a diagonal.
+-- A PEFT folder uses the module names of the base model's file. If a tensor of the file joins two or more parameters,
+-- the folder has one adapter for the tensor, and Rille has one per parameter: loading divides B; saving stacks the A
+-- matrices and makes B block diagonal.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -25,7 +26,7 @@ end
 
 local function is_linear(m) return getmetatable(m) == nn.Linear or getmetatable(m) == nn.Int8Linear end
 
--- Returns the adapters of a model, and their paths.
+-- Returns the adapters of a model, and a list of their paths.
 local function adapters(where, m)
   check_model(where, m)
   local list, paths = {}, {}
@@ -38,7 +39,8 @@ end
 
 -- ---- adding ----
 
--- Replaces linear layers by nn.LoRA, and freezes all other parameters. options: options of nn.LoRA by path.
+-- Replaces linear layers by nn.LoRA, and freezes all other parameters. options: path of a layer -> options of its
+-- nn.LoRA.
 local function add(m, options)
   local tied = {}
   for _, found in ipairs(m:named_tensors()) do tied[found.tensor] = (tied[found.tensor] or 0) + 1 end
@@ -59,7 +61,7 @@ end
 
 local function ends_with(path, name) return path == name or path:sub(-#name - 1) == "." .. name end
 
--- Returns the paths of the linear layers that the targets name.
+-- Returns the paths of the linear layers whose names match the targets.
 local function targeted(m, targets)
   local all = targets == "all-linear"
   check.that(all or type(targets) == "table" and #targets > 0,
@@ -85,8 +87,8 @@ end
 
 -- ---- folders of PEFT ----
 
--- Returns the names of linear layers in the model's files: rows of pieces.lua without ".weight";
--- turned: the weight is transposed in the file.
+-- Returns the naming rows (pieces.lua) of the model's linear layers, with names of layers, without ".weight". turned:
+-- the weight is transposed in the file.
 local function rows_of(m)
   local rows = {}
   if not m.kind then
@@ -96,7 +98,8 @@ local function rows_of(m)
   files.each_row(m.kind, m.config, function(row)
     local theirs = row[1]:match("^(.*)%.weight$")
     if not theirs or row.stack or row.view or row.plus then return end
-    if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end -- these tables lack the prefix
+    -- the naming tables of these kinds lack the prefix
+    if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end
     local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
     for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end
     rows[#rows + 1] = one
@@ -104,7 +107,7 @@ local function rows_of(m)
   return rows
 end
 
--- Features of PEFT that change the result and are not supported: key -> the only accepted values.
+-- Keys for features of PEFT that change the result and are not supported -> the only accepted value of the key.
 local plain = {bias = "none", use_dora = false, lora_bias = false, use_qalora = false, use_bdlora = false}
 local absent = {"modules_to_save", "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens"}
 
@@ -130,7 +133,7 @@ local function alpha_of(c, name)
   return c.lora_alpha
 end
 
--- Adds the values of one adapter of the file to options and values, by path. A and B: tensors of the file.
+-- Adds the adapter of one row, with the tensors A and B of the file, to options and values, by path of the layer.
 local function divide(m, row, c, a, b, options, values)
   local rank, entry = a.shape[1], {name = row[1], shape = b.shape, dtype = b.dtype}
   for k = 2, #row do
@@ -149,7 +152,7 @@ local function divide(m, row, c, a, b, options, values)
   end
 end
 
--- Adds the adapters of a PEFT folder to a model.
+-- Adds the adapters in a PEFT folder to a model.
 local function load(m, dir)
   dir = rille._path(check.path(who, "the name of a folder", dir))
   local path = dir .. "/adapter_config.json"
@@ -177,8 +180,8 @@ end
 -- Returns t, replicated on the placement of one device.
 local function replicated(t) return t:detach():to_global{placement = t.placement, sbp = "B"} end
 
--- Returns A, B and the scaling of one adapter of a PEFT folder; nil if no part has an adapter. parts: linear layers, which one
--- tensor of the file joins.
+-- Returns A, B and the scaling of one adapter for a PEFT folder; nil if no part has an adapter. parts: the linear
+-- layers that one tensor of the file joins.
 local function joined(row, parts)
   local as, bs, rank, scaling = {}, {}, 0, nil
   for _, p in ipairs(parts) do rank = rank + (getmetatable(p) == nn.LoRA and p.r or 0) end
@@ -238,13 +241,13 @@ end
 
 -- ---- use ----
 
--- Adds the adapters to the weights (on = true, the default), or takes them out again.
+-- Adds the adapters to the weights (on = true, the default), or subtracts them again.
 function lora.merge(m, on)
   for _, part in ipairs((adapters(who .. ".merge", m))) do part:merge(on) end
   return m
 end
 
--- Returns the results of fn(...), computed by the base model: the adapters are off.
+-- Calls fn(...) with all adapters switched off, and returns its results.
 function lora.without(m, fn, ...)
   local list = adapters(who .. ".without", m)
   check.that(rille._is_callable(fn), "%s.without: the second argument must be a function, found %s", who, check.shown(fn))

@@ -1,6 +1,7 @@
--- low_bits.lua - low-bit checkpoints of Hugging Face: reads how their weights are stored from quantization_config of config.json.
+-- low_bits.lua - low-bit checkpoints of Hugging Face: finds out from quantization_config of config.json how the
+-- weights are stored.
 --
--- Loading computes the weights (runtime/file/quantised.h), so a model has no low-bit weights afterwards.
+-- Loading dequantises the weights (runtime/file/quantised.h), so the model has no low-bit weights.
 
 local check = require "rille.check"
 
@@ -8,10 +9,10 @@ local low_bits = {}
 
 local function table_of(v) return type(v) == "table" and v or {} end
 
--- Returns a block's size {rows =, columns =} for the format "scaled".
+-- Returns the format "scaled" with the size of its blocks, {rows =, columns =}.
 local function scaled(block) return {method = "scaled", rows = table_of(block)[1], columns = table_of(block)[2]} end
 
--- quant_method -> function(q, refuse), which returns the format for rille._contents.
+-- quant_method -> function(q, refuse), which returns the format for rille._contents. refuse(text) raises an error.
 local methods = {}
 
 function methods.fp8(q) return scaled(q.weight_block_size) end
@@ -40,7 +41,8 @@ function low_bits.is_own(q)
   return type(q) == "table" and q.quant_method == "rille" and (q.bits == 8 or type(q.blocks) == "table")
 end
 
--- Returns the format of a folder's tensors for rille._contents; nil: they are not low-bit. q: quantization_config.
+-- Returns the format of a folder's tensors for rille._contents; nil: the weights are not low-bit. q:
+-- quantization_config.
 function low_bits.format(who, path, q)
   if q == nil then return nil end
   local function refuse(word, value, expected)
@@ -56,7 +58,7 @@ function low_bits.format(who, path, q)
   return format
 end
 
--- Marks the entries of a file that are computed from low-bit tensors, so that they do not choose the model's dtype.
+-- Marks the entries of a file that are dequantised, so that they do not determine the model's dtype.
 function low_bits.mark(format, contents)
   for _, entry in ipairs(contents) do
     entry.low_bits = format and entry.stored == format.method or not format and entry.dtype == "u8" or nil

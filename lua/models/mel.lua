@@ -1,5 +1,5 @@
--- mel.lua - log-mel spectrograms of sound, as Whisper's feature extractor makes them: windows of 400 samples, every 160 samples.
--- All sums are f64; the result is f32.
+-- mel.lua - log-mel spectrograms of sound, as Whisper's feature extractor makes them: windows of 400 samples, one
+-- every 160 samples. All sums are f64; the result is f32.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -10,7 +10,8 @@ local HALF <const> = WINDOW // 2
 
 -- ---- tables ----
 
--- Returns the discrete Fourier transform of a window, (samples, 2 * frequencies): cosines, then sines, times Hann's window.
+-- Returns the matrix of the discrete Fourier transform of a window, (samples, 2 * frequencies): cosines, then sines,
+-- both multiplied by Hann's window.
 local function transform()
   local rows = {}
   for t = 0, WINDOW - 1 do
@@ -24,10 +25,10 @@ local function transform()
   return rows
 end
 
--- Returns the frequency, in Hz, of a place on Slaney's mel scale: linear up to 1000 Hz, then logarithmic.
+-- Returns the frequency, in Hz, of a value on Slaney's mel scale: linear up to 1000 Hz, then logarithmic.
 local function hertz(mel) return mel < 15 and mel * 200 / 3 or 1000 * math.exp(math.log(6.4) / 27 * (mel - 15)) end
 
--- Returns triangular filters (frequencies, bins) of equal area.
+-- Returns triangular filters of equal area, (frequencies, bins).
 local function filters(bins)
   local at, top, rows = {}, 15 + math.log(RATE / 2 / 1000) / (math.log(6.4) / 27), {}
   for i = 0, bins + 1 do at[i] = hertz(top * i / (bins + 1)) end
@@ -51,14 +52,15 @@ end
 
 -- ---- spectrogram ----
 
--- Returns x (batch, samples), cut or padded with zeros to n samples, and then reflected at both ends by half a window.
+-- Returns x (batch, samples), cut or padded with zeros to n samples, and then extended at both ends by half a window
+-- of reflected samples.
 local function padded(x, n)
   x = x:slice(1, 0, math.min(n, x.shape[2]))
   if x.shape[2] < n then x = rille.concat({x, rille.zeros({x.shape[1], n - x.shape[2]}, {dtype = x.dtype})}, 1) end
   return rille.concat({x:slice(1, 1, HALF + 1):flip(1), x, x:slice(1, n - HALF - 1, n - 1):flip(1)}, 1)
 end
 
--- Returns the windows of x, (batch, frames, 400).
+-- Returns the overlapping windows of x, (batch, frames, 400).
 local function windows(x, frames)
   local rows = x:slice(1, 0, (frames + 2) * HOP):reshape{x.shape[1], frames + 2, HOP}
   local last = rows:slice(1, 2, frames + 2):slice(2, 0, WINDOW - 2 * HOP)
@@ -75,7 +77,8 @@ local function spectrogram(sound, bins, frames)
   return ((log + 4) * 0.25):transpose(1, 2):to("f32")
 end
 
--- who: prefix of messages. sound: samples (batch, samples) or (samples). Returns (batch, bins, frames).
+-- Computes a spectrogram. who: prefix of messages; sound: samples, (batch, samples) or (samples). Returns (batch,
+-- bins, frames).
 return function(who, sound, bins, frames)
   check.that(layout.is_tensor(sound) and layout.is_float(sound) and (sound.ndim == 1 or sound.ndim == 2) and sound:numel() > 0,
     "%s: sound must be a tensor of floats (batch, samples) or (samples), at %d Hz, found %s", who, RATE,

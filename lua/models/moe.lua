@@ -52,8 +52,8 @@ function MoE:features(ids, given)
   return self.ln_f(x)
 end
 
--- Returns the load imbalance of the experts in the last forward pass, averaged over blocks; 1 is even. Added to the
--- loss with a factor of about 0.01, it balances the experts. The result has the last block's placement, like the
+-- Returns the load imbalance of the experts in the last forward pass, averaged over blocks; 1: equal load. Added to
+-- the loss with a factor of about 0.01, it balances the experts. The result has the last block's placement, like the
 -- loss.
 function MoE:balance()
   local total
@@ -68,7 +68,7 @@ function MoE:balance()
   return total * (1 / #self.h)
 end
 
--- Tensors in files have the names of Rille's parameters.
+-- Naming table: files use the names of Rille's parameters.
 local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.weight"},
   {"ln_f.bias", "ln_f.bias"}}
 for _, part in ipairs{"norm1", "norm2", "attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.out_proj"} do

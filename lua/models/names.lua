@@ -1,6 +1,7 @@
 -- names.lua - names of tensors in the files of described decoders and encoders (describe.lua): rows for files.lua.
 --
--- A family's table says only what differs from Llama's names. The names of a layer's tensors are appended to `layer`.
+-- The table of a family contains only its differences from Llama's names. `layer` is the prefix of the names of a
+-- layer's tensors.
 
 local describe = require "rille.models.describe"
 
@@ -24,8 +25,8 @@ local llama = {
 local four_norms = {norm3 = "post_attention_layernorm", norm2 = "pre_feedforward_layernorm", norm4 = "post_feedforward_layernorm"}
 local fused_gates = {gate_up = "mlp.gate_up_proj"}
 
--- Rows for one tensor of queries, keys and values: it consists of `groups` blocks (nil: one), and each block holds the three in
--- these shares.
+-- Row settings for a tensor that joins queries, keys and values. The tensor consists of `groups` blocks (nil: one),
+-- and each block holds the three in these shares.
 local function joined(c) return {shares = {c.heads, c.kv_heads, c.kv_heads}} end
 local function by_head(c) return {groups = c.heads, shares = {1, 1, 1}} end
 local function by_group(c) return {groups = c.kv_heads, shares = {c.heads // c.kv_heads, 1, 1}} end
@@ -93,7 +94,7 @@ local families = {
     qkv_rows = function(c) return c.kv_heads == 1 and joined(c) or by_head(c) end}),
 }
 
--- Returns the naming table of encoders like BERT. base: prefix of the names in their files.
+-- Returns the naming table of encoders like BERT. base: prefix of the names in the files.
 local function bert_names(base, more)
   local at = base .. "embeddings."
   return with({embed = at .. "word_embeddings", positions = at .. "position_embeddings", token_types = at .. "token_type_embeddings",
@@ -120,17 +121,17 @@ families.modernbert = {embed = "model.embeddings.tok_embeddings", embed_norm = "
 
 families.olmo3, families.exaone4, families.flex_olmo = families.olmo2, families.olmo2, families.olmo2
 
--- Optional prefix of all names, by family: files of the base model lack it.
+-- Family -> prefix of all names. The prefix is optional, because files of the base model lack it.
 names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.",
   gpt_neo = "transformer.", gpt_bigcode = "transformer.", bert = "bert.", distilbert = "distilbert.", roberta = "roberta.",
   ["xlm-roberta"] = "roberta.", camembert = "roberta.", modernbert = "model."}
 
--- Patterns of names to ignore, by family: buffers, second names of biases, and heads for tasks of pretraining.
+-- Family -> patterns of names to ignore: buffers, second names of biases, and heads for pretraining tasks.
 local second = {"position_ids$", "lm_head%.decoder%.bias$", "^roberta%.pooler%."}
 names.ignored = {roberta = second, ["xlm-roberta"] = second, camembert = second,
   bert = {"position_ids$", "^cls%.predictions%.decoder%.bias$", "^cls%.seq_relationship%.", "^bert%.pooler%."}}
 
--- Returns the rows of the naming table for a layer's experts. at: name of the layer in the file; our: its name in Rille.
+-- Returns the rows for a layer's experts. at: the layer's prefix in the file; our: its prefix in Rille.
 local function expert_rows(c, n, at, our, add, pair)
   local e = c.experts
   pair(at .. n.router, {our .. "router"}, e.bias)
@@ -200,7 +201,7 @@ local function attention_rows(c, n, at, our, add, pair)
   if c.sinks then add{at .. n.sinks, our .. "sinks"} end
 end
 
--- Adds the rows for an encoder's task.
+-- Adds the rows for the task of an encoder.
 local function task_rows(c, n, pair, norm)
   local task = c.task and n[c.task]
   if not task then return end
@@ -209,7 +210,7 @@ local function task_rows(c, n, pair, norm)
   if task.out then pair(task.out, {"classifier"}, true) end
 end
 
--- Returns an encoder's rows: the names of a base model have no prefix, and old files have other names of norms.
+-- Returns the rows of an encoder. Base models have no prefix, and old files use other names for norms.
 local function encoder_names(rows, c, prefix)
   local old = {weight = "gamma", bias = "beta"}
   for _, row in ipairs(rows) do
@@ -237,8 +238,8 @@ function names.writer(c, rows)
   return add, pair, norm
 end
 
--- Appends the rows for the blocks and the last norm. c: a complete description; n: names of the file; base: what the names of
--- Rille begin with.
+-- Appends the rows for the blocks and the last norm. c: a complete description; n: names of the file; base: prefix of
+-- Rille's names.
 function names.blocks(c, n, rows, base)
   local add, pair, norm = names.writer(c, rows)
   for i = 0, c.layers - 1 do
@@ -255,8 +256,9 @@ function names.blocks(c, n, rows, base)
   if not c.post_norm then norm(n.norm, base .. "norm") end
 end
 
--- Returns the naming table of a model of the family with this config, a list of rows: {theirs, ours, ours..., axis =, groups =,
--- shares =, turn =, stack =}; see files.lua. given: names of the file's tensors, instead of Hugging Face's.
+-- Returns the naming table of a model of the family with this config, a list of rows: {theirs, ours, ours..., axis =,
+-- groups =, shares =, turn =, stack =}; see files.lua. given: the tensor names of the file, if they are not Hugging
+-- Face's.
 function names.rows(family, config, given)
   local c = describe.complete(config)
   local n, rows = given or with(llama, families[family] or {}), {}

@@ -4,7 +4,7 @@ local rille = require "rille"
 local layout = require "rille.layout"
 local nn = rille.nn
 
--- A norm per head, with a separate weight for each head; x: (batch, heads, length, size), weight: (heads, size).
+-- A norm over each head, with a separate weight per head; x: (batch, heads, length, size), weight: (heads, size).
 local HeadNorm = nn.Module:extend("models.HeadNorm")
 
 function HeadNorm:init(heads, size, how)
@@ -28,8 +28,8 @@ function PlainNorm:forward(x)
   return rille.layer_norm(x, one, nil, {eps = self.eps})
 end
 
--- Returns the norm of c for what: "all" (all heads of `part` together), "each" (a weight for each head), "head" and "late"
--- (one weight for all heads), or a width. part: "q" or "k".
+-- Creates the norm that description c asks for. what: "all" (over all heads of `part` together), "each" (a weight per
+-- head), "head" or "late" (one weight for all heads), or a width. part: "q" or "k".
 return function(c, what, part)
   local heads = part == "q" and c.heads or c.kv_heads
   local kind = part and c.qk_kind or c.norm

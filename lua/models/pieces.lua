@@ -1,21 +1,22 @@
 -- pieces.lua - reads the parameters of a language model from a file; each rank reads only its shards.
 --
--- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the tensor `theirs`:
--- positions from[axis] to to[axis] of each axis. by_rows: the parameter's rows are complete rows of the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true.
--- Windows are read in the parameters' layouts, so a rank reads only the bytes of its shards, also from joined tensors.
+-- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the
+-- tensor `theirs`: positions from[axis] to to[axis] of each axis. by_rows: the parameter's rows are complete rows of
+-- the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true. Windows are read in
+-- the layouts of the parameters, so a rank reads only the bytes of its shards, even from joined tensors.
 --
 -- A row {theirs, ours, ours..., key = value, ...} names a tensor of the file and its parameters. Keys:
 --   axis, shares   the parameters are joined along this axis (from 1), in these shares (default: equal shares)
 --   groups         number of blocks of that axis; each block has a part of every parameter
 --   turn           true: the last two axes are exchanged in the file
---   stack          `theirs` is one position of the parameter's first axis; stack is its index, from 0
+--   stack          `theirs` is one entry of the parameter's first axis; stack is the entry's index, from 0
 --   join           function that makes the parameter from the list of all such tensors
 --   view           true: the tensor in the file has an additional first axis, of size 1
 --   f32            true: the tensor is f32 in a model of any dtype
 --   pairs          number of heads; the file stores the two rows of a rotated pair side by side (out_of_pairs)
 --   plus           number that was added to the values in the file
--- Pieces of rows with groups, stack, view, pairs or plus have a function `make`, which makes the parameter from the tensor; each
--- rank reads a part of the tensor's rows.
+-- If a row has groups, stack, view, pairs or plus, its pieces have a function `make`, which makes the parameter from
+-- the tensor; each rank reads a part of the tensor's rows.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -29,8 +30,8 @@ function pieces.axis(row, entry)
   return row.axis or row.turn and not row.stack and #entry.shape == 2 and 2 or 1
 end
 
--- Returns the k-th of several pieces of the file's tensor `entry`, divided along an axis (from 1). shares: number of equal pieces,
--- or a list of shares.
+-- Divides the file's tensor `entry` along an axis (from 1), and returns the k-th piece. shares: number of equal
+-- pieces, or a list of shares.
 function pieces.part(ours, entry, axis, k, shares, turn)
   local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, stored = entry.stored, low_bits = entry.low_bits, from = {}, to = {}, skip = 0, turn = turn}
   local before, own, sum = k - 1, 1, shares
@@ -45,12 +46,12 @@ function pieces.part(ours, entry, axis, k, shares, turn)
   return piece
 end
 
--- Returns x, with the last two axes exchanged if the row has `turn`.
+-- Returns x; if the row has `turn`, with the last two axes exchanged.
 local function turned_by(row, x)
   return row.turn and x.ndim > 1 and x:transpose(x.ndim - 2, x.ndim - 1) or x
 end
 
--- Returns a view of x in which the axis (from 1) is split in two, the first of size n.
+-- Returns a view of x in which the axis (from 1) is split into two; the first has size n.
 local function in_blocks(x, axis, n)
   local shape = x.shape
   shape[axis] = shape[axis] // n
@@ -65,14 +66,14 @@ local function out_of_blocks(x, axis)
   return x:reshape(shape)
 end
 
--- Reorders the rows of n heads. In the file the two rows of a rotated pair are side by side. In the result they are half a head apart,
--- as nn.Rotary expects.
+-- Reorders the rows of n heads. In the file the two rows of a rotated pair are side by side. In the result the two
+-- rows are half a head apart, as nn.Rotary expects.
 local function out_of_pairs(x, n)
   local shape = x.shape
   return x:reshape{n, shape[1] // n // 2, 2, -1}:transpose(1, 2):reshape(shape)
 end
 
--- Returns the piece of a row's k-th parameter.
+-- Returns the piece for the k-th parameter of a row.
 function pieces.of_row(row, entry, k)
   local ours, axis, shares = row[k + 1], pieces.axis(row, entry), row.shares or #row - 1
   if not (row.groups or row.stack or row.view or row.pairs or row.plus or row.turn and #entry.shape > 2) then
@@ -112,15 +113,16 @@ function pieces.join(row, state)
   return row.axis and value or turned_by(row, value)
 end
 
--- Returns position i of the file tensor's first axis, and of it the k-th of n equal pieces along the second. The parameter lacks
--- the first axis.
+-- Returns a piece for one parameter that lacks the first axis of the file's tensor: position i of that axis, and the
+-- k-th of n equal parts along the second.
 function pieces.part_of_row(ours, entry, i, k, n)
   local piece = pieces.part(ours, entry, 2, k, n)
   piece.from[1], piece.to[1], piece.skip = i, i + 1, 1
   return piece
 end
 
--- Returns the dtype for a model: the common dtype of its tensors, except low-bit ones; if they differ, f64 if one is f64, else f32.
+-- Returns the dtype for a model: the common dtype of its tensors, without those that are dequantised. If the dtypes
+-- differ, returns f64 if one of them is f64, else f32.
 function pieces.dtype(list)
   local dtype
   for _, piece in ipairs(list) do
@@ -140,15 +142,15 @@ end
 
 local other = {["0"] = "1", ["1"] = "0"}
 
--- Returns the SBP, as text, of a transposed matrix.
+-- Returns the SBP, as text, of the transpose of a matrix with this SBP.
 local function turned(sbp)
   return (sbp:gsub("S%((%d)%)", function(d) return ("S(%s)"):format(other[d]) end))
 end
 
--- Returns the SBP, as text, with every S(axis) replaced by S(0).
+-- Returns the SBP, as text, with S(0) in place of every S(axis).
 local function by_rows(sbp) return (sbp:gsub("S%(%d%)", "S(0)")) end
 
--- Returns the parameter of a piece, computed from the tensor that was read.
+-- Computes the parameter of a piece from the tensor that was read. like: a tensor in the parameter's layout.
 local function made(piece, value, like)
   if piece.make then return rille.eval(piece.make(value):to_global{placement = like.placement, sbp = like.sbp}) end
   if not piece.turn then return value end
@@ -156,8 +158,8 @@ local function made(piece, value, like)
   return rille.eval(read:transpose(0, 1))
 end
 
--- Returns a function to call for each piece: collects garbage, and so frees the tensors that parameters were made from, 50 times
--- while all pieces are read.
+-- Returns a function to call after each piece. It collects garbage about 50 times while all pieces are read, to free
+-- the tensors from which parameters were made.
 local function collector(list)
   local function elements(piece)
     local n = 1
@@ -174,7 +176,7 @@ local function collector(list)
   end
 end
 
--- Returns how many pieces each stacked parameter has, by name.
+-- Returns a table from the name of each stacked parameter to its number of pieces.
 local function stack_sizes(list)
   local sizes = {}
   for _, piece in ipairs(list) do
@@ -183,7 +185,8 @@ local function stack_sizes(list)
   return sizes
 end
 
--- Returns the rows for rille._windows. Fails if a shape does not match.
+-- Returns the argument `rows` of rille._windows: for each piece, the tensor in the file, its window, and the layout
+-- and dtype to read it in. Fails if a shape does not match.
 local function windows(tensors, who, path, list)
   local rows, wrong = {}, {}
   for i, piece in ipairs(list) do
@@ -200,9 +203,9 @@ local function windows(tensors, who, path, list)
   return rows
 end
 
--- Reads the parameters of a model. Changes no parameter if a shape does not match. Values are read in the layout and dtype
--- of the parameters, which take over their memory; few transposed or joined parameters at a time have more copies. partial:
--- parameters may be missing.
+-- Reads the parameters of a model. If a shape does not match, no parameter changes. Values are read in the layout and
+-- dtype of the parameters, and their memory becomes that of the parameters. Only transposed or joined parameters need
+-- further copies, a few at a time. partial: parameters may be missing in the file.
 function pieces.read(model, who, path, format, list, partial)
   local tensors, state, stacks, left, collect = {}, {}, {}, stack_sizes(list), collector(list)
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end

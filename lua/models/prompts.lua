@@ -5,7 +5,7 @@ local layout = require "rille.layout"
 
 local prompts = {}
 
--- Returns the rows of ids as Lua lists.
+-- Converts ids to a list of rows, which are Lua lists.
 local function rows_of(who, ids)
   if not layout.is_tensor(ids) then
     check.that(type(ids) == "table" and #ids > 0, "%s: ids must be a tensor (batch, length) or a list of lists, found %s", who,
@@ -30,7 +30,7 @@ local function id_of(who, r, id, vocab)
   return whole
 end
 
--- Returns a copy of the rows of ids, and the length of the longest. Checks that ids are below vocab.
+-- Returns a copy of the rows of ids, and the length of the longest row. Checks that all ids are below vocab.
 function prompts.read(who, ids, vocab)
   local rows = rows_of(who, ids)
   local copy, longest = {}, 0

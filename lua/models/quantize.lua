@@ -12,7 +12,7 @@ local quantize = {}
 
 local blocked = {[nn.Linear] = nn.BlockLinear, [nn.Embedding] = nn.BlockEmbedding}
 
--- method -> function that returns the replacement of a layer; nil: none.
+-- method -> function that returns the replacement of a layer; nil: the layer is not replaced.
 local methods = {}
 
 function methods.int8(m)
@@ -25,7 +25,8 @@ function methods.int4(m)
   return rille.no_grad(nn.BlockLinear, m, {kind = "Q4_0"})
 end
 
--- Calls visit(part) for each part of the model's modules, except those of a mixture of experts itself. A result replaces the part.
+-- Calls visit(part) for each part of the model's modules, except the parts of a mixture of experts. A result of visit
+-- replaces the part.
 local function each_layer(model, visit)
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do
@@ -35,7 +36,7 @@ local function each_layer(model, visit)
   end
 end
 
--- Replaces each layer for which replace(layer) returns another layer.
+-- Replaces each layer for which replace(layer) returns a new layer.
 local function replace_layers(model, method, replace)
   each_layer(model, replace)
   for _, p in ipairs(model:parameters()) do p.requires_grad = false end
@@ -43,10 +44,11 @@ local function replace_layers(model, method, replace)
   return model:eval()
 end
 
--- Rounds the weights of a model. method: "int8" or "int4".
+-- Quantizes the weights of a model. method: "int8" or "int4".
 function quantize.round(model, method) return replace_layers(model, method, methods[method]) end
 
--- Replaces linear layers and embeddings by layers with blocks. new: weight -> {kind =, weight = the blocks, which are set later}.
+-- Replaces linear layers and embeddings by layers with quantised blocks. new: weight -> {kind =, weight = the tensor
+-- of blocks, which is filled later}.
 local function take_blocks(model, new)
   return replace_layers(model, "blocks", function(m)
     local class = blocked[getmetatable(m)]
@@ -60,11 +62,11 @@ local function named(model)
   return tensors
 end
 
--- Returns a tensor for blocks of this shape in the layout of the weight t.
+-- Creates a tensor for blocks, of this shape, in the layout of the weight t.
 local function blocks_like(t, shape) return rille.zeros(shape, {dtype = "u8", placement = t.placement, sbp = t.sbp}) end
 
--- Replaces layers whose weights a GGUF file stores in blocks, and changes their pieces (pieces.lua) so that the blocks are read.
--- blocks: the file's entries NAME.blocks, by NAME.
+-- Replaces the layers whose weights a GGUF file stores in quantised blocks, and changes their pieces (pieces.lua) so
+-- that the blocks themselves are read. blocks: the file's entries NAME.blocks, by NAME.
 function quantize.keep(model, list, blocks)
   local tensors, new, kept, holders = named(model), {}, {}, {}
   each_layer(model, function(part)
@@ -81,7 +83,7 @@ function quantize.keep(model, list, blocks)
   return take_blocks(model, new)
 end
 
--- Returns quantization_config for a saved model.
+-- Returns the value of quantization_config for a model to be saved.
 function quantize.config(model)
   if model.quantized == "int8" then return {quant_method = "rille", bits = 8} end
   local kinds, blocks, tensors = {}, {}, named(model)
@@ -93,7 +95,8 @@ function quantize.config(model)
   return {quant_method = "rille", blocks = blocks}
 end
 
--- Prepares a model for the weights of a saved folder. config: quantization_config; contents: the entries of the folder's tensors.
+-- Replaces the layers of a model by quantized layers that match a saved folder. config: quantization_config;
+-- contents: the list of the folder's tensors.
 function quantize.restore(model, config, contents)
   if config.bits == 8 then return quantize.round(model, "int8") end
   local tensors, shapes, new = named(model), {}, {}

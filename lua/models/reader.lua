@@ -1,8 +1,9 @@
 -- reader.lua - reads texts into the slots of a key/value cache, and chooses the ids that follow.
 --
--- A slot has room for one text, and knows which ids its part of the cache was made from. A pass reads some further ids of
--- some slots, each from its own position. So a prompt is read from the first id that differs from the text before, long
--- prompts are read in chunks beside other texts, and one pass checks several guessed ids.
+-- A slot has room for one text, and records the ids whose keys and values are in its part of the cache. A pass reads
+-- some further ids of some slots, each slot from a position of its own. So a prompt is read from the first id that
+-- differs from the text before, long prompts are read in chunks beside other texts, and one pass checks several
+-- guessed ids.
 --
 -- One thread. The reader owns its writer (writer.lua) until close().
 
@@ -16,7 +17,8 @@ local writer = require "rille.models.writer"
 local Reader = {}
 Reader.__index = Reader
 
--- slots: number of slots; room: positions of a slot; chunk: most ids of a slot that one pass reads.
+-- Creates a reader. slots: number of slots; room: positions per slot; chunk: maximum number of ids of a slot that one
+-- pass reads.
 local function new(model, slots, room, where, chunk)
   local self = setmetatable({model = model, n = slots, room = room, where = where, chunk = chunk, kept = {}}, Reader)
   self.writer = writer.take(model, slots, room, where)
@@ -24,13 +26,13 @@ local function new(model, slots, room, where, chunk)
   return self
 end
 
--- Forgets what the slots contain.
+-- Declares all slots empty.
 function Reader:forget()
   self.known = {}
   for s = 1, self.n do self.known[s] = {} end
 end
 
--- Takes new steps, and forgets the slots, if the model's structure or layouts have changed.
+-- Fetches new compiled steps, and declares the slots empty, if the model's structure or layouts have changed.
 function Reader:refresh()
   if writer.is_current(self.model, self.writer) then return end
   self.writer, self.kept = writer.take(self.model, self.n, self.room, self.where), {}
@@ -39,14 +41,14 @@ end
 
 function Reader:close() writer.give_back(self.model, self.writer) end
 
--- Returns the number of ids with which both a slot's contents and a text begin.
+-- Returns the length of the longest common prefix of a slot's contents and a text, in ids.
 function Reader:common(s, ids)
   local known, n = self.known[s], 0
   while known[n + 1] and known[n + 1] == ids[n + 1] do n = n + 1 end
   return n
 end
 
--- Keeps only the first n ids of a slot. Entries behind them are overwritten before they are attended to.
+-- Keeps only the first n ids of a slot. Later entries are overwritten before a query attends to them.
 function Reader:cut(s, n)
   for i = #self.known[s], n + 1, -1 do self.known[s][i] = nil end
 end
@@ -55,7 +57,7 @@ local function tensor(rows, where) return rille.tensor(rows, {dtype = "i64", pla
 
 -- ---- a pass ----
 
--- Calls the processors of texts on their logits, and returns all logits.
+-- Calls the user's processors of the texts on their logits, and returns all logits.
 local function processed(rows, scores, where)
   local list = {}
   for r, row in ipairs(rows) do
@@ -82,14 +84,14 @@ local function chosen(self, out, rows, how)
   return out
 end
 
--- Returns the size to which n ids are padded, one of a few, because each size is a step to compile.
+-- Returns the size to which n ids are padded. There are only a few sizes, because each one needs a compiled step.
 local function padded_size(self, n)
   local size = 1
   while size < n do size = size < 8 and 2 * size or 4 * size end
   return math.min(size, math.max(n, math.min(self.chunk, self.room)))
 end
 
--- Returns the ids of the slots first to last, padded to n, and their positions.
+-- Returns the ids to read in the slots from first to last, padded to n, and their positions.
 local function padded(self, feeds, first, last, n)
   local ids, at = {}, {}
   for s = first, last do
@@ -103,7 +105,8 @@ local function padded(self, feeds, first, last, n)
   return ids, at
 end
 
--- Returns the rows (rows.lua) of the slots first to last, `scored` for each, and the entries that they follow.
+-- Returns the rows (rows.lua) of the slots from first to last, `scored` rows for each slot, and the entries after
+-- which the ids are chosen.
 local function rows_of(self, feeds, first, last, scored)
   local rows, entries = {}, {}
   for s = first, last do
@@ -118,7 +121,7 @@ local function rows_of(self, feeds, first, last, scored)
   return rows, entries
 end
 
--- Returns the ids of all slots, padded to n; idle slots have the ids of some other slot.
+-- Returns the ids to read in all slots, padded to n. A slot without ids to read gets the ids of another slot.
 local function whole_rows(self, feeds, n)
   local rows, _, some = {}, next(feeds)
   for s = 1, self.n do rows[s] = (feeds[s] or some).text.ids end
@@ -138,7 +141,8 @@ local function remember(self, feeds)
   end
 end
 
--- Reads the feeds of the slots first to last in one pass, and adds the results to out. The slots are one slot, or all slots.
+-- Reads the feeds of the slots from first to last in one pass, and appends the results to out. The range is one slot,
+-- or all slots.
 local function pass_of(self, feeds, first, last, scored, more, out)
   local longest, where, one = 1, self.where, first == last and self.n > 1
   for s = first, last do longest = math.max(longest, feeds[s] and feeds[s].count or 0) end
@@ -169,11 +173,11 @@ local function pass_of(self, feeds, first, last, scored, more, out)
   end
 end
 
--- Reads feed.count further ids of the text feeds[s].text into each slot s, and chooses the ids that follow its last
--- feed.scored entries; 0: none. scored: the greatest feed.scored. more: {whole = true}: every slot is read from its first
--- id, in one pass of any length; {beams = n}: the n likeliest ids are returned in place of a choice. A slot with many ids
--- has a pass of its own, because a common pass would pad the ids of all slots to that length. Returns results of choose.lua
--- as lists; the last row of slot s is s * scored.
+-- For each slot s with feed = feeds[s], reads feed.count further ids of the text feed.text, and chooses the ids that
+-- follow the last feed.scored of these entries (0: chooses none). scored: the greatest feed.scored. more: {whole =
+-- true}: every slot is read from its first id, in one pass of any length; {beams = n}: the n likeliest ids are
+-- returned in place of a choice. A slot with many ids has a pass of its own, because a common pass would pad the ids
+-- of all slots to that length. Returns results of choose.lua as lists; the last row of slot s is s * scored.
 function Reader:pass(feeds, scored, more)
   more = more or {}
   local out, short, nshort, last = {}, {}, 0, nil
@@ -206,7 +210,7 @@ function Reader:reorder(from)
   self.known = known
 end
 
--- Copies the contents of a slot to another one.
+-- Copies the contents of one slot to another.
 function Reader:copy(from, to)
   local list = {}
   for s = 1, self.n do list[s] = s == to and from or s end

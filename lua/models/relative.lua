@@ -1,5 +1,6 @@
--- relative.lua - relative positions of T5: a number for each head and each bucket of distances is added to the scores of
--- attention. Near distances have buckets of their own; wider buckets cover far ones (Raffel et al. 2020).
+-- relative.lua - relative positions of T5 (Raffel et al. 2020): adds to each attention score a learned number for the
+-- head and the bucket of the distance. Each small distance has a separate bucket; larger distances share wider
+-- buckets.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -8,10 +9,11 @@ local nn = rille.nn
 
 local Relative = nn.Module:extend("models.Relative")
 
--- Rounds to f32, because the bounds of buckets are those of f32.
+-- Rounds to f32, because the bounds of the buckets are defined by f32 arithmetic.
 local function f32(x) return (string.unpack("<f", string.pack("<f", x))) end
 
--- Returns the bucket of a distance from 0 on, of `count` buckets.
+-- Returns the bucket of a distance >= 0. count: number of buckets; most: distance from which on all share the last
+-- bucket.
 local function bucket(distance, count, most)
   local exact = count // 2
   if distance < exact then return distance end
@@ -19,7 +21,8 @@ local function bucket(distance, count, most)
   return math.min(count - 1, exact + math.floor(f32(share * (count - exact))))
 end
 
--- how: buckets; distance: positions at this distance or more share a bucket. Buckets of a causal tower cover earlier keys alone.
+-- how: buckets; distance: positions at this distance or more share a bucket. The buckets of a causal tower cover only
+-- earlier keys.
 function Relative:init(how, c)
   local least = c.is_causal and 2 or 4
   check.that(how.buckets >= least and how.buckets % 2 == 0 and how.buckets <= 65536,
@@ -40,7 +43,8 @@ local function buckets_of(self)
   return list
 end
 
--- Returns what is added to the scores, (batch or 1, heads, queries, keys). q: positions of queries, i64 (batch or 1, queries, 1).
+-- Returns the bias that is added to the scores, (batch or 1, heads, queries, keys). q: positions of queries, i64
+-- (batch or 1, queries, 1).
 function Relative:forward(q, keys)
   local where = {placement = q.placement, sbp = layout.replicated(q.placement)}
   local buckets = rille.tensor(buckets_of(self), {dtype = "i64", placement = where.placement, sbp = where.sbp})
@@ -50,15 +54,15 @@ function Relative:forward(q, keys)
   return rille.embedding(at, by_distance):permute{0, 3, 1, 2}
 end
 
--- Returns the tables of a tower: a table for each layer, or a single table for all layers.
+-- Returns the list of a tower's tables: one per layer, or a single table for all layers.
 function Relative.list(how, c)
   local list = {}
   for i = 1, how.each and c.layers or 1 do list[i] = Relative(how, c) end
   return list
 end
 
--- Returns mask(i), which returns the mask of layer i. q: positions of queries; nil: 0, 1, 2... finish(bias): adds what no query
--- attends to.
+-- Returns a function mask(i) that returns the mask of layer i. q: positions of queries; nil: 0, 1, 2... finish(bias):
+-- adds the mask of keys that no query attends to.
 function Relative.masks(list, x, q, keys, finish)
   q = q or rille.arange(keys, {placement = x.placement, sbp = layout.replicated(x.placement)}):reshape{1, keys, 1}
   local made = {}

@@ -1,6 +1,7 @@
--- rows.lua - settings of a pass as tensors (choose.lua), from the texts whose ids follow.
+-- rows.lua - converts the sampling settings of the texts in a pass to tensors for choose.lua.
 --
--- A row is {text =, n =}: the id that follows the first n ids of the text is chosen; false: the row is idle.
+-- A row is {text =, n =}: the pass chooses the id that follows the first n ids of the text. A row that is false is
+-- idle.
 
 local rille = require "rille"
 
@@ -12,19 +13,19 @@ local function power_of_two(n, least)
   return p
 end
 
--- Filters by name: {value in rows that do not use the filter, dtype}.
+-- Filter -> {value in rows that do not use the filter, dtype}.
 local filters = {top_k = {0, "i64"}, top_p = {OFF, "f32"}, min_p = {0, "f32"}, typical_p = {OFF, "f32"}}
 
 local function scale_of(row) return row and row.text.o.temperature > 0 and 1 / row.text.o.temperature or 0 end
 
--- Returns a tensor (rows, 1).
+-- Returns a tensor (rows, 1) of value(row).
 local function column(rows, value, dtype, where)
   local t = {}
   for r, row in ipairs(rows) do t[r] = {value(row)} end
   return rille.tensor(t, {dtype = dtype, placement = where.placement, sbp = where.sbp})
 end
 
--- Returns the settings that do not differ between the ids of a text.
+-- Returns the settings that are equal for all ids of a text.
 local function constant(rows, where)
   local how = {}
   local function add(name, off, dtype)
@@ -45,7 +46,8 @@ local function constant(rows, where)
     open = open or row and row.text.o.processor and true
     logprobs = math.max(logprobs, row and row.text.o.logprobs or -1)
   end
-  how.scale = column(rows, scale_of, "f32", where) -- always a tensor, so that steps copy every table of settings
+  -- scale is a tensor even if all rows are greedy, so that steps copy every table of settings
+  how.scale = column(rows, scale_of, "f32", where)
   if greedy and sampled then how.mixed = "yes" end
   if open then how.open = "yes" end
   if logprobs >= 0 then how.logprobs = tostring(logprobs == 0 and 0 or power_of_two(logprobs, 1)) end
@@ -70,7 +72,7 @@ local function sparse(lists, where)
     values = rille.tensor(values, {dtype = "f32", placement = where.placement, sbp = where.sbp})}
 end
 
--- Adds the changes of logits to how.
+-- Adds the edits of logits to the settings `how`.
 local function add_edits(how, rows, where)
   local of, any = {bias = {}, repetition = {}, adds = {}, allowed = {}}, {}
   for r, row in ipairs(rows) do
@@ -88,7 +90,7 @@ local function add_edits(how, rows, where)
   end
 end
 
--- Returns true if both lists of rows are of the same texts.
+-- Returns true if both lists of rows refer to the same texts.
 local function same_texts(a, b)
   if not a or #a ~= #b then return false end
   for r, row in ipairs(b) do
@@ -104,7 +106,7 @@ local function any(rows, fn)
   return false
 end
 
--- Returns the settings of a pass. kept: a table that keeps constant settings from pass to pass.
+-- Returns the settings of a pass. kept: a table in which settings that stay constant are cached between passes.
 return function(rows, where, kept)
   if not same_texts(kept.rows, rows) then kept.how = constant(rows, where) end
   kept.rows = rows

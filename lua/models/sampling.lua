@@ -1,12 +1,13 @@
--- sampling.lua - reads the options that say how a text is continued: m:generate and m:scheduler share them.
+-- sampling.lua - reads the sampling options, which m:generate and m:scheduler share.
 
 local rille = require "rille"
 local check = require "rille.check"
 
 local sampling = {}
 
--- Temperatures below COLD are treated as 0 (greedy): any two different f32 logits are then far enough apart that the
--- likeliest id is certain, and 1 / temperature may exceed f32. A top_p below COLD is also greedy.
+-- Temperatures below COLD are treated as 0 (greedy). At such a temperature the likeliest id is certain, because any
+-- two different f32 logits are far enough apart, and 1 / temperature may exceed f32. A top_p below COLD is also
+-- greedy.
 local COLD = 1e-30
 
 local MOST_LOGPROBS = 20
@@ -49,7 +50,7 @@ local function read_share(who, name, o)
   if o[name] == 1 then o[name] = nil end
 end
 
--- Reads the options that filter probabilities.
+-- Reads the options that filter probabilities (top_k, top_p and the like).
 local function read_filters(who, o)
   if o.top_k ~= nil then check.count(who, "top_k", o.top_k) end
   read_share(who, "top_p", o)
@@ -67,7 +68,7 @@ local function read_bias(who, bias, vocab)
   return next(copy) and copy
 end
 
--- Returns the sequences of ids that must not occur.
+-- Returns the sequences of ids that must not occur in a result.
 local function read_bad_words(who, list, vocab)
   if list == nil then return nil end
   check.that(type(list) == "table", "%s: bad_words must be a list of lists of ids, found %s", who, check.shown(list))
@@ -79,7 +80,7 @@ local function read_bad_words(who, list, vocab)
   return list
 end
 
--- Checks the options that are objects of other kinds.
+-- Checks the options whose values are objects or functions.
 local function check_objects(who, o, vocab)
   for _, name in ipairs{"allowed", "processor", "on_token"} do
     if o[name] ~= nil then check.fn(who, name, o[name]) end
@@ -105,17 +106,18 @@ local function read_counts(who, o)
   check.that(o.logprobs <= MOST_LOGPROBS, "%s: logprobs must be at most %d, found %s", who, MOST_LOGPROBS, check.shown(o.logprobs))
 end
 
--- Options that change nothing without another option.
+-- Pairs {option, the other option without which it has no effect}.
 local needs = {{"draft_tokens", "draft"}, {"early_stopping", "beams"}, {"length_penalty", "beams"}, {"min_new_tokens", "stop"}}
 
--- Fails if a given option changes nothing because the option that it needs is missing.
+-- Fails if an option is given without the option that it needs to have an effect.
 function sampling.check_needs(who, given)
   for _, row in ipairs(needs) do
     check.that(not given or given[row[1]] == nil or given[row[2]] ~= nil, "%s: the option %s needs the option %s", who, row[1], row[2])
   end
 end
 
--- Checks options for a model with `vocab` ids. more: further names with defaults. Adds stops, stop_texts and a seed.
+-- Checks options for a model with `vocab` ids. more: further option names with defaults. Adds stops, stop_texts and a
+-- seed.
 function sampling.read(who, given, vocab, more)
   local known = {}
   for _, defaults in ipairs{sampling.defaults, more or {}} do
@@ -136,7 +138,7 @@ function sampling.read(who, given, vocab, more)
   return o
 end
 
--- Checks that a text fits. n: ids of the prompt.
+-- Checks that a prompt of n ids and its continuation fit into `most` positions.
 function sampling.check_length(name, n, o, most)
   check.that(o.max_new_tokens <= most - n, -- not max_new_tokens + n, which could overflow
     "%s: a prompt of %d ids and %d new ids exceed the model's %d positions; %s", name, n, o.max_new_tokens,

@@ -1,18 +1,18 @@
--- scheduler.lua - m:scheduler{slots = 8}: continuous batching. A text is a sequence: a prompt and its continuation. Texts can be
+-- scheduler.lua - m:scheduler{slots = 8}: continuous batching. A text is a prompt with its continuation. Texts can be
 -- added at any step.
 --
 --   local s = m:scheduler{slots = 4, length = 512}
 --   local text = s:add({1, 2, 3}, {max_new_tokens = 20})
 --   while not text.ended do s:step() end                  text.ids, text.piece, text.logprobs
 --
--- A slot holds the keys and values of one text. Texts wait for a free slot in order of arrival. A text gets the free slot
--- with the longest common beginning, so only the new turn of a chat is read. If another slot has a much longer common beginning,
--- such as an instruction that many chats share, that slot is copied. A step reads at most `chunk` ids of each slot, so a
--- long prompt delays the remaining texts little.
+-- A slot holds the keys and values of one text. Texts wait for a free slot in order of arrival. A text gets the free
+-- slot whose contents have the longest common prefix with it, so only the new turn of a chat is read. If another slot
+-- has a much longer common prefix, such as an instruction that many chats share, that slot is copied. A step reads at
+-- most `chunk` ids of each slot, so a long prompt delays the remaining texts little.
 --
--- Speculative decoding (Leviathan et al. 2023): a draft model guesses the next ids, and one pass of the model checks them.
--- Each id of a text has one random number, which both models use. A guess is accepted exactly if the model itself would
--- choose this id, so the draft does not change the text.
+-- Speculative decoding (Leviathan et al. 2023): a draft model guesses the next ids, and one pass of the model checks
+-- them. Each position of a text has one random number, which both models use. A guess is accepted exactly if it is
+-- the id that the model chooses, so the draft model does not change the text.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -28,11 +28,11 @@ Scheduler.__index = Scheduler
 
 local who = "scheduler"
 
-local WORTH <const> = 64 -- least number of ids for which a slot is copied
+local WORTH <const> = 64 -- minimum length of a common prefix, in ids, for which a slot is copied
 
 -- ---- making a scheduler ----
 
--- Returns a scheduler. o: slots, length, chunk, draft, draft_tokens. where: layout of ids.
+-- Creates a scheduler. o: slots, length, chunk, draft, draft_tokens. where: layout of the ids.
 local function make(model, o, where)
   local self = setmetatable({model = model, length = o.length, texts = {}, waiting = {}, running = 0}, Scheduler)
   self.slots = o.slots
@@ -46,7 +46,7 @@ local function make(model, o, where)
   return self
 end
 
--- Returns m:scheduler{...}.
+-- Implements m:scheduler{...}.
 local function new(model, given)
   local o = check.options(who, given, {slots = 8, length = model.config.length, chunk = 64, draft = check.none, draft_tokens = 4})
   sampling.check_needs(who, given)
@@ -57,7 +57,7 @@ local function new(model, given)
   return make(model, o, rille.parallel.input(model))
 end
 
--- Returns the compiled steps to the models, for the next scheduler.
+-- Closes a scheduler: returns its compiled steps to the models' caches, for the next scheduler.
 local function close(self)
   self.reader:close()
   if self.draft then self.draft:close() end
@@ -74,7 +74,7 @@ local function enqueue(self, text)
   return text
 end
 
--- Adds a text: a list of ids, and options as of m:generate. Returns the text (text.lua).
+-- Adds a text. ids: list of ids; given: options of m:generate. Returns the text (text.lua).
 function Scheduler:add(ids, given)
   local vocab = self.model.config.vocab
   local rows = prompts.read(who, {ids}, vocab)
@@ -107,8 +107,8 @@ function Scheduler:forget()
   if self.draft then self.draft:forget() end
 end
 
--- Returns the slot with the longest common beginning, and the length of that beginning; nil: no slot has one. free: considers
--- free slots only.
+-- Returns the slot whose contents have the longest common prefix with ids, and the length of this prefix; nil: no
+-- slot has one. free: considers only free slots.
 local function best_slot(self, ids, free)
   local best, most
   for s = 1, self.slots do
@@ -118,15 +118,15 @@ local function best_slot(self, ids, free)
   return best, most
 end
 
--- Prepares a free slot for a text: keeps the common beginning, but not the last id, whose logits are needed. Returns its
--- length.
+-- Prepares a free slot for a text: keeps the common prefix, without the text's last id, whose logits are needed.
+-- Returns the length of the prefix.
 local function prepare(reader, s, ids)
   local n = math.min(reader:common(s, ids), #ids - 1)
   reader:cut(s, n)
   return n
 end
 
--- Moves waiting texts to free slots.
+-- Assigns waiting texts to free slots.
 local function admit(self)
   if not self.waiting[1] then return end
   self.reader:refresh()
@@ -148,7 +148,7 @@ end
 
 -- ---- a step ----
 
--- Runs the draft model on the unread ids of some slots, and returns the id that it chooses for each slot.
+-- Runs the draft model on the unread ids of some slots, and returns the id that it chooses for each of them.
 local function draft_next(self, guessing)
   local reader, result = self.draft, {}
   while next(guessing) do
@@ -166,7 +166,7 @@ local function draft_next(self, guessing)
   return result
 end
 
--- Appends the draft's guesses to the texts that have not ended. Returns the guesses of each slot.
+-- Appends ids guessed by the draft model to the texts that have not ended. Returns the guesses, by slot.
 local function guess(self)
   local guesses, going = {}, {}
   for s, text in pairs(self.texts) do
@@ -196,7 +196,7 @@ local function note_logprobs(text, out, row)
   text.top_logprobs[#text.top_logprobs + 1] = top
 end
 
--- Accepts the chosen ids of a slot up to the first that differs from its guess.
+-- Accepts the chosen ids of a slot, up to and including the first id that differs from its guess.
 local function accept(self, s, feed, out, scored, guesses)
   local text, first = feed.text, s * scored - feed.scored
   text.piece = ""
@@ -217,7 +217,7 @@ local function accept(self, s, feed, out, scored, guesses)
   if self.draft then self.draft:cut(s, #text.ids - 1) end
 end
 
--- Returns the ids to read of each slot, and the greatest number of scored entries.
+-- Returns the feeds (reader.lua), the ids to read in each slot, and the greatest feed.scored.
 local function feeds_of(self, guesses)
   local feeds, scored = {}, 1
   for s, text in pairs(self.texts) do
@@ -229,7 +229,7 @@ local function feeds_of(self, guesses)
   return feeds, scored
 end
 
--- Reads some ids of each slot. Returns the texts that got new ids or have ended; an empty list: no text has a slot or waits.
+-- Reads some ids of each slot. Returns the texts that got new ids or have ended; an empty list: there are no texts.
 -- whole: all texts are new, and one pass reads their complete prompts.
 function Scheduler:step(whole)
   check.that(not whole or whole == true, "scheduler:step: expected no argument, found %s", check.shown(whole))
@@ -254,7 +254,7 @@ end
 
 -- ---- generate ----
 
--- Calls on_token with the new ids of each text, false for a text without a new id.
+-- Calls on_token with a list of the new id of each text, false for a text without a new id.
 local function report(texts, known, on_token)
   local most = 0
   for r, text in ipairs(texts) do most = math.max(most, #text.ids - known[r]) end
@@ -272,7 +272,7 @@ local function fail_on_error(name, texts)
   end
 end
 
--- Steps until all texts have ended. name: prefix of messages; whole: see step().
+-- Runs steps until all texts have ended. name: prefix of messages; whole: see step().
 local function finish(self, name, texts, on_token, whole)
   local known = {}
   for r, text in ipairs(texts) do known[r] = #text.ids end
@@ -285,7 +285,7 @@ local function finish(self, name, texts, on_token, whole)
   end
 end
 
--- Generates as m:generate does. Reads only the ids whose keys and values no slot has.
+-- Generates like m:generate, but reads only the ids whose keys and values are in no slot.
 function Scheduler:generate(ids, given) return require("rille.models.generate")(self.model, ids, given, self) end
 
 check.strict("scheduler", Scheduler, true)

@@ -1,4 +1,5 @@
--- sentences.lua - vectors of texts, as in sentence-transformers: pooling of features, and the files that describe it.
+-- sentences.lua - vectors of texts, as in sentence-transformers: pooling of features, and the files that describe the
+-- pooling.
 --
 -- modules.json lists the parts of a model: Transformer, Pooling (with a config.json in its folder), Normalize.
 
@@ -10,7 +11,7 @@ local sentences = {}
 
 -- ---- pooling ----
 
--- Poolings of features x (batch, length, width) with a mask, bool (batch, length, 1), or nil.
+-- Pooling functions of features x (batch, length, width) with a mask, bool (batch, length, 1), or nil.
 sentences.poolings = {
   cls = function(x) return x:slice(1, 0, 1):squeeze(1) end,
   mean = function(x, mask)
@@ -21,19 +22,20 @@ sentences.poolings = {
   max = function(x, mask) return (mask and rille.where(mask, x, -math.huge) or x):max{axis = 1} end,
 }
 
--- Returns the pooled features (batch, width). mask: bool (batch, length), false for positions to ignore, or nil.
+-- Returns the pooled features, (batch, width). name: of the pooling; mask: bool (batch, length), false at positions
+-- to ignore, or nil.
 function sentences.pool(name, x, mask)
   return sentences.poolings[name](x, mask and mask:reshape{mask.shape[1], mask.shape[2], 1})
 end
 
--- Returns vectors of norm 1.
+-- Scales the vectors to norm 1.
 function sentences.normalise(y) return y / y:square():sum{axis = -1, keepdim = true}:sqrt():clamp(1e-12, math.huge) end
 
 -- ---- files ----
 
 local modes = {cls = "pooling_mode_cls_token", mean = "pooling_mode_mean_tokens", max = "pooling_mode_max_tokens"}
 
--- Returns a JSON file as a table; nil if there is no such file.
+-- Reads a JSON file as a table; nil if the file does not exist and is optional.
 local function read(path, optional)
   local file = io.open(path, "rb")
   if not file and optional then return nil end
@@ -43,7 +45,7 @@ local function read(path, optional)
   return t
 end
 
--- Returns the pooling that a Pooling's config.json describes.
+-- Returns the name of the pooling that the config.json of a Pooling part describes.
 local function pooling_of(path)
   local c, found = read(path), {}
   if type(c.pooling_mode) == "string" then found[1] = c.pooling_mode end
@@ -76,7 +78,7 @@ function sentences.read(dir)
   return pooling, normalise
 end
 
--- Writes the files that describe the pooling of an encoder's config. model_type: for messages.
+-- Writes the files that describe the pooling of an encoder's config. model_type: used in messages.
 function sentences.write(model_type, dir, config)
   if not config.pooling then return end
   local who = ("models.%s: save"):format(model_type)
@@ -87,7 +89,7 @@ function sentences.write(model_type, dir, config)
   end
   local c = {word_embedding_dimension = config.width}
   for name, word in pairs(modes) do c[word] = name == config.pooling end
-  rille._may_save(who, dir .. "/1_Pooling", "checkpoints") -- makes the folder
+  rille._may_save(who, dir .. "/1_Pooling", "checkpoints") -- creates the folder
   rille._write(who, dir .. "/modules.json", json.encode(list) .. "\n")
   rille._write(who, dir .. "/1_Pooling/config.json", json.encode(c) .. "\n")
 end

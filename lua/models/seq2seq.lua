@@ -20,16 +20,17 @@ local log_mel = require "rille.models.mel"
 local Relative = require "rille.models.relative"
 local towers = require "rille.models.towers"
 
--- ---- attention to the inputs ----
+-- ---- cross-attention ----
 
 local Cross = Attention:extend("models.CrossAttention")
 
--- Returns keys and values of features, (batch, heads, length, size).
+-- Computes the keys and values of features, (batch, heads, length, size).
 function Cross:keys(features)
   return heads.split(self.k_proj(features), self.kv_heads), heads.split(self.v_proj(features), self.kv_heads)
 end
 
--- memory: {features =, mask =}, or stored keys and values, {keys =, values =, mask =}. mask: bool (batch, 1, 1, length), or nil.
+-- memory: the encoder's features, {features =, mask =}, or their stored keys and values, {keys =, values =, mask =}.
+-- mask: bool (batch, 1, 1, length), or nil.
 function Cross:forward(x, memory)
   local k, v = memory.keys, memory.values
   if not k then k, v = self:keys(memory.features) end
@@ -56,8 +57,8 @@ end
 local Model = towers.Model:extend("models.seq2seq")
 Model.parallel = {embedding = "embed_tokens", head = "lm_head"}
 
--- config: encoder and decoder (descriptions), vocab, length (of targets), width, tied. Texts as inputs: relative (settings of
--- relative.lua). Sound: bins, frames.
+-- config: encoder and decoder (descriptions), vocab, length (maximum number of target ids), width, tied. For inputs
+-- that are texts: relative (settings of relative.lua). For sound: bins, frames.
 function Model:init(config)
   language.Model.init(self, config)
   local c = config
@@ -80,7 +81,7 @@ local function through(tower, x, mask, ...)
   return tower.norm(x)
 end
 
--- Returns vectors of sound, a log-mel spectrogram (batch, bins, frames).
+-- Converts sound, a log-mel spectrogram (batch, bins, frames), to the vectors that the encoder's blocks read.
 local function hear(self, sound)
   local c = self.config
   check.that(layout.is_tensor(sound) and sound.ndim == 3 and sound.shape[2] == c.bins and sound.shape[3] == c.frames,
@@ -91,7 +92,7 @@ end
 
 local function no_mask() return nil end
 
--- Returns the features of inputs, and the mask of those that count or nil.
+-- Returns the encoder's features of the inputs, and the mask of the entries that are not padding, or nil.
 local function encoded(self, who, inputs, given)
   if self.config.bins then
     given = given or {}
@@ -113,7 +114,8 @@ function Model:encode(inputs, given)
   return x
 end
 
--- Returns mask(i), which returns the mask of the decoder's layer i. at: positions of targets (batch or 1, n); keys: their number.
+-- Returns a function mask(i) that returns the mask of the decoder's layer i. at: positions of targets (batch or 1,
+-- n); keys: number of keys.
 local function target_masks(self, x, at, keys)
   if not self.decoder_bias then return no_mask end
   local where, n = {placement = x.placement, sbp = layout.replicated(x.placement)}, at.shape[2]
@@ -122,7 +124,7 @@ local function target_masks(self, x, at, keys)
   return Relative.masks(self.decoder_bias, x, q, keys, function(bias) return rille.where(sees, bias, -math.huge) end)
 end
 
--- Returns the decoder's features of targets. memory: by layer, or for all layers; see Cross.
+-- Returns the decoder's features of the targets. memory: one for all layers, or a list by layer; see Cross.
 function Model:decode(targets, memory, cache)
   local x, n, c = self.embed_tokens(targets), targets.shape[2], self.config
   local later = cache and cache:positions()
@@ -142,7 +144,8 @@ end
 
 -- ---- generation ----
 
--- A language model (language.lua) whose blocks attend to the stored keys and values of inputs; no module.
+-- A language model (language.lua) for generation, whose blocks attend to the stored keys and values of the inputs. It
+-- is no module.
 local Listener = {}
 Listener.__index = Listener
 
@@ -155,7 +158,7 @@ local function new_listener(model, features, mask)
   return self
 end
 
--- Returns the memory of the texts in a pass.
+-- Returns the memory (see Cross) of the texts in the current pass.
 local function of_pass(memory, cache)
   if not (cache and cache.slot) then return memory end
   local list = {}
@@ -171,7 +174,7 @@ function Listener:logits(x) return self.model:logits(x) end
 function Listener:modules() return self.model:modules() end
 function Listener:__input_layout() return self.model:__input_layout() end
 
--- Returns ids as rows of a tensor, and a mask of those that count; lists are padded.
+-- Returns the inputs as a tensor with one row per input, and a mask that is false at padding. Lists are padded.
 local function as_tensor(self, inputs, given)
   if self.config.bins or layout.is_tensor(inputs) then return inputs, given.mask end
   check.that(given.mask == nil, "%s: generate: the option mask needs inputs in a tensor", self.__name)
@@ -192,13 +195,14 @@ local function repeated(t, n)
   return t:unsqueeze(1):expand{shape[1], n, table.unpack(shape, 2)}:reshape{shape[1] * n, table.unpack(shape, 2)}
 end
 
--- Returns the features of inputs and their mask; a text for each of `times` continuations of an input.
+-- Returns the features of the inputs and their mask, with each row repeated `times` times, once per continuation.
 local function heard(self, inputs, mask, times)
   local features, all = encoded(self, self.__name .. ": generate", inputs, mask and {mask = mask} or nil)
   return repeated(features, times), repeated(all, times)
 end
 
--- Returns the default of bad_words: ids that the folder suppresses, some of them only after the prompt; nil: none.
+-- Returns the default of the option bad_words: the ids that the model's folder suppresses, some of them only directly
+-- after the prompt; nil: none.
 local function suppressed(c, prompt)
   local words = {}
   for i, id in ipairs(c.suppressed or {}) do words[i] = {id} end
@@ -230,7 +234,7 @@ function Model:describe()
   return ("%d and %d layers of %d, %d ids"):format(c.encoder.layers, c.decoder.layers, c.width, c.vocab)
 end
 
--- Returns the id that begins the result of generate by default.
+-- Returns the default first id of a generated text.
 local function start_of(model_type, w) return check.whole(model_type, "decoder_start_token_id", w.decoder_start_token_id, 0) end
 
 -- ---- T5 ----
@@ -240,7 +244,7 @@ local defaults = {d_model = 512, d_kv = 64, d_ff = 2048, num_layers = 6, num_hea
 local counts = {"d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "vocab_size",
   "relative_attention_num_buckets", "relative_attention_max_distance"}
 
--- Returns whether the feed-forward layers have gates, and their activation function.
+-- Returns whether the feed-forward layers have gates, and the name of their activation function.
 local function feed_forward_of(text)
   check.that(type(text) == "string", "feed_forward_proj must be a string, found %s", check.shown(text))
   local gates, name = text:match("^(gated%-)(.*)$")
@@ -276,7 +280,7 @@ local function t5_names(gated, last)
   return n
 end
 
--- Appends the rows of the layers that attend to the inputs. n: norm and attention, names within a block.
+-- Appends the naming rows of the cross-attention layers. n: names of the norm and the attention within a block.
 local function cross_rows(list, c, block, n)
   for i = 0, c.layers - 1 do
     local theirs, ours = block:format(i), ("decoder.layers.%d."):format(i)
@@ -309,10 +313,10 @@ end
 
 local Whisper = Model:extend("models.whisper")
 
--- Returns the log-mel spectrogram (batch, bins, frames) of sounds at 16 kHz, (batch, samples) or (samples).
+-- Returns the log-mel spectrogram, (batch, bins, frames), of sound sampled at 16 kHz, (batch, samples) or (samples).
 function Whisper:log_mel(sound) return log_mel(self.__name .. ": log_mel", sound, self.config.bins, self.config.frames) end
 
--- Returns the ids of a list of config.json that the model has.
+-- Returns those ids in a list of config.json that are below vocab.
 local function ids_of(list, vocab)
   local ids = {}
   for _, id in ipairs(type(list) == "table" and list or {}) do
@@ -321,8 +325,8 @@ local function ids_of(list, vocab)
   return ids
 end
 
--- Reads the suppressed ids, and the ids that are suppressed at the beginning of a text. Their lists are in generation_config.json,
--- or else in config.json, c.
+-- Reads the suppressed ids, and the ids that are suppressed only at the beginning of a text, into d. The lists are in
+-- generation_config.json, or, without that file, in c, the contents of config.json.
 local function read_suppressed(d, c, dir)
   local path = dir .. "/generation_config.json"
   local file = io.open(path, "rb")

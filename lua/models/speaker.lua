@@ -1,12 +1,12 @@
 -- speaker.lua - streaming detokenizer: converts new ids to strings, id by id, and finds stop strings.
 --
--- A piece of the string is reported when its characters are complete, and no stop string can begin in the piece. The stop string
--- and what follows are not reported.
+-- A piece of the text is reported when its characters are complete and no stop string can begin in it. A stop string
+-- and the text after it are not reported.
 
 local Speaker = {}
 Speaker.__index = Speaker
 
--- stops: list of stop strings.
+-- Creates a detokenizer. stops: list of stop strings.
 local function new(tokenizer, stops)
   return setmetatable({tokenizer = tokenizer, stops = stops, ids = {}, first = 1, read = 0, held = "", stopped = false}, Speaker)
 end
@@ -16,7 +16,7 @@ local function decoded(self, first, last)
   return self.tokenizer:decode(table.move(self.ids, first, last, 1, {}), {skip_special_tokens = true})
 end
 
--- Returns the number of bytes at the end of a text that are an incomplete UTF-8 character.
+-- Returns the number of bytes at the end of a text that belong to an incomplete UTF-8 character.
 local function incomplete(text)
   for n = 1, math.min(4, #text) do
     local byte = text:byte(-n)
@@ -26,8 +26,8 @@ local function incomplete(text)
   return 0
 end
 
--- Returns the text of the ids that were not reported yet; "" while its last character is incomplete. The ids reported last
--- are decoded again, because decoders treat the first id of a text differently.
+-- Returns the text of the ids that were not decoded yet; "" while its last character is incomplete. The ids reported
+-- last are decoded again, because decoders treat the first id of a text differently.
 local function fresh_text(self, final)
   local before, all = decoded(self, self.first, self.read), decoded(self, self.first, #self.ids)
   if not final and (incomplete(all) > 0 or all:sub(-3) == "\u{fffd}" and #self.ids - self.read < 4) then return "" end
@@ -35,7 +35,7 @@ local function fresh_text(self, final)
   return all:sub(#before + 1)
 end
 
--- Returns the number of bytes at the end of a text with which some stop string begins.
+-- Returns the length of the longest suffix of the text with which a stop string begins, in bytes.
 local function begun(self, text)
   for n = #text, 1, -1 do
     for _, stop in ipairs(self.stops) do
@@ -45,7 +45,7 @@ local function begun(self, text)
   return 0
 end
 
--- Returns the part of the withheld string that can be reported.
+-- Returns the part of the withheld text that can be reported.
 local function release(self, final)
   local text, at = self.held, nil
   for _, stop in ipairs(self.stops) do
@@ -61,8 +61,8 @@ local function release(self, final)
   return text:sub(1, #text - keep)
 end
 
--- Adds an id; nil: the text has ended. Returns the next piece of text. Leaves out an id without a token, because many models
--- have more ids than their tokenizers: the number is rounded up.
+-- Adds an id; id nil: the text has ended. Returns the next piece of text. Ignores an id without a token: many models
+-- have more ids than their tokenizers, because the number of ids is rounded up.
 function Speaker:push(id)
   if self.stopped then return "" end
   if id and pcall(self.tokenizer.decode, self.tokenizer, {id}) then self.ids[#self.ids + 1] = id end

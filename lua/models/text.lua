@@ -1,9 +1,9 @@
 -- text.lua - one text that is being written: its ids, its options, its random numbers, and why it ended.
 --
 -- Fields for users: ids, prompt (number of ids of the prompt), ended (nil, "stop", "length", "cancelled" or "error"),
--- piece (text that the last id added; needs a tokenizer), logprobs and top_logprobs (lists, one entry per new id), reused
--- (number of ids of the prompt that a slot contained already).
--- Settings depend on ids alone, so that any prefix of the text, and any guess of its next ids, has the same settings.
+-- piece (text that the last id added; needs a tokenizer), logprobs and top_logprobs (lists, one entry per new id),
+-- reused (number of the prompt's ids that were already in the slot). The settings for the next id depend only on the
+-- ids before it, so they are the same for written ids and for guessed ones.
 
 local check = require "rille.check"
 local random = require "rille.random"
@@ -13,7 +13,8 @@ local new_speaker = require "rille.models.speaker"
 local Text = {}
 Text.__index = Text
 
--- ids: list, which the text owns. o: options of sampling.lua. mix: generator of 64-bit integers.
+-- Creates a text. ids: list of ids, which the text takes over; o: options of sampling.lua; mix: generator of 64-bit
+-- integers.
 local function new(ids, o, mix)
   local self = {ids = ids, prompt = #ids, o = o, draw = random.numbers(mix()), drawn = {}, piece = ""}
   if o.tokenizer then self.speaker = new_speaker(o.tokenizer, o.stop_texts) end
@@ -21,7 +22,7 @@ local function new(ids, o, mix)
   return setmetatable(self, Text)
 end
 
--- Returns the random number of the id that follows the first n ids. Each id has its own number.
+-- Returns the random number for the id after the first n ids. Each position has a separate number.
 function Text:number_after(n)
   local k = n - self.prompt + 1
   for i = #self.drawn + 1, k do self.drawn[i] = self.draw() end
@@ -30,7 +31,7 @@ end
 
 -- ---- settings of the next id ----
 
--- Adds penalties of the ids that were written; the model's own ids count, and not the prompt's.
+-- Adds the penalties of ids that the model has written; ids of the prompt do not count.
 local function add_penalties(self, n, adds)
   local o, count = self.o, {}
   if o.presence_penalty == 0 and o.frequency_penalty == 0 then return end
@@ -38,7 +39,7 @@ local function add_penalties(self, n, adds)
   for id, times in pairs(count) do adds[id] = -o.presence_penalty - o.frequency_penalty * times end
 end
 
--- Bans the last id of each bad word whose other ids are the end of the text.
+-- Bans the last id of each bad word whose other ids are the last ids of the text.
 local function add_bad_words(self, n, adds)
   for _, word in ipairs(self.o.bad_words or {}) do
     local same = #word - 1 <= n
@@ -54,7 +55,7 @@ local function repetitions(self, n)
   return list
 end
 
--- Returns a copy of the first n ids, for functions of users.
+-- Returns a copy of the first n ids, which is passed to user functions.
 function Text:copied(n) return table.move(self.ids, 1, n, 1, {}) end
 
 local function allowed(self, n)
@@ -67,7 +68,7 @@ local function allowed(self, n)
   return set
 end
 
--- Returns the changes of logits for the id that follows the first n ids: tables id -> number (choose.lua).
+-- Returns the edits of logits for the id after the first n ids: tables id -> number (choose.lua).
 function Text:edits(n)
   local adds = {}
   add_penalties(self, n, adds)
@@ -78,7 +79,7 @@ function Text:edits(n)
   return {bias = self.o.logit_bias, repetition = repetitions(self, n), adds = next(adds) and adds, allowed = allowed(self, n)}
 end
 
--- Returns true if the changes of logits differ from id to id.
+-- Returns true if the edits of logits may differ from one id to the next.
 function Text:has_edits()
   local o = self.o
   return o.bad_words or o.allowed or o.logit_bias or o.min_new_tokens > 0 or o.repetition_penalty ~= 1 or o.presence_penalty ~= 0 or
@@ -87,7 +88,8 @@ end
 
 -- ---- progress ----
 
--- Appends an id, and ends the text if the id or the new text is a stop, or if the text is long enough.
+-- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string, or the text has its
+-- maximum length.
 function Text:accept(id)
   self.ids[#self.ids + 1] = id
   local stop = self.o.stops[id]
@@ -99,7 +101,7 @@ function Text:accept(id)
   if stop then self:finish("stop") elseif n >= self.o.max_new_tokens then self:finish("length") end
 end
 
--- Ends the text, and adds held text to the last piece.
+-- Ends the text, and adds withheld text to the last piece. why: value of the field `ended`.
 function Text:finish(why)
   self.ended = why
   if self.speaker then self.piece = self.piece .. self.speaker:push(nil) end

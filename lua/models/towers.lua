@@ -1,7 +1,8 @@
--- towers.lua - stacks of blocks (decoder.lua) that read images, texts or sound, and what their models share.
+-- towers.lua - stacks of blocks (decoder.lua) that read images, texts or sound, and the common parts of models made
+-- of them.
 --
--- The description of a tower is that of a decoder (describe.lua). A tower has blocks of decoder.lua, with norms before attention
--- and before the feed-forward layer, and a last norm.
+-- The description of a tower is that of a decoder (describe.lua). A tower consists of blocks with norms before
+-- attention and before the feed-forward layer, and a last norm.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -20,7 +21,8 @@ local towers = {}
 
 -- ---- descriptions ----
 
--- Returns the config.json c, or its table `part`, completed with defaults, checked. counts: keys that must be positive integers.
+-- Returns the config.json c, or its table `part`, checked and completed with defaults. counts: keys whose values must
+-- be positive integers.
 function towers.words(model_type, c, part, defaults, counts)
   local all, where = {}, part and part .. "." or ""
   local own = c
@@ -35,14 +37,15 @@ function towers.words(model_type, c, part, defaults, counts)
   return all
 end
 
--- Returns the activation function's name, checked.
+-- Checks the name of an activation function, and returns it.
 function towers.activation(name)
   check.that(type(name) == "string" and activations[name], "unknown activation %s; expected one of: %s", check.shown(name),
     table.concat(check.sorted_keys(activations), ", "))
   return name
 end
 
--- Returns the description of a tower, completed with what most towers share. most: number of tensors of the file.
+-- Fills in the fields that most towers share in a description, and returns it. most: number of tensors in the file,
+-- an upper bound of the number of layers.
 function towers.describe(d, most)
   check.that(d.layers <= most, "the number of layers must be at most %d, the number of tensors of the file, found %d", most, d.layers)
   check.that(d.head_dim or d.width % d.heads == 0, "a width of %d must be divisible by %d heads; %s heads would do", d.width, d.heads,
@@ -53,10 +56,10 @@ function towers.describe(d, most)
   return t
 end
 
--- Returns a value's text for messages: the shape of a tensor.
+-- Returns a value as text for messages; a tensor is shown by its shape.
 function towers.shown(t) return layout.is_tensor(t) and "{" .. table.concat(t.shape, ", ") .. "}" or check.shown(t) end
 
--- Returns true if the file has a tensor whose name ends so.
+-- Returns true if the file has a tensor whose name matches the pattern.
 function towers.has(contents, pattern)
   for _, entry in ipairs(contents) do
     if entry.name:find(pattern .. "$") then return true end
@@ -77,7 +80,7 @@ local Tower = nn.Module:extend("models.Tower")
 Tower.parallel = {norm = "norm"}
 towers.Tower = Tower
 
--- c: description. new_block(c, i): makes a block; nil: one of decoder.lua.
+-- c: description of the tower. new_block(c, i): creates block i; nil: creates blocks of decoder.lua.
 function Tower:init(c, new_block)
   local all = describe.complete(c)
   self.layers = {}
@@ -92,15 +95,15 @@ end
 
 function Tower:forward(x, ...) return self.norm(self:blocks(x, ...)) end
 
--- Returns a parameter of zeros.
+-- Creates a parameter of zeros.
 function towers.parameter(shape) return nn.Parameter(rille.zeros(shape)) end
 
 local Patches = nn.Module:extend("models.Patches")
 towers.Patches = Patches
 
--- Makes the first layer of a vision tower: patches of images become vectors with learned positions, behind c.tokens vectors
--- of the model's own. c: width, channels, image and patch (sizes), tokens, patch_bias; flat: parameters have no axis of 1;
--- resizes: images of any size.
+-- Creates the first layer of a vision tower, which converts patches of images to vectors with learned positions.
+-- c.tokens learned vectors, such as the class token, are put before them. c: width, channels, image and patch
+-- (sizes), tokens, patch_bias; flat: parameters have no axis of 1; resizes: images of any size.
 function Patches:init(c)
   self.image, self.resizes = c.image, c.resizes
   self.conv = nn.Conv2d(c.channels, c.width, c.patch, {stride = c.patch, bias = c.patch_bias})
@@ -110,7 +113,7 @@ function Patches:init(c)
   self.positions = towers.parameter(c.flat and {n + c.tokens, c.width} or {1, n + c.tokens, c.width})
 end
 
--- Returns the height and width of images in patches, checked.
+-- Checks the size of images, and returns their height and width in patches.
 local function size_of(self, images)
   local shape, kernel = layout.is_tensor(images) and images.shape or {}, self.conv.weight.shape
   local channels, patch = kernel[2], kernel[3]
@@ -121,7 +124,7 @@ local function size_of(self, images)
   return shape[3] // patch, shape[4] // patch
 end
 
--- Returns the positions of images of this size, interpolated unless the size is the model's.
+-- Returns the position embeddings for images of this size, interpolated unless it is the model's size.
 local function positions_of(self, height, width)
   local n, x, own = self.image // self.conv.weight.shape[3], self.positions, #self.tokens
   if height == n and width == n then return x end
@@ -138,7 +141,8 @@ function Patches:forward(images)
   return x + positions_of(self, height, width):reshape{1, x.shape[2], size}
 end
 
--- Appends the rows of a tower's blocks and of its last norm. n: names of the file (names.lua), which begin with theirs.
+-- Appends the naming rows of a tower's blocks and last norm. n: names in the file (names.lua). theirs, ours: prefixes
+-- of the names in the file and in Rille.
 function towers.rows(rows, c, n, theirs, ours)
   local here = {}
   for key, value in pairs(n) do here[key] = value end
@@ -146,7 +150,7 @@ function towers.rows(rows, c, n, theirs, ours)
   names.blocks(describe.complete(c), here, rows, ours)
 end
 
--- Appends a row for the weight, and one for the bias, of a layer.
+-- Appends the naming rows for the weight and the bias of a layer.
 function towers.pair(rows, theirs, ours, bias)
   rows[#rows + 1] = {theirs .. ".weight", ours .. ".weight"}
   if bias then rows[#rows + 1] = {theirs .. ".bias", ours .. ".bias"} end
@@ -158,7 +162,7 @@ function towers.check_like(who, what, t, ids)
     "%s: %s must be a tensor {%d, %d}, the shape of ids, found %s", who, what, ids.shape[1], ids.shape[2], towers.shown(t))
 end
 
--- Returns the option mask, checked, as bool; nil: none. given: options, of which mask is the only one.
+-- Checks the option mask and returns it as bool; nil: none. given: options; any other option is an error.
 function towers.mask_of(who, ids, given)
   local mask = check.options(who, given, {mask = check.none}).mask
   towers.check_like(who, "mask", mask, ids)
@@ -170,7 +174,7 @@ end
 local Model = language.Model:extend("models.TowerModel")
 towers.Model = Model
 
--- Initial values: small random matrices, and tables of vectors.
+-- Sets initial values: small random matrices, and tables of vectors.
 function Model:start() Decoder.start(self) end
 
 -- Converts logits to f32.
@@ -180,8 +184,8 @@ for _, name in ipairs{"generate", "scheduler"} do
   Model[name] = function(self) check.fail("%s: %s is not supported, because an encoder predicts no next id", self.__name, name) end
 end
 
--- Returns the kind (language.lua) of a model_type. class(config) makes the model. of(c, contents, model_type, dir) returns the
--- config that a config.json describes. rows(config) returns the naming table. more: other fields of the kind.
+-- Returns the kind (language.lua) of a model_type. class(config) creates the model. of(c, contents, model_type, dir)
+-- converts the config.json c to the config. rows(config) returns the naming table. more: other fields of the kind.
 function towers.kind(model_type, class, of, rows, more)
   local kind = {
     name = model_type, class = class:extend("models." .. model_type), names = rows, prefix = "", ignored = {},

@@ -24,7 +24,8 @@ function Vision:features(images) return self.tower(self.patches(images)) end
 
 local function token(x, i) return x:slice(1, i - 1, i):squeeze(1) end
 
--- Converts features to f32 logits. A model with two heads has a token for each, and the logits are their mean.
+-- Converts features to f32 logits. A model with two heads has a token for each head, and the logits are the mean of
+-- both heads' logits.
 function Vision:logits(x)
   local sum
   for i, head in ipairs(self.heads) do
@@ -70,7 +71,7 @@ local defaults = {hidden_size = 768, num_hidden_layers = 12, num_attention_heads
 local counts = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
   "num_channels"}
 
--- Returns the description of a vision tower from its words.
+-- Returns the description of a vision tower from the keys w of config.json.
 local function tower(w, most)
   return towers.describe({width = w.hidden_size, layers = w.num_hidden_layers, heads = w.num_attention_heads,
     hidden = w.intermediate_size, image = w.image_size, patch = w.patch_size, channels = w.num_channels, activation = w.hidden_act,
@@ -98,7 +99,7 @@ local function of_dinov2(c, contents, model_type)
   return d
 end
 
--- Returns the naming table. Names of a model with classes have a prefix.
+-- Returns the naming table. If the model has classes, the names have the prefix `stem`.
 local function rows(stem, more)
   return function(c)
     local at, list = c.heads_of_classes and stem .. "." or "", {}

@@ -1,11 +1,11 @@
--- words.lua - checks of the keys of config.json, for described decoders: key -> f(who, key, value). A key has one meaning in all
--- architectures.
+-- words.lua - checks of config.json for decoders with a description: key -> f(who, key, value). A key has the same
+-- meaning in all architectures.
 
 local check = require "rille.check"
 local check_scaling = require("rille.nn.rotary").check_scaling
 
--- Checks the scaling in a table of rotary settings. Sizes that YaRN and LongRoPE may have elsewhere in the file are not
--- required.
+-- Checks the scaling in a table of rotary settings. Sizes that YaRN and LongRoPE need are not required here, because
+-- they may be elsewhere in the file.
 local function check_kind(who, what, rope)
   local kind, copy = rope.rope_type or rope.type, {}
   for word, value in pairs(rope) do copy[word] = value end

@@ -1,14 +1,14 @@
 -- writer.lua - compiled steps for text generation. The steps are cached per model, so only the first text compiles.
 --
 -- A writer has these steps: `prompt` reads whole prompts, (batch, length), and fills the key/value cache (cache.lua).
--- `next` reads further ids at given positions, and `next_of` those of one row. These steps choose the following ids on the devices (choose.lua), so only ids are
--- transferred to the host. `pick` chooses from logits that the host has changed. A writer serves texts of one batch size,
--- one layout, and at most `room` positions.
+-- `next` reads further ids of all rows at given positions; `next_of` reads further ids of one row. These steps choose
+-- the following ids on the devices (choose.lua), so only ids are transferred to the host. `pick` chooses from logits
+-- that the host has changed. A writer serves texts of one batch size, one layout, and at most `room` positions.
 --
--- The most recently used writers of a model are cached. take() removes a writer from the cache; give_back() returns it
--- after a text has ended without an error. Texts that are written concurrently therefore use separate writers. A writer
--- is discarded if something that its steps were traced with has changed: the model's tensors, functions and settings,
--- autocast, or the session's generation (layouts, pins).
+-- The most recently used writers of a model are cached. take() removes a writer from the cache; give_back() returns
+-- it after a text has ended without an error. Texts that are written concurrently therefore use separate writers. A
+-- writer is discarded if anything has changed on which its traced steps depend: the model's tensors, functions and
+-- settings, autocast, or the session's generation (layouts, pins).
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -20,9 +20,9 @@ local choose = require "rille.models.choose"
 local writer = {}
 
 local MOST <const> = 4 -- maximum number of writers per model
-local FORMS <const> = 48 -- maximum number of compiled forms of a step
+local FORMS <const> = 48 -- maximum number of compiled forms of a step: combinations of settings and sizes
 
-local kept = setmetatable({}, {__mode = "k"}) -- model -> its writers, most recently used first
+local kept = setmetatable({}, {__mode = "k"}) -- model -> its cached writers, most recently used first
 
 -- ---- creating a writer ----
 
@@ -40,14 +40,14 @@ local function quietly(model, fn, ...)
   return table.unpack(results, 2, results.n)
 end
 
--- Returns the features at some entries of each row, (batch, n, width). last: entries, i64 (batch, n).
+-- Returns the features of the entries `last` of each row, (batch, n, width). last: i64 (batch, n).
 local function entries_at(x, last)
   local batch, n, width = x.shape[1], last.shape[2], x.shape[3]
   return x:gather(1, layout.on_mesh_of(last, x):reshape{batch, n, 1}:expand{batch, n, width})
 end
 
--- Returns a text that differs between calls which need different programs: names of settings, their plain values, and
--- shapes.
+-- Returns a key for a set of sampling settings, a text that differs if another program is needed: it contains the
+-- names of settings, their plain values, and the shapes of tensors.
 local function form_of(how)
   local words = {}
   for name, value in pairs(how) do
@@ -57,8 +57,8 @@ local function form_of(how)
   return table.concat(words, " ")
 end
 
--- Returns a function that calls fn as a compiled step; the last argument are settings. There is one step for each form of
--- the settings and each size of the first argument, at most FORMS.
+-- Returns a function that calls fn as a compiled step; its last argument is a table of settings. There is one step
+-- for each form of the settings and each size of the first argument, at most FORMS.
 local function by_form(fn)
   local steps, n = {}, 0
   return function(...)
@@ -72,8 +72,9 @@ local function by_form(fn)
   end
 end
 
--- Returns the steps of a writer. last: entries whose next ids are chosen, i64 (batch, n), nil: each row has one entry;
--- how: settings of choose.lua. If how.open is set, a step returns logits, {scores =, logits =}, and chooses no ids.
+-- Creates a writer and its steps. Arguments of the steps: last, the entries after which ids are chosen, i64 (batch,
+-- n), nil if each row has one entry; how, the settings of choose.lua. If how.open is set, a step returns logits,
+-- {scores =, logits =}, and chooses no ids.
 local function new(model, batch, room, where)
   local seen, self = cache.new(batch, room), {}
   local function finish(x, last, how)
@@ -128,7 +129,7 @@ local function add_table(t, state, seen)
   for _, key in ipairs(keys) do
     local part = rawget(t, key)
     state[#state + 1] = key
-    -- a part with settings is compared by its settings, not by its caches
+    -- a part that has a function settings is compared by its settings, not by its caches
     if settings.speaks(part) then part = settings.said(t, key) end
     if type(part) == "table" and (getmetatable(part) == nil or part.named_modules) then
       add_table(part, state, seen)
@@ -138,7 +139,8 @@ local function add_table(t, state, seen)
   end
 end
 
--- Returns the values that a trace of the model depends on, and the session's generation (layouts, pins).
+-- Returns a list of the values on which a trace of the model depends, and of the session's generation (layouts,
+-- pins).
 local function state_of(model)
   local state = {model.features, model.logits}
   add_table(model, state, {})
@@ -153,13 +155,13 @@ local function is_as_before(self, state, generation)
   return true
 end
 
--- Returns the key that all texts of a writer share.
+-- Returns the key of a writer: a text of the batch size, the number of positions and the layout.
 local function key_of(batch, room, where)
   local sbp = type(where.sbp) == "table" and table.concat(where.sbp, " ") or where.sbp
   return table.concat({batch, room, tostring(where.placement), sbp, tostring(rille._autocast())}, "|")
 end
 
--- Returns a writer for `batch` rows of at most `room` positions, ids laid out as `where`.
+-- Returns a writer for `batch` rows of at most `room` positions. where: layout of the ids.
 function writer.take(model, batch, room, where)
   local list, key, found = kept[model] or {}, key_of(batch, room, where), nil
   local state, generation = state_of(model)
@@ -177,7 +179,7 @@ function writer.take(model, batch, room, where)
   return found
 end
 
--- Returns true if the steps of a writer still fit the model.
+-- Returns true if the steps of a writer still match the model.
 function writer.is_current(model, self) return is_as_before(self, state_of(model)) end
 
 function writer.give_back(model, self)

@@ -1,9 +1,10 @@
 -- attention.lua - multi-head attention. Vaswani et al. 2017.
 --
--- q, k, v: (batch, length, d). Each input is projected and split into heads of size d / heads. Attention runs per head;
--- the heads are joined and projected again. The projections are Linear layers, so sharding their weights by rows (q, k,
--- v) and columns (out) shards by heads. Under rille.autocast, projections of one input are one product (stacked.lua).
--- With kv_heads < heads, each key/value head serves heads / kv_heads query heads (Ainslie et al. 2023).
+-- q, k, v: (batch, length, d). Each input is projected and split into heads of size d / heads. Attention is computed
+-- per head; then the heads are joined and projected again. The projections are Linear layers, so sharding the weights
+-- of q, k, v by rows, and that of out by columns, shards attention by heads. Under rille.autocast, projections of one
+-- input are one product (stacked.lua). With kv_heads < heads, each key/value head serves heads / kv_heads query heads
+-- (Ainslie et al. 2023).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -48,8 +49,8 @@ local function project(self, q, k, v)
   return self.q_proj(q), self.k_proj(k), self.v_proj(v)
 end
 
--- k defaults to q, v to k. mask: bool (true: attended to), or values that are added to the scores. cache: the key/value
--- cache (rille.models.cache), which adds earlier keys and values and returns which keys are seen.
+-- k defaults to q, v to k. mask: bool (true: attended to), or values that are added to the scores. cache: a key/value
+-- cache (rille.models.cache), which adds earlier keys and values and says which keys each query sees.
 function MultiheadAttention:forward(q, k, v, mask, cache)
   k = k or q
   v = v or k

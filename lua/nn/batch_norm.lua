@@ -25,7 +25,8 @@ function BatchNorm2d:init(channels, options)
   self:buffer("running_var", rille.ones{channels})
 end
 
--- running = running + momentum * (batch statistic - running); in a trace with micro-batches, the mean over all of them.
+-- Updates a running statistic: running + momentum * (batch statistic - running). In a trace with micro-batches, the
+-- batch statistic is the mean over all of them.
 local function follow(running, now, momentum)
   rille.no_grad(function()
     local mean = rille._trace_mean(now:to_global(layout.of(running)))
@@ -33,12 +34,12 @@ local function follow(running, now, momentum)
   end)
 end
 
--- Returns x, as f32 if its dtype has 16 bits.
+-- Casts x to f32 if its dtype has 16 bits.
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
--- Returns x minus its mean per channel, and that mean. The computed mean has a relative rounding error, which matters
--- if the mean is far from 0. The mean of the difference equals that rounding error, and is subtracted as well. The
--- first mean cancels out of the result, so it needs no gradient.
+-- Returns x minus its mean per channel, and that mean. The computed mean has a rounding error, which matters if the
+-- mean is far from 0. This error equals the mean of the difference, which is subtracted as well. The first mean
+-- cancels out of the result, so it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
   local near = wide(x) - across(mean)

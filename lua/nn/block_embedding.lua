@@ -1,5 +1,5 @@
--- block_embedding.lua - nn.Embedding whose table is in blocks of a quantised type of GGUF; weight: u8 (n, blocks, bytes of a block).
--- Only the rows that are looked up are converted to f32.
+-- block_embedding.lua - nn.Embedding whose table is stored in quantised blocks, in a format of GGUF; weight: u8 (n,
+-- blocks, bytes of a block). Only the rows that are looked up are converted to f32.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -7,7 +7,8 @@ local Module = require "rille.nn.module"
 
 local BlockEmbedding = Module:extend("nn.BlockEmbedding")
 
--- Rounds the table of an nn.Embedding to blocks. Internal: options.weight holds blocks already.
+-- Quantises the table of an nn.Embedding to blocks. For internal use: options.weight, if given, has the blocks
+-- already.
 function BlockEmbedding:init(embedding, options)
   local who = "nn.BlockEmbedding"
   check.that(type(embedding) == "table" and embedding.weight, "%s: expected an nn.Embedding, found %s", who, check.shown(embedding))

@@ -1,7 +1,7 @@
--- block_linear.lua - nn.Linear for inference with weights in blocks of a quantised type of GGUF; weight: u8 (out, blocks, bytes of a
--- block).
+-- block_linear.lua - nn.Linear for inference with weights in quantised blocks, in a format of GGUF; weight: u8 (out,
+-- blocks, bytes of a block).
 --
--- A recipe that shards a weight by input features shards complete blocks.
+-- If a recipe shards a weight by input features, each shard consists of complete blocks.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -10,7 +10,8 @@ local biased = require "rille.nn.biased"
 
 local BlockLinear = Module:extend("nn.BlockLinear")
 
--- Rounds the weight of an nn.Linear to blocks, and shares its bias. Internal: options.weight holds blocks already.
+-- Quantises the weight of an nn.Linear to blocks, and shares its bias. For internal use: options.weight, if given,
+-- has the blocks already.
 function BlockLinear:init(linear, options)
   local who = "nn.BlockLinear"
   check.that(type(linear) == "table" and linear.weight, "%s: expected an nn.Linear, found %s", who, check.shown(linear))

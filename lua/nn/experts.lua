@@ -1,6 +1,6 @@
--- experts.lua - mixture of experts: each row is sent to the top_k experts that the router prefers; results are weighted
--- by the router. x: (..., d); up: (experts, d, hidden), down: (experts, hidden, d). Shazeer et al. 2017; balance: Fedus
--- et al. 2021.
+-- experts.lua - mixture of experts: each row is sent to the top_k experts with the greatest router weights; results
+-- are multiplied by these weights and added. x: (..., d); up: (experts, d, hidden), down: (experts, hidden, d).
+-- Shazeer et al. 2017; balance: Fedus et al. 2021.
 --
 -- On CPUs an expert computes only the rows that chose it (kernels/op/expert_matmul.c). On GPUs, and if ranks have
 -- different numbers of experts, each expert computes every row, and weights of 0 remove the rows that did not choose
@@ -37,8 +37,9 @@ end
 -- Returns the chosen experts of each row, and the weights of these experts, both (n, top_k). The weights of a row sum to 1.
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
-  local most, best = p:topk(self.top_k) -- if experts tie for the last place, any of them are chosen
-  balance_of[self] = rille.per_micro_batch(function() -- a product of means; with micro-batches, the mean of their losses
+  local most, best = p:topk(self.top_k) -- if experts tie for the last place, topk may choose any of them
+  -- a product of means; with micro-batches, the result is the mean over the micro-batches
+  balance_of[self] = rille.per_micro_batch(function()
     local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
     return (share * p:mean{axis = 0}):sum() * self.experts
   end)
@@ -48,16 +49,15 @@ end
 -- Returns the hidden values of experts; times(x, "up") is the product of x with each expert's matrix.
 local function hidden(_, times, x) return times(x, "up"):gelu() end
 
-MixtureOfExperts._steps = {choose = choose, hidden = hidden} -- a subclass may have others
+MixtureOfExperts._steps = {choose = choose, hidden = hidden} -- methods of this class; a subclass may have others
 
--- Returns the weight of each expert, (n, experts); 0 except for the top_k.
+-- Returns the weight of each expert, (n, experts); all except the top_k are 0.
 function MixtureOfExperts:gates(x)
   local best, given = self._steps.choose(self, x)
   return (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}
 end
 
--- Computes only the chosen experts. The experts of one rank form a group; the result of a group is an addend of the
--- sum.
+-- Computes only the chosen experts. The experts of a rank form a group, whose result is an addend of the pending sum.
 local function of_chosen(self, rows, groups)
   local best, given = self._steps.choose(self, rows)
   local function times(x, name)
@@ -84,8 +84,8 @@ function MixtureOfExperts:forward(x)
   return (apart and of_chosen(self, rows, groups) or of_all(self, rows)):reshape(shape)
 end
 
--- Returns the load imbalance of the experts in the last forward pass: 1 is even, the number of experts is worst; nil
--- before.
+-- Returns the load imbalance of the experts in the last forward pass, from 1 (equal load) to the number of experts;
+-- nil before the first pass.
 function MixtureOfExperts:balance() return balance_of[self] end
 
 function MixtureOfExperts:describe() return ("%d experts, %d for each entry"):format(self.experts, self.top_k) end

@@ -1,11 +1,12 @@
--- functions.lua - layers without parameters: activations, pooling, shapes, losses. Each applies a function of Rille.
+-- functions.lua - layers without parameters: activations, pooling, reshaping, losses. Each layer applies one function
+-- of Rille.
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"
 
 local layers = {}
 
--- Makes the class nn.NAME. methods: forward, and optionally init and describe.
+-- Creates the class nn.NAME. methods: forward, and optionally init and describe.
 local function make(name, methods)
   local class = Module:extend("nn." .. name)
   for method, fn in pairs(methods) do class[method] = fn end
@@ -22,7 +23,7 @@ make("Identity", {forward = function(self, x) return x end})
 
 -- ---- functions with one number ----
 
--- Makes a class with one number, the field `field`, which checked(who, field, value) checks.
+-- Creates a class with one number, the field `field`, which checked(who, field, value) checks.
 local function make_with_number(name, field, default, checked, apply)
   make(name, {
     init = function(self, value)
@@ -37,8 +38,8 @@ make_with_number("Softmax", "axis", -1, check.integer, function(x, axis) return 
 make_with_number("LogSoftmax", "axis", -1, check.integer, function(x, axis) return x:log_softmax(axis) end)
 make_with_number("LeakyReLU", "slope", 0.01, check.finite, function(x, slope) return x:gt(0):where(x, x * slope) end)
 
--- x where x > 0, else alpha (e^x - 1). Clevert, Unterthiner & Hochreiter 2016. e^x is computed of x <= 0 only, because it
--- may overflow for others.
+-- x where x > 0, else alpha (e^x - 1). Clevert, Unterthiner & Hochreiter 2016. e^x is computed only for x <= 0,
+-- because it may overflow for greater x.
 make_with_number("ELU", "alpha", 1, check.finite, function(x, alpha)
   local positive = x:gt(0)
   return positive:where(x, (positive:where(0, x):exp() - 1) * alpha)
@@ -53,7 +54,7 @@ end)
 
 -- ---- functions with options ----
 
--- Makes a class whose options, the field `how`, are passed to the method.
+-- Creates a class whose options, stored in the field `how`, are passed to the method.
 local function make_with_options(name, names, forward)
   local known = {}
   for option in names:gmatch("%S+") do known[option] = check.none end

@@ -1,5 +1,5 @@
--- group_norm.lua - (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are of a group of channels of one
--- entry of the batch; x: (batch, channels, ...). Wu & He 2018.
+-- group_norm.lua - (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are taken over a group
+-- of channels, for each entry of the batch; x: (batch, channels, ...). Wu & He 2018.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -25,7 +25,7 @@ function GroupNorm:forward(x)
     tostring(shape))
   local across = {1, channels}
   for i = 3, x.ndim do across[i] = 1 end
-  local n = x:numel() // math.max(shape[1] * self.groups, 1) -- elements of a group
+  local n = x:numel() // math.max(shape[1] * self.groups, 1) -- number of elements of a group
   local normal = rille.layer_norm(x:reshape{shape[1], self.groups, n}, {eps = self.eps})
   return normal:reshape(shape) * self.weight:reshape(across) + self.bias:reshape(across)
 end

@@ -1,5 +1,5 @@
--- heads.lua - attention on heads: splits and joins heads, and computes attention where several query heads share a
--- key/value head.
+-- heads.lua - attention on heads: splits and joins heads, and computes attention, also if two or more query heads
+-- share a key/value head.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -7,13 +7,14 @@ local layout = require "rille.layout"
 
 local heads = {}
 
--- (batch, length, heads * size) -> (batch, heads, length, size)
+-- Splits heads: (batch, length, heads * size) -> (batch, heads, length, size).
 function heads.split(x, n)
   local batch, length, d = x.shape[1], x.shape[2], x.shape[3]
   return x:reshape{batch, length, n, d // n}:permute{0, 2, 1, 3}
 end
 
--- (batch, heads, length, size), or (batch, groups, heads of a group, length, size) -> (batch, length, heads * size)
+-- Joins heads: (batch, heads, length, size), or (batch, groups, heads of a group, length, size) -> (batch, length,
+-- heads * size).
 function heads.join(x)
   local n, shape = x.ndim, x.shape
   local count = n == 4 and shape[2] or shape[2] * shape[3]
@@ -29,7 +30,7 @@ local function in_groups(x, groups)
   return x:reshape(shape)
 end
 
--- Returns the SBP of ids along dimension 1 of q.
+-- Returns the SBP for a tensor of indices into dimension 1 of q.
 local function ids_sbp(q)
   local to = {["S(1)"] = "S(0)"}
   return (q.sbp:gsub(" order.*", ""):gsub("S%(%d%)", function(entry) return to[entry] or "B" end):gsub("P%b()", "B"):gsub("P", "B"))
@@ -42,7 +43,7 @@ local function for_each_head(k, q)
   return k:index_select(1, rille.tensor(of, {dtype = "i64", placement = q.placement, sbp = ids_sbp(q)}))
 end
 
--- Returns a mask in the shape of grouped queries.
+-- Reshapes a mask to match grouped queries.
 local function grouped(who, t, count, groups)
   if not t or t.ndim <= 2 then return t end
   local n = t.shape[t.ndim - 2]
@@ -50,9 +51,9 @@ local function grouped(who, t, count, groups)
   return in_groups(t.ndim == 3 and t:reshape{1, n, t.shape[2], t.shape[3]} or t, groups)
 end
 
--- Computes attention. With fewer key/value heads, keys and values are broadcast within a group. They are copied only if
--- a rank has a part of a group. options: is_causal, scale, window and softcap as in rille.scaled_dot_product_attention;
--- sinks: (heads); spans: (batch, 1, queries, 2).
+-- Computes attention. If there are fewer key/value heads than query heads, keys and values are broadcast within a
+-- group. They are copied only if the shard of a rank divides a group. options: is_causal, scale, window and softcap
+-- as in rille.scaled_dot_product_attention; sinks: (heads); spans: (batch, 1, queries, 2).
 function heads.attend(who, q, k, v, mask, options)
   local count, sinks, spans = q.shape[2], options.sinks, options.spans
   if count ~= k.shape[2] and k.shape[2] % layout.shard_count(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end

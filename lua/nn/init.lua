@@ -48,7 +48,7 @@ function init.uniform_(p, a, b)
   return set("uniform_", p, function() return rille.rand(p.shape, like(p)) * (b - a) + a end)
 end
 
--- Returns fan-in and fan-out of a weight {out, in, ...}; the sizes of further axes multiply both.
+-- Returns fan-in and fan-out of a weight {out, in, ...}, each multiplied by the sizes of the further axes.
 local function fans(name, p)
   check_tensor(name, p)
   check.that(p.ndim >= 2, "nn.init.%s: expected a tensor of at least 2 dimensions, found %s", name, tostring(p.shape))
@@ -57,7 +57,7 @@ local function fans(name, p)
   return p.shape[2] * field, p.shape[1] * field
 end
 
--- Glorot & Bengio 2010.
+-- Returns the option gain, a factor of the values; default 1. Used by Xavier initialisation (Glorot & Bengio 2010).
 local function check_gain(name, gain)
   return gain == nil and 1 or check.number("nn.init." .. name, "gain", gain, 0)
 end
@@ -73,7 +73,7 @@ function init.xavier_normal_(p, gain)
   return init.normal_(p, 0, check_gain("xavier_normal_", gain) * math.sqrt(2 / (n_in + n_out)))
 end
 
--- He et al. 2015, for ReLU.
+-- Initialises p for layers followed by ReLU (He et al. 2015).
 function init.kaiming_uniform_(p)
   local bound = math.sqrt(6 / fans("kaiming_uniform_", p))
   return init.uniform_(p, -bound, bound)

@@ -1,9 +1,10 @@
 -- int8_experts.lua - nn.MixtureOfExperts for inference with int8 expert weights (bytes.lua). The router is not
--- quantized: the router is small, and rounding errors could change its choices.
+-- quantized, because it is small, and rounding errors could change its choices.
 --
 -- up: u8 (experts, hidden, d), up_scale: (experts, hidden); down: u8 (experts, d, hidden), down_scale: (experts,
--- hidden). Both scales belong to the hidden axis, so all experts together are computed as one layer with experts *
--- hidden hidden units. Gates and down_scale multiply the hidden values, and the second product sums over the experts.
+-- hidden). Both scales are per hidden unit, so all experts are computed as one layer with experts * hidden hidden
+-- units. The hidden values are multiplied by the router's weights and by down_scale, and the second product sums over
+-- the experts.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -16,7 +16,8 @@ function Linear:init(n_in, n_out, options)
   if options.bias then self.bias = start.fan_in({n_out}, n_in) end
 end
 
--- Checks the width here, because the operator would name its own operands: the input and the transposed weight.
+-- Checks the width of x before the operator does, because the operator's message would name its operands, the input
+-- and the transposed weight.
 local function check_width(weight, x)
   local shape, width = x.shape, weight.shape[2]
   check.that(weight.ndim == 2, "nn.Linear: weight must have 2 dimensions, (output, input), found %d", weight.ndim)
@@ -27,7 +28,8 @@ end
 
 function Linear:forward(x)
   check_width(self.weight, x)
-  local y = biased(rille.matmul(x, self.weight:transpose(0, 1)), self.bias) -- no tail call: errors name the module
+  -- no tail call, so that errors can name the module
+  local y = biased(rille.matmul(x, self.weight:transpose(0, 1)), self.bias)
   return y
 end
 

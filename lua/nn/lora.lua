@@ -1,8 +1,8 @@
--- lora.lua - a linear layer with a low-rank adapter: y = x w^T + b + scaling (x A^T) B^T; A: (r, in), B: (out, r).
--- Hu et al. 2021. With an nn.Int8Linear as base: Dettmers et al. 2023.
+-- lora.lua - a linear layer with a low-rank adapter: y = x w^T + b + scaling (x A^T) B^T; A: (r, in), B: (out, r). Hu
+-- et al. 2021. With an nn.Int8Linear as base, this is QLoRA (Dettmers et al. 2023).
 --
--- The weight and bias of the base are frozen. An nn.LoRA has the tensors of its base under the base's names, so names of
--- files and roles of recipes apply to both classes.
+-- The weight and bias of the base are frozen. An nn.LoRA has the tensors of its base under the base's names, so names
+-- in files, and roles in recipes, apply to both classes.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -15,15 +15,15 @@ local LoRA = Linear:extend("nn.LoRA")
 
 local who = "nn.LoRA"
 
--- Returns the layout of a factor of the weight's update. S(axis) is kept, and every other entry of the weight's SBP
--- becomes B. Axis 0 is sharded for B, axis 1 for A.
+-- Returns the layout of A or B from the SBP of the weight: S(axis) stays, and every other entry becomes B
+-- (broadcast). axis: 0 for the factor B, 1 for the factor A.
 local function layout_of(weight, axis)
   local keep = ("S(%d)"):format(axis)
   local sbp = weight.sbp:gsub(" order.*", ""):gsub("[SP]%b()", function(entry) return entry ~= keep and "B" or nil end)
   return {placement = weight.placement, sbp = sbp}
 end
 
--- Sets the frozen tensors of the base.
+-- Sets the frozen weight and bias to those of the base layer.
 local function take_base(self, layer)
   if layer.scale then
     self:buffer("weight", layer.weight)
@@ -54,9 +54,9 @@ function LoRA:init(layer, options)
   self.lora_B = start.parameter(rille.zeros({n_out, options.r}, {placement = b.placement, sbp = b.sbp, dtype = dtype}))
 end
 
-local off = setmetatable({}, {__mode = "k"}) -- adapters that are switched off
+local off = setmetatable({}, {__mode = "k"}) -- set of the adapters that are switched off
 
--- Calls fn(...) without these adapters. Steps that were compiled with the adapters are retraced.
+-- Calls fn(...) with the adapters in the list switched off. Steps that were compiled with them are retraced.
 function LoRA.__without(list, fn, ...)
   local function switch(on)
     for _, m in ipairs(list) do off[m] = not on or nil end

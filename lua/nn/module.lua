@@ -6,9 +6,9 @@
 --   local net = Net(64)                          an instance
 --   local y = net(x)                             calls forward
 --
--- An instance is a plain table that records the order in which its fields were first set. A walk in that order finds
--- the parts of the instance: tensors that were parameters, or frozen ones, when they were set, buffers, modules, and tables of these. In
--- names, list members count from 0, as in checkpoints of other frameworks.
+-- An instance is a plain table that records the order in which its fields were first set. Traversals in that order
+-- visit the parts of the instance: tensors that were parameters or frozen when they were set, buffers, modules, and
+-- tables of these. In names, list members count from 0, as in checkpoints of other frameworks.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -26,7 +26,7 @@ Module.__index = Module
 local order_of = setmetatable({}, {__mode = "k"}) -- instance -> names of its fields, in the order first set
 local kind_of = setmetatable({}, {__mode = "k"}) -- instance -> name -> "parameter" or "buffer"
 
--- Returns true if v is a tensor that requires a gradient, or one that was frozen (requires_grad was set to false).
+-- Returns true if v is a tensor that requires a gradient, or a frozen tensor (requires_grad was set to false).
 local function is_parameter(v)
   return layout.is_tensor(v) and (v.requires_grad or rille._frozen(v))
 end
@@ -43,13 +43,14 @@ local function is_module(v)
   return type(v) == "table" and order_of[v] ~= nil
 end
 
-local recomputed = setmetatable({}, {__mode = "k"}) -- modules whose activations are recomputed in the backward pass
+-- set of the modules whose activations are recomputed in the backward pass
+local recomputed = setmetatable({}, {__mode = "k"})
 
 local function plainly(fn, ...) return fn(...) end
 local function unchanged(...) return ... end
 
--- Checks the first argument of a layer of Rille, which is not a tensor: its operators would report a nil at a line of
--- Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
+-- Checks the first argument of one of Rille's layers if it is not a tensor, because the layer's operators would
+-- report a nil at a line of Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
 local function check_input(self, x)
   local locals = package.loaded["rille.per_rank.local"]
   if self.__any_input or locals and locals.is(x) then return end
@@ -73,14 +74,15 @@ function Module.__call(self, ...)
   return call(self, ...)
 end
 
--- Returns true if calling self only runs the forward of a class of Rille, with or without recomputation. Code that
--- computes several modules at once (__at_once) asks this. A trace follows self as if it were called.
+-- Returns true if calling self only runs the forward of a class of Rille, with or without recomputation. Only such
+-- modules may be computed together (__at_once). The current trace follows self as if it were called.
 function Module:__is_plain()
   if rille._tracing() then settings.follow(self) end
   return not pin.of[self] and not hooks.has(self) and rawget(self, "forward") == nil and check.is_own(self.forward)
 end
 
--- Calls fn in place of calls of these modules. If one of the modules is recomputed in the backward pass, so is fn.
+-- Calls fn, which computes all these modules at once. If one of the modules is recomputed in the backward pass, fn
+-- is, too.
 function Module.__at_once(modules, fn, ...)
   for _, m in ipairs(modules) do
     if recomputed[m] then return recompute(fn, ...) end
@@ -88,8 +90,9 @@ function Module.__at_once(modules, fn, ...)
   return fn(...)
 end
 
--- Recomputes the module's activations in the backward pass instead of keeping them: less memory, more time, the same
--- bits. Chen et al. 2016. net.blocks[1]:recompute(); recompute(false) turns it off.
+-- Recomputes the module's activations in the backward pass instead of keeping them (Chen et al. 2016). This saves
+-- memory and costs time; results are bit-identical. net.blocks[1]:recompute() turns recomputation on,
+-- recompute(false) off.
 function Module:recompute(on)
   if on ~= nil then check.flag(self.__name .. ":recompute", "the argument", on) end
   recomputed[self] = on == nil or on or nil
@@ -135,12 +138,12 @@ end
 
 -- ---- walking ----
 
--- Returns a key's name in a path; list members count from 0.
+-- Returns a key as it appears in a path; list members count from 0.
 local function name_in_path(key)
   return math.type(key) == "integer" and tostring(key - 1) or key
 end
 
--- Returns the sorted indices of a plain table, with or without gaps, then its sorted names.
+-- Returns the integer keys of a plain table in order, also if some are missing, and then its string keys, sorted.
 local function keys_of(t)
   local places, names = {}, {}
   for key in pairs(t) do
@@ -153,7 +156,7 @@ local function keys_of(t)
 end
 
 -- Calls visit(name, part, kind, key) for the parts of a module or plain table, in order of definition. kind:
--- "parameter" or "buffer" as recorded when the tensor was set; a parameter may have been frozen since.
+-- "parameter" or "buffer", as recorded when the tensor was set; a parameter may be frozen by now.
 local function each_part(v, visit)
   if is_module(v) then
     for _, key in ipairs(order_of[v]) do visit(name_in_path(key), rawget(v, key), kind_of[v][key], key) end
@@ -162,7 +165,7 @@ local function each_part(v, visit)
   end
 end
 
--- Calls visit(name, module) for the direct child modules of v, also those in its tables.
+-- Calls visit(name, module) for the modules that v contains directly or in its tables.
 local function each_member(v, path, visit, seen)
   seen = seen or {}
   if seen[v] then return end
@@ -173,9 +176,9 @@ local function each_member(v, path, visit, seen)
   end)
 end
 
--- Returns the path of a module within the model that holds it, "Net.blocks.3.fc1", for error messages; nil if no module
--- holds it. Searches all existing modules, so that a module needs no reference to its holder. Of several holders the
--- first by name counts.
+-- Returns the path of a module within the model that holds it, "Net.blocks.3.fc1", for error messages; nil if no
+-- module holds it. Searches all existing modules, so that a module needs no reference to the module that holds it. If
+-- two or more modules hold it, uses the first by name.
 function Module.__path(module)
   local holder, name_in = {}, {}
   for m in pairs(order_of) do
@@ -191,13 +194,14 @@ function Module.__path(module)
   return path ~= "" and module.__name .. path or nil
 end
 
--- Returns a table whose keys are all modules, for error messages (shell/bind/base/lua_error.c). It is no field of the class,
--- because a trace compares the tables in fields.
+-- Returns a table whose keys are all modules, for error messages (shell/bind/base/lua_error.c). The table is not a
+-- field of the class, because a trace would compare it.
 function Module.__all() return order_of end
 
 Module.__is = is_module
 
--- Returns the name of a parameter or buffer whose field is no tensor any more, for error messages; nil: there is none.
+-- Returns the name of a parameter or buffer whose field no longer has a tensor, for error messages; nil: there is
+-- none.
 function Module.__spoilt(self)
   for name in pairs(kind_of[self]) do
     if not layout.is_tensor(rawget(self, name)) then return name end
@@ -205,8 +209,8 @@ function Module.__spoilt(self)
   return nil
 end
 
--- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for everything in v. Each module and table is
--- visited once, however many paths reach it. The path of v itself is "".
+-- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for all modules and tensors in v. Each module
+-- and table is visited once, even if two paths lead to it. The path of v itself is "".
 local function walk(v, path, seen, on_module, on_tensor)
   if seen[v] then return end
   seen[v] = true
@@ -224,8 +228,8 @@ end
 
 local function nothing() end
 
--- Returns every name of a parameter or buffer. A tensor with two names is listed twice; one name for two tensors is an
--- error.
+-- Returns the entries of all parameters and buffers by name. A tensor with two names is listed twice; one name for
+-- two tensors is an error.
 local function named(module)
   local list, called = {}, {}
   walk(module, "", {}, nothing, function(name, t, kind, holder, key)
@@ -236,7 +240,7 @@ local function named(module)
   return list
 end
 
--- Returns the entries of one kind, or of both: {{name, tensor, holder, key}, ...}.
+-- Returns the entries of the wanted kind (nil: of both kinds): {{name, tensor, holder, key}, ...}.
 local function entries(module, wanted)
   local list = {}
   for _, found in ipairs(named(module)) do
@@ -245,7 +249,7 @@ local function entries(module, wanted)
   return list
 end
 
--- Returns the module, followed by all modules inside.
+-- Returns the list of the module and all modules inside it.
 function Module:modules()
   local list = {}
   walk(self, "", {}, function(m) list[#list + 1] = m end, nothing)
@@ -262,7 +266,7 @@ function Module:named_modules()
   end
 end
 
--- Returns an iterator over entries that visits each tensor once, under its first name.
+-- Returns an iterator over the entries that returns each tensor once, with its first name.
 local function once(list)
   local seen, i = {}, 0
   return function()
@@ -314,7 +318,7 @@ end
 
 -- ---- state ----
 
--- Returns name -> current value of each parameter and buffer; later updates do not change the values.
+-- Returns a table from name to value of each parameter and buffer; later updates do not change the values.
 function Module:state_dict()
   local state = {}
   for _, entry in ipairs(entries(self)) do state[entry[1]] = entry[2]:detach() end
@@ -352,7 +356,7 @@ local function same_values(a, b)
   return not a:ne(there):logical_and(a:eq(a):logical_or(there:eq(there))):any():item()
 end
 
--- Returns the value for a tensor from state, under any of its names; nil if it is missing. Appends problems to wrong.
+-- Finds the value for a tensor in state, under any of its names; nil if it is missing. Appends problems to wrong.
 local function value_for(t, names, state, wrong)
   local value, from
   for _, name in ipairs(names) do
@@ -372,9 +376,9 @@ local function value_for(t, names, state, wrong)
   return value
 end
 
--- Sets parameters and buffers, which keep their layout, dtype and identity, to values. Fails before any change if shapes
--- differ or, unless options.strict is false, names differ. Returns the module and, if strict is false, {missing =, unexpected =}, lists
--- of names. who: the called method and its file, for messages.
+-- Copies values from state into parameters and buffers, which keep their layout, dtype and identity. If shapes differ
+-- or, unless options.strict is false, names differ, fails before any tensor changes. Returns the module and, if
+-- strict is false, {missing =, unexpected =}, lists of names. who: the called method and its file, for messages.
 function Module:__take(who, state, options)
   local strict = check.options(self.__name .. ":" .. who, options, {strict = true}).strict
   local wrong, known, values, missing, unexpected = {}, {}, {}, {}, {}
@@ -413,8 +417,8 @@ end
 
 function Module:eval() return self:train(false) end
 
--- Redistributes every parameter and buffer in place; changes nothing if a layout is impossible: net:to_global{placement
--- = P, sbp = "B"}.
+-- Redistributes every parameter and buffer in place: net:to_global{placement = P, sbp = "B"}. If one of the layouts
+-- is impossible, changes nothing.
 function Module:to_global(options)
   local list = {}
   for name, t in once(entries(self)) do list[#list + 1] = {name, t, options} end
@@ -422,8 +426,8 @@ function Module:to_global(options)
   return self
 end
 
--- Casts every parameter and buffer of a float dtype in place, all or nothing. A non-leaf tensor among them is replaced
--- by a new leaf.
+-- Casts every parameter and buffer of a float dtype in place; if one cannot be cast, none is. A non-leaf tensor is
+-- replaced by a new leaf.
 function Module:to(dtype)
   check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, f32, f64, bf16 or f16, found %s%s", self.__name, check.shown(dtype),
     (dtype == "cuda" or dtype == "cpu" or layout.is_placement(dtype)) and "; net:to_global{placement =, sbp =} moves the module" or "")
@@ -445,7 +449,7 @@ function Module:to(dtype)
   return self
 end
 
--- Ties two names to one tensor: nn.tie(a, "weight", b, "weight") makes b use a's tensor.
+-- Ties two parameters: nn.tie(a, "weight", b, "weight") makes b use a's tensor.
 function Module.tie(a, name, b, other)
   check.that(is_module(a) and type(name) == "string" and is_module(b) and type(other) == "string",
     "nn.tie: expected a module, a name, a module and a name, found %s",
@@ -460,11 +464,11 @@ end
 
 -- ---- inspection ----
 
--- Shows the module, net:show(["net.svg"]): its parts, shapes and layouts of their parameters, bytes per device.
+-- Shows the module's parts, with the shapes, layouts and bytes per device of their parameters: net:show(["net.svg"]).
 function Module:show(path) return require("rille.show.net")(self, path) end
 
--- Returns norms of parameters and gradients, shares of zeros, and the first nan; with arguments of the module, also
--- those of each module's results.
+-- Returns norms of parameters and gradients, shares of zeros, and the first nan. If arguments of the module are
+-- given, also returns the norms of each module's results.
 function Module:stats(...)
   check.that(is_module(self), "nn.Module.stats is a method: write x:stats(...), with a colon")
   return require("rille.look").module(self, ...)
@@ -473,11 +477,11 @@ end
 -- Returns the text in parentheses when a layer is printed. Layers override this method and return their sizes.
 function Module:describe() return "" end
 
--- Returns the values besides tensors that a class computes with, {window = self.window}. Classes override it;
--- checkpoints save and compare the values.
+-- Returns the values besides tensors that a class computes with, such as {window = self.window}. Classes override
+-- this method; checkpoints save and compare the values.
 function Module:settings() end
 
-local printing = {} -- modules being printed; stops at a module that contains itself
+local printing = {} -- set of the modules being printed, to stop at a module that contains itself
 
 function Module.__tostring(self)
   if printing[self] then return self.__name .. "(...)" end

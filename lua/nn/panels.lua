@@ -1,12 +1,13 @@
 -- panels.lua - computes the product of a linear layer panel by panel: SUMMA (van de Geijn & Watts 1997).
 --
--- On a mesh where both operands are sharded along the contraction axis, both are gathered before they are multiplied.
--- Panel k is the k-th part of each rank's share of the contraction axis. Each panel is gathered alone and its product
--- accumulated. As many bytes are transferred as in a full gather, but at most two panels are in memory.
+-- If both operands are sharded along the contraction axis, both would have to be gathered before the product.
+-- Instead, the contraction axis is divided into panels: panel k is the k-th part of each rank's shard. Each panel is
+-- gathered separately, and its product is accumulated. As many bytes are transferred as in a full gather, but at most
+-- two panels are in memory.
 --
 -- On devices with streams, panel k + 1 is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua);
--- panel k + 1 takes the memory of panel k - 1. On CPU threads copies and products share one core, so overlap gains
--- nothing, and panel k + 1 takes the memory of panel k.
+-- panel k + 1 takes the memory of panel k - 1. On CPU threads, a copy and a product share one core, so overlapping
+-- them saves no time, and panel k + 1 uses the memory of panel k.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -24,7 +25,7 @@ end
 -- panels.
 local gathered, depth = {}, 0
 
--- Marks a module call until the end of the block: local call <close> = panels.call()
+-- Marks a call of a pinned module until the end of the block: local call <close> = panels.call()
 local ends = setmetatable({}, {__close = function()
   depth = depth - 1
   if depth == 0 then gathered = {} end
@@ -48,7 +49,8 @@ local function panels_of(x, cut, count)
   return list
 end
 
--- Multiplies x: (batch, length, in) by w: (out, in), on one placement. used: w's SBP during the product.
+-- Multiplies x: (batch, length, in) by the transpose of w: (out, in), on one placement. used: w's SBP during the
+-- product.
 function panels.product(x, w, used, count)
   local width, out, cut, y = x.shape[3], w.shape[1], panels.least_common(layout.shard_count(x, 2), layout.shard_count(w, 1)), nil
   check.that(width % (cut * count) == 0,

@@ -2,10 +2,13 @@
 --
 --   pin.of[m] = {placement = P, input = sbp, output = sbp, use = {weight = sbp}, panels = n, whole = true}   all optional
 --
--- A planner that chooses layouts per operator does not know what follows a block; a pin does. The first argument is
--- redistributed to `input`, and the result to `output`, on `placement`. Their gradients return to the layouts that the
--- values came from, so each redistribution in the forward pass has its mirror image in the backward pass. All other
--- tensor arguments (masks, cross-attention memory), also in option tables, are moved to `placement` with their SBP.
+-- A planner that chooses layouts operator by operator does not know which layers follow a block. A pin states the
+-- layout that suits these layers.
+--
+-- The first argument is redistributed to `input`, and the result to `output`, on `placement`. Their gradients return
+-- to the layouts that the values came from, so each redistribution in the forward pass has its mirror image in the
+-- backward pass. All other tensor arguments (masks, cross-attention memory), also in option tables, are moved to
+-- `placement` with their SBP.
 --
 -- During the call, a parameter in `use` (of m or of m's tables) has the SBP given there; its gradient keeps the layout of the call and
 -- is redistributed when it is deposited. panels: a linear layer multiplies its operands panel by panel (panels.lua).
@@ -26,12 +29,12 @@ local function axes_of(sbp)
   return select(2, sbp:gsub("order.*", ""):gsub(",", "")) + 1
 end
 
--- Returns t on the placement (default: its own) as sbp. The default SBP is t's own; B if the numbers of mesh axes
--- differ.
+-- Redistributes t to a placement (default: t's own) and an SBP (default: t's own, or B if the numbers of mesh axes
+-- differ).
 local function in_layout(t, placement, sbp, move)
   if not layout.is_tensor(t) then return t end
-  -- If the mesh does not have the SBP's number of axes, t is on a wrong mesh: the layer's operators report both
-  -- placements.
+  -- an SBP with another number of axes than the mesh means that t is on a wrong mesh; the layer's operators report
+  -- that with both placements
   if not placement and axes_of(sbp) ~= #t.placement.shape then return t end
   placement = placement or t.placement
   if not sbp and placement == t.placement then return t end
@@ -42,7 +45,7 @@ end
 local function mirrored(t, where) return t:_pin(where) end
 local function there(t, where) return layout.equal(t, where) and t or t:to_global(where) end
 
--- Returns the table and the key of a parameter: "weight" -> m, "weight"; "list.0", in a table of m -> m.list, 1.
+-- Returns the table and the key of a parameter: "weight" -> m, "weight"; "list.0" -> m.list, 1.
 function pin.field(m, name)
   local holder, key = m, nil
   for part in name:gmatch("[^.]+") do
@@ -53,7 +56,8 @@ function pin.field(m, name)
   return type(holder) == "table" and holder or m, key
 end
 
--- Calls m:forward(...) while parameters of m have the layouts in `use`, and restores them, also after an error.
+-- Calls m:forward(...) while the parameters of m have the layouts in `use`, and then restores their layouts, also
+-- after an error.
 local function with_used(m, p, ...)
   local kept = {}
   local undo <close> = setmetatable({}, {__close = function()
@@ -76,8 +80,8 @@ end
 
 -- ---- arguments of a stage besides the first ----
 
--- During a call of the whole model: tensor -> placement -> the tensor there, so that the blocks of a stage share one
--- transfer.
+-- during a call of the whole model: tensor -> placement -> copy of the tensor on it, so that the blocks of a stage
+-- share one transfer
 local moved
 
 local function whole_call()
@@ -91,15 +95,16 @@ local function on_placement(t, placement)
   local known = moved and not t.is_leaf and (moved[t] or {})
   if known and known[placement] then return known[placement] end
   local there = in_layout(t, placement, nil, mirrored)
-  -- a copy made under no_grad cannot be reused where a gradient is needed
+  -- a copy made under no_grad cannot be used again if a gradient is needed
   if known and not rawequal(there, t) and there.requires_grad == t.requires_grad then
     moved[t], known[placement] = known, there
   end
   return there
 end
 
--- Returns v, a tensor or a table of tensors, on the placement. If no tensor of a table is elsewhere, the table itself
--- is returned. copies[table]: {as = its copy, at_first = the copy before the call}, or true during the traversal.
+-- Moves v, a tensor or a table of tensors, to the placement, and returns the result. If all tensors of a table are on
+-- the placement, returns the table itself. copies[table]: {as = its copy, at_first = the copy before the call}, or
+-- true during the traversal.
 local function table_on_placement(v, placement, copies)
   if layout.is_tensor(v) then return on_placement(v, placement) end
   if type(v) ~= "table" or getmetatable(v) ~= nil then return v end
@@ -131,7 +136,7 @@ end
 
 -- ---- the call ----
 
--- Calls m with its pin. around(f, ...) returns f(...); it wraps the part of the call in which parameters are used.
+-- Calls m with its pin. around(f, ...) returns f(...); it encloses the part of the call in which parameters are used.
 function pin.call(m, p, around, x, ...)
   local call <close> = panels.call()
   local whole <close> = p.whole and whole_call() or nil

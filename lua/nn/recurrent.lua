@@ -4,8 +4,8 @@
 -- layouts: weight_ih_l0 (gates hidden, n_in), weight_hh_l0 (gates hidden, hidden), bias_ih_l0, bias_hh_l0; the reverse
 -- direction's names end in _reverse.
 --
--- The products with the inputs are one product of all steps. The operator recurrence computes all steps, so a plan does
--- not grow with the length.
+-- The inputs of all steps are multiplied by weight_ih in one product. One operator, recurrence, computes all steps,
+-- so a plan does not grow with the length.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -18,7 +18,7 @@ local Recurrent = Module:extend("nn.Recurrent")
 
 local function suffix(layer, reverse) return ("_l%d%s"):format(layer, reverse and "_reverse" or "") end
 
--- Sets the parameters of one direction of a layer. `at` ends their names.
+-- Creates the parameters of one direction of a layer. `at` is the suffix of their names.
 function Recurrent.weights(self, at, n_in, gates, hidden, bias)
   local bound = 1 / math.sqrt(hidden)
   self["weight_ih" .. at] = start.uniform({gates * hidden, n_in}, bound)
@@ -28,7 +28,7 @@ function Recurrent.weights(self, at, n_in, gates, hidden, bias)
   self["bias_hh" .. at] = start.uniform({gates * hidden}, bound)
 end
 
--- Sets fields and parameters. gates: number of gates of the cell.
+-- Sets the fields and creates the parameters. gates: number of gates of the cell.
 function Recurrent:build(cell, gates, n_in, hidden, options)
   local who = self.__name
   check.count(who, "the size of the input", n_in)
@@ -44,10 +44,10 @@ function Recurrent:build(cell, gates, n_in, hidden, options)
   end
 end
 
--- Returns the size of the last dimension of y.
+-- Returns the size of the last dimension of the result y.
 function Recurrent:width() return self.hidden * (self.bidirectional and 2 or 1) end
 
--- Checks first states; nil: zeros.
+-- Checks an initial state; nil: zeros.
 local function check_state(self, name, state, batch)
   if state == nil then return end
   local n = self.num_layers * (self.bidirectional and 2 or 1)
@@ -57,7 +57,7 @@ local function check_state(self, name, state, batch)
     "%s: %s must have shape {%d, %d, %d}, found {%s}", self.__name, name, n, batch, self.hidden, table.concat(s, ", "))
 end
 
--- Returns lengths as a tensor; nil: none.
+-- Returns the option lengths as a tensor; nil: not given.
 local function lengths_of(self, lengths, x)
   if lengths == nil then return end
   if not layout.is_tensor(lengths) then
@@ -70,7 +70,7 @@ local function lengths_of(self, lengths, x)
   return lengths
 end
 
--- Computes one direction of a layer. Returns the states of all steps, and the last h and c.
+-- Computes one direction of a layer. Returns the hidden states of all steps, and the last h and c.
 local function direction(self, x, at, first, reverse, lengths)
   local gates = biased(x:matmul(self["weight_ih" .. at]:transpose(0, 1)), rawget(self, "bias_ih" .. at))
   local hs, cs = rille._recurrence(gates, self["weight_hh" .. at], first.h, first.c, rawget(self, "bias_hh" .. at), lengths,

@@ -1,5 +1,5 @@
--- recurrent_cells.lua - nn.LSTMCell, nn.GRUCell and nn.RNNCell: one step of a recurrent layer, made of plain operators, so
--- their gradients have derivatives. x: (batch, n_in), h, c: (batch, hidden); absent h and c are zeros.
+-- recurrent_cells.lua - nn.LSTMCell, nn.GRUCell and nn.RNNCell: one step of a recurrent layer. They consist of plain
+-- operators, so second derivatives exist. x: (batch, n_in), h, c: (batch, hidden); absent h and c are zeros.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -20,7 +20,7 @@ local function check_state(self, name, t)
   check.that(t == nil or layout.is_tensor(t), "%s: %s must be a tensor, found %s", self.__name, name, check.shown(t))
 end
 
--- Returns the gates' products with x and with h; absent h: the bias alone, or nil.
+-- Returns the products of the gates' weights with x and with h; if h is absent, the second is only the bias, or nil.
 local function products(self, x, h)
   check_state(self, "h", h)
   local bias = rawget(self, "bias_hh")
@@ -30,7 +30,7 @@ end
 
 local function sum(a, b) return b and a + b or a end
 
--- Returns gate i, along the last axis; nil if `gates` is nil.
+-- Returns the part for gate i along the last axis; nil if `gates` is nil.
 local function part(gates, i, hidden)
   return gates and gates:slice(gates.ndim - 1, i * hidden, (i + 1) * hidden)
 end

@@ -3,8 +3,8 @@
 -- nn.rotary_tables returns the tables for rille.rotary: cos and sin of position * frequency, each (length, size / 2),
 -- with frequency i = base^(-2i / size). Angles are computed in f64, because f32 is too coarse for large positions.
 --
--- nn.Rotary caches the tables per placement, for as many positions as were used so far. The blocks of a model share the
--- tables, and a long context costs memory only for its used part. The tables are constants and not part of a model's
+-- nn.Rotary caches the tables per placement, for as many positions as were used so far. The blocks of a model share
+-- the tables, and only the used part of a long context costs memory. The tables are constants, not part of a model's
 -- state. If a field (base, scaling, size, length) changes, the next call computes new tables. For explicit positions,
 -- angles are computed directly.
 
@@ -13,18 +13,19 @@ local check = require "rille.check"
 local layout = require "rille.layout"
 local trace = require "rille.trace"
 
--- Scalings of the frequencies for long contexts, by `rope_type` (or `type`) of config.json: functions f(o, frequency, i,
--- size, base, long) return the factor of the i-th frequency, from 0. o: the options of the scaling. long: true if the
--- text is longer than o.original_max_position_embeddings.
+-- Scalings of the frequencies for long contexts, by `rope_type` (or `type`) of config.json: functions f(o, frequency,
+-- i, size, base, long) that return the factor of the i-th frequency (from 0). o: the options of the scaling. long:
+-- true if the text is longer than o.original_max_position_embeddings.
 local scalings = {}
 
 function scalings.default() return 1 end
 function scalings.linear(o) return 1 / o.factor end
 
--- Dynamic scaling changes nothing within the model's length, and longer texts are refused.
+-- Dynamic scaling: has no effect up to the model's length, and longer texts are refused.
 function scalings.dynamic() return 1 end
 
--- Llama 3: keeps wavelengths much shorter than the trained length, stretches longer ones, and blends between.
+-- Llama 3: keeps frequencies whose wavelength is much shorter than the trained length, divides those with a longer
+-- wavelength, and interpolates between both.
 function scalings.llama3(o, frequency)
   local turns = o.original_max_position_embeddings * frequency / (2 * math.pi)
   local kept = (turns - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor)
@@ -32,8 +33,8 @@ function scalings.llama3(o, frequency)
   return kept + (1 - kept) / o.factor
 end
 
--- YaRN (Peng et al. 2023): keeps frequencies of at least beta_fast turns within the trained length. Divides frequencies of
--- at most beta_slow turns by the factor. Blends linearly by index between.
+-- YaRN (Peng et al. 2023): keeps frequencies of at least beta_fast turns within the trained length. Divides
+-- frequencies of at most beta_slow turns by the factor. Interpolates linearly by index between both.
 function scalings.yarn(o, _, i, size, base)
   local function index_of(turns)
     return size * math.log(o.original_max_position_embeddings / (turns * 2 * math.pi)) / (2 * math.log(base))
@@ -48,7 +49,7 @@ end
 -- LongRoPE (Ding et al. 2024): a factor for each frequency, from one of two lists.
 function scalings.longrope(o, _, i, _, _, long) return 1 / (long and o.long_factor or o.short_factor)[i + 1] end
 
--- By rope_type: a function that returns the factor by which cos and sin are multiplied; no entry: 1.
+-- rope_type -> function that returns the factor by which cos and sin are multiplied; no entry: 1.
 local magnitudes = {}
 
 function magnitudes.yarn(o)
@@ -78,7 +79,7 @@ local function check_positive(who, what, kind, name, value)
     "%s: %s: %s needs a positive, finite number '%s', found %s", who, what, kind, name, check.shown(value))
 end
 
--- Returns the name of a scaling. size: the rotated size of a head, if known.
+-- Checks a scaling, and returns the name of its type. size: the rotated size of a head, if known.
 local function check_scaling(who, what, scaling, size)
   check.that(type(scaling) == "table", "%s: %s must be a table, {rope_type =, factor =}, found %s", who, what, check.shown(scaling))
   local kind = scaling.rope_type or scaling.type
@@ -102,7 +103,7 @@ end
 
 local unscaled = {rope_type = "default"}
 
--- Returns the frequencies, f64 {1, size / 2}, and the factor of cos and sin. long: see scalings.
+-- Returns the frequencies, f64 {1, size / 2}, and the factor of cos and sin. long: see `scalings`.
 local function frequencies(size, options, long)
   local list = {}
   local scaling = options.scaling or unscaled
@@ -116,7 +117,7 @@ local function frequencies(size, options, long)
     magnitudes[kind] and magnitudes[kind](scaling) or 1
 end
 
--- Returns true if texts with this number of positions use the second list of LongRoPE.
+-- Returns true if texts with this number of positions use LongRoPE's second list of factors.
 local function is_long(length, scaling)
   return scaling ~= nil and scaling.long_factor ~= nil and length > scaling.original_max_position_embeddings
 end
@@ -165,7 +166,7 @@ local function copy_of(t)
   return copy
 end
 
--- Returns true if two tables have equal entries, or both are nil.
+-- Returns true if two tables have equal entries, or if both are nil.
 local function same_entries(a, b)
   for key, v in pairs(a or {}) do
     if not b or b[key] ~= v then return false end
@@ -176,7 +177,7 @@ local function same_entries(a, b)
   return true
 end
 
--- Returns true if the cached tables were made with the current fields.
+-- Returns true if the cached tables were made with the present fields.
 local function is_of(kept, self)
   local of = kept.of
   return of.base == self.base and of.size == self.size and of.length == self.length and same_entries(of.scaling, self.scaling)
@@ -187,7 +188,8 @@ local function new_tables(self, placement)
   local of = {base = self.base, size = self.size, length = self.length, scaling = self.scaling and copy_of(self.scaling)}
   local where = {base = of.base, scaling = of.scaling, placement = placement}
   local new = {placement = placement, short = {length = 0}, long = {length = 0}, of = of, where = where,
-    -- A table without columns, one row per position: looking up a position beyond the length is an error.
+    -- a table without columns and with one row per position: looking up a position beyond the length in it is an
+    -- error
     there = trace.outside(rille.zeros, {of.length, 0}, {dtype = "f64", placement = placement, sbp = layout.replicated(placement)})}
   new.short.frequency, new.magnitude = trace.outside(frequencies, of.size, where)
   if is_long(of.length, of.scaling) then new.long.frequency = trace.outside(frequencies, of.size, where, true) end
@@ -195,7 +197,7 @@ local function new_tables(self, placement)
 end
 
 -- Returns the cache of a placement. Constants are created outside a trace: a compiled step keeps its tables, even if
--- another caller needs longer tables.
+-- another caller later needs longer ones.
 function Rotary:on(placement)
   if trace.meets(self) then trace.follow(self, {"base", "size", "length", "scaling", "interleaved"}) end
   local place = #self.kept + 1
@@ -210,7 +212,7 @@ function Rotary:on(placement)
   return kept
 end
 
--- Returns the tables for at least `positions` positions, at most self.length.
+-- Returns the tables for at least `positions` positions, and for at most self.length.
 function Rotary:tables(placement, positions)
   local kept = self:on(placement)
   positions = math.min(positions, self.length)
@@ -225,7 +227,7 @@ function Rotary:tables(placement, positions)
   return own.cos, own.sin
 end
 
--- Returns the tables of explicit positions, (batch, 1, n, size / 2). at: i64 (batch, n).
+-- Computes the tables for explicit positions, (batch, 1, n, size / 2). at: i64 (batch, n).
 function Rotary:tables_at(at)
   local kept, batch, n = self:on(at.placement), at.shape[1], at.shape[2]
   local frequency = kept.short.frequency
@@ -250,8 +252,8 @@ local function rotate(x, cos, sin, interleaved)
   return rille.concat({a, b}, 3):to(x.dtype)
 end
 
--- Rotates q and k, each (batch, heads, n, head size), by their positions. at: i64 (batch, n); nil: 0, 1, 2... Of a head
--- that is larger than self.size, the first self.size elements are rotated.
+-- Rotates q and k, each (batch, heads, n, head size), by their positions. at: i64 (batch, n); nil: 0, 1, 2... If a
+-- head is larger than self.size, only its first self.size elements are rotated.
 function Rotary:turn(q, k, at)
   for name, x in pairs{q = q or false, k = k or false} do
     check.that(layout.is_tensor(x) and x.ndim == 4, "nn.Rotary: %s must be a tensor (batch, heads, n, head size), found %s", name,

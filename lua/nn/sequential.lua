@@ -6,7 +6,7 @@ local settings = require "rille.nn.settings"
 
 local Sequential = Module:extend("nn.Sequential")
 
-Sequential.__any_input = true -- the first member checks the input
+Sequential.__any_input = true -- the first member checks the input instead
 
 function Sequential:init(...)
   local members = {...}

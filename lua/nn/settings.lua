@@ -12,11 +12,11 @@ local trace = require "rille.trace"
 
 local settings = {}
 
-local made_of = setmetatable({}, {__mode = "k"}) -- module -> names of the fields set by its constructor
+local made_of = setmetatable({}, {__mode = "k"}) -- module -> names of the fields that its constructor set
 
-local list_fields -- defined below
+local list_fields -- function, defined below
 
--- Records that a module's constructor has ended. Fields set later belong to the user.
+-- Records that a module's constructor has ended. Fields that are set later belong to the user.
 function settings.made(module, names)
   made_of[module] = {}
   reach.object(module, list_fields)
@@ -25,7 +25,7 @@ end
 
 settings.nowhere = {training = true, theirs = true} -- names of fields that do not influence results
 
--- Settings that may change between runs of a training: they influence training only, or the maximum length.
+-- Settings that may differ between the runs of a training: they influence only training, or the maximum length.
 local free = {dropout = true, p = true, momentum = true, label_smoothing = true, length = true}
 
 local function is_plain(v)
@@ -50,24 +50,24 @@ end
 local function is_module(v) return made_of[v] ~= nil end
 settings.is_module = is_module
 
--- Returns true for fields of Rille's modules that are no settings.
+-- Returns true for fields of Rille's modules that are not settings.
 local function is_other(t, key)
   return settings.nowhere[key] or free[key] or made_of[t] and not made_of[t][key]
 end
 
 local function nothing() return false end
 
--- Returns true if v, not a module, has a settings function.
+-- Returns true if v is not a module and has a settings function.
 local function speaks(v)
   return type(v) == "table" and getmetatable(v) ~= nil and not is_module(v) and type(v.settings) == "function"
 end
 settings.speaks = speaks
 
-local DEEPEST <const> = 4000 -- maximum bytes of a path
+local DEEPEST <const> = 4000 -- maximum length of a path, bytes
 
--- Reads the settings of a module's table, or of an object with a settings function, into out. Nested modules have their
--- own settings and are skipped. who: prefix of messages. left_out(t, key): true if the field is no setting.
--- strange(name, v): called for values of other types.
+-- Reads the settings of a module's table, or of an object with a settings function, into out. Nested modules have
+-- their own settings and are skipped. who: prefix of messages. left_out(t, key): returns true if the field is not a
+-- setting. strange(name, v): called for a value that is not a number, string or boolean.
 local function read(t, path, who, seen, out, left_out, strange)
   check.that(#path < DEEPEST, "%s: '%s...' is nested too deep", who, path:sub(1, 60))
   if seen[t] then return end
@@ -89,7 +89,7 @@ local function read(t, path, who, seen, out, left_out, strange)
         who, name, check.shown(said))
       seen[v] = true
       read(said, name .. ".", who, seen, out, left_out, strange)
-      seen[v] = nil -- the object may occur again under another name
+      seen[v] = nil -- is cleared, because the object may occur again under another name
     else
       strange(name, v)
     end
@@ -110,8 +110,8 @@ function settings.said(module, name)
   return out
 end
 
--- Returns the settings that a module's class names, in the form of settings.of(); nil if none. A field `settings` that
--- is no function belongs to the user.
+-- Returns the settings that a module's class names, in the form of settings.of(); nil if none. A field `settings`
+-- that is not a function belongs to the user, and is ignored.
 function settings.named(module)
   local who, out, field = module.__name .. ":settings", {}, rawget(module, "settings")
   if field ~= nil and type(field) ~= "function" then return nil end
@@ -126,8 +126,8 @@ function settings.named(module)
   return out
 end
 
--- Returns the name of the class of Rille whose forward the module runs, also through a subclass; nil for a user's own
--- forward.
+-- Returns the name of the Rille class whose forward the module runs, directly or through a subclass; nil if the
+-- user's class has its own forward.
 function settings.class_of(m)
   if not check.is_own(m.forward) or m.init and not check.is_own(m.init) then return nil end
   local class = getmetatable(m)
@@ -137,7 +137,7 @@ end
 
 -- ---- in compiled steps ----
 
--- Returns true if the module's class is, or extends, a class of Rille with a forward.
+-- Returns true if the module's class is a Rille class with a forward, or extends one.
 local function extends_ours(m)
   local class = getmetatable(m)
   while class.__name ~= "nn.Module" do
@@ -153,7 +153,7 @@ local function is_part(v, kind)
   return kind == "buffer" or v.is_leaf and (kind ~= nil or v.requires_grad)
 end
 
--- Returns true if a module of Rille that a step has traced receives a new part, such as a bias.
+-- Returns true if a module of Rille that some step has traced receives a new part, such as a bias.
 function settings.grows(m, value) return trace.has_met(m) and is_part(value) and settings.class_of(m) ~= nil end
 
 -- Returns the names of the fields that m, one of Rille's modules, computes with.
@@ -164,14 +164,15 @@ local function fields_of(m)
     if not made_of[m][name] and is_part(v) then names[#names + 1] = name end
   end
   local n = rawlen(m)
-  if n > 0 then names[#names + 1] = n + 1 end -- the first free index, so that an appended member counts as a change
+  -- adds the first free index, so that an appended member counts as a change
+  if n > 0 then names[#names + 1] = n + 1 end
   return names
 end
 
--- Returns true if m is a module of a user's class.
+-- Returns true if m is an instance of a user's class.
 function trace.is_users(m) return is_module(m) and settings.class_of(m) == nil end
 
--- Lists the fields of m that compiled steps follow, for lua/reach.lua.
+-- Reports the fields of m that compiled steps follow to lua/reach.lua.
 function list_fields(m, note, visit)
   for _, key in ipairs(fields_of(m)) do note(m, key) end
   note(m, "forward")
@@ -184,8 +185,8 @@ function list_fields(m, note, visit)
   visit_members(m, {})
 end
 
--- Called for each module call during tracing. Follows the module's fields: the step is retraced once they change.
--- Training modes are followed separately.
+-- Called for each module call during tracing: makes the trace depend on the module's fields, so that the step is
+-- retraced after a change. Training modes are followed separately.
 function settings.follow(m)
   if not made_of[m] or not trace.meets(m) then return end
   if extends_ours(m) then trace.follow(m, fields_of(m)) end

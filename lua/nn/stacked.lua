@@ -1,12 +1,12 @@
--- stacked.lua - computes several linear layers of one input as one product, under rille.autocast.
+-- stacked.lua - computes two or more linear layers with the same input as one product, under rille.autocast.
 --
--- For wide layers, one product is faster than several: the input is read once, and its gradient is written once.
--- Autocast copies the weights to 16 bits anyway; here the same copy stacks the weights. The parameters stay with the
--- layers, and their gradients are slices of one product's result.
+-- For wide layers one product is faster, because the input is read once, and its gradient is written once. Autocast
+-- copies the weights to 16 bits anyway, and here that copy also stacks them. The layers keep their parameters, whose
+-- gradients are slices of the result of one product.
 --
--- A weight (out, in) sharded by rows over n ranks is viewed as (n, out / n, in). Stacked along the second dimension,
--- and viewed as (layers * out, in) again, each rank holds its rows of the first layer, then of the second, and so on.
--- So stacking moves no data between ranks, as long as the layers have equal layouts.
+-- A weight (out, in) sharded by rows over n ranks is viewed as (n, out / n, in). The views are stacked along the
+-- second dimension, and the result is viewed as (layers * out, in). So each rank has its rows of the first layer,
+-- then of the second, and so on. So stacking moves no data between ranks, as long as the layers have equal layouts.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -22,8 +22,8 @@ local function alike(a, b)
   return a.dtype == "f32" and b.dtype == "f32" and equal_shapes(a, b) and layout.equal(a, b)
 end
 
--- Returns true if the layers can be stacked. While a planner still chooses layouts, stacking would prevent sharding by
--- rows. An input of a wrong width is left to the layer's own error.
+-- Returns true if the layers can be stacked. Returns false while a planner still chooses layouts, because stacking
+-- would prevent sharding by rows, and false for an input of a wrong width, because the layer reports it.
 local function fits(x, layers, dtype)
   local first = layers[1]
   if not dtype or select(2, rille._tracing()) or x.dtype ~= "f32" and x.dtype ~= dtype then return false end
@@ -35,7 +35,7 @@ local function fits(x, layers, dtype)
   return first.weight.shape[1] % layout.shard_count(first.weight, 0) == 0
 end
 
--- Returns the layers' tensors of that name as one 16-bit tensor.
+-- Stacks the layers' tensors of that name into one 16-bit tensor.
 local function stack(layers, name, cuts, dtype)
   local parts, shape = {}, layers[1][name].shape
   for i, m in ipairs(layers) do parts[i] = m[name]:reshape{cuts, shape[1] // cuts, table.unpack(shape, 2)} end

@@ -9,7 +9,7 @@ local layout = require "rille.layout"
 
 local start = {}
 
--- Returns a leaf with t's value that requires a gradient.
+-- Creates a leaf with t's value that requires a gradient.
 function start.parameter(t)
   check.that(layout.is_tensor(t), "nn.Parameter: expected a tensor, found %s", check.shown(t))
   check.that(layout.is_float(t), "nn.Parameter: expected a tensor of a float dtype, found %s", t.dtype)
@@ -18,7 +18,7 @@ function start.parameter(t)
   return p
 end
 
--- Returns a parameter with uniform values in [-bound, bound).
+-- Creates a parameter with uniform values in [-bound, bound).
 function start.uniform(shape, bound)
   return start.parameter(rille.rand(shape) * (2 * bound) - bound)
 end
@@ -41,8 +41,8 @@ function start.norm(self, shape, offset)
   self.offset = offset ~= 0 and offset or nil
 end
 
--- Returns a parameter initialised as in PyTorch's Linear and Conv: He et al. 2015 with a = sqrt(5), so bound = 1 /
--- sqrt(fan_in).
+-- Creates a parameter initialised as in PyTorch's Linear and Conv: uniform with bound = 1 / sqrt(fan_in) (He et al.
+-- 2015, a = sqrt(5)).
 function start.fan_in(shape, fan_in)
   return start.uniform(shape, 1 / math.sqrt(fan_in))
 end

@@ -3,7 +3,8 @@
 --   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 --   p = p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 --
--- Weight decay: Adam adds weight_decay p to g; AdamW subtracts lr weight_decay p from p separately.
+-- Weight decay: Adam adds weight_decay * p to g; AdamW subtracts lr * weight_decay * p from p separately. p:
+-- parameter; g: gradient; m, v: moments; t: number of the update, from 1.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -23,7 +24,7 @@ end
 
 local function slots() return {"m", "v"} end
 
--- Returns an optimiser class of this name. decoupled: weight decay as in AdamW.
+-- Creates an optimiser class of this name. decoupled: weight decay as in AdamW.
 local function kind(name, weight_decay, decoupled)
   local function update(opt, p, g, slot, lr, step)
     rille._update("adamw", {p, slot.m, slot.v, g, lr, step}, {beta1 = opt.betas[1], beta2 = opt.betas[2], eps = opt.eps,

@@ -1,4 +1,4 @@
--- class.lua - optim.class{...}: an optimiser class of the user, whose update is written in tensor operations.
+-- class.lua - optim.class{...}: defines an optimiser whose update the user writes in tensor operations.
 --
 --   local Lion = optim.class{name = "Lion", options = {lr = 1e-4, beta1 = 0.9, beta2 = 0.99}, state = {"m"},
 --     update = function(o, p, g, state)
@@ -7,9 +7,9 @@
 --     end}
 --   local opt = Lion(net:parameters(), {lr = 1e-3})
 --
--- The base class (optimizer.lua) does the rest: groups, counts, checkpoints, snapshots. update gets the parameter and its
--- gradient in the dtype and layout of the state, so ZeRO of rille.parallel shards the update like AdamW's, and only the new
--- parameter is gathered.
+-- The base class (optimizer.lua) handles groups, step counts, checkpoints and snapshots. update receives the
+-- parameter and its gradient in the dtype and layout of the state. So ZeRO of rille.parallel shards the update as it
+-- does for AdamW, and only the new parameter is gathered.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -17,7 +17,7 @@ local layout = require "rille.layout"
 local optimizer = require "rille.optim.optimizer"
 local trace = require "rille.trace"
 
--- Returns t with the dtype and layout of a state tensor.
+-- Converts t to the dtype and layout of a state tensor.
 local function laid(t, dtype, how)
   if t.dtype ~= dtype then t = t:to(dtype) end
   return layout.equal(t, how) and t or t:to_global(how)
@@ -53,7 +53,7 @@ end
 
 local function no_check() end
 
--- Returns the list of names of state tensors, checked.
+-- Checks the names of the state tensors, and returns the list.
 local function state_names(given)
   check.that(type(given) == "table", "optim.class: state must be a list of names, found %s", check.shown(given))
   local names, seen = {}, {steps = true}

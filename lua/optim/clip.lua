@@ -1,10 +1,11 @@
 -- clip.lua - scales gradients to limit their joint norm. Pascanu, Mikolov & Bengio 2013.
 --
--- Gradients may have any placements and layouts. First each gradient takes the layout of its optimiser's state, which
--- completes a pending reduction once. Each placement sums its squares (powers, absolute values; or takes its maximum), the
--- sums are added on the first placement, and the factor is sent back. If only an optimiser reads the scaled gradients, they are never stored: the update reads
--- gradient and factor. Otherwise they overwrite the gradients, provided no other handle exists. For that reason handles
--- are closed here right after use instead of waiting for Lua's garbage collector.
+-- Gradients may have any placements and layouts. First each gradient is converted to the layout of its optimiser's
+-- state, which completes a pending reduction once. Each placement sums the squares of its gradients (or other powers,
+-- or takes the maximum), the sums are added on the first placement, and the scaling factor is sent back. If only an
+-- optimiser reads the scaled gradients, they are never stored, because the update reads gradient and factor.
+-- Otherwise they overwrite the gradients, provided no other handle refers to these. So this file closes handles right
+-- after use, without waiting for Lua's garbage collector.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -39,7 +40,8 @@ local function by_placement(params)
   return groups
 end
 
--- The sum of |g|^p over a gradient, the sum of two, and the norm of a sum, by norm type.
+-- Norm type -> functions for the total of |g|^p over a gradient, for the combination of two totals, and for the norm
+-- from a total.
 local function add(a, b) return a + b end
 local two = {of = function(g) return rille._square_sum(g) end, join = add, root = function(t) return t:sqrt() end}
 local function wide(g) return (g.dtype == "bf16" or g.dtype == "f16") and g:to("f32") or g end
@@ -55,7 +57,8 @@ local function norm_of_type(p)
   return p == 2 and two or p == math.huge and largest or power(p)
 end
 
--- Joins two scalars and closes their handles; total may be nil.
+-- Combines two partial totals by the norm's rule (sum or maximum), and closes their handles. total: nil for the
+-- first.
 local function joined(norm, total, part)
   if not total then return part end
   local a <close> = total
@@ -69,13 +72,13 @@ local function total_of(norm, grads)
   return total
 end
 
--- Replicates a scalar on each device of placement and closes its handle.
+-- Replicates the scalar t on each device of the placement, and closes its handle.
 local function whole_on(t, placement)
   local here <close> = t
   return here:to_global{placement = placement, sbp = layout.replicated(placement)}
 end
 
--- Returns the factor for the gradients.
+-- Returns the factor by which the gradients are multiplied.
 local function factor_of(norm, max)
   local least <close> = norm + 1e-6
   local most <close> = max / least

@@ -43,7 +43,7 @@ end
 
 local complete_all -- defined below: creates missing state tensors
 
--- Returns a value of an option that is safe to keep: a list is copied, because the caller may edit it.
+-- Returns an option's value in a form that is safe to keep: a list is copied, because the caller may edit it later.
 local function own_value(v)
   if type(v) ~= "table" or getmetatable(v) ~= nil then return v end
   local copy = {}
@@ -51,7 +51,7 @@ local function own_value(v)
   return copy
 end
 
--- Sets an option of opt or of a group, in the field `own`. The option may require new state tensors.
+-- Sets an option in the table `own` of opt or of a group. The option may require new state tensors.
 local function set(opt, own, name, value)
   rawset(own, name, own_value(value))
   if name ~= "lr" then complete_all(opt) end
@@ -76,12 +76,12 @@ local function text_of(opt)
   return ("%s(%d parameters, %s)"):format(opt.kind.name, #opt.params, table.concat(text, ", "))
 end
 
--- Checks a learning rate: a number, or a function of the number of earlier steps (optim.cosine{...}).
+-- Checks a learning rate: a number, or a function of the number of earlier steps, such as optim.cosine{...}.
 local function check_rate(kind, lr)
   if type(lr) ~= "function" then check.number(kind.name, "lr", lr, 0) end
 end
 
--- Returns a group of opt from {params =, ...}: a table with its own options, and opt's for the rest.
+-- Creates a group of opt from {params =, ...}: a table with the group's options, which falls back to those of opt.
 local function group_of(opt, given)
   local kind, own = opt.kind, setmetatable({}, {__index = opt.own})
   for name, value in pairs(given) do
@@ -105,7 +105,8 @@ local function group_of(opt, given)
   return group
 end
 
--- Returns a group from its table. i: its number, for messages; nil: the only group. seen: the parameters before it.
+-- Checks the table of a group, and returns the group. i: number of the group, for messages; nil: the only group.
+-- seen: set of the parameters in earlier groups.
 local function checked_group(opt, g, i, seen)
   local name = opt.kind.name
   check.that(type(g) == "table" and g.params ~= nil, "%s: group %d must be {params = list, ...}, found %s", name, i or 1,
@@ -123,12 +124,12 @@ local function groups_of(opt, given)
   return groups
 end
 
--- Returns the dtype of state. State has at least 32 bits, because small updates would be lost in 16 bits.
+-- Returns the dtype of the state for p. State has at least 32 bits, because small updates would be lost in 16 bits.
 local function slot_dtype(p)
   return (p.dtype == "bf16" or p.dtype == "f16") and "f32" or p.dtype
 end
 
--- Calls visit(i, group, p) for every parameter; i counts through all groups.
+-- Calls visit(i, group, p) for every parameter; i counts the parameters of all groups.
 local function each(opt, visit)
   local n = 0
   for _, group in ipairs(opt.groups) do
@@ -144,7 +145,8 @@ local function new_state(p)
   return trace.outside(rille.zeros, p.shape, {placement = how.placement, sbp = how.sbp, dtype = slot_dtype(p)})
 end
 
--- Creates the missing state tensors of a parameter: all tensors at first, later the tensors for a changed option.
+-- Creates the missing state tensors of a parameter: all of them at first, and later those that a changed option
+-- needs.
 local function complete(slot, group, p)
   for _, name in ipairs(group.kind.slots(group)) do slot[name] = slot[name] or new_state(p) end
 end
@@ -156,7 +158,7 @@ function complete_all(opt)
   end)
 end
 
--- Adapts state to its parameter, whose layout or dtype may have changed.
+-- Adapts the state to its parameter, whose layout or dtype may have changed.
 local function follow(slot, p)
   local how, dtype = layout.of_state(p), slot_dtype(p)
   for name, t in pairs(slot) do
@@ -174,19 +176,20 @@ local function rate(group, steps)
   return check.number(group.kind.name, "lr", lr, 0)
 end
 
--- Returns the learning rate of each group, as an operand of the update.
+-- Returns the learning rate of each group as an operand of the update.
 local function rates_of(opt)
   local rates, tracing = {}, rille._tracing()
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
-    -- when a compiled step reads the rate, it has counted the step already
+    -- a compiled step has already counted itself when it reads the rate
     rates[group] = tracing and rille.live(function() return rate(group, math.max(opt.steps - 1, 0)) end) or rate(group, opt.steps)
   end
   return rates
 end
 
--- Returns the number of the step being recorded (from 1), as an operand. counter: {steps = number of earlier steps}.
+-- Returns the number of the step being recorded (from 1) as an operand of the update. counter: {steps = number of
+-- earlier steps}.
 local function next_step(counter)
   return rille._tracing() and rille._counter(counter, "steps") or counter.steps + 1
 end
@@ -205,7 +208,7 @@ local function check_zero(opt)
   end
 end
 
--- Adds a group {params =, lr =, ...} of further parameters, whose state is zero.
+-- Adds a group {params =, lr =, ...} of further parameters, with state zero.
 function methods:add_param_group(given)
   local seen = {}
   for _, p in ipairs(self.params) do seen[p] = true end
@@ -245,8 +248,8 @@ function methods:__follow()
   each(self, function(i, _, p) follow(self.slots[i], p) end)
 end
 
--- For rille.checkpoint: gives each parameter the state that wanted(i, p, name) selects; new state is zero. i counts
--- through all groups. Returns a function that restores the previous state.
+-- For rille.checkpoint: gives each parameter the state tensors for whose names wanted(i, p, name) is true; new ones
+-- are zero. i counts the parameters of all groups. Returns a function that restores the previous state.
 function methods:__reslot(wanted)
   local was = {}
   each(self, function(i, group, p)
@@ -268,14 +271,15 @@ function methods:zero_grad()
   for _, p in ipairs(self.params) do p.grad = nil end
 end
 
--- Sets the number of calls of step(), and the number of updates of each parameter (counts; nil: equal to steps).
+-- Sets the number of calls of step() to `steps`, and the number of updates of each parameter to `counts`; counts nil:
+-- to `steps`.
 function methods:__count(steps, counts)
   self.inside.steps = steps
   for i, counter in ipairs(self.counts) do counter.steps = counts and counts[i] or steps end
 end
 
--- Returns the state as named tensors: "0.m" is slot m of the first parameter, "0.steps" its number of updates, "steps"
--- the number of calls of step().
+-- Returns the state as named tensors: "0.m" is the state tensor m of the first parameter, "0.steps" is its number of
+-- updates, "steps" the number of calls of step().
 function methods:state_dict()
   local state = {steps = rille.tensor(self.steps, {dtype = "i64"})}
   for i, slot in ipairs(self.slots) do
@@ -285,8 +289,8 @@ function methods:state_dict()
   return state
 end
 
--- Loads a state that state_dict() returned for equal parameters; changes nothing if a name or shape does not match.
--- Older states without counts per parameter use `steps` for all.
+-- Loads a state that state_dict() returned for parameters of the same shapes. If a name or shape does not match,
+-- changes nothing. In older states without counts per parameter, `steps` is the count of all.
 function methods:load_state_dict(state)
   local who, list = self.kind.name .. ":load_state_dict", {}
   check.that(type(state) == "table", "%s: expected a table of tensors, found %s", who, check.shown(state))
@@ -326,7 +330,8 @@ local function set_option(opt, name, value)
   end
 end
 
--- For rille.snapshot: returns a function that restores the options and step counts. The core restores tensors.
+-- For rille.snapshot: returns a function that restores the present options and step counts. The core restores
+-- tensors.
 local function keep(opt)
   local was, steps, counts, had = {}, opt.steps, {}, {}
   for i, slot in ipairs(opt.slots) do
@@ -339,18 +344,19 @@ local function keep(opt)
     for name in pairs(opt.kind.options) do was[g][name] = own_value(rawget(group.own, name)) end
   end
   return function()
-    for i = #counts + 1, #opt.counts do counts[i] = 0 end -- of groups added since then
+    for i = #counts + 1, #opt.counts do counts[i] = 0 end -- parameters of groups that were added after the snapshot
     opt:__count(steps, counts)
     for g = 0, #was do
       for name in pairs(opt.kind.options) do set(opt, (opt.groups[g] or opt).own, name, was[g][name]) end
     end
-    for i, slot in ipairs(opt.slots) do -- removes state that an option set later required
+    -- removes state tensors that an option required which was set after the snapshot
+    for i, slot in ipairs(opt.slots) do
       for name in pairs(slot) do slot[name] = (not had[i] or had[i][name]) and slot[name] or nil end
     end
   end
 end
 
--- Returns the names of options whose change causes a retrace: every option except the learning rate.
+-- Returns the names of options whose change causes a retrace: all options except the learning rate.
 local function constant_of(options)
   local names = {}
   for name in pairs(options) do
@@ -361,7 +367,8 @@ end
 
 check.strict("optimizer", methods, true)
 
--- Lists the options that compiled steps follow, for lua/reach.lua: the update reads all but lr, and the user's code any.
+-- Reports the options that compiled steps follow to lua/reach.lua: the update reads all options but lr, and user code
+-- may read any.
 local function list_options(opt, note, _, offer)
   offer(opt, opt.kind.options)
   offer(opt, {steps = true})
@@ -385,7 +392,7 @@ return function(kind)
     inside.groups = settled(kind, "groups", inside.all_groups)
     check_rate(kind, opt.lr)
     kind.check(opt)
-    local all = inside.all_params -- frozen parameters are included, for when they are unfrozen
+    local all = inside.all_params -- includes frozen parameters, which may be unfrozen later
     each(opt, function(i, _, p) all[i], inside.counts[i] = p, {steps = 0} end)
     inside.params = settled(kind, "parameters", all)
     complete_all(opt)

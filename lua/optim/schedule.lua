@@ -1,17 +1,17 @@
--- schedule.lua - the learning rate as a function of the step, from 0.
+-- schedule.lua - learning rates as functions of the step, which counts from 0.
 --
 --   local lr = optim.cosine{lr = 1e-3, min_lr = 1e-4, warmup = 50, steps = 1000}
---   opt.lr = lr            the optimiser calls it with opt.steps, also in compiled steps and after a checkpoint is loaded
---   opt.lr = lr(step)      or the program does
+--   opt.lr = lr            the optimiser calls lr(opt.steps), also in compiled steps and after a checkpoint is loaded
+--   opt.lr = lr(step)      or the program sets the rate itself
 --
--- For t < warmup the rate is lr (t + 1) / warmup. From then on the rate falls from lr to min_lr, reaches min_lr at step
--- `steps`, and stays there. A constant schedule stays at lr.
+-- For t < warmup the rate is lr (t + 1) / warmup. From then on the rate falls from lr to min_lr, reaches min_lr at
+-- step `steps`, and stays there. A constant schedule stays at lr.
 
 local check = require "rille.check"
 
 local schedule = {}
 
--- Returns a function of the step: warm-up, then after(o, t).
+-- Creates a schedule: a function of the step that warms up and then returns after(o, t).
 local function make(name, known, after)
   return function(given)
     local o = check.options(name, given, known)
@@ -30,7 +30,7 @@ local function make(name, known, after)
   end
 end
 
--- fall(u): remaining fraction of lr - min_lr at progress u; 1 at u = 0, 0 at u = 1.
+-- fall(u): remaining fraction of lr - min_lr at progress u, from fall(0) = 1 to fall(1) = 0.
 local function falling(name, fall)
   return make(name, {lr = check.none, min_lr = 0, warmup = 0, steps = check.none}, function(o, t)
     if t >= o.steps then return o.min_lr end

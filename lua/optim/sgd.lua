@@ -16,7 +16,8 @@ function sgd.check(opt)
 end
 
 function sgd.slots(opt)
-  return math.type(opt.momentum) and opt.momentum > 0 and {"m"} or {} -- a momentum of another type is reported at the next step
+  -- if momentum is not a number, the next step reports it
+  return math.type(opt.momentum) and opt.momentum > 0 and {"m"} or {}
 end
 
 function sgd.update(opt, p, g, slot, lr)

@@ -9,15 +9,15 @@ local rille = require "rille"
 
 local search = {}
 
--- Weight of a word by the field that has it: the page's own name, a part of it, the module, the first sentence, an argument,
--- the text. The first search word weighs 10, the second 9, down to 4.
+-- Weights of a word by the field in which it occurs: the page's name, a part of that name, the module, the first
+-- sentence, an argument, the text. The first search word weighs 10, the second 9, down to 4.
 local NAME <const>, PART <const>, OUTER <const>, FIRST <const>, ARGUMENT <const>, TEXT <const> = 12, 8, 6, 5, 2, 1
 local WORD_FIRST <const>, WORD_LAST <const> = 10, 4
 
 local endings = {"ations", "ation", "ings", "ing", "ers", "er", "ors", "or", "ed", "es", "s", "e"}
 
--- Returns the stem of a word in lower case: "Losses" -> "loss", "normalizing" -> "normalis". A stem has at least 4 letters, 3 if
--- only the plural's s is cut off.
+-- Returns the stem of a word in lower case: "Losses" -> "loss", "normalizing" -> "normalis". A stem has at least 4
+-- letters, or 3 if only a plural s is cut off.
 local function stem(word)
   word = word:lower():gsub("[-_]", ""):gsub("iz", "is"):gsub("ies$", "y")
   for _, ending in ipairs(endings) do
@@ -28,7 +28,8 @@ local function stem(word)
   return word
 end
 
--- Calls visit(stem, is_part) for each word of a text, and for the parts of words with hyphens, underscores, digits or capitals.
+-- Calls visit(stem, is_part) for each word of a text. Words with hyphens, underscores, digits or capitals are also
+-- divided, and visited part by part.
 local function each_stem(text, visit)
   for word in text:gmatch("[%w_-]+") do
     visit(stem(word), false)
@@ -39,7 +40,7 @@ local function each_stem(text, visit)
   end
 end
 
--- Adds the words of a text to a dictionary: {word = stem}.
+-- Adds the words of a text to a dictionary from word to stem.
 local function add_words(dictionary, text)
   for word in text:gmatch("[%w_-]+") do dictionary[word:lower()] = stem(word) end
 end
@@ -67,8 +68,8 @@ function search.index(names, fields, topics)
   return index, dictionary
 end
 
--- Returns a question with each misspelt word replaced. A word is misspelt if no page and no topic has its stem, and another
--- main word with the same first letter differs in one or two letters. Short words are not replaced.
+-- Returns a question with each misspelt word replaced. A word counts as misspelt if no page and no topic has its
+-- stem, and a main word with the same first letter differs in one or two letters. Short words are not replaced.
 function search.corrected(index, dictionary, question)
   return (question:gsub("[%w_-]+", function(word)
     local s, near = stem(word), {}
@@ -85,7 +86,7 @@ function search.corrected(index, dictionary, question)
   end))
 end
 
--- Returns the stems of a question, without the words that most pages have.
+-- Returns the stems of the words in a question, without words that most pages have.
 local function asked(question)
   local list, skip = {}, {a = true, an = true, the = true, of = true, to = true, ["in"] = true, how = true, ["do"] = true, i = true}
   for word in question:gmatch("[%w_-]+") do
@@ -94,7 +95,7 @@ local function asked(question)
   return list
 end
 
-local phrases = {} -- by topic: its phrases, each a list of stems
+local phrases = {} -- topic -> its phrases, each a list of stems
 
 -- Returns the phrases of a topic, "gradient clipping, grad norm", as lists of stems.
 local function phrases_of(topic)
@@ -105,8 +106,8 @@ local function phrases_of(topic)
   return phrases[topic]
 end
 
--- Returns true if the n words of a question, stems[stem] = true, include all words of one of the topic's phrases; of a topic
--- with alone, no other words.
+-- Returns true if the n words of a question, stems[stem] = true, include all words of one of the topic's phrases. If
+-- the topic has the field alone, the question must have no other words.
 local function is_about(topic, n, stems)
   for _, phrase in ipairs(phrases_of(topic)) do
     local all = not topic.alone or #phrase == n
@@ -116,7 +117,7 @@ local function is_about(topic, n, stems)
   return false
 end
 
--- Returns the topics (topics.lua) of a question, in the order of the list.
+-- Returns the topics (topics.lua) that a question is about, in the order of the list.
 function search.topics(topics, question)
   local list, stems, found = asked(question), {}, {}
   for _, s in ipairs(list) do stems[s] = true end

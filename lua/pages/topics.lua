@@ -1,4 +1,4 @@
--- topics.lua - answers to users' words that are no page: a text, related pages, a chapter of the guide.
+-- topics.lua - answers to search words that have no page: a text, related pages, a chapter of the guide.
 --
 -- A topic has words (phrases that name it, with commas between them), text, see (its pages, best first), and the chapter of
 -- docs/guide that has the details. alone: a question with more words than a phrase is not about the topic.

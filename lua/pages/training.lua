@@ -1,4 +1,4 @@
--- training.lua - pages of what surrounds a training run: command line, precision, checkpoints, progress, curves.
+-- training.lua - pages about running a training: command line, precision, checkpoints, progress, curves.
 
 return {
   args = {

@@ -1,4 +1,5 @@
--- axes.lua - the sharding rules of tensor parallelism: what a mesh axis shards, by the role of the axis in a recipe.
+-- axes.lua - the sharding rules of tensor parallelism: which tensors a mesh axis shards, and along which dimension,
+-- by the role of the axis in a recipe.
 --
 -- The columns of the table `cuts` are activations (batch, ..., width) and parameters ({out, in, ...}). For a parameter,
 -- the SBP after a slash is its SBP while a layer uses it. Entries missing from the table are B.
@@ -52,7 +53,7 @@ local cuts = {
 local is_parameter = {column = true, column_bias = true, row = true, row_bias = true, norm_weight = true, positions = true,
   experts = true, whole = true}
 
--- Returns the mesh axes (from 0) in the order in which they shard a dimension; nil for mesh order.
+-- Returns the mesh axes (from 0) in the order in which they shard a dimension; nil: in mesh order.
 local function cutting_order(parts, reverse)
   local rank, list, plain = {}, {}, true
   for i, name in ipairs(axes.order) do rank[name] = i end
@@ -66,7 +67,8 @@ local function cutting_order(parts, reverse)
   return not plain and list or nil
 end
 
--- Returns an SBP as text. An order is appended if two axes shard one dimension in another order than the mesh's.
+-- Returns an SBP as text. If two axes shard one dimension in an order that is not that of the mesh, the order is
+-- appended.
 local function text_of(entries, order)
   if #entries == 1 then return entries[1] end
   local text, last, matters = "(" .. table.concat(entries, ", ") .. ")", {}, false
@@ -80,14 +82,14 @@ local function text_of(entries, order)
   return matters and ("%s order (%s)"):format(text, table.concat(order, ", ")) or text
 end
 
--- Names of all columns.
+-- Names of all columns of the table `cuts`.
 local columns = {}
 for _, cut in pairs(cuts) do
   for what in pairs(cut) do columns[what] = true end
 end
 
--- rille.parallel.axis(name[, cut]): returns a copy of the rules of a role; with `cut`, defines a new role first. The
--- name becomes a key of recipes: {[name] = mesh axis}.
+-- rille.parallel.axis(name[, cut]): returns a copy of the rules of the role `name`. If `cut` is given, first defines
+-- the role with these rules. The name becomes a key of recipes: {[name] = mesh axis}.
 function axes.role(name, cut)
   local who = "parallel.axis"
   check.that(type(name) == "string", "%s: the name must be a string, found %s", who, check.shown(name))
@@ -123,8 +125,9 @@ end
 -- Returns the names of roles that users defined.
 function axes.own() return {table.unpack(axes.order, built_in + 1)} end
 
--- Returns, as text, the SBP for a column of the table `cuts`. parts: the role of each mesh axis, or "none". used: the SBP while a
--- layer uses the parameter. zero: the dimension that ZeRO shards over the axes parts.zero, after all other axes; nil: none.
+-- Returns, as text, the SBP for the column `what` of the table `cuts`. parts: the role of each mesh axis, or "none".
+-- used: the SBP while a layer uses the parameter. zero: the dimension that ZeRO shards over the axes parts.zero,
+-- after all other axes; nil: none.
 function axes.layout(parts, what, used, zero)
   local entries = {}
   for a, part in ipairs(parts) do
@@ -135,7 +138,7 @@ function axes.layout(parts, what, used, zero)
   return text_of(entries, cutting_order(parts, is_parameter[what] or false))
 end
 
--- Returns the number of ranks over which `dimension` (such as heads) is sharded.
+-- Returns over how many ranks `dimension` of the tensor, such as its heads, is sharded.
 function axes.ways(parts, shape, what, dimension)
   local n = 1
   for a, part in ipairs(parts) do
@@ -165,8 +168,8 @@ local function tensor_parts(recipe)
   return list, recipe.sequence and {"sequence"} or parts, method
 end
 
--- Checks that the first two axes of 2.5D have equal sizes. The message lists fitting meshes with the same number of
--- ranks.
+-- Checks that the first two mesh axes of the 2.5D method have equal sizes. The message lists suitable meshes with the
+-- same number of ranks.
 local function check_square(a, b, depth)
   if a == b then return end
   local n, fit = a * b * depth, {}

@@ -1,6 +1,6 @@
--- classes.lua - the roles of the layers in a class, as recipes of tensor parallelism see them.
+-- classes.lua - the roles that a class of modules gives its layers for recipes of tensor parallelism.
 --
--- A class of modules names the roles of its parts in its field `parallel`; layers know nothing else of recipes:
+-- A class of modules names the roles of its parts in its field `parallel`; layers contain no other code for recipes:
 --
 --   Block.parallel = {column = {"fc1"}, row = {"fc2"}, norm = "norm1", stream = true}
 --
@@ -56,7 +56,7 @@ local function check_roles(class, roles)
   return roles
 end
 
--- Returns the roles of a class, or of its nearest base class that names any; nil: none.
+-- Returns the roles that a class, or else its nearest base class, names; nil: none.
 function classes.of(class)
   while type(class) == "table" do
     local roles = rawget(class, "parallel")
@@ -73,7 +73,7 @@ function classes.each(roles, visit)
   end
 end
 
--- rille.parallel.class(Class[, roles]): returns the roles of a class; with `roles`, sets them first.
+-- rille.parallel.class(Class[, roles]): returns the roles of a class; if `roles` is given, sets them first.
 function classes.class(class, roles)
   check.that(type(class) == "table" and rawget(class, "__name"), "parallel.class: expected a class of modules, found %s", check.shown(class))
   if roles ~= nil then rawset(class, "parallel", check_roles(class, roles)) end

@@ -24,10 +24,10 @@ local check = require "rille.check"
 
 local who = "parallel: blocks"
 
--- Schedules for which the number of micro-batches in flight depends only on the stage, not on the devices.
+-- Schedules in which the number of micro-batches in flight depends only on the stage, not on the device.
 local by_stage = {gpipe = true, ["1f1b"] = true, ["zb-h1"] = true, ["zb-h2"] = true}
 local there_and_back = "stages in folded order, {P0, P1, P1, P0}"
--- Searched schedules, and the order of stages that each requires.
+-- Searched schedules -> the order of stages that each requires.
 local wants = {interleaved = "stages in round-robin order, {P0, P1, P0, P1}", ["zb-v"] = there_and_back,
   ["v-half"] = there_and_back,
   ["v-min"] = there_and_back}
@@ -51,8 +51,8 @@ end
 
 -- ---- cost of stages ----
 
--- Returns the costs of n blocks in the form that the functions below use. device[s]: device of stage s; devices are numbered from 1
--- in order of appearance.
+-- Returns the costs of n blocks, in the form that the functions below use. device[s]: device of stage s; devices are
+-- numbered from 1 in the order in which they first appear.
 local function pipeline(o, n, device)
   local cost, memory, kept = sums(o.cost, n), sums(o.memory, n), sums(o.activations, n)
   local l = {n = n, cost = cost, stages = #device, device = device, pieces = o.micro_batches or 1, limit = o.memory_limit, owned = {}}
@@ -83,8 +83,8 @@ local function pipeline(o, n, device)
   return l
 end
 
--- Returns the time of a batch with counts[s] blocks per stage, and the bytes by which devices exceed the limit, in
--- total.
+-- Returns the time of a batch if stage s has counts[s] blocks, and the total of bytes by which devices exceed the
+-- limit.
 local function measure(l, counts)
   local first, last, t, before, at, all = {}, {}, {}, {}, 1, 0
   for s, count in ipairs(counts) do
@@ -105,7 +105,7 @@ end
 
 -- ---- one stage per device ----
 
--- Returns the times of all possible stages (runs of blocks), ascending, without duplicates.
+-- Returns the times of all possible stages (runs of consecutive blocks), ascending and without duplicates.
 local function bounds(l)
   local seen, list = {}, {}
   for first = 1, l.n do
@@ -118,8 +118,8 @@ local function bounds(l)
   return list
 end
 
--- Returns the least sum of stage times if no stage takes longer than `most`. Also returns last[stages left][first
--- block]: the last block of the next stage.
+-- Returns the least sum of stage times such that no stage takes longer than `most`. Also returns last[stages
+-- left][first block]: the last block of the next stage.
 local function least_sum(l, most)
   local best, ends = {[0] = {[l.n + 1] = 0}}, {}
   for left = 1, l.stages do
@@ -159,7 +159,7 @@ end
 
 local function better(time, excess, than) return excess < than.excess or excess == than.excess and time < than.time end
 
--- Shifts cut k by -1, 0 or 1 block. Returns false if a stage becomes empty.
+-- Moves cut k by `by` blocks (-1, 0 or 1). Returns false if a stage becomes empty.
 local function move(counts, k, by)
   counts[k], counts[k + 1] = counts[k] + by, counts[k + 1] - by
   return counts[k] > 0 and counts[k + 1] > 0
@@ -186,7 +186,7 @@ local function improve(l, counts, now)
   return false
 end
 
--- Shifts each cut by -2 to 2 blocks, pseudo-randomly; number: the seed.
+-- Moves each cut by -2 to 2 blocks, pseudo-randomly; number: the seed.
 local function kick(counts, number)
   for k = 1, #counts - 1 do
     number = (number * 1103515245 + 12345) % (1 << 31)
@@ -195,8 +195,8 @@ local function kick(counts, number)
   end
 end
 
--- Returns the best cut found by local search from equal stages, and then from perturbations of the best cut; and its
--- time.
+-- Returns the best cut that local search finds, and its time. The search starts from equal stages, and then from
+-- perturbations of the best cut.
 local function cut_rounds(l)
   local best, found
   for try = 0, math.max(8, 4000 // (l.stages * l.stages)) do
@@ -212,8 +212,9 @@ end
 
 -- ---- folded ----
 
--- Adds a state: the devices so far have taken all blocks except those from i + 1 to j - 1. The list keeps only states that are not
--- dominated in both the maximum over devices and the total time; hops of different cost make these two independent.
+-- Adds a state, in which all blocks are assigned to devices except those from i + 1 to j - 1. The list keeps only
+-- states that no other state beats in both the maximum over devices and the total time. Both matter, because hops
+-- differ in cost.
 local function add_state(list, state)
   local all = state.before + state.after
   for k = #list, 1, -1 do
@@ -224,8 +225,8 @@ local function add_state(list, state)
   list[#list + 1] = state
 end
 
--- Extends states by device d, which takes blocks i + 1 to a and b to j - 1. Drops states that cannot be better than
--- `least`: one of the following devices has at least the average load.
+-- Extends states by device d, which is assigned blocks i + 1 to a and b to j - 1. Drops states that cannot be better
+-- than `least`, because one of the remaining devices has at least the average load.
 local function inwards(l, d, i, j, states, reached, least)
   local room = 2 * (#l.owned - d)
   for a = i + 1, j - 2 - room do
@@ -283,8 +284,8 @@ local function is_round(device)
   return not is_line(device) and is_dealt(device, function(s, p) return #device % p == 0 and (s - 1) % p + 1 end)
 end
 
--- Returns the least memory limit for which this method finds a cut, by bisection. The upper bound is the total bytes of
--- a cut without a limit. The result is exact to a byte, or to the precision of doubles.
+-- Returns, by bisection, the least memory limit for which this method finds a cut. The upper bound is the memory of
+-- the cut without a limit. The result is exact to a byte, or to the precision of doubles.
 local function least_limit(l, way)
   local low = l.limit
   l.limit = nil
@@ -301,8 +302,8 @@ local function least_limit(l, way)
 end
 
 -- Returns the number of blocks of each stage, and the time of a batch. o: cost, and optionally memory, activations
--- (lists, by block), hop (a number, or a list: into each block), memory_limit, micro_batches, schedule ("1f1b").
--- device: the device of each stage, numbered from 1 in order of appearance.
+-- (lists with an entry per block), hop (a number, or a list with the hop into each block), memory_limit,
+-- micro_batches, schedule ("1f1b"). device: the device of each stage, numbered from 1 in order of appearance.
 local function cut(o, n, device)
   numbers("cost", o.cost, n)
   if o.memory then numbers("memory", o.memory, n) end

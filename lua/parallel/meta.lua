@@ -1,5 +1,5 @@
--- meta.lua - a model on meta devices, where tensors have layouts but no values. Costs of blocks (priced.lua) and traces
--- (traced.lua) call the model there.
+-- meta.lua - a model on meta devices, where tensors have layouts but no values. priced.lua calls the model there to
+-- estimate the costs of blocks, traced.lua to trace it.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -7,7 +7,7 @@ local pin = require "rille.nn.pin"
 
 local meta = {}
 
--- Returns a mesh of this shape on meta ranks from `first` on.
+-- Creates a mesh of this shape on the meta ranks from `first` on.
 function meta.mesh(shape, first)
   local function part(axis)
     local list = {}
@@ -19,8 +19,8 @@ function meta.mesh(shape, first)
   return rille.placement("meta", part(1))
 end
 
--- Calls fn while the model's parameters and buffers are replaced by meta tensors on `place` and its modules are pinned
--- there. Restores the model and the random state afterwards, also after an error.
+-- Calls fn while meta tensors on `place` replace the model's parameters and buffers, and its modules are pinned
+-- there. Afterwards, also after an error, restores the model and the random state.
 function meta.replace(model, entries, place, fn)
   local undo, twin, seed, count = {}, {}, rille._random()
   local done <close> = setmetatable({}, {__close = function()
@@ -45,7 +45,7 @@ function meta.replace(model, entries, place, fn)
   return fn()
 end
 
--- Calls fn while forward(k, own, m, ...) replaces the forward of each of these modules.
+-- Calls fn while forward(k, own, m, ...) replaces the forward of module k in the list; own: the replaced forward.
 function meta.with_forward(modules, forward, fn)
   local had = {}
   local done <close> = setmetatable({}, {__close = function()
@@ -59,7 +59,7 @@ function meta.with_forward(modules, forward, fn)
   return fn()
 end
 
--- Returns a new tensor of t's shape, dtype and layout. It requires a gradient if it has a float dtype.
+-- Creates a tensor with t's shape, dtype and layout. It requires a gradient if its dtype is a float.
 function meta.like(t)
   return rille.zeros(t.shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp, requires_grad = layout.is_float(t)})
 end

@@ -42,7 +42,7 @@ local function roles_of_names(model, layers, role)
   for _, pattern in ipairs(check.sorted_keys(layers)) do
     classes.check_role(("parallel: layers: '%s'"):format(tostring(pattern)), layers[pattern])
     for _, path in ipairs(names.matching("layers", pattern, list)) do
-      -- "*.fc1*" also matches parameters of the layers that it names; those follow their layer.
+      -- "*.fc1*" also matches the parameters of the layers that it names; these get their role from the layer
       local holder = path:match("^(.*)%.[^.]*$")
       if not (is_tensor[path] and by[holder] == pattern) then
         check.that(not by[path] or layers[by[path]] == layers[pattern],
@@ -64,26 +64,27 @@ local function roles_of(model, recipe)
   return role, heads
 end
 
--- By role of a module and name of its parameter: the column in the table of axes.lua.
+-- role of a module -> name of its parameter -> column in the table of axes.lua
 local parameter_roles = {
   column = {weight = "column", bias = "column_bias", lora_B = "column"},
   head = {weight = "column", bias = "column_bias", lora_B = "column"},
   embedding = {weight = "column"}, row = {weight = "row", bias = "row_bias", lora_A = "row"}, positions = {weight = "positions"},
   norm = {weight = "norm_weight", bias = "norm_weight"},
 }
--- Column of the table of axes.lua, for a parameter that itself has the role.
+-- role of a parameter -> column in the table of axes.lua
 local own_roles = {column = "column", head = "column", embedding = "column", row = "row", positions = "positions",
   norm = "norm_weight", expert = "experts"}
 
--- Columns for a module's input and output; no entry: no pin. A norm's output has the layout of column layers' input. If
--- the axes gather before a norm (2D), the norm's gradient keeps a pending reduction until then.
+-- Role of a module -> columns for its input and output; no entry: no pin. A norm's output has the layout that column
+-- layers expect as input. If the axes gather before a norm (2D), the gradient of the norm keeps a pending reduction
+-- until then.
 local module_roles = {
   column = {output = "wide"}, row = {input = "row_in", output = "stream"}, embedding = {input = "ids", output = "stream"},
   positions = {output = "stream"}, norm = {input = "norm", output = "inner"}, head = {output = "logits"},
   block = {output = "stream"}, routed = {input = "routed", output = "stream"},
 }
 
--- Makes column layers replicated if the ranks do not divide the number of their heads.
+-- Replicates a column layer if its number of heads is not divisible by the number of ranks.
 local function replicate_heads(place, parts, role, heads)
   for path, count in pairs(heads) do
     local placement = place.of(path)
@@ -95,7 +96,7 @@ local function replicate_heads(place, parts, role, heads)
   end
 end
 
--- Returns the number of pieces into which rows and columns together divide the contraction axis of 2D.
+-- Returns into how many pieces the row and column axes of the 2D method together divide the contraction axis.
 local function panel_unit(placement, parts)
   local n = {rows = 1, columns = 1}
   for a, part in ipairs(parts) do
@@ -117,7 +118,7 @@ end
 
 -- ---- the table ----
 
--- Returns the keys of a recipe, with the roles of mesh axes that users defined.
+-- Returns the keys that a recipe may have, with the roles of mesh axes that users defined.
 local function known_keys()
   local known = {}
   for _, key in ipairs{"data", "tensor", "method", "sequence", "layers", "zero", "zero_axes", "reshard", "stages", "members",
@@ -129,7 +130,7 @@ end
 local known_blocks = {input = check.none, cost = check.none, memory = check.none, activations = check.none, hop = check.none,
   memory_limit = check.none, micro_batches = check.none, schedule = check.none}
 
--- Returns true if the recipe has axes besides data axes.
+-- Returns true if the recipe has mesh axes other than data axes.
 local function has_tensor_axes(recipe)
   if recipe.tensor ~= nil then return true end
   for _, name in ipairs(axes.own()) do
@@ -165,8 +166,8 @@ local function read_recipe(given)
   return recipe
 end
 
--- Returns the dimension that ZeRO shards; nil: none. If other axes shard the parameter, too, it is dimension 0. Else it
--- is the first dimension with at least one entry per rank, or the longest dimension if there is none.
+-- Returns the dimension that ZeRO shards; nil: none. If other axes shard the parameter, too, returns 0. Otherwise
+-- returns the first dimension with at least one entry per rank, or, if there is none, the longest dimension.
 local function zero_dimension(placement, parts, what, shape)
   if #shape == 0 then return nil end
   if what ~= "whole" then return 0 end
@@ -194,18 +195,20 @@ end
 local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
   for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
-  local sums = inner:find("S(-1)", 1, true)                         -- column layers return pending reductions
+  local sums = inner:find("S(-1)", 1, true) -- true-like if column layers return pending reductions
   if role == "norm" then
     if pin.input == stream then pin.input = nil end
-    if pin.input == inner then pin.output = nil end -- the stream is gathered before the norm; the gradient is reduced there
-    if panels then pin.input, pin.output = nil, stream end         -- the norm reduces its rows' statistics instead
+    -- the stream is gathered before the norm, and its gradient is reduced there
+    if pin.input == inner then pin.output = nil end
+    -- instead of gathering, the norm reduces the statistics of its rows
+    if panels then pin.input, pin.output = nil, stream end
   elseif role == "row" then
     if pin.input == axes.layout(parts, "wide") then pin.input = nil end
   elseif role == "column" or role == "head" then
     if not sums then pin.output = nil end
     pin.panels = role == "column" and is_linear and panels or nil
   elseif role == "routed" and not sums then
-    pin = {} -- rows are replicated already; the sum over experts takes the stream's layout
+    pin = {} -- rows are replicated already, and the sum over experts gets the layout of the stream
   end
   return pin
 end
@@ -251,7 +254,7 @@ local function add_parameters(model, out, place, parts, roles, recipe)
 end
 
 -- Returns the set of modules that are pinned to a stage: members, and modules with tensors that contain no member. A
--- module within a pinned one is not pinned.
+-- module inside a pinned module is not pinned.
 local function staged_modules(model, place)
   local holds, deals, pinned = {}, {}, {}
   local function note(path, set)
@@ -292,8 +295,8 @@ local function add_modules(model, out, place, parts, roles, recipe)
   end
 end
 
--- Notes in out.unsplit the parameters that no tensor axis shards. Fails if an axis whose rules shard parameters shards
--- none.
+-- Stores in out.unsplit the parameters that no tensor axis shards. Fails if an axis whose rules shard parameters
+-- shards no parameter.
 local function check_tensor_axes(model, out, parts)
   local splits, mesh_axis = {}, {}
   for _, name in ipairs(out.order) do
@@ -316,7 +319,7 @@ local function check_tensor_axes(model, out, parts)
   end
 end
 
--- Adds estimates of missing block costs to the recipe, computed by the planner for the model with equal numbers of
+-- Adds estimates of missing block costs to the recipe. The planner computes them for the model with equal numbers of
 -- blocks per stage. The estimated time of transfers, in ns, is added only if the user gives no costs, because given
 -- costs may have any unit.
 local function reckon(model, recipe, evenly)
@@ -347,7 +350,7 @@ local function parts_of(recipe)
   end
 end
 
--- Returns the table of layouts of a model whose layers have these roles.
+-- Returns the table of layouts for a model whose layers have these roles.
 local function lay(model, recipe, place, parts, roles)
   local out = {entries = {}, order = {}, known = {}, columns = {}, tensors = {}, unsplit = {}, unused = {}, zero = recipe.zero}
   add_parameters(model, out, place, parts, roles, recipe)
@@ -355,8 +358,8 @@ local function lay(model, recipe, place, parts, roles)
   return out
 end
 
--- Adds the roles that a trace of the model finds (traced.lua), and returns the decisions. The trace knows one mesh axis, of
--- the recipe's tensor axes together.
+-- Adds the roles that a trace of the model finds (traced.lua), and returns the decisions. The trace uses one mesh
+-- axis in place of all tensor axes of the recipe.
 local function add_traced(model, recipe, place, parts, roles)
   local ranks, list, alone = 1, type(recipe.tensor) == "table" and recipe.tensor or {recipe.tensor}, {tensor = 0, zero = 0}
   for _, axis in ipairs(list) do ranks = ranks * place.first.shape[axis + 1] end

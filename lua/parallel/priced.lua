@@ -26,14 +26,14 @@ end
 
 -- ---- inputs and outputs ----
 
--- Returns a copy of the arguments in which tensors are replaced by new ones of equal layout.
+-- Copies the arguments, with new tensors of equal layout in place of the tensors.
 local function twins(args)
   local list = {n = args.n}
   for i = 1, args.n do list[i] = layout.is_tensor(args[i]) and meta.like(args[i]) or args[i] end
   return list
 end
 
--- Returns the arguments of each block, and the result of the last block.
+-- Calls the model. Returns the arguments of each block, and the result of the last block.
 local function note(model, blocks, input)
   local into, last = {}, nil
   meta.with_forward(blocks, function(k, own, self, ...)
@@ -49,7 +49,8 @@ end
 
 -- ---- costs ----
 
--- Plans fn(tensors...) as a step, and returns its cost and memory. Arguments require a gradient in the step as outside.
+-- Plans fn(tensors...) as a step, and returns its cost and memory. Arguments require a gradient in the step if they
+-- do outside.
 local function planned(fn, ...)
   local given = {...}
   local step = rille.graph(function(...)
@@ -58,7 +59,7 @@ local function planned(fn, ...)
       if t.requires_grad then args[k] = args[k]:detach():requires_grad_(true) end
     end
     return fn(table.unpack(args))
-  end, {auto_parallel = "propagate", time_limit = 1e-6}) -- only the plan is needed, so the time limit is minimal
+  end, {auto_parallel = "propagate", time_limit = 1e-6}) -- only the costs of the plan are needed
   step(...)
   return step:explain()
 end
@@ -93,15 +94,15 @@ local function backward(y, loss)
   return y
 end
 
--- Returns the bytes of t on the rank with the most.
+-- Returns the bytes of t on the rank with the largest shard.
 local function local_bytes(t)
   local most = 0
   for _, shard in ipairs(t:shards()) do most = math.max(most, layout.shard_bytes(t, shard)) end
   return most
 end
 
--- Returns the bytes of parameters, gradients and buffers: for each block, for all modules before the first block, and
--- for all other modules.
+-- Returns the bytes of parameters, gradients and buffers: per block, for all modules before the first block, and for
+-- all other modules.
 local function held(model, blocks)
   local at, met, seen, number = {before = 0, after = 0}, "before", {}, {}
   for k, m in ipairs(blocks) do
@@ -148,9 +149,9 @@ local function after(model, blocks, input, last)
   end, input, last)
 end
 
--- Returns the estimated lists. blocks: the modules assigned to stages, in order. entries: the recipe's table. stages:
--- the stages' placements. input: the model's input of one micro-batch. Fails if the planner cannot estimate; the user
--- must then list costs.
+-- Returns the estimated lists of costs. blocks: the modules assigned to stages, in order; entries: the recipe's table
+-- of layouts; stages: placements of the stages; input: the model's input for one micro-batch. Fails if the planner
+-- cannot estimate the costs; the user must then list them.
 local function priced(model, blocks, entries, stages, input)
   check.that(layout.is_tensor(input),
     "%s must be a tensor, the model's input of one micro-batch, found %s", who, check.shown(input))

@@ -1,10 +1,11 @@
 -- stages.lua - divides a model into pipeline stages, and assigns a placement to each module.
 --
 -- Members, such as the blocks of a transformer, are assigned to the stages in order. Members are the entries of the
--- model's longest list of modules, or of the lists in a list, at any depth; a member may be a table of modules. A model
--- without a list has its own parts as members. members = {"down.*", "mid", "up.*"} in a recipe names the members
--- instead. Modules before the first member are on the first stage, all others on the last. The members of a model without
--- modules are its parameters. A value that a later stage uses is sent there (actors/session/core/placing.h).
+-- model's longest list of modules, or of the lists in a list, at any depth; a member may be a table of modules. In a
+-- model without a list, the members are its direct parts. members = {"down.*", "mid", "up.*"} in a recipe names the
+-- members instead. Modules before the first member are on the first stage, all others on the last. The members of a
+-- model without modules are its parameters. A value that a later stage uses is sent there
+-- (actors/session/core/placing.h).
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -38,7 +39,8 @@ local function module_paths(model)
   return list, is_module
 end
 
--- Calls visit(list, member) for the lists that contain this module. A list of lists counts as one list.
+-- Calls visit(list, member) for each list that contains the module with this path. A list of lists counts as one
+-- list.
 local function each_list(path, is_module, visit)
   local parts = prefixes(path)
   local i = 1
@@ -52,8 +54,8 @@ local function each_list(path, is_module, visit)
   end
 end
 
--- Returns the lists of modules, in order: {{holder =, member, ...}, ...}; inner: the list is inside a member of another list.
--- Also returns the model's own parts.
+-- Returns the lists of modules, in order: {{holder =, member, ...}, ...}. inner: true for a list inside a member of
+-- another list. Also returns the direct parts of the model.
 local function lists_of(model)
   local paths, is_module = module_paths(model)
   if not next(is_module) then return {}, paths end
@@ -76,8 +78,9 @@ local function lists_of(model)
   return lists, own
 end
 
--- Returns the members of the model's longest list of modules, or of the first of several longest; without lists, its
--- own parts. A list inside a member of another list counts only if the outer lists have fewer than n members.
+-- Returns the members of the model's longest list of modules (of the first, if there are two or more). Without lists,
+-- returns the direct parts. A list inside a member of another list is considered only if the outer lists have fewer
+-- than n members.
 local function longest_list(model, n)
   local lists, own = lists_of(model)
   local function longest(inner)
@@ -109,7 +112,7 @@ local function named_members(model, patterns)
   return list
 end
 
--- ---- dealing ----
+-- ---- assigning members to stages ----
 
 -- Returns the number of members in the k-th of s stages (from 1); the first stages get one more if n is not divisible
 -- by s.
@@ -133,7 +136,7 @@ local function counts_of(recipe, n, list)
   return counts
 end
 
--- Returns the placements of the stages, `chunks` times the recipe's list.
+-- Returns the placements of the stages: the recipe's list, repeated `chunks` times.
 local function stage_list(recipe)
   check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "parallel: stages must be a list of placements, found %s",
     type(recipe.stages) == "table" and "none" or check.shown(recipe.stages))
@@ -154,7 +157,7 @@ function stages.members(model, recipe)
   return recipe.members ~= nil and named_members(model, recipe.members) or longest_list(model, #stage_list(recipe))
 end
 
--- Assigns members to stages: path -> placement.
+-- Assigns members to stages; returns a table from path to placement.
 local function deal(model, recipe)
   local list, members = stage_list(recipe), stages.members(model, recipe)
   check.that(#members > 0, "parallel: %s has no modules and no parameters to assign to stages", model.__name)
@@ -186,8 +189,8 @@ local function one_place(model, recipe)
   return {first = placement, last = placement, of = function() return placement end}
 end
 
--- Returns {first =, last =, of =, at =, list =}: the placements of the first and last stage; of(path) returns the placement of a module
--- or parameter; at maps a member to its placement.
+-- Returns {first =, last =, of =, at =, list =}. first, last: placements of the first and last stage; of(path)
+-- returns the placement of a module or parameter; at: member -> its placement.
 function stages.places(model, recipe)
   if not recipe.stages then return one_place(model, recipe) end
   local dealt = deal(model, recipe)

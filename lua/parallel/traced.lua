@@ -2,9 +2,10 @@
 --
 -- The model runs forward and backward on meta devices, with one weight sharded and all other parameters replicated.
 -- Every operator chooses its layout by its rule, as in training. A parameter whose gradient is S(d) is used as shards
--- along d, so its layer joins the chain of the first: as a column (d = 0) or a row (d = 1). A module whose result is a
--- pending reduction ends the chain, because a pin replicates its result. Layers are tried in the order in which the
--- model calls them. A chain within one member of a list, such as a block, is repeated in all members of the same shapes.
+-- along d, so its layer joins the chain of the sharded weight: as a column (d = 0) or a row (d = 1). A module whose
+-- result is a pending reduction ends the chain, because a pin replicates its result. Layers are tried in the order in
+-- which the model calls them. A chain within one member of a list, such as a block, is repeated in all members of the
+-- same shapes.
 --
 -- A chain of two or more weights is sharded. A single weight is sharded if the bytes that it moves per step are fewer
 -- than the bytes of the copies that sharding saves; it becomes a column or a row, whichever moves fewer bytes.
@@ -19,15 +20,15 @@ local who <const> = "parallel: input"
 
 -- ---- layers ----
 
--- Returns the path of the module that has this parameter.
+-- Returns the path of the module that contains this parameter.
 local function holder_of(name, is_module)
   repeat name = name:match("^(.*)%.[^.]*$") or "" until is_module[name]
   return name
 end
 
--- Returns the layers and parameters without a role: {path =, tensor =, name = the weight's name, column = role, holder =
--- path of the module}. A layer of Rille has one role for weight and bias, and a pin; other parameters have roles of their
--- own.
+-- Returns the layers and parameters without a role: {path =, tensor =, name = the weight's name, column = role,
+-- holder = path of the module}. A layer of Rille has one role for weight and bias, and a pin; each other parameter is
+-- a separate unit.
 local function units_of(model, roles, least)
   local units, module, path_of, seen = {}, {}, {}, {}
   for path, m in model:named_modules() do module[m], path_of[path] = path, m end
@@ -78,8 +79,8 @@ local function loss_of(y)
   return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
 end
 
--- Calls the model. Modules with units return replicated tensors in place of pending reductions; sums: set of the paths of
--- these modules.
+-- Calls the model. Modules with units return replicated tensors in place of pending reductions; their paths are added
+-- to the set `sums`.
 local function call_reduced(trace, call, sums)
   local modules, paths, known = {}, {}, {}
   for path, m in trace.model:named_modules() do known[path] = m end
@@ -98,8 +99,8 @@ local function call_reduced(trace, call, sums)
   end, call)
 end
 
--- Runs forward and backward with these roles. Returns the SBP of each unit's gradient, the set of modules that return pending
--- reductions, and a function that returns the bytes that all ranks receive.
+-- Runs forward and backward with these roles. Returns the SBP of each unit's gradient, the set of modules that return
+-- pending reductions, and a function that returns how many bytes all ranks receive.
 local function try(trace, roles)
   local sbp, sums, roots = {}, {}, {}
   trace.run(roles, function(call)
@@ -115,8 +116,8 @@ local function try(trace, roles)
   return sbp, sums, function() return rille.explain(roots).bytes end
 end
 
--- Adds the roles of a chain. The module that computes a column's input gets a role, too, because its pin reduces the
--- gradient of the input there, once for all columns.
+-- Adds the roles of a chain. The module that computes the input of a column also gets a role: its pin reduces the
+-- gradient of that input once for all columns.
 local function add_roles(trace, chain, roles)
   for _, link in ipairs(chain) do
     local source = link.role == "column" and link.unit.source
@@ -127,7 +128,7 @@ local function add_roles(trace, chain, roles)
   end
 end
 
--- Returns the roles found so far with those of a chain.
+-- Returns the roles found so far, together with those of a chain.
 local function with(trace, chain)
   local roles = {}
   for path, role in pairs(trace.roles) do roles[path] = role end
@@ -135,7 +136,8 @@ local function with(trace, chain)
   return roles
 end
 
--- Adds to the chain the units that the trial used as shards, up to the first row. Returns true if there were any.
+-- Adds to the chain the units that were used as shards in the trial, up to the first row. Returns true if there were
+-- any.
 local function extend(trace, chain, sbp)
   local within, n = {}, #chain
   for _, link in ipairs(chain) do within[link.unit] = true end
@@ -150,7 +152,8 @@ local function extend(trace, chain, sbp)
   return #chain > n
 end
 
--- Returns the chain that begins with this unit in this role; bytes: what it adds to the bytes of a step.
+-- Returns the chain that begins with this unit in this role. Its field bytes is the number of bytes that it adds to a
+-- step.
 local function grow(trace, unit, role)
   local chain, bytes = {{unit = unit, role = role}}, nil
   repeat
@@ -169,7 +172,8 @@ end
 
 -- ---- members of lists ----
 
--- Returns the part of the paths that all links share and that ends with a place in a list: "blocks.0."; nil: none.
+-- Returns the longest common prefix of the paths of all links that ends with a list position, such as "blocks.0.";
+-- nil: none.
 local function member_of(chain)
   local common = chain[1].unit.path
   for _, link in ipairs(chain) do
@@ -202,7 +206,7 @@ end
 
 -- ---- decisions ----
 
--- Returns a decision as a line.
+-- Returns a decision as a line of text.
 local function line_of(chain, times, kept, bytes)
   local links, each = {}, times > 1 and (", %d times"):format(times) or ""
   for k, link in ipairs(chain) do links[k] = ("%s %s"):format(link.unit.path, link.role) end
@@ -214,13 +218,14 @@ local function line_of(chain, times, kept, bytes)
     each, paint.bytes(bytes), paint.bytes(chain.copies))
 end
 
--- Returns the bytes of a step with the roles found so far.
+-- Returns the bytes that a step moves with the roles found so far.
 local function measure(trace)
   local _, _, count = try(trace, trace.roles)
   return count()
 end
 
--- Keeps the chain, in all members of its list, or leaves its first unit replicated.
+-- Keeps the chain, in all members of its list, or leaves its first unit replicated. A chain is kept if it has two or
+-- more weights, or if it moves fewer bytes than the copies that it saves.
 local function settle(trace, chain)
   local kept = chain.weights > 1 or chain.bytes < chain.copies
   local copies = {chain, table.unpack(repeated(trace, chain))}
@@ -228,7 +233,7 @@ local function settle(trace, chain)
     if kept then add_roles(trace, copy, trace.roles) end
     for k, link in ipairs(copy) do
       link.unit.done, link.unit.tried = kept, kept or k == 1 or link.unit.tried
-      -- a user's module has no pin of its own
+      -- a module of the user's class has no pin otherwise
       if kept and chain.sums[chain[k].unit.holder] and link.unit.path == link.unit.name then
         trace.roles[link.unit.holder] = "block"
       end
@@ -239,7 +244,7 @@ local function settle(trace, chain)
   trace.found[#trace.found + 1] = line_of(chain, #copies, kept, kept and trace.bytes - before or chain.bytes)
 end
 
--- Decides about the chain that begins with this unit.
+-- Decides whether to shard the chain that begins with this unit.
 local function decide(trace, unit)
   local chain = grow(trace, unit, unit.column)
   if chain.weights == 1 then
@@ -266,9 +271,9 @@ local function caller(model, input, place)
   end
 end
 
--- Returns the roles found, path -> role, and the decisions as lines. roles: the roles that are known. ranks: the number of
--- ranks of the tensor axes. entries_of(roles, place): the table of layouts. least: least number of dimensions of a
--- parameter.
+-- Returns the roles found (path -> role), and the decisions as lines of text. roles: the roles that are known
+-- already; ranks: number of ranks of the tensor axes; entries_of(roles, place): returns the table of layouts; least:
+-- least number of dimensions that a parameter must have.
 local function traced(model, input, roles, ranks, entries_of, least)
   check.that((rille.zeros({}, {requires_grad = true}) * 1).requires_grad,
     "%s: the trace needs gradients; call rille.parallel outside of rille.no_grad", who)

@@ -1,4 +1,5 @@
--- local.lua - the tensors that a function of rille.per_rank sees: one shard on each rank of a mesh.
+-- local.lua - the tensors that are passed to a function of rille.per_rank: they stand for one shard on each rank of a
+-- mesh.
 --
 -- A local tensor is stored as a global tensor with one more leading axis per mesh axis. If the shards differ along mesh
 -- axis i, leading axis i has the mesh's size and is split: S(i). If the shards are equal, it has size 1 and is
@@ -42,7 +43,7 @@ local function with_leading(x, shape)
   return table.move(shape, 1, #shape, #sizes + 1, sizes)
 end
 
--- Returns x with every leading axis at the mesh's size where a tensor of `list` has that size.
+-- Expands the leading axes of x to the mesh's size wherever a tensor of `list` has that size.
 local function spread(x, list)
   local sizes, grows = {}, false
   for i = 1, #x.value.shape do sizes[i] = -1 end
@@ -60,13 +61,13 @@ end
 -- Each function below returns global operands for the local operands of one call.
 local operands = {}
 
--- Only the first operand is local; others are numbers.
+-- Converts the first operand, which alone is local; the others are numbers.
 function operands.one(list)
   list[1] = list[1].value
   return list
 end
 
--- The operands broadcast: axes of size 1 are inserted after the leading axes.
+-- Converts operands that broadcast: axes of size 1 are inserted after the leading axes.
 function operands.broadcast(list)
   local most = 0
   for i = 1, list.n do
@@ -83,7 +84,7 @@ function operands.broadcast(list)
   return list
 end
 
--- As broadcast; an operand of one axis would become a row.
+-- Like broadcast, for matrices; refuses an operand of one axis, which would be taken for a row.
 function operands.matrices(list)
   for i = 1, list.n do
     check.that(is_local(list[i]) and list[i].ndim >= 2, "per_rank: matmul: operand %d must be a local tensor of 2 or more axes, found %s; unsqueeze adds an axis", i,
@@ -92,14 +93,14 @@ function operands.matrices(list)
   return operands.broadcast(list)
 end
 
--- The operands have equal leading sizes.
+-- Converts operands that must have equal leading sizes: all are expanded.
 function operands.equal(list)
   local values = {n = list.n}
   for i = 1, list.n do values[i] = spread(list[i], list).value end
   return values
 end
 
--- All operands but the first are equal on all ranks and have no leading axes.
+-- Converts the first operand; all others must be equal on all ranks, and get no leading axes.
 function operands.shared(list, op)
   local values = {list[1].value, n = list.n}
   for i = 2, list.n do
@@ -129,7 +130,7 @@ local function moved_axes(x, op, axes, n)
   return list
 end
 
--- Each function below changes the attributes of one call, a table by name, to those of the global call.
+-- Each function below converts the attributes of one local call, a table by name, to those of the global call.
 local attributes = {}
 
 function attributes.none() end
@@ -140,20 +141,20 @@ function attributes.axis(x, op, a)
   end
 end
 
--- Without an axis the operator acts on axis 0.
+-- For operators whose default axis is 0.
 function attributes.first(x, op, a) a.axis = moved_axis(x, op, a.axis or 0, #local_shape(x)) end
 
--- The result has one more axis than the operand.
+-- For operators whose result has one more axis than the operand.
 function attributes.new(x, op, a) a.axis = moved_axis(x, op, a.axis or 0, #local_shape(x) + 1) end
 
--- Without an axis the operator acts on the last axis.
+-- For operators whose default axis is the last one.
 function attributes.last(x, op, a) a.axis = moved_axis(x, op, a.axis or -1, #local_shape(x)) end
 
 local function check_axes(x, op, n)
   check.that(x.ndim >= n, "per_rank: %s: x must have at least %d axes, found %d", op, n, x.ndim)
 end
 
--- Without an axis, or with an empty list, the operator acts on all axes.
+-- For operators that act on all axes if the axis is absent or an empty list.
 function attributes.all(x, op, a)
   local n, axes, key = x.ndim, {}, op == "flip" and "axes" or "axis"
   check_axes(x, op, 1)
@@ -163,12 +164,13 @@ function attributes.all(x, op, a)
   a[key] = moved_axes(x, op, given or axes, n)
 end
 
--- The operator acts on the last axes of x.
+-- For operators that act on the last two axes of x.
 function attributes.matrix(x, op) check_axes(x, op, 2) end
 function attributes.pad(x, op, a) check_axes(x, op, #(a.pad or {}) // 2) end
 function attributes.norm(x, op, a) check_axes(x, op, math.max(1, #(a.normalized_shape or {}))) end
 
--- Without an axis the operator acts on the axes of size 1. Returns true if x has none, because the result is x.
+-- For operators that act by default on the axes of size 1. Returns true if x has no such axis, because the result is
+-- then x.
 function attributes.ones(x, op, a)
   local axes, own = {}, local_shape(x)
   for i, size in ipairs(own) do axes[#axes + 1] = size == 1 and i - 1 or nil end
@@ -196,7 +198,7 @@ end
 
 -- ---- the operators ----
 
--- operator -> {operands =, attributes =}
+-- operator -> {operands = converter of operands, attributes = converter of attributes}
 local rules = {}
 for _, row in ipairs{
   {"one", "none", "abs cast ceil clamp cos dropout erf exp floor gelu log logical_not neg one_hot"},
@@ -225,13 +227,13 @@ for _, row in ipairs{
   for name in row[3]:gmatch("%S+") do rules[name] = {operands = operands[row[1]], attributes = attributes[row[2]]} end
 end
 
--- Appends v, which may be nil.
+-- Appends v, which may be nil, to a list with a field n.
 local function append(list, v)
   list.n = list.n + 1
   list[list.n] = v
 end
 
--- Sorts the arguments of a call into operands and attributes by name, as operators do.
+-- Divides the arguments of a call into operands and attributes by name, as operators do.
 local function sorted(op, args)
   local record, list, given, a = rille._operator(op), {n = 0}, {n = 0}, {}
   for i = 1, args.n do
@@ -258,7 +260,7 @@ local function sorted(op, args)
   return list, a
 end
 
--- Returns the first local operand, whose number of axes the attributes refer to.
+-- Returns the first local operand; the attributes refer to its axes.
 local function first_local(list)
   for i = 1, list.n do
     if is_local(list[i]) then return list[i] end
@@ -299,7 +301,7 @@ function methods:numel()
   return n
 end
 
--- Merges the leading axes with the batch axis, because the operator accepts four axes only.
+-- Merges the leading axes with the batch axis, because the operator accepts only four axes.
 function methods:scaled_dot_product_attention(k, v, options)
   check.that(is_local(k) and is_local(v) and (options == nil or not is_local(options)),
     "per_rank: scaled_dot_product_attention: expected k, v and {is_causal =, scale =}; a mask is not supported")
@@ -325,7 +327,7 @@ local properties = {
   dtype = function(x) return x.value.dtype end,
 }
 
--- x[i] and x[{...}]: positions on the local axes.
+-- Implements x[i] and x[{...}] on the local axes.
 local function indexed(x, at)
   local full = {}
   for i = 1, x.mesh.naxis do full[i] = {} end
@@ -354,7 +356,7 @@ for event, op in pairs{__add = "add", __sub = "sub", __mul = "mul", __div = "div
   Local[event] = function(a, b) return call(of(a, b), op, a, b) end
 end
 
--- The operators % and // have no name: they are called by their sign.
+-- The operators % and // have no name in Rille, so they are called by their sign.
 local signs = {__mod = function(a, b) return a % b end, __idiv = function(a, b) return a // b end}
 for event, apply in pairs(signs) do
   Local[event] = function(a, b)

@@ -1,10 +1,10 @@
--- answers.lua - the bodies of answers of OpenAI's API, as Lua tables.
+-- answers.lua - response bodies of OpenAI's API, as Lua tables.
 
 local json = require "rille.json"
 
 local answers = {}
 
--- Returns the text with each invalid byte replaced, because JSON is UTF-8.
+-- Replaces each invalid byte of a text, because JSON must be UTF-8.
 local function valid(text)
   local at, parts = 1, {}
   while true do
@@ -16,7 +16,7 @@ local function valid(text)
 end
 answers.valid = valid
 
--- Returns JSON on one line: strings contain no line breaks.
+-- Returns JSON on one line (encoded strings contain no line breaks).
 function answers.line(t) return (json.encode(t):gsub("\n *", "")) end
 
 function answers.error(status, message, param)
@@ -62,7 +62,8 @@ local function text_logprobs(call, text, first, last, offset)
   return out
 end
 
--- Returns the log probabilities that the entry has not reported; null: the request did not ask for log probabilities.
+-- Returns the log probabilities that were not reported for the entry; null: the request did not ask for log
+-- probabilities.
 local function logprobs_of(call, entry)
   local text, first = entry.text, entry.nlogprobs + 1
   if not text.logprobs then return json.null end
@@ -89,7 +90,7 @@ end
 
 local function finish_of(text) return text.ended or json.null end
 
--- Returns the complete answer.
+-- Returns the complete response of a request that is not streamed.
 function answers.whole(call)
   local out = head(call, call.kind == "chat" and "chat.completion" or "text_completion")
   out.choices, out.usage = json.array{}, answers.usage(call)
@@ -106,7 +107,7 @@ function answers.whole(call)
   return out
 end
 
--- Returns the next part of a stream, with the entry's last piece. first: the part begins the entry's text.
+-- Returns the next part of a stream, with the last piece of the entry's text. first: this part begins the text.
 function answers.part(call, entry, first)
   local out = head(call, call.kind == "chat" and "chat.completion.chunk" or "text_completion")
   local choice = {index = entry.index, logprobs = first and json.null or logprobs_of(call, entry), finish_reason = finish_of(entry.text)}

@@ -1,6 +1,6 @@
--- fields.lua - reads the body of a request of OpenAI's API: fields to options of sampling.lua.
+-- fields.lua - reads the body of a request of OpenAI's API, and converts its fields to options of sampling.lua.
 --
--- A field that would change the answer and is not supported is an error, and so is an unknown field. Fields that only
+-- A field that would change the answer but is not supported is an error, and so is an unknown field. Fields that only
 -- label a request are ignored. Errors are tables {status =, message =, param =}.
 
 local json = require "rille.json"
@@ -24,7 +24,7 @@ end
 local function is_list(v) return type(v) == "table" and getmetatable(v) ~= nil and v ~= json.null end
 local function is_object(v) return type(v) == "table" and getmetatable(v) == nil end
 
--- what: the name of v in the message, if v is a part of the field.
+-- Checks an integer. what: name of v in the message, if v is only a part of the field.
 local function integer(name, v, least, most, what)
   local whole = type(v) == "number" and math.tointeger(v)
   that(whole and whole >= least and whole <= most, name, "%s must be an integer from %d to %d, found %s", what or name, least, most, shown(v))
@@ -49,7 +49,7 @@ end
 
 local function ignored() end
 
--- Returns a reader that accepts only this value.
+-- Returns a reader for a field that must have this value.
 local function only(value)
   return function(_, name, v) that(v == value, name, "%s is not supported; expected %s", name, tostring(value)) end
 end
@@ -118,7 +118,7 @@ local function id_list(call, list)
   return ids
 end
 
--- Reads a string, a list of ids, or a list of these.
+-- Reads a prompt: a string, a list of ids, or a list of strings or of lists of ids.
 local function read_prompt(call, name, v)
   local list = is_list(v) and type(v[1]) ~= "number" and v or {v}
   that(#list > 0 and #list <= MOST_TEXTS, name, "prompt must be a string, or a list of 1 to %d strings; found %d", MOST_TEXTS, #list)
@@ -129,7 +129,7 @@ local function read_prompt(call, name, v)
   end
 end
 
--- Returns the text of a message: a string, or a list of parts of text.
+-- Returns the text of a message, whose content is a string or a list of text parts.
 local function content_of(v, i)
   if type(v) == "string" then return v end
   that(is_list(v), "messages", "messages[%d].content must be a string or a list of parts, found %s", i, shown(v))
@@ -142,8 +142,8 @@ local function content_of(v, i)
   return table.concat(texts)
 end
 
--- Returns the ids of a conversation that the assistant continues. Without a chat template the messages are lines "role:
--- text".
+-- Returns the ids of a conversation, ready for the assistant to continue. Without a chat template, the text has one
+-- line "role: text" per message.
 local function chat_ids(call, messages)
   local tokenizer, lines = call.tokenizer, {}
   local good, out = pcall(function() return tokenizer:chat(messages, {add_generation_prompt = true}) end)

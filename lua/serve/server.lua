@@ -1,8 +1,8 @@
 -- server.lua - the loop of rille serve: adds the prompts of requests to a scheduler, and sends new tokens to the clients.
 --
--- One thread. http: the transport (shell/serve/http.h), or an object with the same methods. A call is a running request. Its
--- entries are texts (sequences) of the scheduler; the texts of all calls share the slots. If a client disconnects, its texts
--- are cancelled, and their slots become free.
+-- One thread uses this module. http: the transport (shell/serve/http.h), or an object with the same methods. A call
+-- is a request that is being processed. Its entries are texts (sequences) of the scheduler; the texts of all calls
+-- share the slots. If a client disconnects, its texts are cancelled, and their slots become free.
 
 local rille = require "rille"
 local answers = require "rille.serve.answers"
@@ -11,10 +11,11 @@ local fields = require "rille.serve.fields"
 local Server = {}
 Server.__index = Server
 
-local IDLE <const> = 0.1 -- interval of checks for a signal, s
+local IDLE <const> = 0.1 -- interval at which the server checks for a signal, s
 local GRACE <const> = 30 -- time that running requests have to finish after a signal, s
 
--- given: http, scheduler, tokenizer, model (name), vocab, stops (ids), queue (maximum of waiting texts).
+-- Creates a server. given: http, scheduler, tokenizer, model (name), vocab, stops (ids), queue (maximum number of
+-- waiting texts).
 local function new(given)
   local self = {calls = {}, of_text = {}, count = {status = {}, prompt = 0, cached = 0, new = 0, cancelled = 0}, last = 0,
     started = rille.clock()}
@@ -36,7 +37,7 @@ end
 
 local function event(t) return "data: " .. (type(t) == "string" and t or answers.line(t)) .. "\n\n" end
 
--- Forgets a call, and frees the slots of its texts.
+-- Removes a call, and frees the slots of its texts.
 local function remove(self, call)
   self.calls[call.id] = nil
   for _, entry in ipairs(call.entries) do
@@ -118,7 +119,7 @@ local function add_texts(self, call)
   return entries
 end
 
--- Begins a call: completions and chat completions.
+-- Begins a call for a request of kind "completion" or "chat".
 local function begin(self, id, kind, body)
   if self.closing then fields.fail(503, nil, "the server is shutting down") end
   local call = {id = id, kind = kind, model = self.model, vocab = self.vocab, tokenizer = self.tokenizer, created = os.time()}
@@ -176,7 +177,8 @@ local routes = {
   ["POST /v1/chat/completions"] = function(self, id, body) begin(self, id, "chat", body) end,
 }
 
--- Returns the route of a request. The content type must be JSON, so that other web sites cannot send requests by forms.
+-- Returns the route of a request. The content type must be JSON, because web pages of other sites could send other
+-- types by HTML forms.
 local function route_of(self, method, path, type)
   if method == "HEAD" then method = "GET" end
   if method == "GET" and path == "/v1/models/" .. self.model then
@@ -211,7 +213,8 @@ local function each_call(self, fn)
   for _, call in ipairs(list) do fn(call) end
 end
 
--- Runs one step of the scheduler. An error ends all calls, because it may leave any slot half written.
+-- Runs one step of the scheduler. An error ends all calls, because after it the contents of any slot may be
+-- incomplete.
 local function step(self)
   local good, changed = pcall(self.scheduler.step, self.scheduler)
   if good then
@@ -225,7 +228,7 @@ local function step(self)
   if self.failures > 2 then error(changed, 0) end
 end
 
--- Handles all requests that have arrived; waits for a request if no text is running.
+-- Handles all requests that have arrived. If no text is running, waits for a request.
 local function receive(self)
   local busy = self.scheduler.running > 0 or self.scheduler.waiting[1]
   local wait = busy and 0 or IDLE

@@ -1,4 +1,5 @@
--- net.lua - net:show([file.svg]): a module's parts, shapes and layouts of their parameters, bytes per device.
+-- net.lua - net:show([file.svg]): shows a module's parts, with the shapes, layouts and bytes per device of their
+-- parameters.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -21,7 +22,8 @@ end
 
 -- ---- reading the module ----
 
--- Returns the node of a path's nearest ancestor, and the rest of the path: for "blocks.0" without a node "blocks", the node "" and "blocks.0".
+-- Returns the node of a path's nearest ancestor, and the rest of the path. For "blocks.0", if there is no node
+-- "blocks", returns the node "" and "blocks.0".
 local function parent_of(nodes, path)
   local before = path
   while before ~= "" do
@@ -55,7 +57,7 @@ local function tree_of(net)
   return nodes[""], total, count
 end
 
--- Returns the text that must be equal for two modules to share a row.
+-- Returns a text that is equal for modules that may share a row.
 local function signature(node)
   local parts = {node.module}
   for _, t in ipairs(node.tensors) do
@@ -66,13 +68,14 @@ local function signature(node)
   return table.concat(parts, "\n")
 end
 
--- Returns true if b is the next list member after a.
+-- Returns true if b is the list member directly after a.
 local function follows(a, b)
   local list, k = a:match("^(.-)(%d+)$")
   return list and b == ("%s%d"):format(list, k + 1)
 end
 
--- Returns the rows in order; equal list members share a row: {depth =, name =, module = | tensor =, tied =}.
+-- Returns the rows in order, each {depth =, name =, module = or tensor =, tied =}. List members with equal contents
+-- share a row.
 local function flatten(node, depth, rows, name, alike)
   local module = alike > 1 and ("%s x %d"):format(node.module, alike) or node.module
   rows[#rows + 1] = {depth = depth, name = name, module = module}

@@ -1,6 +1,6 @@
 -- paint.lua - common parts of all pictures: amounts as text, SVG documents, terminal tables.
 --
--- An SVG serves light and dark pages: shapes have classes, and the colours of the classes follow the reader's mode.
+-- An SVG fits light and dark pages: shapes have classes, whose colours depend on the reader's light or dark mode.
 
 local paint = {}
 
@@ -36,7 +36,7 @@ end
 local escapes = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;"}
 function paint.escape(s) return (s:gsub("[&<>\"']", escapes)) end
 
--- Fill colours of each class, on light and on dark pages; the colours also differ in brightness (after Okabe & Ito 2008).
+-- Class -> fill colours on light and on dark pages. The colours also differ in brightness (after Okabe & Ito 2008).
 paint.fills = {
   forward = {"#8ec7ee", "#2f6f9f"}, backward = {"#8fd6b4", "#2b7a5b"}, weight = {"#ffd27a", "#8f6a1c"},
   move = {"#d9a6cf", "#85507b"}, update = {"#b9c0cc", "#5d6675"}, idle = {"#f0f2f6", "#20242c"},
@@ -68,7 +68,7 @@ function Document:add(format, ...) self.parts[#self.parts + 1] = format:format(.
 
 function Document:text(x, y, class, s) self:add('<text x="%.1f" y="%.1f" class="%s">%s</text>', x, y, class, paint.escape(s)) end
 
--- Adds a box. tip: the browser's tooltip.
+-- Adds a box. tip: text of the tooltip.
 function Document:box(x, y, w, h, class, tip)
   local shape = '<rect x="%.2f" y="%.1f" width="%.2f" height="%.1f" class="%s"'
   if tip then return self:add(shape .. '><title>%s</title></rect>', x, y, w, h, class, paint.escape(tip)) end
@@ -83,7 +83,7 @@ end
 
 -- ---- a terminal ----
 
--- Terminal colours (of 256) of text and background.
+-- Terminal colours (of 256) of text and background, by kind of work.
 local grounds = {forward = "30;48;5;117", backward = "30;48;5;115", weight = "30;48;5;222", move = "30;48;5;182",
   update = "30;48;5;250", idle = "38;5;243", faint = "38;5;245", head = "1"}
 
@@ -114,8 +114,8 @@ local function cut(cell, width)
   return cell:sub(1, (size and utf8.offset(cell, width - 1) or width - 1) - 1) .. ".."
 end
 
--- Returns rows of texts as a table, two spaces between columns; the first row is the head. If the table is too wide,
--- the columns in `spare` are dropped in that order, then the widest columns are shortened.
+-- Formats rows of texts as a table, with two spaces between columns; the first row is the head. If the table is too
+-- wide, drops the columns in `spare` in that order, and then shortens the widest columns.
 function paint.table(rows, columns, spare)
   local width, n = {}, 0
   for _, row in ipairs(rows) do

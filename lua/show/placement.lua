@@ -3,7 +3,8 @@
 local rille = require "rille"
 local paint = require "rille.show.paint"
 
-local MOST <const> = 8 -- maximum ranks drawn per axis; of more, the first ones and the last
+-- maximum number of ranks drawn per axis; of a longer axis, the first ones and the last are drawn
+local MOST <const> = 8
 
 -- Returns {rows =, columns =, pages =, rank = function(page, row, column)}: the last two axes are rows and columns.
 local function mesh_of(P)
@@ -14,7 +15,7 @@ local function mesh_of(P)
     rank = function(page, row, column) return ranks[(page * rows + row) * columns + column + 1] end}
 end
 
--- Returns the positions 0 to n - 1 that are drawn; false marks a gap.
+-- Returns the positions, from 0 to n - 1, that are drawn; false stands for a gap.
 local function drawn(n, most)
   local list = {}
   for k = 0, n - 1 do

@@ -1,4 +1,4 @@
--- records.lua - metatables with which results that are tables of numbers print as text: step:stats(), net:stats(),
+-- records.lua - metatables that make results (tables of numbers) print as text: step:stats(), net:stats(),
 -- x:shards(), rille.devices().
 
 local paint = require "rille.show.paint"
@@ -16,7 +16,7 @@ local function operations(x)
   return ("%.3g %sFLOP"):format(x, prefixes[k])
 end
 
--- Returns a list of records as a table. columns: {{key, head, text of a value}, ...}.
+-- Formats a list of records as a table. columns: {{key, head, function from value to text}, ...}.
 local function table_of(records, columns)
   local rows = {{}}
   for k, column in ipairs(columns) do rows[1][k] = column[2] end

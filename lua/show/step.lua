@@ -1,11 +1,11 @@
--- step.lua - step:show([file.svg]): the schedule of a compiled step. Rows are devices, time runs to the right. Planned
--- times are above measured times, register memory below, then the causes of waits.
+-- step.lua - step:show([file.svg]): the schedule of a compiled step. Rows are devices, and time runs to the right.
+-- From top to bottom: planned times, measured times, register memory, the causes of waits.
 
 local rille = require "rille"
 local paint = require "rille.show.paint"
 local theory_of = require "rille.show.theory"
 
-local ROWS <const> = 16 -- maximum devices drawn; of more, the first ones and the last
+local ROWS <const> = 16 -- maximum number of devices drawn; of more devices, the first ones and the last are drawn
 local STALLS <const> = 4
 local SMALL <const> = 0.01 -- share of forward time below which the time of transfers is not mentioned
 local MOST <const> = 400 -- maximum spans per device that are drawn separately
@@ -41,8 +41,8 @@ local function measured_text(c)
   return text
 end
 
--- Returns the causes of waits. If devices share threads, returns the causes in the plan instead of the measured ones,
--- because measured waits mostly stem from the sharing.
+-- Returns the causes of waits. If devices share threads, returns the planned causes instead of the measured ones,
+-- because measured waits mostly come from the sharing.
 local function stalls_of(c)
   local planned = not c.measured or c.at_once < c.computing
   local list, texts = (planned and c.planned or c.measured).stalls, {}
@@ -51,7 +51,7 @@ local function stalls_of(c)
   return texts
 end
 
--- Returns the device numbers of the rows that are drawn; false marks a gap.
+-- Returns the numbers of the devices whose rows are drawn; false stands for a gap.
 local function rows_of(c)
   local rows, n = {}, #c.devices
   for d = 1, n do
@@ -78,8 +78,8 @@ local textures = {forward = "░", backward = "▓", weight = "▒", move = "»"
 
 -- Divides the time into cells, and returns runs of equal cells, in cells, without idle ones: {what =, micro_batch =,
 -- stage =, from =, to =}. A cell shows the kind of work and the micro-batch with the greatest share of it. A mostly
--- idle cell is shown as idle, unless the work that is not shown so far adds up to a full cell. So acts much shorter
--- than a cell appear in proportion to their time.
+-- idle cell is shown as idle, unless the work that earlier cells did not show adds up to a full cell. So acts that
+-- are much shorter than a cell are shown in proportion to their time.
 local function runs_of(spans, time, columns)
   local cells, runs, unseen = {}, {}, 0
   for _, s in ipairs(spans) do
@@ -106,7 +106,7 @@ local function runs_of(spans, time, columns)
   return runs
 end
 
--- Returns the row of a device. If there is space, each span begins with its micro-batch's number.
+-- Returns the row of a device. Where there is space, a span begins with the number of its micro-batch.
 local function row_text(spans, time, columns, color)
   local out, at = {}, 0
   local function idle(to)
@@ -185,13 +185,13 @@ end
 -- ---- as SVG ----
 
 local WIDTH <const>, LEFT <const>, RIGHT <const>, ROW <const>, GAP <const> = 960, 76, 20, 24, 4
-local LINE <const>, LETTERS <const> = 18, 118 -- height of a line of text; maximum letters per line
+local LINE <const>, LETTERS <const> = 18, 118 -- pixels: height of a line of text; maximum letters per line
 
 local function tip_of(s)
   return ("%s%s, stage %d, %s"):format(s.what, s.micro_batch and " of micro-batch " .. s.micro_batch or "", s.stage, paint.seconds(s.to - s.from))
 end
 
--- Returns the spans to draw; if there are too many, runs of half a pixel.
+-- Returns the spans to draw; if there are too many, returns runs of half a pixel instead.
 local function drawn_spans(spans, time)
   if #spans <= MOST then return spans end
   local cells <const> = 2 * (WIDTH - LEFT - RIGHT)
@@ -200,7 +200,8 @@ local function drawn_spans(spans, time)
   return runs
 end
 
--- Draws the rows of a run from y downwards; the full width stands for the times 0 to `time`. Returns the y below the rows.
+-- Draws the rows of a run from y downwards; the full width represents the times from 0 to `time`. Returns the y below
+-- the rows.
 local function draw_run(doc, c, run, rows, y, time)
   local scale = (WIDTH - LEFT - RIGHT) / time
   for _, d in ipairs(rows) do
@@ -211,7 +212,8 @@ local function draw_run(doc, c, run, rows, y, time)
       local x, w = LEFT + s.from * scale, (s.to - s.from) * scale
       if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end
     end
-    for _, s in ipairs(spans) do -- drawn after all boxes and without overlap, because transfers overlap other work
+    -- texts are drawn after all boxes and without overlap, because transfers overlap other work
+    for _, s in ipairs(spans) do
       local x, w, label = LEFT + s.from * scale, (s.to - s.from) * scale, s.micro_batch and tostring(s.micro_batch) or ""
       local half = 3.5 * #label
       if w >= 2 * half + 3 and x + w / 2 - half >= free then
@@ -235,7 +237,7 @@ local function draw_axis(doc, y, time)
   return y + 26
 end
 
--- Draws a memory curve per device, all to one scale.
+-- Draws one memory curve per device, all on the same scale.
 local function draw_memory(doc, c, run, rows, y, time)
   local most = 1
   for _, d in ipairs(run.devices) do most = math.max(most, d.peak) end
@@ -275,8 +277,8 @@ local function draw_text(doc, y, class, text)
   return y
 end
 
--- Returns the times that span the full width, for the plan and for the measurement. Both use one scale if neither
--- picture becomes too narrow.
+-- Returns the times that the full width represents, for the plan and for the measurement. Both are equal unless one
+-- picture would become too narrow.
 local function scales_of(c)
   if not c.measured then return c.planned.time end
   local most, least = math.max(c.planned.time, c.measured.time), math.min(c.planned.time, c.measured.time)
@@ -304,7 +306,7 @@ local function svg_picture(c, theory)
   return doc:finish(WIDTH, y + 4)
 end
 
--- costs: as in step:chart, for the planned picture.
+-- Shows a step. costs: as in step:chart, for the planned picture.
 return function(step, path, costs)
   local c = step:chart(costs)
   c.given = costs ~= nil

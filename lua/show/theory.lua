@@ -5,16 +5,18 @@
 -- (interleaved). The formulas assume equal stages, and no time for transfers between stages.
 
 -- Formula for schedules with a single act for both gradients. If a plan computes weight gradients in separate acts,
--- they can be deferred, and the formula is an upper bound.
+-- these can be deferred, so the formula is an upper bound.
 local function joint(c) return c.weight > 0 and " at most" or "" end
 local function joint_added(p, F, B, W) return (p - 1) * (F + B + W) end
 local function first_added(p, F) return (p - 1) * F end
 
--- holds(chart, p): nil if the formula does not apply; else the relation of the idle share to the formula, "" for equal.
+-- holds(chart, p): returns nil if the formula does not apply; otherwise the relation of the idle share to the
+-- formula: "" for equal, " at most", " at least".
 local plain = {"(p - 1) (F + B + W)", joint_added, holds = function(c, p) return c.stages == p and joint(c) or nil end}
 local split = {"(p - 1) max(F + B - W, F)", function(p, F, B, W) return (p - 1) * math.max(F + B - W, F) end,
   holds = function(c, p) return c.stages == p and (c.micro_batches >= p and "" or " at least") or nil end}
--- Idle time is only the wait for the first micro-batch to reach the last stage: a lower bound for every schedule.
+-- Formula for schedules in which devices are idle only until the first micro-batch reaches the last stage: a lower
+-- bound for every schedule.
 local least = {"(p - 1) F", first_added, holds = function() return " at least" end}
 local two_ahead = {"(p - 1) F", first_added, holds = function(c, p)
   local filled = c.micro_batches >= p and c.forward + c.backward <= 2 * c.weight

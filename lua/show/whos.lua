@@ -19,15 +19,15 @@ local function is_tensor(v) return is_kind(v, "rille.tensor") end
 local function is_placement(v) return is_kind(v, "rille.placement") end
 local is_module = require("rille.nn.settings").is_module
 
--- Fields of foreign tables are read with raw access, because their __index may fail.
+-- reads a field of a foreign table by raw access, because its __index may fail
 local function is_optimizer(v)
   local meta = type(v) == "table" and debug.getmetatable(v)
   local methods = type(meta) == "table" and rawget(meta, "__methods")
   return type(methods) == "table" and rawget(methods, "state_dict") ~= nil
 end
 
--- Returns the table with a value's contents; for an optimiser, which is an empty table itself, its state and
--- parameters.
+-- Returns the table that has a value's contents. An optimiser is itself an empty table; for it, returns a table of
+-- its state and parameters.
 local function inside(v)
   return is_optimizer(v) and type(v.slots) == "table" and {v.slots, {table.unpack(v.params)}} or v
 end
@@ -43,7 +43,7 @@ local function tensors_in(v, seen, list, depth)
   return list
 end
 
--- Returns the bytes of tensors with values in memory, and of tensors without.
+-- Returns the bytes of the tensors whose values are in memory, and of the other tensors.
 local function sums_of(list)
   local there, later = 0, 0
   for _, x in ipairs(list) do
@@ -52,7 +52,8 @@ local function sums_of(list)
   return there, later
 end
 
--- Returns "1.0 MiB (24 B)": bytes in memory, and in brackets bytes not yet computed; LATER explains the brackets.
+-- Returns "1.0 MiB (24 B)": the bytes in memory, and in brackets the bytes of values that are not computed yet. LATER
+-- is the explanation of the brackets.
 local LATER <const> = "  (in brackets: not in memory, computed when read)\n"
 local function amount(there, later)
   local parts = {there > 0 and paint.bytes(there) or nil}
@@ -147,8 +148,8 @@ end
 
 -- ---- :mem ----
 
--- Returns the owners of memory as text, largest first, and the bytes that they own. A tensor counts for its first
--- owner, by name; modules come before other owners.
+-- Returns the owners of memory as text, largest first, and the bytes that they own. A tensor that has two or more
+-- owners counts for one only: a module before other owners, else the first by name.
 local function owners_text(list, columns)
   local seen, owners, known = {}, {}, 0
   local function add(name, what, tensors)

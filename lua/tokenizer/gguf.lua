@@ -1,7 +1,8 @@
 -- gguf.lua - the tokenizer of a GGUF file: converts the file's vocabulary to the JSON of a tokenizer.json.
 --
--- tokenizer.ggml.model is gpt2 (byte-level BPE), llama (SentencePiece's BPE), bert (WordPiece) or t5 (Unigram). A file does not store
--- how a byte-level BPE splits texts: tokenizer.ggml.pre names it, and `patterns` has the patterns of these names.
+-- tokenizer.ggml.model is gpt2 (byte-level BPE), llama (SentencePiece's BPE), bert (WordPiece) or t5 (Unigram). A
+-- file does not store the patterns by which a byte-level BPE splits texts: tokenizer.ggml.pre has only a name, and
+-- the table `patterns` has the patterns for each name.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -9,7 +10,7 @@ local gguf = require "rille.models.gguf"
 local json = require "rille.json"
 
 local NORMAL <const>, UNKNOWN <const>, CONTROL <const>, USER <const>, BYTE <const> = 1, 2, 3, 4, 6
-local MARK <const> = "\u{2581}" -- stands for a space
+local MARK <const> = "\u{2581}" -- character that stands for a space in tokens
 
 -- ---- patterns ----
 
@@ -28,8 +29,9 @@ local function split(pattern)
   return {type = "Split", pattern = {Regex = pattern}, behavior = "Isolated", invert = false}
 end
 
--- Texts are split by each pattern in turn, then by GPT-2's if `gpt2` is set. nfc: texts are normalized to NFC before. whole: a piece
--- that is a token is not divided. bos: texts begin with this token, unless the file says otherwise. steps: the steps of a tokenizer.json instead of patterns.
+-- Name -> how texts are split: by each pattern in turn, and then by GPT-2's pattern if `gpt2` is set. nfc: texts are
+-- first normalized to NFC. whole: a piece that is itself a token is not divided. bos: texts begin with this token,
+-- unless the file says otherwise. steps: the steps of a tokenizer.json instead of patterns.
 local patterns = {}
 for names, how in pairs{
   ["gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum jais trillion granite-docling exaone4"] = {gpt2 = true},
@@ -62,7 +64,7 @@ end
 
 local gpt2 = [['s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+]]
 
--- Returns the token of each id of the vocabulary that `keeps` accepts: {token = id}. Fails if a token occurs twice.
+-- Returns {token = id} for the ids of the vocabulary that keeps(id) accepts. Fails if a token occurs twice.
 local function vocab_of(refuse, v, keeps, spell)
   local vocab = {}
   for i, token in ipairs(v.tokens) do
@@ -86,7 +88,7 @@ local function added_tokens(v)
   return list
 end
 
--- Returns the template: ids before and after a text.
+-- Returns the template of a tokenizer.json: the ids before and after a text.
 local function template(refuse, v, bos, eos)
   local list, special = json.array{}, {}
   local function add(name, id)
@@ -121,7 +123,8 @@ function models.gpt2(v, refuse)
       vocab = vocab_of(refuse, v, function(kind) return kind ~= CONTROL and kind ~= USER end)}}
 end
 
--- Returns the merges of SentencePiece: all divisions of the normal tokens into two, by falling score of the token.
+-- Returns the merges of SentencePiece: all divisions of a normal token into two tokens, ordered by descending score
+-- of the token.
 local function merges_of(v, vocab)
   local order, merges = {}, {}
   for i in ipairs(v.tokens) do
@@ -173,7 +176,7 @@ function models.llama(v, refuse)
       byte_fallback = fallback, ignore_merges = false}}
 end
 
--- The converter of llama.cpp writes "##x" as "x", and "x" as the mark and "x".
+-- Reverts a change by the converter of llama.cpp, which writes "##x" as "x", and "x" as MARK and "x".
 function models.bert(v, refuse)
   local has_capitals = false
   local vocab = vocab_of(refuse, v, function() return true end, function(token, i)

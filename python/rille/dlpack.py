@@ -6,7 +6,7 @@ import cffi
 
 from .library import check, ffi, lib
 
-CPU = 1  # kDLCPU
+CPU = 1  # device type kDLCPU
 _py = ctypes.pythonapi
 _py.PyCapsule_GetPointer.restype = ctypes.c_void_p
 _py.PyCapsule_GetPointer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
@@ -16,7 +16,7 @@ _py.PyCapsule_New.restype = ctypes.py_object
 _Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _py.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, _Destructor]
 
-# The structs of dlpack.h (version 1), as far as the deleter.
+# The structs of dlpack.h (version 1), up to and including the deleter.
 layouts = cffi.FFI()
 layouts.cdef("""
 struct plain { void *data; int32_t device_type, device_id, ndim; uint8_t code, bits; uint16_t lanes; int64_t *shape, *strides;
@@ -65,7 +65,7 @@ def take(session, array, cell):
         raise TypeError(f"from_dlpack: expected an array with the method __dlpack__, found {type(array).__name__}")
     try:
         held = array.__dlpack__(max_version=(1, 0))
-    except TypeError:  # a library from before version 1
+    except TypeError:  # a library that implements DLPack before version 1
         held = array.__dlpack__()
     form = next((f for f in (PLAIN, VERSIONED) if f.pointer(id(held))), None)
     if form is None:

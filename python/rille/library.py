@@ -67,7 +67,7 @@ class Error(Exception):
         self.kind, self.line = kind, line
 
 
-raised = []  # the exception of a Python function that the library called
+raised = []  # exception of a Python function that the library called, if any
 
 
 def error():

@@ -12,7 +12,7 @@ from .library import check, ffi, lib, owned_text, text
 from .session import current
 from .tensors import CELL, Live, Tensor
 
-_MOST = 16  # operands and attributes of an operator
+_MOST = 16  # maximum number of operands, and of attributes, of an operator
 ARGUMENTS, ATTRIBUTES = ffi.typeof("struct rille_arg[]"), ffi.typeof("struct rille_attr[]")
 
 
@@ -77,7 +77,7 @@ def fill_argument(who, name, out, value):
 class Operator:
     """An operator of the library. A call accepts operands, then attributes, by position or by name."""
 
-    options = ()  # further named arguments
+    options = ()  # names of further named arguments
 
     def __init__(self, record):
         self.record, self.name = record, text(lib.rille_op_name(record))
@@ -115,7 +115,7 @@ class Operator:
     def sort(self, args, named):
         """Returns the values of all operands and attributes in order; None: not given."""
         n, spread = len(self.operands), len(self.attributes) == 1 and self.attributes[0].kind == lib.RILLE_INTS
-        if spread and len(args) > n + 1:  # x.reshape(4, 5)
+        if spread and len(args) > n + 1:  # the list is given as separate arguments: x.reshape(4, 5)
             args = (*args[:n], args[n:])
         if args and not self.names:
             raise TypeError(f"{self.name}: expected the shape as one argument, such as (4, 5), found {len(args) + 1} arguments")
@@ -198,7 +198,8 @@ class Method:
 
 
 class Source(Operator):
-    # An operator that makes a tensor: zeros(shape, dtype="f32", placement=P, sbp="S(0)", requires_grad=False).
+    # A function for an operator that creates a tensor: zeros(shape, dtype="f32", placement=P, sbp="S(0)",
+    # requires_grad=False).
     options = ("dtype", "placement", "sbp", "requires_grad")
 
     @property
@@ -290,7 +291,8 @@ def square_shape(op, args, named):
     return shape_of(op.name, [args[0], args[-1]]), []
 
 
-# How a source reads its arguments, and the form of its call. The others are called as BY_SHAPE says.
+# For each source operator: the function that reads its arguments, and the form of its call. Source operators without
+# an entry are called in the form BY_SHAPE.
 BY_SHAPE = leading_shape, "(shape)"
 SHAPES = {
     "arange": (range_shape, "(stop) or arange(start, stop, step = 1)"),
@@ -334,7 +336,7 @@ def add_methods(found):
             setattr(Tensor, name, op)
 
 
-# Python's operators, and the operator of the library that each of them calls.
+# Python's operators -> the operators of the library that they call.
 BINARY = {
     "add": "add",
     "sub": "sub",
@@ -358,7 +360,8 @@ def add_python_operators(found):
 
     def set_comparison(name, op):
         def method(a, b):
-            return op(a, b) if isinstance(b, (Tensor, numbers.Real, Live)) else NotImplemented  # t == None is False
+            # other values are not comparable: t == None is False
+            return op(a, b) if isinstance(b, (Tensor, numbers.Real, Live)) else NotImplemented
 
         setattr(Tensor, f"__{name}__", method)
 

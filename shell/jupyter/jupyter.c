@@ -1,8 +1,8 @@
-/* jupyter.c - a Jupyter kernel: answers requests with what the shell does at its prompt.
+/* jupyter.c - a Jupyter kernel: answers the requests of a notebook in the same way as the prompt answers typed lines.
  *
  * A cell is loaded, run and printed like text typed at the prompt, with the same commands, pages, completion and
- * Ctrl-C. The sockets have a thread of their own (jupyter_sockets.h); this file handles one request after the other.
- * Each type of request has a function that returns the content of the reply, and a row in a table. */
+ * Ctrl-C. Another thread handles the sockets (jupyter_sockets.h); this file handles one request after the other. Each
+ * type of request has a function that returns the content of the reply, and a row in a table. */
 #include "shell/jupyter/jupyter.h"
 #include "shell/jupyter/jupyter_sockets.h"
 #include "shell/repl/repl.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct message *request; /* the request that is being answered */
+static const struct message *request; /* the request that is being answered now */
 static json_t *history;               /* cells that ran: [[session, number, code], ...] */
 static int number;                    /* number of the last cell */
-static bool failed;                   /* the cell raised an error, and queued cells must not run */
+static bool failed;                   /* true: the cell raised an error, so the cells queued behind it must not run */
 
 static const char *
 text_in(json_t *content, const char *name)
@@ -34,7 +34,7 @@ string_of(const char *text)
 /* ---- cells ---- */
 
 struct outcome {
-    json_t *name, *text, *trace; /* parts of an error message; NULL: no error */
+    json_t *name, *text, *trace; /* parts of an error report; all NULL: no error */
     bool quit;
 };
 
@@ -60,7 +60,7 @@ take_error(lua_State *L, struct outcome *o)
     free(lines);
 }
 
-/* Pushes the texts of the values, one per line; nil: no values. */
+/* Pushes the texts of the values, one per line; pushes nil if there are no values. */
 static int
 show_values(lua_State *L)
 {
@@ -131,7 +131,7 @@ run_marked_cell(lua_State *L, const char *code, struct outcome *o)
         o->quit = lua_tointeger(L, -1) == COMMAND_QUIT;
 }
 
-/* Reports an error for a cell with a zero byte, because Lua would end the text there. */
+/* Reports an error for a cell that contains a zero byte, because Lua would end the text there. */
 static void
 refuse_cell(lua_State *L, struct outcome *o)
 {
@@ -253,7 +253,7 @@ page_protected(lua_State *L)
     return repl_push_page(L, 2, lua_tostring(L, 1));
 }
 
-/* Replies with the page of the name at the cursor or directly before it. */
+/* Replies with the help page of the name at the cursor or directly before it. */
 static json_t *
 inspect(lua_State *L, json_t *content)
 {
@@ -283,7 +283,7 @@ is_complete(lua_State *L, json_t *content)
 
 /* ---- history ---- */
 
-/* Returns true if the history request asks for the cell, by number or by a file name pattern. */
+/* Returns true if the history request selects the cell, by number or by a wildcard pattern. */
 static bool
 is_entry_wanted(json_t *entry, json_t *content)
 {
@@ -304,7 +304,8 @@ tell_history(lua_State *L, json_t *content)
     json_t *list = json_array(), *entry, *n = json_object_get(content, "n");
     size_t k;
     json_array_foreach(history, k, entry) if (is_entry_wanted(entry, content)) json_array_append(list, entry);
-    bool outputs = json_is_true(json_object_get(content, "output")); /* outputs were not saved */
+    /* the request asks for outputs, which are not saved */
+    bool outputs = json_is_true(json_object_get(content, "output"));
     json_array_foreach(list, k, entry) if (outputs) json_array_set_new(
         list, k, json_pack("[OO[On]]", json_array_get(entry, 0), json_array_get(entry, 1), json_array_get(entry, 2)));
     bool last = json_is_integer(n) && strcmp(text_in(content, "hist_access_type"), "range");
@@ -367,7 +368,7 @@ publish_display(const char *type, const char *text, const char *plain)
         json_pack("{s{soso}s{}}", "data", type, string_of(text), "text/plain", string_of(plain), "metadata"));
 }
 
-/* Waits for the user's input; raises an error on Ctrl-C, or if the notebook ends. */
+/* Waits for a line of the user's input; raises an error on Ctrl-C, or if the notebook ends. */
 static void
 wait_answer(lua_State *L, struct frames *f)
 {
@@ -377,7 +378,8 @@ wait_answer(lua_State *L, struct frames *f)
     if (got == SOCKETS_END) luaL_error(L, "the notebook has ended");
 }
 
-/* io.read(...): asks the front end for one line, and reads from that line as from a file. Upvalue 1 is io.tmpfile. */
+/* Implements io.read(...): asks the front end for one line, writes the line to a temporary file, and reads from
+ * that file. Upvalue 1 is io.tmpfile. */
 static int
 jupyter_ask(lua_State *L)
 {
@@ -422,7 +424,7 @@ replace_read(lua_State *L)
 static void
 serve_all(lua_State *L)
 {
-    const char *named = getenv("JPY_PARENT_PID"); /* pid of Jupyter: the kernel must end if Jupyter dies */
+    const char *named = getenv("JPY_PARENT_PID"); /* process id of Jupyter: the kernel must end if Jupyter dies */
     pid_t parent = named && atol(named) == (long)getppid() ? getppid() : 0;
     for (;;) {
         struct frames f;

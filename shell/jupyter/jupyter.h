@@ -5,7 +5,7 @@
 
 #include "shell/bind/base/shell.h"
 
-/* Serves the front end that wrote the connection file until a shutdown request; returns the exit code. */
+/* Serves the front end that wrote the connection file, until a shutdown request arrives; returns the exit code. */
 int jupyter_run(lua_State *L, const char *connection_file);
 /* Writes the kernel spec into the user's Jupyter folder; returns the exit code. */
 int jupyter_install(void);

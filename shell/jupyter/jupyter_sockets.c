@@ -1,8 +1,8 @@
 /* jupyter_sockets.c - the five sockets of a Jupyter kernel, and the thread that owns them.
  *
- * Messages from the main thread begin with a frame of one letter, which names the socket. Before such a message is
- * passed on, the pipes of stdout and stderr are emptied, so that output printed before a reply is published before
- * it. */
+ * A message from the main thread begins with a frame of one letter, which names the socket to send on. Before such a
+ * message is passed on, the pipes of stdout and stderr are emptied, so that output printed before a reply is
+ * published before it. */
 #include "shell/jupyter/jupyter_sockets.h"
 
 #include "rille.h"
@@ -34,18 +34,20 @@ enum { STREAM = 1 << 15, LAST_MS = 1000 };
 struct stream { /* stdout or stderr, and its pipe */
     const char *name;
     FILE *file;
-    int fd, kept, pipe; /* fd: the redirected descriptor; kept: copy of the original; pipe: read end of the pipe */
+    /* fd: the redirected descriptor, 1 or 2; kept: duplicate of its original; pipe: read end of the pipe */
+    int fd, kept, pipe;
     char text[STREAM];
-    size_t size; /* number of bytes in text, which begin an incomplete character */
+    size_t size; /* number of bytes in text: the beginning of an incomplete UTF-8 character */
 };
 
-static void *context, *sockets[NSOCKET], *inner, *outer; /* outer: the main thread's end of the pair of sockets */
+/* outer, inner: the pair of sockets that connects the main thread (outer) and the socket thread (inner) */
+static void *context, *sockets[NSOCKET], *inner, *outer;
 static struct wire wire;
 static pthread_t thread, main_thread;
 static struct stream streams[] = {{.name = "stdout"}, {.name = "stderr"}};
 enum { NSTREAM = 2 };
 
-/* The variables below are used only by the thread of the sockets. */
+/* Only the socket thread uses the variables below. */
 static struct message current; /* the request in progress, or the last one */
 static bool busy, asking, over;
 static struct frames *held; /* requests that were queued when a cell failed */
@@ -161,7 +163,7 @@ kernel_info_request(enum socket at, const struct message *m)
                              ".lua"));
 }
 
-/* Requests answered by this thread; on the control socket also during a run. */
+/* Requests that the socket thread answers itself; those on the control socket are answered even during a run. */
 static const struct {
     const char *type;
     void (*answer)(enum socket at, const struct message *m);
@@ -217,7 +219,7 @@ is_awaited(const struct message *m)
     return asking && !strcmp(message_type(m), "input_reply") && frames_equal(&m->ids, &current.ids);
 }
 
-/* Handles a message received on a socket. abort: requests to run cells are aborted. */
+/* Handles a message received on a socket. abort: a request to run a cell is answered with "aborted". */
 static void
 take_frames(enum socket at, const struct frames *f, bool abort)
 {
@@ -247,8 +249,8 @@ take_request(enum socket at)
     frames_free(&f);
 }
 
-/* Receives the requests that were queued when a cell failed; they will be aborted. Called before the failure is
- * reported: a client may send its next cell as soon as it has the reply, and that cell must run. */
+/* Receives the requests that are queued when a cell fails; they will be aborted. Must be called before the failure is
+ * reported, because a client may send its next cell as soon as it has the reply, and that cell must run. */
 static void
 hold_waiting(void)
 {
@@ -307,8 +309,8 @@ take_answer(void)
     frames_free(&f);
 }
 
-/* Runs the thread of the sockets. The shell's socket is the last in the list, so that it can be left out during a
- * run. */
+/* Runs the thread of the sockets. The socket for requests to run cells is the last in the list, so that a shorter
+ * list leaves it out during a run. */
 static void *
 sockets_serve(void *unused)
 {
@@ -402,7 +404,7 @@ connection_string(json_t *connection, const char *name)
 }
 
 /* Binds the socket. Checks first that a file descriptor is free, because zmq_bind() aborts the process if it cannot
- * open one. */
+ * open a descriptor. */
 static int
 bind_socket(void *socket, const char *address)
 {
@@ -433,7 +435,7 @@ bind_sockets(json_t *connection, char *why, size_t size)
     return 0;
 }
 
-/* Returns an errno, also zmq's own. */
+/* Returns 0 or an errno, which may be one of zmq's. */
 static int
 connect_threads(void)
 {
@@ -456,7 +458,7 @@ read_wire_key(json_t *connection, char *why, size_t size)
     return 0;
 }
 
-/* Redirects the file's descriptor to a pipe. Returns an errno. */
+/* Redirects the file's descriptor to a pipe. Returns 0 or an errno. */
 static int
 catch_stream(struct stream *s, FILE *file)
 {
@@ -487,7 +489,8 @@ let_go(struct stream *s)
     s->file = NULL;
 }
 
-/* Starts the thread with all signals blocked, because the main thread handles signals. Returns an errno. */
+/* Starts the socket thread with all signals blocked, because the main thread handles signals. Returns 0 or an
+ * errno. */
 static int
 start_sockets_thread(void)
 {

@@ -57,7 +57,7 @@ wire_open(struct wire *w)
     return 0;
 }
 
-/* Signs the four parts of a message; "" without a key. */
+/* Computes the signature of the four parts of a message; "" if there is no key. */
 static void
 sign(const struct wire *w, const struct frame *part, char text[SIGNATURE + 1])
 {
@@ -171,7 +171,8 @@ message_write(const struct wire *w, struct frames *out, const struct message *pa
 
 /* ---- text ---- */
 
-/* Returns the size in bytes of the UTF-8 character at `at`; 0: invalid; negative: truncated by the end. */
+/* Returns the size in bytes of the UTF-8 character at `at`; 0: invalid; negative: the character is cut off by the
+ * end of the text. */
 static int
 utf8_character(const unsigned char *at, size_t size)
 {

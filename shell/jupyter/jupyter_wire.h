@@ -15,7 +15,7 @@ enum { FRAMES_MAX = 32, WIRE_KEY = 256, WIRE_UUID = 33 };
 struct frames {
     int n;
     struct frame {
-        char *data; /* size bytes, followed by a zero byte */
+        char *data; /* the bytes of the frame, followed by a zero byte */
         size_t size;
     } frame[FRAMES_MAX];
 };
@@ -32,21 +32,22 @@ struct wire { /* key of the signatures, and id of the session */
 int wire_open(struct wire *w);
 
 struct message {
-    struct frames ids; /* identities of the receivers of a reply */
+    struct frames ids; /* routing identities of the clients that receive a reply */
     json_t *header, *content;
 };
-/* Parses and verifies the frames. Returns NULL, or the error; then the message is empty. */
+/* Parses the frames and verifies the signature. Returns NULL, or the error; after an error the message is empty. */
 const char *message_read(const struct wire *w, const struct frames *f, struct message *m);
 void message_free(struct message *m);
 const char *message_type(const struct message *m);
-/* Appends the frames of a message to out; consumes the content. parent: the message that this one answers, or NULL.
- * addressed: put the parent's identities first. */
+/* Appends the frames of a message to out; consumes the content. parent: the message that is answered, or NULL.
+ * addressed: begin with the parent's identities, as a reply must. */
 void message_write(const struct wire *w, struct frames *out, const struct message *parent, bool addressed,
                    const char *type, json_t *content);
 
 /* Returns a JSON string of any bytes; invalid UTF-8 becomes U+FFFD. */
 json_t *wire_text(const char *text, size_t size);
-/* Returns the length of the prefix that ends in a complete character; later bytes may complete the rest. */
+/* Returns the length of the longest prefix that does not end inside a UTF-8 character; later bytes may complete
+ * the rest. */
 size_t wire_whole(const char *text, size_t size);
 
 #endif

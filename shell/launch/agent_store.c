@@ -1,10 +1,11 @@
 /* agent_store.c - reads and writes keys in the store of torchrun's agent.
  *
- * The agent listens at MASTER_ADDR:MASTER_PORT if TORCHELASTIC_USE_AGENT_STORE is True. Rank 0 cannot listen at that
- * port, so it stores the coordinator's address, and the other ranks wait for this key.
+ * The agent listens at MASTER_ADDR:MASTER_PORT if TORCHELASTIC_USE_AGENT_STORE is True. The agent occupies that port,
+ * so rank 0 stores the coordinator's address under a key, and the other ranks wait for this key.
  *
- * Protocol (TCPStore of PyTorch 2.4 to 2.15): a request is a kind of one byte and its fields. A text is its length, 8
- * bytes, and its bytes; the client puts a slash before each key. Numbers have the host's byte order. */
+ * Protocol (TCPStore of PyTorch 2.4 to 2.15): a request is one byte for its kind, followed by its fields. A text is
+ * sent as its length (8 bytes) and its bytes. The client puts a slash before each key. Numbers have the host's byte
+ * order. */
 #include "shell/bind/base/shell.h"
 #include "shell/launch/front.h"
 
@@ -60,7 +61,7 @@ request_kind(struct request *q, char kind)
     request_bytes(q, &kind, 1);
 }
 
-/* Begins the first request of a connection. */
+/* Begins the first request of a connection, which must be VALIDATE with a magic number. */
 static void
 request_validate(struct request *q)
 {
@@ -73,7 +74,7 @@ static void
 request_wait(struct request *q, const char *key)
 {
     request_kind(q, WAIT);
-    request_number(q, 1); /* number of keys */
+    request_number(q, 1); /* number of keys that are waited for */
     request_text(q, key);
 }
 
@@ -82,8 +83,8 @@ request_wait(struct request *q, const char *key)
 struct store {
     const struct ranked *by;
     int fd;
-    time_t limit; /* time limit of an answer, s */
-    bool quiet;   /* errors are not printed */
+    time_t limit; /* time limit for an answer, s */
+    bool quiet;   /* true: errors are not printed */
 };
 
 static int
@@ -148,7 +149,7 @@ store_receive(struct store *s, void *bytes, size_t n)
     return 0;
 }
 
-/* Receives the answer to WAIT: 0 when the key exists. */
+/* Receives the answer to the request WAIT; 0: the key exists. */
 static int
 store_awaited(struct store *s)
 {
@@ -159,7 +160,8 @@ store_awaited(struct store *s)
 
 /* ---- the address of rank 0 ---- */
 
-/* Writes a key that is unique in the store: its agents keep the store over restarts and changes of membership. */
+/* Writes a key that is unique in the store, because the agents keep the store over restarts and changes of
+ * membership. */
 static void
 name_key(const struct ranked *r, char key[FRONT_TEXT])
 {
@@ -178,14 +180,14 @@ agent_store_put(const struct ranked *r, const char *address)
     request_kind(&q, SET);
     request_text(&q, key);
     request_text(&q, address);
-    request_wait(&q, key); /* confirms SET, which has no answer */
+    request_wait(&q, key); /* confirms SET, because SET has no answer */
     if (store_open(&s)) return -1;
     int status = store_send(&s, &q) || store_awaited(&s);
     close(s.fd);
     return status;
 }
 
-/* Returns true if the address is a socket in a folder of this user. */
+/* Returns true if the address is a Unix socket in a folder of this user. */
 static bool
 is_own_socket(const char *address)
 {
@@ -198,7 +200,7 @@ is_own_socket(const char *address)
     return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
 }
 
-/* Checks the address, because any user of this host can write to the store. */
+/* Checks the address read from the store, because any user of this host can write to the store. */
 static int
 check_stored(const struct store *s, const char *address)
 {
@@ -229,7 +231,8 @@ agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT])
     name_key(r, key);
     request_validate(&wait);
     request_wait(&wait, key);
-    request_kind(&get, GET); /* sent after the answer to WAIT, because the store serves requests behind WAIT at once */
+    /* GET is sent only after the answer to WAIT, because the store serves requests behind WAIT at once */
+    request_kind(&get, GET);
     request_text(&get, key);
     if (store_open(&s)) return -1;
     int status = store_send(&s, &wait) || store_awaited(&s) || store_send(&s, &get) || receive_address(&s, address);

@@ -1,4 +1,5 @@
-/* attach.c - rille attach: a prompt in this terminal whose lines run in a controller's process; rille status. */
+/* attach.c - rille attach: a prompt in this terminal whose lines run in a controller's process. Also implements rille
+ * status. */
 #include "shell/launch/attach.h"
 
 #include "shell/launch/front.h"
@@ -19,7 +20,8 @@
 
 enum { USAGE = 2, FAILED = 1, CONTROLLERS = 64, PATIENCE_MS = 2000 };
 
-/* Returns true if the process is in this process's namespace of a kind; false as well if that is unknown. */
+/* Returns true if the process `pid` is in the same namespace of this kind as this process; false as well if that
+ * cannot be determined. */
 static bool
 shares_namespace(long pid, const char *kind)
 {
@@ -45,7 +47,7 @@ attach_is_ours(int fd)
 struct found {
     long user, pid;
     char title[ATTACH_TITLE];
-    int fd; /* connection */
+    int fd; /* socket connected to the controller */
 };
 
 static bool
@@ -57,8 +59,8 @@ is_controller_wanted(const struct found *f, const char *name)
     return !name || (*name && !*end && pid == f->pid) || !strcmp(name, f->title);
 }
 
-/* Connects to a socket of that name. Returns false if another user or another container owns the socket: names are
- * free for all. Does not wait, because the owner may accept no connections. */
+/* Connects to a socket of that name. Returns false if a process of another user or container owns the socket, because
+ * any process may use any name. Does not block, because the owner may not accept connections. */
 static bool
 connect_to(struct found *f)
 {
@@ -74,7 +76,7 @@ connect_to(struct found *f)
     return false;
 }
 
-/* Finds this user's controllers of that name in this container, and connects to them. */
+/* Finds this user's controllers whose name matches, in this container, and connects to them. */
 static int
 find_controllers(const char *name, struct found found[CONTROLLERS])
 {
@@ -85,7 +87,8 @@ find_controllers(const char *name, struct found found[CONTROLLERS])
         struct found f;
         bool good = (at = strstr(line, "@rille-attach/")) &&
                     sscanf(at, "@rille-attach/%ld/%ld/%47s", &f.user, &f.pid, f.title) == 3;
-        bool again = false; /* a controller has one line per connection */
+        /* true: the controller is already in the list, because /proc/net/unix has a line per connection */
+        bool again = false;
         for (int i = 0; i < n && good; i++) again |= found[i].pid == f.pid;
         if (good && !again && is_controller_wanted(&f, name) && connect_to(&f)) found[n++] = f;
     }
@@ -93,7 +96,7 @@ find_controllers(const char *name, struct found found[CONTROLLERS])
     return n;
 }
 
-static const char *command = "attach"; /* the command line's first word, for messages */
+static const char *command = "attach"; /* command that messages name: the first word of the command line */
 
 static int
 attach_failed(const char *fmt, const char *what)
@@ -135,7 +138,7 @@ choose_controller(const char *name, struct found *out)
 
 /* ---- the connection ---- */
 
-/* Sends the version and the three streams. */
+/* Sends the protocol version and the descriptors of the three standard streams. */
 static int
 greet_controller(int fd)
 {
@@ -184,7 +187,8 @@ await_reply(int fd, char text[512])
         patient |= got == 0;
         if (got > 0) break;
     }
-    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0); /* after a reset, data remains */
+    /* reads again after a reset, because data may remain */
+    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0);
     sigaction(SIGINT, &before, NULL);
     text[n > 0 ? n : 0] = 0;
     return presses >= 2 ? 'I' : n > 0 ? text[0] : 0;
@@ -223,7 +227,8 @@ attach_status(const char *name)
     close(f.fd);
     if (n < 2 || text[0] != 'T')
         return attach_failed("the controller does not answer: %s", n < 0 ? strerror(errno) : "it ended");
-    for (char *c = text + 1; c < text + n; c++) /* the text contains names that other hosts sent */
+    /* escapes control characters, because the text contains names that other hosts sent */
+    for (char *c = text + 1; c < text + n; c++)
         if ((*c < ' ' && *c != '\n') || *c > '~') *c = '?';
     printf("%s, process %ld: %.*s", f.title, f.pid, (int)n - 1, text + 1);
     return 0;

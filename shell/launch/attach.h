@@ -21,7 +21,7 @@
 #include <sys/types.h>
 
 enum { ATTACH_MOST = 1 << 16, ATTACH_TITLE = 48, ATTACH_STREAMS = 3 };
-/* Abstract socket name: user, process, title. */
+/* Abstract socket name: user id, process id, title. */
 #define ATTACH_NAME "rille-attach/%ld/%ld/%s"
 
 /* attached.c: accepts terminals until the process ends. `title` names the program that runs on L. */

@@ -1,11 +1,12 @@
 /* attached.c - the controller's side of rille attach and rille status: accepts visitors and runs their lines.
  *
- * A visitor is the other end, rille attach in some terminal. The kernel sends SIGURG, which nothing else uses, when a
- * visitor connects or writes. The signal handler sets a hook (interrupt.c), and Lua calls attached_serve() between two
- * instructions. At a prompt the editor calls attached_serve(). While a line runs, streams 0 to 2 are the visitor's
- * terminal, so that all output appears there at once; errors of that terminal are cleared when the line is done.
+ * A visitor is a process `rille attach` in another terminal. When a visitor connects or writes, the kernel sends this
+ * process SIGURG, which nothing else uses. The signal handler sets a hook (interrupt.c), and Lua calls
+ * attached_serve() between two instructions. At a prompt the line editor calls attached_serve(). While a visitor's
+ * line runs, streams 0 to 2 are the visitor's terminal, so that all output appears on it at once. Output errors of
+ * that terminal are cleared when the line is done.
  *
- * A thread accepts connections. The thread answers rille status itself, so also during a run, and passes the sockets of
+ * A thread accepts connections. The thread answers rille status itself, even during a run, and passes the sockets of
  * visitors to the main thread through a pipe. */
 #include "shell/launch/attach.h"
 
@@ -28,16 +29,19 @@
 enum { VISITORS = 8 };
 
 struct visitor {
-    int fd; /* socket; -1: this entry is free */
+    int fd; /* socket of the visitor; -1: this entry is free */
     int stream[ATTACH_STREAMS];
     bool in, color;
 };
 
 static struct {
-    lua_State *L; /* a coroutine of the program's state: visitors' lines have a stack and hooks of their own */
+    /* coroutine of the program's state, so that visitors' lines have a separate stack and separate hooks */
+    lua_State *L;
     char title[ATTACH_TITLE];
-    int listener, any;             /* any: epoll descriptor, readable if any socket of a visitor, or `come[0]`, is */
-    int come[2];                   /* pipe of the sockets of new visitors */
+    /* listener: socket that accepts connections. any: epoll descriptor, readable if the socket of any visitor or
+     * `come[0]` is readable */
+    int listener, any;
+    int come[2];                   /* pipe through which the thread passes the sockets of new visitors */
     struct rille_session *session; /* session whose status is reported, with the lock; NULL: it is closed */
     pthread_mutex_t lock;
     struct visitor visitor[VISITORS];
@@ -46,8 +50,8 @@ static struct {
 
 /* ---- signals ---- */
 
-/* Takes a Ctrl-C from the visitor whose line runs; the visitor can send nothing else. Returns false if none has
- * arrived. Sets *gone if the visitor has disconnected. */
+/* Receives a Ctrl-C from the visitor whose line runs; the protocol allows the visitor no other message meanwhile.
+ * Returns false if none has arrived. Sets *gone if the visitor has disconnected. */
 static bool
 take_press(int fd, bool *gone)
 {
@@ -57,8 +61,8 @@ take_press(int fd, bool *gone)
     return n == 1 && letter == 'I' && recv(fd, &letter, 1, MSG_DONTWAIT) == 1;
 }
 
-/* Handles SIGURG: passes a visitor's Ctrl-C on, and asks for attached_serve(). If the visitor has disconnected,
- * stops the line as a second Ctrl-C does, even if the line catches errors. */
+/* Handles SIGURG: passes a visitor's Ctrl-C on, and requests a call of attached_serve(). If the visitor has
+ * disconnected, stops its line like a second Ctrl-C, which also stops a line that catches errors. */
 static void
 on_knock(int number)
 {
@@ -71,7 +75,7 @@ on_knock(int number)
     errno = before;
 }
 
-/* Makes the kernel send SIGURG to this thread when fd is readable. */
+/* Makes the kernel send SIGURG to the calling thread when fd becomes readable. */
 static int
 watch_fd(int fd)
 {
@@ -88,7 +92,8 @@ send_line(const struct visitor *v, char letter, const char *text)
 {
     char packet[512];
     int n = snprintf(packet, sizeof packet, "%c%s", letter, text);
-    send(v->fd, packet, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT); /* reading detects a disconnected visitor */
+    /* a failed send is ignored, because the next read detects a disconnected visitor */
+    send(v->fd, packet, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void
@@ -122,8 +127,8 @@ let_visitor_in(int fd)
         refuse_visitor(v, strerror(errno));
 }
 
-/* Receives a packet, zero-terminated, and the streams sent with it. Returns its size in bytes; 0: none now; -1: the
- * connection has ended, or the packet was truncated. */
+/* Receives a packet, which is zero-terminated here, and the descriptors sent with it. Returns the packet's size in
+ * bytes; 0: no packet is waiting; -1: the connection has ended, or the packet was truncated. */
 static ssize_t
 receive_line(struct visitor *v, char text[ATTACH_MOST])
 {
@@ -160,7 +165,7 @@ struct streams {
     struct sigaction pipe;
 };
 
-/* Makes the visitor's streams the program's streams 0 to 2, and saves the previous ones in `kept`. */
+/* Makes the visitor's streams the program's streams 0 to 2, and saves the program's in `kept`. */
 static void
 turn_to(const struct visitor *v, struct streams *kept)
 {
@@ -271,13 +276,13 @@ answer_status(int fd)
     text[1] = '\0';
     if (here.session) rille_status(here.session, text + 1, sizeof text - 1);
     pthread_mutex_unlock(&here.lock);
-    /* the request is read first, because a close with unread data discards the answer */
+    /* reads the request first, because closing a socket with unread data discards the answer */
     if (recv(fd, &letter, 1, MSG_DONTWAIT) == 1) send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
 }
 
-/* Waits for the first packet of a connection, for a second. Answers rille status; other connections are visitors. A
- * connection that ends is that of a command which lists controllers. */
+/* Waits up to a second for the first packet of a connection. Answers rille status; passes other connections on as
+ * visitors. A connection that ends at once comes from a command that lists controllers. */
 static void
 take_connection(int fd)
 {
@@ -298,7 +303,7 @@ attached_thread(void *arg)
         if (fd >= 0)
             take_connection(fd);
         else
-            poll(NULL, 0, 100); /* no descriptor is free */
+            poll(NULL, 0, 100); /* accept() failed because no descriptor is free */
     }
     return arg;
 }
@@ -339,7 +344,7 @@ listen_as(const char *title)
            listen(here.listener, VISITORS) || watch_fd(here.come[0]) || start_attached_thread();
 }
 
-/* Sets the title to a file's name, with '_' for each blank, control or non-ASCII character. */
+/* Sets the title to a file's name, with '_' in place of each blank, control or non-ASCII character. */
 static void
 set_title(const char *text)
 {
@@ -363,6 +368,6 @@ attached_open(lua_State *L, const char *title)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);
-    if (listen_as(here.title)) return; /* without abstract sockets there are no visitors */
+    if (listen_as(here.title)) return; /* without abstract sockets no visitor can connect */
     edit_visitors(here.any, attached_serve);
 }

@@ -1,5 +1,5 @@
-/* doctor.c - collects what this program runs on, as a list of {name, value}; lua/show/doctor.lua prints the list for
- * :doctor and rille --doctor [--json]. */
+/* doctor.c - collects facts about the machine, the session and the program, as a list of {name, value};
+ * lua/show/doctor.lua prints the list for :doctor and rille --doctor [--json]. */
 #include "shell/launch/front.h"
 #include "shell/repl/repl.h"
 
@@ -32,7 +32,7 @@ text_fact(lua_State *L, int list, const char *name, const char *value)
 
 /* ---- the machine ---- */
 
-/* Finds the first value of a key in a file of "key : value" lines. */
+/* Finds the first value of a key in a file whose lines are "key : value". */
 static bool
 look_up(const char *path, const char *key, char *out, size_t size)
 {
@@ -51,7 +51,7 @@ look_up(const char *path, const char *key, char *out, size_t size)
     return found;
 }
 
-/* Adds a size from /proc/meminfo, converted from kB. */
+/* Adds a size from /proc/meminfo, converted from kB to bytes. */
 static void
 memory_fact(lua_State *L, int list, const char *name, const char *key)
 {

@@ -15,16 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHORT = 600 }; /* s: a job that succeeds within this time ends without a line on stderr */
+enum { SHORT = 600 }; /* s: a job that succeeds within this time prints no line on stderr */
 
 static struct {
-    pid_t pid; /* process that reports the end; 0: none */
+    pid_t pid; /* id of the process that reports the end; 0: no job was begun */
     bool tells;
-    double start; /* s */
+    double start; /* clock_seconds() when the job began */
     char job[128];
 } ending;
 
-/* os.exit([code[, close]]): reports the end, then calls Lua's own function. */
+/* Implements os.exit([code[, close]]): reports the end of the job, then calls Lua's own function. */
 static int
 exit_told(lua_State *L)
 {

@@ -64,14 +64,14 @@ struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
     const char *collectives, *silence, *hang, *link, *orphan;
     bool help, from_stdin;
-    const char *rest;  /* first argument behind the options; NULL: none */
-    const char *other; /* first option of main.c; NULL: none */
+    const char *rest;  /* first argument after the options; NULL: none */
+    const char *other; /* first option in the arguments that belongs to main.c; NULL: none */
 };
 
 static const struct cluster_option {
     const char *name;
     size_t at;
-    bool kept; /* the option stays in the arguments, because main.c reads it, too */
+    bool kept; /* true: the option also stays in the arguments, because main.c reads it, too */
 } cluster_options[] = {
     {"-n", offsetof(struct words, n), false},
     {"--bind", offsetof(struct words, bind), false},
@@ -111,8 +111,8 @@ front_usage(const char *fmt, const char *what)
     return USAGE;
 }
 
-/* Returns the option that an argument names, and sets *value if the argument contains the value ("--bind=A", "-n4");
- * NULL: not a cluster option. */
+/* Returns the cluster option that an argument names; NULL: not a cluster option. Sets *value if the argument
+ * contains the value ("--bind=A", "-n4"). */
 static const struct cluster_option *
 match_option(const char *arg, const char **value)
 {
@@ -132,8 +132,8 @@ match_option(const char *arg, const char **value)
     return NULL;
 }
 
-/* Returns true if the argument is an option of main.c, perhaps an abbreviated one. Sets *valued if the next argument is
- * its value, which must not be mistaken for the script. */
+/* Returns true if the argument is an option of main.c, possibly abbreviated. Sets *valued if the next argument is
+ * the option's value, which must not be mistaken for the script. */
 static bool
 match_other(const char *arg, const struct option *others, bool *valued)
 {
@@ -213,7 +213,7 @@ read_keep(const struct words *w, int *seconds)
     return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
 
-/* Reads a time in seconds: the option's value, else the variable's. Leaves *seconds 0 if there is neither. */
+/* Reads a time in seconds: the option's value, else the variable's. Leaves *seconds 0 if neither is given. */
 static int
 read_seconds(const char *given, const char *option, const char *variable, double *seconds)
 {
@@ -226,7 +226,8 @@ read_seconds(const char *given, const char *option, const char *variable, double
     return front_usage("%s", what);
 }
 
-/* Reads --silence and --hang, of the controller, and --link and --orphan, of the workers that it starts. */
+/* Reads --silence and --hang, which the controller uses, and --link and --orphan, which it passes to the workers
+ * that it starts. */
 static int
 read_times(const struct words *w, struct front *f)
 {
@@ -243,7 +244,7 @@ read_worker_times(const struct words *w, struct rille_worker_options *o)
     return code ? code : read_seconds(w->orphan, "--orphan", "RILLE_ORPHAN", &o->orphan_seconds);
 }
 
-/* Returns the name of the job: that of RILLE_JOB, else the launcher's; NULL: the job has no name. */
+/* Returns the name of the job: the value of RILLE_JOB, else the launcher's name for it; NULL: the job has no name. */
 static const char *
 job_name(const struct ranked *r)
 {
@@ -267,8 +268,8 @@ only(const struct words *w, const char *word, const char *allowed)
 
 /* ---- the controller's side ---- */
 
-/* Returns the simulated host of a rank, for tests: RILLE_HOSTS=2 divides the workers among that many simulated
- * hosts. NULL: this host, which is the first. */
+/* Returns the simulated host of a rank, for tests: RILLE_HOSTS=2 divides the workers among 2 simulated hosts. NULL:
+ * the rank is on the first host, which keeps its real name. */
 static const char *
 pretended_host(const struct front *f, int rank, char text[32])
 {
@@ -279,7 +280,7 @@ pretended_host(const struct front *f, int rank, char text[32])
     return text;
 }
 
-/* Returns true if the host is this one, so that ssh is not needed. */
+/* Returns true if the host is the local one, which needs no ssh. */
 static bool
 is_here(const struct host *h)
 {
@@ -288,7 +289,7 @@ is_here(const struct host *h)
     return !*h->user && !h->port && (!strcmp(h->name, "localhost") || !strcmp(h->name, own));
 }
 
-/* Returns the host of a rank; ranks fill the hosts in order. NULL: this host. */
+/* Returns the host of a rank; ranks fill the hosts in order. NULL: the local host. */
 static const struct host *
 remote_host(const struct front *f, int rank)
 {
@@ -367,8 +368,8 @@ read_hosts(const struct words *w, struct hosts *out)
     return code ? USAGE : 0;
 }
 
-/* Chooses the address to which workers of other hosts connect: the local address of the route to the first host that
- * is not reached by loopback. */
+/* Chooses the address to which workers of other hosts connect: the local address that the route to the first
+ * non-loopback host uses. */
 static int
 choose_bind(struct front *f)
 {
@@ -384,8 +385,8 @@ choose_bind(struct front *f)
     return 0;
 }
 
-/* Completes launch if workers run on other hosts: reads the hosts, and chooses the number of workers, the address
- * and the keys. */
+/* Completes the settings of rille launch if workers run on other hosts: reads the hosts, and chooses the number of
+ * workers, the address and the keys. */
 static int
 launch_over(const struct words *w, struct front *f)
 {
@@ -405,8 +406,8 @@ launch_over(const struct words *w, struct front *f)
     return w->key_file || !keys_of_job(f) ? 0 : USAGE;
 }
 
-/* Checks that a later controller can take over the workers: the address and the key must be given, because the next
- * controller needs the same ones. */
+/* Checks that a later controller can take over the workers. For this the address and the key must be given
+ * explicitly, because the next controller needs the same ones. */
 static int
 launch_kept(const struct words *w, bool over)
 {
@@ -468,7 +469,9 @@ coordinator(const struct words *w, struct front *f)
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
     f->cluster.root = w->root;
-    f->leaves = true; /* others start the workers, perhaps with --keep */
+    /* the workers are started by other programs, perhaps with --keep, and must be able to wait for the next
+     * controller */
+    f->leaves = true;
     f->on = true;
     return -1;
 }
@@ -488,7 +491,7 @@ ignore_interrupts(void)
     signal(SIGINT, SIG_IGN);
 }
 
-/* Chooses MPI if an MPI launcher started this process, unless RILLE_TRANSPORT decides otherwise. */
+/* Chooses MPI as the transport if an MPI launcher started this process, unless RILLE_TRANSPORT names a transport. */
 static int
 choose_transport(const struct environment *e, enum rille_mpi *out)
 {
@@ -506,7 +509,7 @@ choose_transport(const struct environment *e, enum rille_mpi *out)
     return 0;
 }
 
-/* Ends a worker whose kernel does not return. */
+/* Ends a worker whose kernel does not return; called when its time limit is over. */
 static void
 end_worker(int status)
 {
@@ -514,8 +517,8 @@ end_worker(int status)
     _exit(status);
 }
 
-/* Makes the kernel end this worker rather than the controller when memory is full: the controller recovers from the
- * loss of a worker. An unwritable file changes nothing. */
+/* Makes the kernel's out-of-memory killer choose this worker rather than the controller, because the controller
+ * recovers from the loss of a worker. If the file cannot be written, nothing changes. */
 static void
 offer_to_kernel(void)
 {
@@ -530,7 +533,7 @@ offer_to_kernel(void)
     fclose(f);
 }
 
-/* Opens the log that the controller's --log names; without it, nothing. */
+/* Opens the log file that the controller's --log names; without --log does nothing. */
 static void
 log_as_worker(int rank)
 {
@@ -548,7 +551,7 @@ worker_serve(struct rille_worker_options *o)
     if (environment_read(&e)) return front_refused(e.error);
     int code = choose_transport(&e, &o->mpi);
     if (code) return code;
-    if (o->keep_seconds) o->mpi = RILLE_TCP; /* needs TCP: MPI cannot be initialised twice */
+    if (o->keep_seconds) o->mpi = RILLE_TCP; /* uses TCP, because MPI cannot be initialised twice */
     log_as_worker(o->rank);
     o->say = say_news;
     o->check_ref = e.options.check_ref;
@@ -636,9 +639,8 @@ pass_to_child(int number)
     kill((pid_t)serving, number);
 }
 
-/* Serves as a worker in a child process, and passes signals on to it. mpirun exits with the exit code of a process that
- * it started; this process returns EXIT_LOST if a signal kills the worker. The worker is killed if this process dies.
- */
+/* Serves as a worker in a child process, and passes signals on to it. Returns the exit code of the worker, or
+ * EXIT_LOST if a signal kills the worker; mpirun passes this code on. The worker is killed if this process dies. */
 static int
 serve_as_child(struct rille_worker_options *o)
 {
@@ -656,8 +658,8 @@ serve_as_child(struct rille_worker_options *o)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
 }
 
-/* Under torchrun with a store: rank 0 chooses the address to bind, "" for sockets in a private folder; the other ranks
- * wait for the address of rank 0. Returns an exit code. */
+/* Under torchrun with a store: rank 0 chooses the address to bind. If all ranks are on one host, the address is "",
+ * which stands for sockets in a private folder. The other ranks wait for rank 0's address. Returns an exit code. */
 static int
 store_address(const struct ranked *r, const char *key_file, char address[FRONT_TEXT])
 {
@@ -736,7 +738,7 @@ by_word(const char *word, const struct words *w, struct front *f)
     return worker(w);
 }
 
-/* Handles `rille attach [NAME]` and `rille status [NAME]`, which accept no other arguments. */
+/* Runs `rille attach [NAME]` or `rille status [NAME]`, which accept no other arguments. */
 static int
 front_attach(int argc, char **argv, struct front *f)
 {

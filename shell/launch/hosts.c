@@ -1,4 +1,5 @@
-/* hosts.c - parses lists of hosts in one pass: items consist of words, and the first word may contain brackets. */
+/* hosts.c - parses lists of hosts in one pass. An item of the list consists of words; its first word may contain
+ * brackets. */
 #include "shell/launch/hosts.h"
 
 #include <arpa/inet.h>
@@ -127,7 +128,7 @@ expand_range(const struct reader *r, struct word range, const char *rest, const 
     return 0;
 }
 
-/* Adds each host that the rest of a name expands to; h->name contains the part before it. */
+/* Adds each host that the rest of a host name expands to; h->name contains the part before the rest. */
 static int
 expand(const struct reader *r, const char *at, const char *end, struct host h)
 {
@@ -139,7 +140,7 @@ expand(const struct reader *r, const char *at, const char *end, struct host h)
     if (code) return code;
     if (stop == end) return add_host(r, at, &h);
     const char *close = memchr(stop, ']', (size_t)(end - stop));
-    assert(close); /* read_host_name() has checked the brackets */
+    assert(close); /* the bracket is closed, because read_host_name() has checked it */
     for (const char *from = stop + 1; from <= close; from++) {
         const char *comma = memchr(from, ',', (size_t)(close - from));
         struct word range = {from, comma ? comma : close};

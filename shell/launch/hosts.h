@@ -1,4 +1,4 @@
-/* hosts.h - parses the hosts of a job and the workers on each: one grammar for every spelling of a list.
+/* hosts.h - parses the hosts of a job and the workers on each: one grammar for all notations.
  *
  *   a  a:4  user@a  node[01-03,07]:2  10.0.0.1  [fe80::1]:4  ::1         number of workers after a colon
  *   ssh://user@a:2222  ssh://a:2222:4                                    a first number is the ssh port
@@ -19,7 +19,7 @@ struct host {
     char user[64];        /* user name; "": ssh's default */
     char name[HOST_NAME]; /* host name or address; IPv6 without brackets */
     int port;             /* ssh port; 0: ssh's default */
-    int slots, most;      /* number of workers; max_slots, 0: not given */
+    int slots, most;      /* slots: number of workers; most: max_slots; 0: not given */
 };
 struct hosts { /* hosts in the order of their first occurrence */
     int n, slots;

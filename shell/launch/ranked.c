@@ -1,8 +1,9 @@
 /* ranked.c - reads the rank, the number of processes and rank 0's address from the variables that launchers set.
  *
- * The table has one row per launcher; the first match wins. Slurm matches only inside a step, because a shell of
- * salloc has most of its variables, too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1, MPICH 4.0,
- * Kubernetes' indexed jobs; as documented in the manuals of Flux, MVAPICH2, LSF's jsrun and LeaderWorkerSet.) */
+ * The table has one row per launcher; the first match wins. Slurm matches only inside a job step, because a shell
+ * started by salloc has most of Slurm's variables, too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1,
+ * MPICH 4.0, Kubernetes' indexed jobs; as documented in the manuals of Flux, MVAPICH2, LSF's jsrun and
+ * LeaderWorkerSet.) */
 #include "shell/launch/front.h"
 
 #include <stdio.h>
@@ -11,12 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TORCHRUN };       /* index of the row whose launcher may have a store at MASTER_PORT */
-enum { BASE_MOST = 60 }; /* characters of a folder for sockets, whose paths must be shorter than 108 */
+enum { TORCHRUN }; /* index of the row of torchrun, whose agent may have a store at MASTER_PORT */
+/* most characters of the path of the socket folder, because paths of sockets must be shorter than 108 */
+enum { BASE_MOST = 60 };
 
 static const struct row {
     const char *launcher, *rank, *size;
-    const char *also;   /* name of another variable that must be set */
+    const char *also;   /* name of a second variable that must be set for the row to match; NULL: none */
     const char *local;  /* variable with the number of processes on this host; NULL: none */
     const char *hosts;  /* variable with the number of hosts; NULL: none */
     const char *mpi;    /* variable that is set if the launcher starts MPI programs */
@@ -101,13 +103,14 @@ hash_job(const struct row *row)
 {
     uint64_t h = 14695981039346656037u;
     char parent[32];
-    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* all processes on one host have the same parent */
+    /* the parent process tells jobs apart: all processes of a job on one host have the same parent */
+    snprintf(parent, sizeof parent, "%ld", (long)getppid());
     const char *text[] = {row->launcher, row->job[0] ? getenv(row->job[0]) : NULL,
                           row->job[1] ? getenv(row->job[1]) : NULL};
     if (!text[1]) text[1] = parent;
     for (int i = 0; i < 3; i++) {
         for (const char *c = text[i] ? text[i] : ""; *c; c++) h = (h ^ (unsigned char)*c) * 1099511628211u;
-        h = (h ^ 0xff) * 1099511628211u; /* separates the texts */
+        h = (h ^ 0xff) * 1099511628211u; /* separates the texts in the hash */
     }
     return h;
 }
@@ -137,8 +140,8 @@ is_private(const char *path)
            st.st_uid == geteuid() && !(st.st_mode & 022);
 }
 
-/* Writes the address of a socket for processes on one host. The name of its folder identifies the job; no other user
- * can make that folder. */
+/* Writes the address of a socket for processes on one host. The name of the socket's folder identifies the job; the
+ * folder is rejected unless only this user can write to it. */
 static int
 find_socket(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
 {
@@ -181,7 +184,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
         snprintf(why, FRONT_TEXT, "MASTER_PORT must be a port from 1 to 65535, found '%.60s'", getenv("MASTER_PORT"));
         return -1;
     }
-    bool six = strchr(host, ':') && host[0] != '['; /* IPv6 address without brackets */
+    bool six = strchr(host, ':') && host[0] != '['; /* true for an IPv6 address without brackets */
     int n = snprintf(r->address, sizeof r->address, six ? "tcp://[%s]:%d" : "tcp://%s:%d", host, port);
     if (n < (int)sizeof r->address) return 0;
     snprintf(why, FRONT_TEXT, "MASTER_ADDR must have at most %d characters, found more", FRONT_TEXT - 32);
@@ -196,8 +199,8 @@ is_spread(const struct row *row, const struct ranked *r)
     return row->hosts && !environment_integer(row->hosts, &n) && n > 1;
 }
 
-/* Returns true and sets `why` if processes on several hosts lack the address of rank 0, or a port and any variable
- * from which to derive the port. */
+/* Returns true and sets `why` if the processes are on several hosts and an address is missing: that of rank 0's
+ * host, or a port and every variable from which a port could be derived. */
 static bool
 misses(const struct row *row, char why[FRONT_TEXT])
 {
@@ -209,7 +212,7 @@ misses(const struct row *row, char why[FRONT_TEXT])
     return wanted;
 }
 
-/* Sets `why` to the variable of the two that is wrong, its value and the expectation. */
+/* Sets `why` to the name of the wrong variable (one of the two), its value and the expected value. */
 static void
 wrong_ranks(const struct row *row, char why[FRONT_TEXT])
 {

@@ -2,8 +2,8 @@
  *
  * Each worker has its own process group, so that only the controller receives the terminal's Ctrl-C. Two pipes carry
  * a worker's output to one thread here, which puts "[1] " before each line. A worker reads its secret and key from
- * stdin, which stays open while this process lives; when stdin ends, the worker ends. On another host, ssh carries
- * the three streams and is the child of this process; to end ssh is to end the worker. */
+ * stdin, which stays open while this process lives. When stdin ends, the worker exits. For a worker on another host,
+ * ssh is the child of this process and carries the three streams; ending ssh ends the worker. */
 #include "shell/launch/front.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 enum {
     STREAMS = 2 * FRONT_CHILDREN,
     LINE = 4096,
-    KEY_MOST = 60000, /* key and secret together fit the buffer of a pipe */
+    KEY_MOST = 60000, /* maximum bytes of a key: key and secret together must fit the buffer of a pipe */
     SIZE = 2,
     LEAVE_SECONDS = 2,
     WORDS = 40,
@@ -46,7 +46,7 @@ static struct {
     int n, wake[2];
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int life[FRONT_CHILDREN]; /* by rank: 1 + descriptor of our end of the worker's stdin; 0: none */
+static int life[FRONT_CHILDREN]; /* by rank: 1 + descriptor of the write end of the worker's stdin; 0: none */
 
 static void
 close_pair(int fd[2])
@@ -123,7 +123,7 @@ wake_spawner(void)
     if (write(out.wake[1], "", 1) < 0) return;
 }
 
-/* Returns an errno. */
+/* Returns 0 or an errno. */
 static int
 start_spawn_thread(void)
 {
@@ -217,8 +217,8 @@ spawn(const char *program, char *const argv[], const int fds[3], int *pid)
     return code;
 }
 
-/* Creates a pipe with descriptors of 16 and above, because the child's 0 to 2 are replaced by pipe ends. Returns an
- * errno. */
+/* Creates a pipe with descriptors of 16 and above, because the child's descriptors 0 to 2 are replaced by pipe ends.
+ * Returns an errno. */
 static int
 high_pipe(int fd[2])
 {
@@ -251,7 +251,8 @@ add_option(struct command *c, const char *option, const char *value)
     command_add_word(c, value);
 }
 
-/* Adds the environment variables that are passed on to other hosts: settings of computation, no secrets. */
+/* Adds the environment variables that are passed on to other hosts: they contain settings of the computation, and
+ * no secrets. */
 static void
 export_variables(struct command *c)
 {
@@ -264,7 +265,8 @@ export_variables(struct command *c)
             if (!strncmp(*at, carried[i], strlen(carried[i])) && n++ < CARRIED) command_add_word(c, *at);
 }
 
-/* Returns the command as text, quoted for one evaluation by a shell, for the caller to free; NULL: no memory. */
+/* Returns the command as text, quoted so that one evaluation by a shell restores it. The caller frees the text.
+ * NULL: out of memory. */
 static char *
 quote(const struct command *c)
 {
@@ -284,7 +286,7 @@ quote(const struct command *c)
     return NULL;
 }
 
-/* Builds the ssh command that runs `text` on the host, where the program must have the same path. */
+/* Builds the ssh command that runs `text` on the host, on which the program must have the same path. */
 static void
 over_ssh(const struct host *h, const char *text, char port[16], struct command *ssh)
 {
@@ -392,9 +394,9 @@ read_fully(int fd, void *to, size_t n)
     return true;
 }
 
-/* Waits for the end of stdin, which carries no more data: the process that started this worker has died or is
- * ending. For LEAVE_SECONDS the controller can still end the worker through its connection; then the worker exits
- * with an error. */
+/* Waits for the end of stdin, which means that the process which started this worker has died or is ending. For
+ * LEAVE_SECONDS the controller can still end the worker through its connection; after that the worker exits with
+ * an error. */
 static void *
 await_end(void *arg)
 {

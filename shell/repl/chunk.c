@@ -1,17 +1,17 @@
 /* chunk.c - compiles typed text as a Lua function: an expression, statements, or statements that end in an
  * expression.
  *
- * "a = f(2); a" is not valid Lua. It is compiled as "a = f(2); return a": the text is cut before the last token that
- * leaves a valid chunk before the cut and an expression list after it. A name cannot continue the expression before
- * it, except after an operator, where the text before the cut is incomplete. But "(", "{", "-" or a string can, as
- * in f (x), so that cuts before these tokens are tried only after ";". */
+ * "a = f(2); a" is not valid Lua. It is compiled as "a = f(2); return a": the text is cut before the last token for
+ * which the text before the cut is a valid chunk and the text after it an expression list. A name never continues the
+ * preceding expression, except after an operator, and then the text before the cut is incomplete. But "(", "{", "-"
+ * or a string may continue it, as in f (x), so a cut before these tokens is tried only after ";". */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 
 #include <ctype.h>
 #include <string.h>
 
-enum { CUTS = 64 }; /* maximum number of tokens, from the end, that are tried as the cut */
+enum { CUTS = 64 }; /* number of last tokens before which a cut is tried */
 
 /* ---- loading ---- */
 
@@ -23,8 +23,8 @@ ends_in_eof(const char *message)
     return n >= m && !strcmp(message + n - m, mark);
 }
 
-/* Replaces the text at the top by the function compiled from it. Appends a newline, so that an open quote is an
- * error of its line. */
+/* Replaces the text at the top by the function compiled from it. Appends a newline first, so that an unclosed quote
+ * is reported as an error of its line. */
 static int
 load_top(lua_State *L, int env, const char *name)
 {
@@ -87,11 +87,11 @@ last_value(lua_State *L, const char *chunk)
     return NULL;
 }
 
-/* Precedes an expression. Because of the variable to close, a call is no tail call, so that its errors name the
- * line. */
+/* Precedes an expression. With a to-be-closed variable in scope, `return f(x)` is not a tail call, so its errors name
+ * the line. */
 #define RETURN "local __kept <close> = nil return "
 
-/* Pushes the chunk, with "return" inserted before its last expression, if any. */
+/* Pushes the chunk, with "return" inserted before its last expression, if it ends in one. */
 static void
 push_with_return(lua_State *L, const char *chunk)
 {
@@ -107,8 +107,8 @@ push_with_return(lua_State *L, const char *chunk)
     lua_concat(L, 4);
 }
 
-/* Compiles the text as an expression, then as a chunk. Sets *more if either parse ends too early, because "{1," ends
- * too early as an expression, but is merely wrong as a chunk. */
+/* Compiles the text as an expression, then as a chunk. Sets *more if either parse reaches the end of the text too
+ * early: "{1," is an incomplete expression, but as a chunk it is merely wrong. */
 int
 chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more)
 {
@@ -173,12 +173,12 @@ static const struct {
     const char *first, *next;
 } prompts[] = {{PROMPT, PROMPT_MORE}, {">>> ", "... "}, {"> ", ">> "}};
 
-/* Returns the text after the prompt at the start of the line; NULL: no prompt. */
+/* Returns the text after the prompt with which the line begins; NULL: the line has no prompt. */
 static const char *
 text_behind(const char *line, const char *prompt)
 {
     size_t n = strlen(prompt);
-    while (n && prompt[n - 1] == ' ') n--; /* an empty line may have lost its space */
+    while (n && prompt[n - 1] == ' ') n--; /* the space of the prompt may be missing on an empty line */
     if (strncmp(line, prompt, n)) return NULL;
     return line[n] == ' ' ? line + n + 1 : line[n] == '\n' || !line[n] ? line + n : NULL;
 }
@@ -191,7 +191,7 @@ chunk_is_transcript(const char *text)
     return false;
 }
 
-/* Pushes a list of the chunks in a transcript, without the output, whose lines have no prompt. */
+/* Pushes a list of the chunks in a transcript. Output lines, which have no prompt, are left out. */
 void
 chunk_push_transcript(lua_State *L, const char *text)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Pushes the values of the expression in text, and returns how many. */
+/* Pushes the values of the expression in text, and returns the number of values. */
 static int
 evaluate_command(lua_State *L, int env, const char *text, const char *command)
 {
@@ -18,11 +18,11 @@ evaluate_command(lua_State *L, int env, const char *text, const char *command)
     return lua_gettop(L) - before;
 }
 
-/* ---- the commands: L, the environment's index, the text after the name ---- */
+/* ---- the commands. Arguments: L; stack index of the environment; the text after the command's name ---- */
 
 static int command_help(lua_State *L, int env, const char *text);
 
-/* :time fn(x): measures the time until all returned tensors are computed and all work has ended. */
+/* Runs :time fn(x): measures the time until all returned tensors are computed and all work has ended. */
 static int
 command_time(lua_State *L, int env, const char *text)
 {
@@ -52,7 +52,7 @@ compare_entries(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds {name, value} of the user's names in the table at index i, in order, to the list at the top. */
+/* Appends {name, value} for each of the user's names in the table at index i, in order, to the list at the top. */
 static void
 list_variables(lua_State *L, int i)
 {
@@ -74,7 +74,7 @@ list_variables(lua_State *L, int i)
     lua_pop(L, 1);
 }
 
-/* Pushes the value of lua/show/FILE.lua, or its field. */
+/* Pushes the value that lua/show/FILE.lua returns, or a field of that value. */
 static void
 push_picture(lua_State *L, const char *file, const char *field)
 {
@@ -161,7 +161,7 @@ command_actors(lua_State *L, int env, const char *text)
     return COMMAND_DONE;
 }
 
-/* :top [EXPR] */
+/* Runs :top [EXPR]. */
 static int
 command_top(lua_State *L, int env, const char *text)
 {
@@ -202,7 +202,7 @@ command_workers(lua_State *L, int env, const char *text)
     return COMMAND_DONE;
 }
 
-/* Calls rille.NAME with the values, or method NAME of a graph, and prints the result. */
+/* Calls rille.NAME with the values, or the method NAME of a compiled step, and prints the result. */
 static int
 command_look(lua_State *L, int env, const char *text, const char *name)
 {
@@ -234,7 +234,7 @@ command_plan(lua_State *L, int env, const char *text)
     return command_look(L, env, text, "plan");
 }
 
-/* :trace step run.json */
+/* Runs :trace step run.json. */
 static int
 command_trace(lua_State *L, int env, const char *text)
 {
@@ -304,7 +304,7 @@ command_name(int i)
     return commands[i].name;
 }
 
-/* Pushes the command's line of :help. */
+/* Pushes the line that :help prints for the command. */
 static void
 push_line(lua_State *L, const struct command *c)
 {
@@ -356,7 +356,8 @@ command_run(lua_State *L, int env, const char *line)
         matches++;
         if (!c->name[n]) return c->run(L, env, text);
     }
-    if (n && matches == 1) return found->run(L, env, text); /* the name is an unambiguous prefix of a command */
+    /* the typed name is an unambiguous prefix of a command's name */
+    if (n && matches == 1) return found->run(L, env, text);
     lua_pushlstring(L, line, n);
     return luaL_error(L, "unknown command ':%s'; :help lists all", lua_tostring(L, -1));
 }

@@ -8,12 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HINT_BYTES = 8192 }; /* longer chunks get no hint: each key parses the chunk again */
+/* longest chunk, in bytes, for which hints are shown, because each key parses the chunk again */
+enum { HINT_BYTES = 8192 };
 
 static const char *const kinds[] = {
     [T_NAME] = "name", [T_NUMBER] = "number", [T_STRING] = "string", [T_OTHER] = "other"};
 
-/* Pushes the chunk up to the cursor, and the list of its tokens {kind, from, to}; positions count from 1. */
+/* Pushes the chunk up to the cursor, and the list of its tokens, each {kind, from, to}; positions count from 1. */
 static void
 push_line_chunk(lua_State *L, const char *line, int end)
 {
@@ -85,8 +86,8 @@ files(lua_State *L)
     return 1;
 }
 
-/* rille._keys(table, prefix): returns the string keys that begin with prefix; in C because a table may be very
- * large. */
+/* rille._keys(table, prefix): returns the string keys that begin with prefix; written in C because the table may be
+ * very large. */
 static int
 complete_keys(lua_State *L)
 {
@@ -131,7 +132,8 @@ complete_hint(lua_State *L, const char *line, int end)
     return known;
 }
 
-/* rille._complete(text), for tests: returns the list, the position where it begins, from 0, and the hint. */
+/* rille._complete(text), for tests: returns the list of completions, the position at which they begin (from 0),
+ * and the hint. */
 static int
 complete_text(lua_State *L)
 {

@@ -5,8 +5,8 @@
  * and never jumps out of the middle of an editor. The keys' functions are in keys.c.
  *
  * History is stored in $XDG_STATE_HOME/rille/history; a chunk of several lines is one entry. Each entry is appended
- * when it is entered, so that nothing is lost however the program ends, and the file is read again after another
- * shell has appended to it. A line that begins with a space is not remembered. */
+ * to the file when it is entered, so that nothing is lost however the program ends. The file is read again after
+ * another shell has appended to it. A line that begins with a space is not stored. */
 #include "shell/repl/keys.h"
 #include "shell/repl/repl.h"
 
@@ -29,7 +29,7 @@
 
 /* ---- waiting ---- */
 
-enum { PRESSED = 1, GIVEN_UP }; /* reason: Ctrl-C; Ctrl-D in a chunk */
+enum { PRESSED = 1, GIVEN_UP }; /* reason why editing ended: Ctrl-C; Ctrl-D in a chunk */
 static volatile sig_atomic_t interrupted, resized;
 
 static void
@@ -39,7 +39,8 @@ on_interrupt(int number)
     interrupted = PRESSED;
 }
 
-static int visitors = -1; /* descriptor, readable while a visitor (rille attach) needs the Lua state; -1: none */
+/* descriptor that is readable while a visitor (rille attach) needs the Lua state; -1: none */
+static int visitors = -1;
 static void (*let_in)(void);
 
 void
@@ -49,7 +50,7 @@ edit_visitors(int fd, void (*come)(void))
     let_in = come;
 }
 
-/* Waits once. Returns true for a key; false for a change of the terminal's size, or a visitor. */
+/* Waits once. Returns true if a key was pressed; false if the terminal was resized or a visitor has come. */
 static bool
 wait_once(const sigset_t *outside)
 {
@@ -103,7 +104,8 @@ plain_line(const char *prompt, char **line)
     size_t capacity = 0;
     ssize_t n = -1;
     *line = NULL;
-    catch_interrupt(&before); /* before the prompt is printed, because the user may press Ctrl-C as soon as it is */
+    /* is set before the prompt is printed, because the user may press Ctrl-C as soon as the prompt appears */
+    catch_interrupt(&before);
     fputs(prompt, stdout);
     fflush(stdout);
     if (wait_key()) n = getline(line, &capacity, stdin);
@@ -119,7 +121,7 @@ plain_line(const char *prompt, char **line)
 
 #if defined RILLE_READLINE || defined RILLE_EDITLINE
 
-static bool plain; /* the terminal cannot move its cursor */
+static bool plain; /* true: the terminal cannot move its cursor */
 static char *got;
 static bool ended;
 static char history_path[PATH_MAX];
@@ -165,7 +167,7 @@ on_resize(int number)
 
 #if defined RILLE_READLINE
 
-static bool no_more; /* the input has ended; readline treats that as Enter if text was typed */
+static bool no_more; /* true: the input has ended; readline treats the end as Enter if text was typed */
 
 static int
 get_key(FILE *from)
@@ -208,7 +210,7 @@ edit_line(const char *prompt, char **line)
     sigaction(SIGINT, &before, NULL);
     *line = ended ? got : NULL;
     if (!interrupted) return *line ? EDIT_LINE : EDIT_EOF;
-    free(*line); /* Ctrl-C may arrive together with the end of the line */
+    free(*line); /* Ctrl-C may arrive together with the end of the line; the line is then discarded */
     *line = NULL;
     return EDIT_INTERRUPT;
 }
@@ -247,12 +249,13 @@ edit_open(lua_State *L)
     struct stat st;
     plain = !term || !*term || !strcmp(term, "dumb");
 #if !defined RILLE_READLINE
-    plain = plain || !isatty(0); /* true for a pipe, too, because libedit does not report its end */
+    /* plain is true for a pipe, too, because libedit does not report the end of a pipe */
+    plain = plain || !isatty(0);
 #endif
     rl_readline_name = "rille";
 #if defined RILLE_READLINE
     rl_getc_function = get_key;
-    history_write_timestamps = 1; /* so that an entry of several lines is read back as one */
+    history_write_timestamps = 1; /* timestamps make readline read an entry of several lines back as one entry */
     history_comment_char = '#';
 #endif
     if (!plain) keys_open(L);
@@ -261,7 +264,8 @@ edit_open(lua_State *L)
     stifle_history(HISTORY_ENTRIES);
     find_history();
     bool there = history_path[0] && !stat(history_path, &st);
-    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0; /* opening a pipe would block */
+    /* only a regular file is used, because opening a pipe would block */
+    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0;
     if (there && S_ISREG(st.st_mode) && st.st_size > HISTORY_BYTES)
         history_truncate_file(history_path, HISTORY_ENTRIES * 2);
 }

@@ -2,15 +2,15 @@
  *
  * The first Ctrl-C stops Lua and the core. For Lua, a hook is set in every active coroutine (running, or waiting for
  * one that it resumed) and raises "interrupted" at the next instruction. The core stops its run at the next act, or
- * when the updates of variables that have begun are complete. A second Ctrl-C prints what the program waits for. At
- * a prompt the hook stays set from then on, so that a loop around pcall cannot delay it, and no number of presses
- * ends the program. In a script the second press raises the error again, and the third ends the program. The count
- * starts again if the error of the last press was raised and a few seconds have passed. Hooks are per coroutine, and
- * Lua does not report which coroutines run; coroutine.c does.
+ * when the updates of variables that have begun are complete. A second Ctrl-C prints what the program waits for.
+ * After a second press at a prompt the hook stays set, so that a loop around pcall cannot catch the error for ever;
+ * no number of presses ends the program. In a script the second press raises the error again, and the third ends the
+ * program. The count starts again if the error of the last press was raised and a few seconds have passed. Hooks are
+ * per coroutine, and Lua does not report which coroutines run; coroutine.c does.
  *
- * A visitor (a line of an attached prompt, attached.c) enters by the same means: a hook, set in a signal handler,
- * calls it between two Lua instructions, unless the core is in a call at that time. The coroutines of a visitor's
- * line are above the others in the chain, and its own Ctrl-C stops only them.
+ * A line of a visitor (an attached prompt, attached.c) runs by the same means: a signal handler sets a hook, which
+ * runs the line between two Lua instructions, unless a core call is in progress. In the chain, the coroutines of a
+ * visitor's line follow those of the program, and the visitor's Ctrl-C stops only the former.
  *
  * SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP (the terminal was closed) also stop the running code, and then end the program,
  * unless the program handles the signal with rille.stopping(). A second such signal ends the program at once; so does
@@ -23,19 +23,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOON = 3 };     /* s: presses within this time of each other count together */
+enum { SOON = 3 };     /* s: presses count together if each follows the previous one within this time */
 enum { PATIENCE = 5 }; /* s: time that running code has to react to a request to end */
-enum { DEPTH = 256 };  /* Lua itself allows fewer nested coroutines */
+enum { DEPTH = 256 };  /* maximum depth of nested coroutines; Lua's limit is lower */
 
-static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
+static lua_State *chain[DEPTH]; /* the main state, the coroutine that it resumed, and so on */
 static volatile sig_atomic_t depth, presses, quit;
-static volatile sig_atomic_t told = 1; /* the last press has reached the running code */
+static volatile sig_atomic_t told = 1; /* true: the last press has reached the running code */
 static bool interactive;
-static struct shell *shell; /* Ctrl-C interrupts this shell's session */
+static struct shell *shell; /* the shell whose session Ctrl-C interrupts */
 static struct sigaction before;
 static void (*visitor)(lua_State *L);
 static volatile sig_atomic_t knocked, nested,
-    visitor_presses; /* nested: index in `chain` of the state that runs the visitor's line; 0: none */
+    visitor_presses; /* nested: index in `chain` of the state that runs a visitor's line; 0: no such line runs */
 
 static void
 enter_visit(lua_State *co)
@@ -44,8 +44,8 @@ enter_visit(lua_State *co)
     depth = depth + 1;
 }
 
-/* Returns true if the hook stays set: after a second press at a prompt, everything that Lua runs is stopped until
- * the prompt is back. */
+/* Returns true if the hook stays set after it has raised. After a second press at a prompt, everything that Lua
+ * runs is stopped until the prompt is back. */
 static bool
 stays_set(void)
 {
@@ -54,7 +54,7 @@ stays_set(void)
 
 static void visit(lua_State *L, lua_Debug *ar);
 
-/* Sets the hook that lets the visitor in, unless a stopping hook is set. */
+/* Sets the hook that runs the visitor's line, unless the hook that stops the code is set. */
 static void
 let_interrupt_in(lua_State *L)
 {
@@ -102,7 +102,7 @@ interrupt_stop_all(void)
     stop_from(0);
 }
 
-/* Writes to stderr from a signal handler: no partial text, no allocation. */
+/* Writes to stderr from a signal handler, the complete text and without allocation. */
 static void
 notify_user(const char *text)
 {
@@ -151,7 +151,7 @@ on_quit(int number)
     interrupt_stop_all();
 }
 
-/* Ends the program, because the running code has not reacted to the request to end. */
+/* Ends the program at once, because the running code has not reacted to the request to end. */
 static void
 on_alarm(int number)
 {
@@ -183,8 +183,8 @@ interrupt_quit(void)
     return quit;
 }
 
-/* Called by long work of the core on texts and files. Returns true, which stops the work, while a Ctrl-C has not yet
- * reached the running Lua code. */
+/* Called regularly by the core during long work on texts and files. Returns true, to stop the work, if a Ctrl-C has
+ * not yet reached the running Lua code. */
 static bool
 gave_up(void *arg)
 {
@@ -192,7 +192,7 @@ gave_up(void *arg)
     return !told;
 }
 
-/* Called when the core has raised "interrupted" itself, so that the hook need not. */
+/* Called when the core itself has reported "interrupted"; clears the hooks, which need not raise the error again. */
 static void
 spent(void)
 {
@@ -204,7 +204,7 @@ void
 interrupt_start(lua_State *L)
 {
     struct sigaction action;
-    if (depth) { /* called for a visitor's line, while the program runs */
+    if (depth) { /* a visitor's line begins while the program runs */
         nested = depth;
         enter_visit(L);
         return;
@@ -245,8 +245,8 @@ interrupt_untold(void)
 
 /* ---- visitors ---- */
 
-/* Lets the visitor in. If the core is in a call that has called Lua, the hook stays set until that call is over, so
- * that the visitor enters between runs. */
+/* Runs the visitor's line. If a core call is in progress, which has called Lua, the hook stays set until the core
+ * call is over, so that the line runs between runs of the core. */
 static void
 visit(lua_State *L, lua_Debug *ar)
 {
@@ -255,7 +255,8 @@ visit(lua_State *L, lua_Debug *ar)
     knocked = 0;
     for (int k = 0; k < depth && k < DEPTH; k++)
         if (lua_gethook(chain[k]) == visit) lua_sethook(chain[k], NULL, 0, 0);
-    if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0); /* a coroutine inherits the hook of its creator */
+    /* clears the hook that this coroutine inherited from its creator */
+    if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0);
     visitor(L);
 }
 

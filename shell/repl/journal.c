@@ -1,4 +1,4 @@
-/* journal.c - writes the log of a program, a JSON object per line. */
+/* journal.c - writes the log of a program: one JSON object per line. */
 #include "shell/repl/journal.h"
 
 #include "shell/bind/base/clock.h"
@@ -17,12 +17,12 @@
 
 static struct {
     pthread_mutex_t lock;
-    int fd;      /* -1: no log */
-    bool failed; /* a failed write was reported */
+    int fd;      /* file descriptor of the log; -1: no log */
+    bool failed; /* true: a failed write was reported */
     char path[512], job[128], host[64];
-    int rank;          /* -1: not a worker */
-    json_t *report;    /* the last report, if it was not written; NULL: none */
-    double reported_s; /* time of the last written report, s */
+    int rank;          /* rank of this worker; -1: not a worker */
+    json_t *report;    /* the last report, if it is not written yet; NULL: none */
+    double reported_s; /* time of the last written report, s (clock_seconds()) */
 } journal = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .rank = -1};
 
 int

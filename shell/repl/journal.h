@@ -11,14 +11,15 @@ struct json_t;
 /* Opens the log and keeps it open until the process ends. option: origin of the path, for messages. Returns 0; -1 after
  * printing the error. */
 int journal_open(const char *option, const char *path);
-void journal_job(const char *name); /* sets "job" of all later lines; name: path of a script, or another text */
+/* sets the field "job" of all later lines; name: path of a script, or another text */
+void journal_job(const char *name);
 void journal_rank(int rank);
 /* Writes an event with a text; NULL: no text. */
 void journal_event(const char *event, const char *text);
 /* Writes an event with further fields, an object that this function releases. */
 void journal_write(const char *event, struct json_t *fields);
-/* Writes a report, an object that this function keeps or releases; of several reports within a second, the first.
- * journal_flush() writes the last report if it was not written. Main thread. */
+/* Writes a report, an object that this function keeps or releases. At most one report per second is written at once;
+ * later ones replace each other, and journal_flush() writes the last of them. Main thread. */
 void journal_report(struct json_t *fields);
 void journal_flush(void);
 

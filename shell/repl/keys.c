@@ -1,9 +1,9 @@
 /* keys.c - key bindings of the line editor, and the display of the chunk being typed.
  *
- * Enter ends a chunk that is complete, and begins a new line in one that is incomplete. Arrow keys move within the
- * chunk, and into the history at its first and last line. Tab completes. With colours, paint.c draws the chunk.
- * Without colours, readline draws a copy of the chunk that contains the prompts of all lines. Libedit supports
- * neither, so with libedit the user edits single lines. */
+ * Enter runs a complete chunk, and begins a new line in an incomplete chunk. Arrow keys move within the chunk, and
+ * into the history at its first and last line. Tab completes. With colours, paint.c draws the chunk. Without colours,
+ * readline draws a copy of the chunk that contains the prompts of all lines. Libedit supports neither, so with
+ * libedit the user edits single lines. */
 #include "shell/repl/keys.h"
 #include "shell/repl/paint.h"
 #include "shell/repl/repl.h"
@@ -52,7 +52,7 @@ push_words(const char *line, int end)
 
 /* ---- many lines ---- */
 
-static bool colours; /* the shell's setting: draw the typed text in colours */
+static bool colours; /* setting of the shell: draw the typed text in colours */
 enum { INDENT = 2 };
 
 static int
@@ -69,7 +69,7 @@ line_end(int at)
     return at;
 }
 
-/* Returns true if more input is ready to be read: pasted text, which has its own indentation. */
+/* Returns true if more input is waiting: then the text is pasted, and has its own indentation. */
 static bool
 keys_wait(void)
 {
@@ -87,7 +87,7 @@ begins_with_end(const char *line)
     return token_is_any(&first, closing);
 }
 
-/* Moves a line that begins with "end" out to the level of its block, if its indentation is automatic. */
+/* Reduces the indentation of a line that begins with "end" to that of its block, if the indentation is automatic. */
 static void
 pull_back(void)
 {
@@ -99,7 +99,7 @@ pull_back(void)
     rl_point -= INDENT;
 }
 
-/* Returns the columns by which the next line is indented more than this one. */
+/* Returns by how many columns the next line is indented more than this line. */
 static int
 further_in(const char *line)
 {
@@ -110,8 +110,8 @@ further_in(const char *line)
     return depth > 0 ? INDENT : depth < 0 ? -INDENT : 0;
 }
 
-/* Inserts a newline and indents like the line before, one level more if that line opens a block, one less if it
- * closes one. */
+/* Inserts a newline and indents like the line before, one level more if that line opens a block, one level less if it
+ * closes a block. */
 static void
 insert_line(void)
 {
@@ -155,7 +155,8 @@ on_enter(int count, int key)
         return rl_newline(count, key);
     }
     leave_chunk();
-    rl_done = 1; /* rl_newline() would search for the end of its own drawing */
+    /* sets rl_done, because rl_newline() would search for the end of text that readline has not drawn */
+    rl_done = 1;
     RL_SETSTATE(RL_STATE_DONE);
     return 0;
 }
@@ -188,7 +189,7 @@ on_down(int count, int key)
     return 0;
 }
 
-/* Ctrl-D: on an empty last line, gives the chunk up. (In an empty buffer Ctrl-D is the end of input.) */
+/* Handles Ctrl-D: on an empty last line, discards the chunk. (In an empty buffer Ctrl-D ends the input.) */
 static int
 on_delete(int count, int key)
 {
@@ -268,7 +269,7 @@ show_painted(bool with_hint)
     lua_settop(state, before);
 }
 
-/* Redraws after each key. If more keys are waiting, drawing is left to the last of them. */
+/* Redraws after each key. If more keys are waiting, only the last of them draws. */
 static void
 redisplay(void)
 {
@@ -289,7 +290,7 @@ show_last(void)
         show_plain();
 }
 
-/* Moves to the row below the chunk; later drawing leaves the rows above alone. */
+/* Moves to the row below the chunk; later drawing starts there and leaves the rows above unchanged. */
 static void
 leave_chunk(void)
 {
@@ -304,7 +305,7 @@ leave_chunk(void)
 
 enum { WORDS = 200 }; /* maximum number of words listed */
 
-/* Returns the part of a word that a list shows: a path without its folders. */
+/* Returns the part of a completion that the list shows: a path without its folders. */
 static const char *
 last_part(const char *word)
 {
@@ -318,7 +319,7 @@ key_word_at(int list, int k)
 {
     lua_rawgeti(state, list, k);
     const char *word = lua_tostring(state, -1);
-    lua_pop(state, 1); /* the list still refers to the string */
+    lua_pop(state, 1); /* the pointer stays valid, because the list refers to the string */
     return word;
 }
 
@@ -381,7 +382,8 @@ replace_text(int begin, const char *text, size_t size)
     free(copy);
 }
 
-/* Tab: extends the word by the common prefix of all completions; if that adds nothing, lists the completions. */
+/* Handles Tab: extends the word by the longest common prefix of all completions; if that adds nothing, lists the
+ * completions. */
 static int
 on_tab(int count, int key)
 {
@@ -431,12 +433,13 @@ keys_open(lua_State *L)
     rl_catch_sigwinch = 0;
     colours = shell_of(state)->color;
     rl_initialize();
-    rl_redisplay_function = redisplay; /* set after rl_initialize(): otherwise bracketed paste would stay off */
+    /* is set after rl_initialize(), because otherwise bracketed paste would stay off */
+    rl_redisplay_function = redisplay;
     bind_keys();
 }
 
-/* Prints `why` before the line handler is removed, because removal moves the cursor to the start of the line, and
- * after everything else that draws. */
+/* Ends editing and prints `why`, before the line handler is removed (removal moves the cursor to the start of the
+ * line), and after everything else that draws. */
 void
 keys_leave(const char *why)
 {

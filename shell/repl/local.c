@@ -5,10 +5,10 @@
  *   local a, b <const> = f()       __here.a, __here.b = f()
  *   local function g(x) ... end    function __here.g(x) ... end
  *
- * __here writes into the environment of all chunks, which falls back to the globals. So modules never see the user's
- * locals, and a closure of one line shares its variables with later lines. Locals inside blocks and functions are
- * not rewritten; `depth` counts the open blocks. Reading an undefined global is an error, because on a typed line it
- * is a misspelt name. */
+ * Assignments to __here write into a table, the environment of all chunks, whose missing names are looked up in the
+ * globals. So modules never see the user's locals, and a closure made on one line shares its variables with later
+ * lines. Locals inside blocks and functions are not rewritten; `depth` counts the open blocks. Reading an undefined
+ * global is an error, because on a typed line it is a misspelt name. */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 
@@ -18,7 +18,7 @@
 
 struct rewrite {
     luaL_Buffer b;
-    const char *done; /* the text before this position is already in the buffer */
+    const char *done; /* the text before this position has been copied to the buffer */
 };
 
 static void
@@ -28,7 +28,7 @@ copy_to(struct rewrite *r, const char *end)
     r->done = end;
 }
 
-/* Skips text, but keeps its newlines. */
+/* Skips text, but copies its newlines, so that line numbers are kept. */
 static void
 skip_to(struct rewrite *r, const char *end)
 {
@@ -44,7 +44,7 @@ add_field(struct rewrite *r, const struct token *name)
     copy_to(r, token_after(name));
 }
 
-/* Skips <const> or <close>; t is the token after the name. Returns the token after the attribute. */
+/* Skips an attribute, <const> or <close>; t is the token after the name. Returns the token after the attribute. */
 static struct token
 skip_attribute(struct rewrite *r, struct token t)
 {
@@ -67,7 +67,7 @@ rewrite_local(struct rewrite *r, const struct token *local)
         copy_to(r, local->at);
         skip_to(r, t.at);
         add_field(r, &name);
-        return t.at; /* continues at the word function, which opens a block */
+        return t.at; /* continues at the word `function`, which opens a block */
     }
     if (t.kind != T_NAME) return token_after(local);
     copy_to(r, local->at);
@@ -110,8 +110,8 @@ local_rewrite(lua_State *L, const char *chunk)
 
 /* ---- the environment ---- */
 
-/* Upvalue 1 of the functions below: the names whose value is nil, as NIL_LOCAL or NIL_GLOBAL. A nil local still
- * hides a global, and a global set to nil is not a misspelt name. */
+/* Values of upvalue 1 of the functions below, a table of the names whose value is nil. A nil local still hides a
+ * global, and a global set to nil is not a misspelt name. */
 enum { NIL_LOCAL = 1, NIL_GLOBAL };
 
 static int
@@ -147,7 +147,8 @@ read_local_name(lua_State *L)
     lua_pushglobaltable(L);
     lua_pushvalue(L, 2);
     if (lua_gettable(L, -2) != LUA_TNIL || kind == NIL_GLOBAL || lua_type(L, 2) != LUA_TSTRING) return 1;
-    if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* "_" is nil until a value has been printed */
+    /* no error for "_", which is nil until a value has been printed */
+    if (!strcmp(lua_tostring(L, 2), "_")) return 1;
     return unknown_local(L);
 }
 
@@ -171,7 +172,7 @@ write_name(lua_State *L)
     return 0;
 }
 
-/* __here.name = value; upvalue 2 is the environment. */
+/* Implements __here.name = value; upvalue 2 is the environment. */
 static int
 declare(lua_State *L)
 {

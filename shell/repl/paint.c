@@ -1,10 +1,10 @@
 /* paint.c - draws typed text in colours: a chunk of several lines, each with its prompt, followed by the signature
  * of the function called at the cursor.
  *
- * A picture consists of rows of text with colour codes, and the position of the cursor. A new picture is compared with
- * the previous one, and the rows that differ are written in one call; the cursor moves by whole rows only. If a chunk
- * has more rows than the terminal, the rows around the cursor are shown. If the width of the terminal has changed, the
- * terminal has folded the rows anew, and the chunk is drawn again from its first row. */
+ * A picture consists of rows of text with colour codes, and the position of the cursor. A new picture is compared
+ * with the previous one, and the rows that differ are written in one call; the cursor moves by whole rows only. If a
+ * chunk has more rows than the terminal, the rows around the cursor are shown. When its width changes, the terminal
+ * folds the rows anew, and the chunk is drawn again from its first row. */
 #include "shell/repl/paint.h"
 #include "shell/repl/token.h"
 
@@ -28,7 +28,7 @@ append_bytes(struct bytes *b, const char *text, size_t n)
     if (b->n + n + 1 > b->capacity) {
         size_t capacity = 2 * b->capacity + n + 64;
         char *at = realloc(b->at, capacity);
-        if (!at) return; /* out of memory: the picture is drawn incompletely */
+        if (!at) return; /* out of memory: the picture stays incomplete */
         b->at = at;
         b->capacity = capacity;
     }
@@ -55,7 +55,7 @@ struct picture {
     int cursor_row, cursor_column;
     int columns;
 };
-static struct picture shown; /* rows on the terminal, from the row of the prompt on */
+static struct picture shown; /* rows on the terminal, from the row of the first prompt on */
 
 static void
 clear(struct picture *p)
@@ -151,7 +151,7 @@ fill_style(unsigned char *style, const char *text, const char *from, const char 
     memset(style + (from - text), s, (size_t)(to - from));
 }
 
-/* Colours comments, which are the text between two tokens without leading blanks. */
+/* Colours a comment: the text between two tokens, without leading blanks. */
 static void
 fill_comments(unsigned char *style, const char *text, const char *from, const char *to)
 {
@@ -159,14 +159,15 @@ fill_comments(unsigned char *style, const char *text, const char *from, const ch
     fill_style(style, text, from, to, FAINT);
 }
 
-/* Sets a style for each byte. */
+/* Chooses a style for each byte. */
 static void
 colour(const char *text, size_t n, unsigned char *style)
 {
     const char *at = text + strspn(text, " \t\n");
     struct token t;
     memset(style, PLAIN, n);
-    if (*at == '?' || (*at == ':' && at[1] != ':')) { /* the chunk is a command or a page, not Lua */
+    /* a chunk that begins so is a command or asks for a help page, so it is not Lua */
+    if (*at == '?' || (*at == ':' && at[1] != ':')) {
         const char *end = *at == '?' ? text + n : at + strcspn(at, " \t\n");
         fill_style(style, text, at, end, WORD);
         at = end;
@@ -191,7 +192,8 @@ put_hint(struct brush *b, const char *hint)
     put_styled_text(b, "  ", FAINT);
     for (const char *at = hint; *at && b->row->width < b->p->columns - 1; at++) {
         bool last = b->row->width == b->p->columns - 2 && at[1];
-        put_styled(b, last ? ">" : at, 1, 1, FAINT); /* the texts of pages are ASCII */
+        /* copies bytes as characters, because the texts of help pages are ASCII */
+        put_styled(b, last ? ">" : at, 1, 1, FAINT);
     }
 }
 
@@ -248,12 +250,12 @@ move_cursor(struct bytes *out, int from, int to)
         snprintf(up, sizeof up, "\033[%dA", from - to);
         append_text(out, up);
     }
-    for (; from < to; from++) append_text(out, "\r\n"); /* also creates rows that do not exist yet */
+    for (; from < to; from++) append_text(out, "\r\n"); /* a newline also creates rows that do not exist yet */
     append_text(out, "\r");
 }
 
-/* Moves to the first row of the picture after the terminal has folded it to another width, and clears everything
- * below. */
+/* Moves to the first row of the picture, after the terminal was resized and has folded the picture to another
+ * width, and clears everything below. */
 static void
 forget_folds(struct bytes *out, int columns)
 {
@@ -280,7 +282,8 @@ write_difference(struct bytes *out, const struct picture *p)
         const char *now = k < p->n ? row_string(&p->row[k]) : "";
         if (k < shown.n && !strcmp(now, row_string(&shown.row[k]))) continue;
         move_cursor(out, at, k);
-        append_text(out, "\033[K"); /* first: after a full row it would delete the last character */
+        /* the rest of the row is cleared first: after a full row, clearing would delete the last character */
+        append_text(out, "\033[K");
         append_text(out, now);
         at = k;
     }

@@ -1,13 +1,13 @@
 /* pattern.c - functions of Lua's library that can run without end, replaced so that Ctrl-C stops them at a prompt.
  *
  * Pattern matching can backtrack for a very long time, and no hook runs meanwhile. But the matcher reads its pattern
- * at each step, and raises an error if the pattern is malformed. So a press overwrites the current pattern with '[',
- * an unclosed set: the matcher raises its usual error, and the bytes are restored before other code sees them. The
- * matcher calls no other code, except the function or table passed to gsub; during such a call the pattern is left
- * alone.
+ * at each step, and raises an error if the pattern is malformed. So Ctrl-C overwrites the bytes of the current
+ * pattern with '[', an unclosed set. The matcher then raises its usual error, and the bytes are restored before other
+ * code sees them. The matcher calls no other code, except the function or table passed to gsub; during such a call
+ * Ctrl-C does not change the pattern.
  *
- * table.sort sorts a long list with a comparison function, in which hooks run. table.move moves a long list in
- * pieces.
+ * table.sort sorts a long list by a comparison function in Lua, in which hooks run. table.move moves a long list in
+ * several calls, and hooks run between the calls.
  *
  * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. After Ctrl-C was pressed, and until
  * the running code has received it, allocations of large blocks fail, so that Lua raises "not enough memory" and the
@@ -17,8 +17,9 @@
 #include <signal.h>
 #include <string.h>
 
-enum { LONG_LIST = 100000 };        /* entries; takes about 20 ms to sort */
-enum { LONG_MOVE = 1000000 };       /* entries; takes about 10 ms to move */
+/* length from which a list counts as long to sort, entries; such a list takes about 20 ms */
+enum { LONG_LIST = 100000 };
+enum { LONG_MOVE = 1000000 };       /* length of one move, entries; such a move takes about 10 ms */
 enum { LARGE_BLOCK = 1024 * 1024 }; /* size from which a block counts as large, bytes */
 
 struct match {
@@ -26,7 +27,7 @@ struct match {
     size_t n;
     sig_atomic_t spoilt;
     volatile struct match *outer;
-    bool called; /* the function or table given to gsub is being called */
+    bool called; /* true while the function or table given to gsub is called */
 };
 
 static volatile struct match *volatile matching; /* the pattern match in progress; NULL: none */
@@ -40,7 +41,7 @@ pattern_stop(void)
     m->spoilt = 1;
 }
 
-/* Raises the library's error about a pattern, with the position of the user's line. */
+/* Raises the library's error about a malformed pattern, prefixed by the user's line. */
 static int
 raise_at_line(lua_State *L)
 {
@@ -56,7 +57,8 @@ call_for_match(lua_State *L)
 {
     volatile struct match *m = lua_touserdata(L, lua_upvalueindex(2));
     matching = m->outer;
-    if (m->spoilt) return luaL_error(L, "interrupted"); /* Ctrl-C was pressed in the last step of the match */
+    /* Ctrl-C was pressed during the last step of the match, which raises no error itself */
+    if (m->spoilt) return luaL_error(L, "interrupted");
     m->called = true;
     if (lua_istable(L, lua_upvalueindex(1))) {
         lua_settop(L, 1);
@@ -78,7 +80,7 @@ call_stoppable(lua_State *L, int pattern, bool calls)
 {
     size_t n;
     char *text = (char *)lua_tolstring(L, pattern, &n);
-    lua_pushvalue(L, pattern); /* keeps the string alive until its bytes are restored */
+    lua_pushvalue(L, pattern); /* a copy on the stack keeps the string alive until its bytes are restored */
     lua_insert(L, 1);
     char *copy = memcpy(lua_newuserdatauv(L, n, 0), text, n);
     lua_insert(L, 2);
@@ -112,7 +114,7 @@ check_texts(lua_State *L)
     luaL_checkstring(L, 2);
 }
 
-/* string.find, string.match */
+/* Implements string.find and string.match. */
 static int
 pattern_find(lua_State *L)
 {
@@ -187,8 +189,8 @@ pattern_sort(lua_State *L)
     return call_library(L);
 }
 
-/* table.move: splits a long move into pieces, because hooks run between calls. The last piece is moved first if the
- * others would overwrite its source. */
+/* Implements table.move: splits a long move into pieces, because hooks run between the pieces. The last piece is
+ * moved first if the other pieces would overwrite its source. */
 static int
 pattern_move(lua_State *L)
 {
@@ -214,7 +216,7 @@ pattern_move(lua_State *L)
     return 1;
 }
 
-/* string.rep: returns an empty result at once, whatever the count. */
+/* Implements string.rep: an empty result is returned at once, however large the count. */
 static int
 rep(lua_State *L)
 {
@@ -258,7 +260,7 @@ pattern_refused(void)
     return was;
 }
 
-/* Replaces the functions that are still the library's; an init file may have replaced some before. */
+/* Replaces the functions of Lua's library by those above, except functions that an init file has already replaced. */
 void
 pattern_open(lua_State *L)
 {

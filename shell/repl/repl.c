@@ -1,7 +1,7 @@
 /* repl.c - the shell: reads a chunk, runs it, and prints its values.
  *
  * Lines are gathered until Lua accepts the chunk as complete. The values of its last expression are printed unless
- * the chunk ends in ";". An error or Ctrl-C ends the chunk and leaves the session as it is; so does Ctrl-D in an
+ * the chunk ends in ";". An error or Ctrl-C discards the chunk and leaves the session unchanged; so does Ctrl-D in an
  * incomplete chunk. */
 #include "shell/repl/repl.h"
 
@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char environment, own_globals; /* registry keys */
+/* registry keys: the chunks' environment; the set of globals that existed before the user's code */
+static const char environment, own_globals;
 
 void
 repl_push_environment(lua_State *L)
@@ -94,8 +95,8 @@ repl_show(lua_State *L, int first)
     lua_call(L, n, 0);
 }
 
-/* Returns true for a frame without information for the user: C functions, tail calls, the chunk itself, our own
- * modules. */
+/* Returns true if a frame of the traceback tells the user nothing: a C function, a tail call, the chunk itself, a
+ * Rille module. */
 static bool
 is_dull(const char *frame, size_t size)
 {
@@ -190,7 +191,7 @@ push_compiled_chunk(lua_State *L, const char *chunk)
     lua_pushlstring(L, chunk, n);
 }
 
-/* Prints how long a line took, on a terminal and from half a second on. */
+/* Prints how long a line took, if that is half a second or more and the output is a terminal. */
 static void
 tell_time(lua_State *L, double seconds)
 {
@@ -250,7 +251,7 @@ evaluate_chunk(lua_State *L, const char *chunk, int number)
 
 /* ---- commands and pages ---- */
 
-/* Pushes the value of the user's variable, a local before a global; nil: no such variable. */
+/* Pushes the value of the user's variable: of a local if there is one, else of a global; nil: no such variable. */
 static void
 push_variable(lua_State *L, int env, const char *name)
 {
@@ -296,7 +297,7 @@ repl_marked(lua_State *L)
     return 1;
 }
 
-/* Runs a command, or shows a page. Returns COMMAND_QUIT or COMMAND_DONE. */
+/* Runs a command, or prints a help page. Returns COMMAND_QUIT or COMMAND_DONE. */
 static int
 run_marked(lua_State *L, const char *chunk)
 {
@@ -321,7 +322,7 @@ repl_chunk(lua_State *L, const char *chunk, int number, bool *more)
 /* ---- the loop ---- */
 
 struct input {
-    char *chunk; /* the text typed so far; NULL: none */
+    char *chunk; /* the text typed so far; NULL: nothing */
     int number;  /* number of the chunk, from 1 */
     repl_take *take;
 };
@@ -345,7 +346,7 @@ next_chunk(struct input *in)
     in->number++;
 }
 
-/* Runs a transcript, text pasted with its prompts, chunk by chunk as if typed. */
+/* Runs a transcript (text pasted with its prompts), one chunk after the other, as if they were typed. */
 static int
 take_transcript(lua_State *L, struct input *in)
 {
@@ -367,7 +368,8 @@ take_transcript(lua_State *L, struct input *in)
     }
 }
 
-/* Accepts input: one line, or a whole chunk from an editor that returns several lines. */
+/* Adds input to the chunk: one line, or a whole chunk from an editor that returns several lines. Runs the chunk if
+ * it is complete. */
 static int
 take_line(lua_State *L, struct input *in, const char *line)
 {
@@ -378,7 +380,8 @@ take_line(lua_State *L, struct input *in, const char *line)
     if (chunk_is_transcript(in->chunk)) {
         end = take_transcript(L, in);
     } else {
-        if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk); /* now: the chunk may end the program */
+        /* is stored in the history before it runs, because the chunk may end the program */
+        if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk);
         end = in->take(L, in->chunk, in->number, &more);
         if (more) return end;
     }
@@ -417,7 +420,7 @@ repl_open(lua_State *L)
 {
     repl_prepare(L);
     interrupt_interactive();
-    signal(SIGINT, SIG_IGN); /* ignored between reading and running a chunk */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is ignored between reading and running a chunk */
 }
 
 int

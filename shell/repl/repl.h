@@ -19,10 +19,11 @@
 enum edit_end { EDIT_LINE, EDIT_EOF, EDIT_INTERRUPT };
 void edit_open(lua_State *L); /* loads the history */
 void edit_close(void);
-/* Reads a line without its newline (a multi-line editor: a whole chunk); the caller frees it. EDIT_INTERRUPT after
- * Ctrl-C. */
+/* Reads a line, or in a multi-line editor a whole chunk, without the last newline; the caller frees the text.
+ * Returns EDIT_INTERRUPT after Ctrl-C. */
 enum edit_end edit_line(const char *prompt, char **line);
-/* Sets a callback that runs whenever the fd is readable while the editor waits for keys; fd -1: none. */
+/* Sets a callback that runs whenever the descriptor is readable while the editor waits for keys; fd -1: no
+ * callback. */
 void edit_visitors(int fd, void (*come)(void));
 /* Adds one entry of one or more lines to the history, and appends it to the history file at once. */
 void edit_remember(const char *chunk);
@@ -36,7 +37,7 @@ void edit_remember(const char *chunk);
 int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
 bool chunk_wants_more(lua_State *L, const char *chunk);
 bool chunk_is_marked(const char *chunk); /* true for ":command", "?name" or "name?" */
-/* Returns the name in "?name" or "name?", and its length in *n; NULL: the chunk asks for no page. */
+/* Returns the name in "?name" or "name?", and its length in *n; NULL: the chunk asks for no help page. */
 const char *chunk_page(const char *chunk, size_t *n);
 bool chunk_is_silent(const char *chunk); /* true if the chunk ends in ";" */
 /* Returns true if the text begins with a prompt, like text copied from a terminal. chunk_push_transcript pushes the
@@ -46,16 +47,18 @@ void chunk_push_transcript(lua_State *L, const char *text);
 
 /* ---- local.c ---- */
 
-/* Pushes the chunk with its top-level locals turned into fields of the table LOCAL_TABLE; line numbers are kept. */
+/* Pushes the chunk, in which assignments to fields of the table LOCAL_TABLE replace the declarations of top-level
+ * locals; line numbers are kept. */
 #define LOCAL_TABLE "__here"
 void local_rewrite(lua_State *L, const char *chunk);
-/* Pushes a new environment for chunks: it holds the locals so far and falls back to the globals. */
+/* Pushes a new environment for chunks: a table of the user's locals, whose missing names are looked up in the
+ * globals. */
 void local_environment(lua_State *L);
 
 /* ---- complete.c ---- */
 
-/* Pushes the sorted list of completions of the text that ends at the cursor `end`, and returns where that text
- * starts. env: index of the environment. Runs no user code. */
+/* Pushes the sorted list of completions of the word before the cursor, and returns where the word begins. end: byte
+ * position of the cursor; env: stack index of the chunks' environment. Runs no user code. */
 int complete(lua_State *L, int env, const char *line, int end);
 /* Pushes the call syntax of the function at the cursor, "softmax(x, axis = -1)". Returns false, and pushes nothing,
  * if the function is unknown. */
@@ -64,8 +67,8 @@ void complete_open(lua_State *L); /* adds rille._keys and rille._complete, for t
 
 /* ---- syntax.c ---- */
 
-/* Appends to the syntax error at the top how to write the construct of another language in Rille's Lua. Returns
- * false if nothing applies. */
+/* Appends a hint to the syntax error at the top if the chunk has a construct of another language: how to write it
+ * in Lua. Returns false if no hint applies. */
 bool syntax_hint(lua_State *L, const char *chunk);
 
 /* ---- show.c ---- */
@@ -81,7 +84,8 @@ bool command_push_page(lua_State *L, const char *name);   /* pushes the :help te
 
 /* ---- tutorial.c ---- */
 
-void tutorial_run(lua_State *L, int env, const char *text); /* runs the step that the text names, else the next */
+/* runs the tutorial step that the text names, or else the next step */
+void tutorial_run(lua_State *L, int env, const char *text);
 
 /* ---- repl.c ---- */
 
@@ -90,12 +94,13 @@ void repl_open(lua_State *L);    /* prepares the shell; ignores Ctrl-C between r
 /* Runs chunk `number`, which may begin with ":" or "?". If the chunk is incomplete, sets *more and does nothing.
  * Returns a COMMAND_ value. */
 typedef int repl_take(lua_State *L, const char *chunk, int number, bool *more);
-int repl_chunk(lua_State *L, const char *chunk, int number, bool *more); /* runs the chunk in this process */
+/* a repl_take: runs the chunk in this process */
+int repl_chunk(lua_State *L, const char *chunk, int number, bool *more);
 /* Reads chunks and passes them to `take`, until COMMAND_QUIT; returns the exit code. */
 int repl_loop(lua_State *L, repl_take *take);
 void repl_push_environment(lua_State *L);
-void repl_keep_last(lua_State *L, int i); /* stores the value in "_" */
-/* Prints the user's functions in the traceback of an error; repeated ones once. */
+void repl_keep_last(lua_State *L, int i); /* stores the value at index i in the global "_" */
+/* Prints the user's functions in the traceback of an error; a repeated function is printed once. */
 void repl_print_frames(FILE *to, const char *text);
 /* Lua function: runs its argument, a marked chunk; returns a COMMAND_ value. */
 int repl_marked(lua_State *L);
@@ -103,14 +108,16 @@ int repl_marked(lua_State *L);
 bool repl_push_page(lua_State *L, int env, const char *name);
 /* Prints the help page of the name, or of the variable's value; raises an error if no page exists. */
 void repl_show_page(lua_State *L, int env, const char *name);
-void repl_show(lua_State *L, int first);            /* prints the values from index first to the top; sets "_" */
-bool repl_is_own(lua_State *L, const char *global); /* true if the global existed before the user's code */
+/* prints the values from index `first` to the top; stores the last value in "_" */
+void repl_show(lua_State *L, int first);
+bool repl_is_own(lua_State *L, const char *global); /* true if the global existed before the user's code ran */
 
 /* ---- top.c ---- */
 
-/* Calls the function below nargs values at the top, like lua_pcall, and shows the activity of device threads
- * meanwhile. */
+/* Calls a function like lua_pcall (the function is below its nargs arguments at the top), and shows the activity
+ * of device threads meanwhile. */
 int top_run(lua_State *L, int nargs);
-void top_watch(lua_State *L); /* :top alone: draws until q is pressed; without a terminal, once */
+/* runs :top without an expression: draws until q is pressed; without a terminal, once */
+void top_watch(lua_State *L);
 
 #endif

@@ -43,7 +43,8 @@ show_first(lua_State *L)
 
 #define TRACEBACK "\nstack traceback:"
 
-/* Returns true if the message of the text begins with the position of the only frame, which is the main chunk. */
+/* Returns true if the traceback has only one frame, the main chunk, and the message begins with that frame's
+ * position. */
 static bool
 is_named_frame(const char *text)
 {
@@ -51,7 +52,7 @@ is_named_frame(const char *text)
     return end && !strncmp(text, frame, (size_t)(end - frame));
 }
 
-/* Returns the text with an explanation of Lua's own errors (lua/misuse.lua), or the text itself. */
+/* Returns the error text with an explanation of Lua's own errors (lua/misuse.lua), or the text itself. */
 static const char *
 explain(lua_State *L, const char *text)
 {
@@ -67,8 +68,8 @@ explain(lua_State *L, const char *text)
     return text;
 }
 
-/* Removes the frames of C and of Rille's own modules from the text with a traceback at the top. Removes the traceback
- * if no frame but the line that the message names is left. */
+/* Removes the frames of C functions and of Rille's modules from the traceback in the text at the top. Removes the
+ * whole traceback if the only frame left is the line that the message names. */
 static void
 hide_frames(lua_State *L)
 {

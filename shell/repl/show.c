@@ -1,5 +1,5 @@
-/* show.c - formats a value as the shell prints it: tables show their contents, list part first, keys sorted, three
- * levels deep. */
+/* show.c - formats a value as the shell prints it: tables show their contents, the list part first, then the other
+ * keys sorted, down to three levels. */
 #include "shell/repl/repl.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@ enum { DEEP = 3, MANY = 40 };
 
 struct show {
     lua_State *L;
-    int seen; /* stack index of the set of tables being shown */
+    int seen; /* stack index of the set of tables that are being shown (to detect cycles) */
 };
 
 static int show_inner(struct show *s, int value, int depth);
@@ -26,7 +26,7 @@ is_name(const char *text)
     return *text == 0;
 }
 
-/* Pushes a key as it is written before a value: "name = " or "[key] = ". */
+/* Pushes a key in the form in which it precedes its value: "name = " or "[key] = ". */
 static void
 push_key(struct show *s, int key)
 {
@@ -60,7 +60,7 @@ sort_texts(lua_State *L, int first)
     lua_pop(L, 1);
 }
 
-/* Pushes "key = value" for entries outside the list part. Returns how many entries were omitted. */
+/* Pushes "key = value" for each entry outside the list part, up to a limit. Returns how many entries were omitted. */
 static int
 push_fields(struct show *s, int table, int depth, lua_Integer list)
 {
@@ -78,14 +78,14 @@ push_fields(struct show *s, int table, int depth, lua_Integer list)
         push_key(s, key);
         show_inner(s, key + 1, depth + 1);
         lua_concat(L, 2);
-        lua_insert(L, key); /* stack: text, key, value */
+        lua_insert(L, key); /* the stack is now: text, key, value */
         lua_pop(L, 1);
     }
     sort_texts(L, first);
     return left;
 }
 
-/* Joins the n strings at the top: on one line if they fit, else one per line. */
+/* Joins the n strings at the top, on one line if they fit, else with one string per line. */
 static void
 join_shown(lua_State *L, int n, int depth)
 {
@@ -131,7 +131,7 @@ show_table(struct show *s, int table, int depth)
     join_shown(L, lua_gettop(L) - before, depth);
 }
 
-/* Returns the bytes of the printable character at text; 0: not printable. */
+/* Returns the size in bytes of the printable character at text; 0: not printable. */
 static size_t
 seen_bytes(const char *text, size_t n)
 {

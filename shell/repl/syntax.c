@@ -1,5 +1,5 @@
 /* syntax.c - explains text that is not Lua: finds operators and words of Python and C, and names the Lua equivalent.
- * Only text that failed to load is checked, so a user's name like `from` gives no hint. */
+ * Only text that failed to load is checked, so valid Lua with a name like `from` causes no hint. */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 
@@ -7,7 +7,7 @@
 
 enum { DEPTH = 64 };
 
-/* An operator of one token, or of two adjacent tokens. */
+/* Operators of other languages, of one token or of two adjacent tokens. */
 static const struct {
     const char *first, *second, *here;
 } signs[] = {
@@ -17,7 +17,7 @@ static const struct {
     {"&", "&", "write x and y"},      {"|", "|", "write x or y"},    {"?", NULL, "write c and x or y"},
 };
 
-/* The first word of a line that ends in a colon. */
+/* Words with which a line that ends in a colon begins in Python. */
 static const struct {
     const char *word, *here;
 } blocks[] = {
@@ -30,7 +30,7 @@ static const struct {
 /* A position in the chunk: the token, its neighbours, and the innermost open bracket or block. */
 struct spot {
     struct token before, now, next, line; /* line: the first token of the line */
-    char in;                              /* first letter of the innermost open bracket or block; 0: none */
+    char in;                              /* first letter of the innermost open bracket or block keyword; 0: none */
 };
 
 static bool

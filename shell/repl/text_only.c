@@ -1,6 +1,6 @@
-/* text_only.c - restricts the program to chunks of source text, because Lua does not verify precompiled chunks, and
- * a malformed one can crash the process. Replaces load, loadfile, dofile and require's searcher for files by
- * functions that accept only text. */
+/* text_only.c - makes the program refuse precompiled chunks, because Lua does not verify them, and a malformed one
+ * can crash the process. Replaces load, loadfile, dofile and require's searcher for files by functions that accept
+ * only text. */
 #include "shell/bind/base/shell.h"
 
 /* Calls Lua's own function (upvalue 1) with "t" (text only) as its argument number `mode`. */
@@ -45,7 +45,8 @@ dofile(lua_State *L)
     return results(L, LUA_OK, 1);
 }
 
-/* For require: returns the chunk of a module and its file, or why it was not found. Upvalue 1 is package. */
+/* A package searcher: returns the function of a module's file and the file's path, or a text that says why the
+ * file was not found. Upvalue 1 is the table package. */
 static int
 searcher(lua_State *L)
 {

@@ -1,4 +1,5 @@
-/* token.h - tokens of a Lua chunk (Lua 5.4 manual, section 3.1). The caller owns the text; no state, any thread. */
+/* token.h - tokens of a Lua chunk (Lua 5.4 manual, section 3.1). The caller owns the text. The functions keep no
+ * state; any thread may call them. */
 #ifndef RILLE_SHELL_TOKEN_H
 #define RILLE_SHELL_TOKEN_H
 
@@ -15,7 +16,7 @@ struct token {
 struct token token_next(const char *s);
 const char *token_after(const struct token *t);
 bool token_is(const struct token *t, const char *text);             /* returns false if the token is a string */
-bool token_is_any(const struct token *t, const char *const *words); /* words: ends with NULL */
+bool token_is_any(const struct token *t, const char *const *words); /* words: list that ends with NULL */
 bool token_is_keyword(const struct token *t);                       /* true for a keyword of Lua */
 /* Returns by how much this token changes the nesting depth: 1 for "do" and "(", -1 for "end" and ")". */
 int token_depth(const struct token *t);

@@ -1,12 +1,12 @@
 /* top.c - :top EXPR: shows, several times a second, what the device threads do or wait for while an expression runs.
  *
- * A timer signal, delivered to the thread that runs the expression, samples the work of each device thread,
- * including those of workers on this host, into a table of counts; another thread paints the table. So the display
- * costs the run almost nothing, and never reads a plan that has been freed. q closes the display, but does not stop
- * the run; Ctrl-C stops the run.
+ * A timer signal, delivered to the thread that runs the expression, samples the work of each device thread, including
+ * those of workers on this host, into a table of counts; another thread paints the table. So the display hardly slows
+ * the run, and never reads a plan that has been freed. The key q closes the display, but does not stop the run;
+ * Ctrl-C stops the run.
  *
- * :top alone shows the memory and current work of the devices, such as a run in the background, and the rate of its
- * progress. */
+ * :top alone shows the memory and the current work of the devices, for example of a run in the background, and how
+ * many acts per second they perform. */
 #include "shell/bind/base/clock.h"
 #include "shell/repl/repl.h"
 
@@ -21,26 +21,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef sigev_notify_thread_id /* the name of the field in glibc before 2.39 */
+#ifndef sigev_notify_thread_id /* name of the field in glibc before 2.39 */
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
 enum { THREADS = 64, NAMES = 128, TEXT = 200, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
-enum { WAITS_EVERY = 10 }; /* samples per search for the cause of a thread's wait; the search is slow */
+/* the cause of a thread's wait is searched in every tenth sample only, because the search is slow */
+enum { WAITS_EVERY = 10 };
 
-struct sampled { /* one thing that threads did or waited for */
+struct sampled { /* one activity of threads: an act, or the cause of a wait */
     char text[TEXT];
     atomic_long count;
 };
 
 static struct {
     struct rille_session *s;
-    struct sampled name[NAMES]; /* the first nname entries are in use; the text of an entry never changes */
+    struct sampled name[NAMES]; /* the first nname entries are used; the text of a used entry never changes */
     atomic_int nname;
     atomic_long sample, busy[THREADS];
     atomic_int nthread;
-    atomic_bool over, dark; /* over: the run ended; dark: the display was closed */
-    double begin;           /* clock_seconds() at the start */
+    atomic_bool over, dark; /* over: the run has ended; dark: the display was closed */
+    double begin;           /* start of the run, s (clock_seconds()) */
 } top;
 
 /* ---- sampling: in a signal handler ---- */
@@ -120,8 +121,8 @@ paint_top(FILE *f, int columns, bool over)
     return lines;
 }
 
-/* Waits until the next picture. Returns true at q, at Ctrl-C if the terminal delivers it as a key, or at the end of
- * input. */
+/* Waits until the next picture is due. Returns true after the key q, at the end of input, or after Ctrl-C if the
+ * terminal delivers it as a key. */
 static bool
 pressed_q(void)
 {
@@ -159,7 +160,8 @@ struct watch {
     int columns;
 };
 
-/* Starts the timer. Its signal is sent to this thread only, because no plan is freed while this thread handles it. */
+/* Starts the timer. Its signal is sent to this thread only, because this thread cannot free a plan while it handles
+ * the signal. */
 static bool
 start_timer(struct watch *w)
 {
@@ -173,7 +175,8 @@ start_timer(struct watch *w)
     return true;
 }
 
-/* Makes the terminal deliver keys one by one; `too`: further flags to clear. Returns false if there is no terminal. */
+/* Makes the terminal deliver keys one by one. too: further terminal flags to clear. Returns false if there is no
+ * terminal. */
 static bool
 start_keys(struct termios *before, tcflag_t too)
 {
@@ -187,9 +190,10 @@ static void
 start_painter(struct watch *w)
 {
     sigset_t all, old;
-    if (!start_keys(&w->terminal, 0)) return; /* without further flags, so that Ctrl-C stays a signal */
+    if (!start_keys(&w->terminal, 0)) return; /* clears no further flags, so that Ctrl-C remains a signal */
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old); /* the thread that paints receives no signals */
+    /* signals are blocked while the painting thread starts, so that it receives none */
+    pthread_sigmask(SIG_BLOCK, &all, &old);
     w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!w->painting) tcsetattr(0, TCSANOW, &w->terminal);
@@ -219,7 +223,7 @@ rate(int64_t now, int64_t before, double seconds)
 }
 
 enum { WORKERS = 64 };
-struct worked { /* counters of the workers of all hosts at the last picture, in listed order */
+struct worked { /* counters of the workers of all hosts at the last picture, in the order of the list */
     double busy[WORKERS];
     int64_t acts[WORKERS];
 };
@@ -234,8 +238,8 @@ note_workers(struct rille_session *s, struct worked *out)
     }
 }
 
-/* Paints the workers' activity since `before`, as reported at the end of runs, and updates `before`. Returns the
- * number of lines written. */
+/* Paints the activity of the workers since `before`, which workers report at the end of runs, and updates
+ * `before`. Returns the number of lines written. */
 static int
 paint_workers(struct rille_session *s, struct worked *before, double seconds, const char *clear)
 {
@@ -300,9 +304,10 @@ paint_session(struct rille_session *s, struct rille_counters *before, struct wor
     for (i = 0; rille_device_info(s, i, &d); i++) {
         doing[0] = 0;
         if (d.thread < 0)
-            strcpy(doing, "on another host"); /* the worker's own line shows how busy the device is */
+            strcpy(doing, "on another host"); /* the line of the worker shows how busy the device is */
         else
-            rille_doing_thread(s, d.thread, doing, sizeof doing); /* empty before the first run on that thread */
+            /* doing is empty before the first run on that thread */
+            rille_doing_thread(s, d.thread, doing, sizeof doing);
         printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);
         if (columns >= 70) printf("%9.1f MiB peak     ", (double)d.peak_bytes / 1048576);
         printf("%.*s%s\n", columns < 80 ? 9 : columns - 60, *doing ? doing : "idle", clear);

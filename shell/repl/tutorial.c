@@ -1,4 +1,4 @@
-/* tutorial.c - :tutorial: prints a step of lua/tutorial.lua, and runs its lines as if they had been typed. */
+/* tutorial.c - :tutorial: prints a step of lua/tutorial.lua, and runs the step's lines as if they had been typed. */
 #include "shell/repl/repl.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { LEAST_DEVICES = 4 };
 
-static const char next_step; /* registry key: the next step */
+static const char next_step; /* registry key of the number of the next step */
 
 /* Returns the step that the text names; an empty text names the next step. */
 static int
@@ -30,7 +30,7 @@ describe_own_devices(lua_State *L)
                    rille_device_count(s, "cpu"), LEAST_DEVICES);
 }
 
-/* Prints words in lines that fit the terminal. */
+/* Prints words in lines that fit the width of the terminal. */
 static void
 print_folded(const char *text)
 {
@@ -56,7 +56,7 @@ show_step_number(lua_State *L, int step, int nstep)
     lua_pop(L, 2);
 }
 
-/* Runs a line. told: prints the line and its values, as if it had been typed. */
+/* Runs a line. told: also prints the line and its values, as if the line had been typed. */
 static void
 run_tutorial_line(lua_State *L, int env, const char *line, bool told)
 {

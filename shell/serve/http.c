@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 enum {
-    IDLE = 30,            /* s: a connection that sends no request for this time is closed */
-    UNREAD_MOST = 1 << 23 /* bytes of a stream that a client may leave unread */
+    IDLE = 30,            /* time, s, after which a connection without a request is closed */
+    UNREAD_MOST = 1 << 23 /* maximum bytes of a stream that wait because the client does not read them */
 };
 
 struct bytes {
@@ -28,31 +28,31 @@ struct bytes {
 
 enum state { READING, WAITING, ANSWERED, DROPPED };
 
-struct exchange { /* one request and its answer; the mutex of the server guards it */
+struct exchange { /* one request and its answer; guarded by the mutex of the server */
     struct http *http;
     struct exchange *next; /* next exchange in the list of the server */
     struct MHD_Connection *connection;
     int64_t id;
     enum state state;
-    bool asleep;   /* the connection is suspended */
-    bool received; /* http_receive() has returned the request */
-    bool refused;  /* the body is longer than allowed */
-    bool streamed; /* the answer consists of pieces */
-    bool last;     /* the answer is complete */
+    bool asleep;   /* true: the connection is suspended */
+    bool received; /* true: http_receive() has returned the request */
+    bool refused;  /* true: the body is longer than allowed */
+    bool streamed; /* true: the answer is a stream of pieces */
+    bool last;     /* true: the answer is complete */
     int status;
     char method[8], *path, *type, *answer_type;
     struct bytes body, out;
-    size_t sent; /* bytes of out that were sent */
+    size_t sent; /* number of bytes of `out` that were sent */
 };
 
 struct http {
     struct http_options options;
     struct MHD_Daemon *daemon;
     pthread_mutex_t mutex;
-    int arrived;          /* eventfd: a request has been queued */
-    struct exchange *all; /* newest first */
+    int arrived;          /* eventfd, readable when a request has been queued */
+    struct exchange *all; /* list of all exchanges, newest first */
     int64_t last_id;
-    int nwaiting; /* requests that http_receive() has not returned */
+    int nwaiting; /* number of requests that http_receive() has not returned */
     bool closing;
 };
 
@@ -74,7 +74,7 @@ bytes_add(struct bytes *b, const char *data, size_t n)
 
 /* ---- the thread of libmicrohttpd ---- */
 
-/* Answers at once with an error in the form of OpenAI's API. */
+/* Answers a request at once with an error, in the form of OpenAI's API. */
 static enum MHD_Result
 refuse_request(struct MHD_Connection *c, int status, const char *message)
 {
@@ -156,7 +156,7 @@ completed(void *arg, struct MHD_Connection *c, void **own, enum MHD_RequestTermi
     *own = NULL;
 }
 
-/* Puts a complete request into the queue, and lets its connection sleep. Returns false if the queue is full. */
+/* Puts a complete request into the queue, and suspends its connection. Returns false if the queue is full. */
 static bool
 queue_request(struct http *h, struct exchange *e)
 {
@@ -173,7 +173,7 @@ queue_request(struct http *h, struct exchange *e)
     return fits;
 }
 
-/* Copies the next bytes of a stream; without any, the connection sleeps. */
+/* Copies the next bytes of a stream. If there are none, suspends the connection. */
 static ssize_t
 next_piece(void *arg, uint64_t at, char *to, size_t most)
 {
@@ -195,7 +195,7 @@ next_piece(void *arg, uint64_t at, char *to, size_t most)
     return ends ? MHD_CONTENT_READER_END_OF_STREAM : (ssize_t)n;
 }
 
-/* Sends the answer of a connection that was woken. */
+/* Sends the answer on a connection that was resumed. */
 static enum MHD_Result
 send_answer(struct exchange *e)
 {
@@ -212,7 +212,7 @@ send_answer(struct exchange *e)
     return done;
 }
 
-/* Reads a piece of the body. A body that goes on far beyond its limit closes the connection. */
+/* Receives a piece of the body. Closes the connection if the body exceeds its limit by far. */
 static enum MHD_Result
 read_body(struct http *h, struct exchange *e, const char *data, size_t *n)
 {
@@ -348,7 +348,7 @@ http_port(const struct http *h)
 
 /* ---- the owner ---- */
 
-/* Returns the oldest request that was not returned before, or NULL. */
+/* Returns the oldest request that http_receive() has not returned, or NULL. */
 static struct exchange *
 oldest_waiting(struct http *h)
 {
@@ -358,7 +358,7 @@ oldest_waiting(struct http *h)
     return oldest;
 }
 
-/* Copies the oldest waiting request to r. Returns false if none waits. */
+/* Copies the oldest waiting request to r. Returns false if no request waits. */
 static bool
 take_waiting(struct http *h, struct http_request *r)
 {
@@ -378,7 +378,7 @@ http_receive(struct http *h, double seconds, struct http_request *r)
 {
     struct pollfd arrived = {.fd = h->arrived, .events = POLLIN};
     eventfd_t count;
-    eventfd_read(h->arrived, &count); /* before the look, so that no request is missed */
+    eventfd_read(h->arrived, &count); /* is read before the queue is examined, so that no request is missed */
     if (take_waiting(h, r)) return true;
     return seconds > 0 && poll(&arrived, 1, (int)(1e3 * seconds)) > 0 && take_waiting(h, r);
 }
@@ -391,7 +391,8 @@ find_exchange(struct http *h, int64_t id)
     return NULL;
 }
 
-/* Leaves the mutex. Wakes the connection if it sleeps: it stays alive until then, so the mutex is not needed. */
+/* Unlocks the mutex, then resumes the connection if it is suspended. This is safe without the mutex, because a
+ * suspended connection stays alive until it is resumed. */
 static void
 leave_and_wake(struct http *h, struct exchange *e)
 {
@@ -463,7 +464,7 @@ http_drop(struct http *h, int64_t id)
     leave_and_wake(h, e);
 }
 
-/* Drops the requests that were not answered. Returns true if answers are still being sent. */
+/* Drops the requests that were not answered. Returns true if other answers are still being sent. */
 static bool
 drop_unanswered(struct http *h)
 {
@@ -494,7 +495,8 @@ http_close(struct http *h, double seconds)
     for (double waited = 0; drop_unanswered(h) && waited < seconds; waited += 0.01) nanosleep(&step, NULL);
     drop_unanswered(h);
     MHD_stop_daemon(h->daemon);
-    while (h->all) { /* the library reports every request; none is left */
+    /* frees the exchanges that remain; there should be none, because the library reports the end of every request */
+    while (h->all) {
         struct exchange *e = h->all;
         h->all = e->next;
         free_exchange(e);

@@ -1,9 +1,9 @@
 /* lua_http.c - rille._http{host =, port =, body =, queue =, connections =}: an HTTP server (http.h), and its methods.
  *
  *   server:port()                                   the port
- *   server:receive(seconds)                         id, method, path, type, body; nothing: no request arrived
- *   server:answer(id, status, type, text, last)     true, or false: the client is gone
- *   server:send(id, text, last)                     the same
+ *   server:receive(seconds)                         id, method, path, type, body; no values: no request arrived
+ *   server:answer(id, status, type, text, last)     true; false: the client has disconnected
+ *   server:send(id, text, last)                     like answer
  *   server:connected(id)  server:drop(id)  server:close(seconds) */
 #include "shell/serve/lua_http.h"
 

@@ -1,4 +1,4 @@
-/* monitor.c - serves metrics to monitors, and keeps the numbers that the program reports. */
+/* monitor.c - serves metrics to monitoring systems, and stores the numbers that the program reports. */
 #include "shell/serve/monitor.h"
 
 #include "rille.h"
@@ -17,7 +17,7 @@
 
 enum { REPORTS = 64, NAME = 64 };
 
-/* A number that the program reported last, or the sum of the numbers if `adds`. */
+/* A number that the program reports: the last value, or the sum of all values if `adds`. */
 struct report {
     char name[NAME];
     double value;
@@ -32,7 +32,7 @@ static struct {
 
 /* ---- rille._report ---- */
 
-/* Returns false if there are too many names. */
+/* Stores a number. Returns false if there are too many names. */
 static bool
 set_report(const char *name, double value, bool adds)
 {
@@ -57,13 +57,14 @@ log_reports(void)
         const struct report *r = &reported.report[i];
         bool whole = r->value == (double)(json_int_t)r->value;
         json_t *value = whole ? json_integer((json_int_t)r->value) : json_real(r->value);
-        if (value) json_object_set_new(fields, r->name, value); /* JSON has no NaN and no infinity */
+        /* leaves NaN and infinity out of the log, because JSON cannot represent them */
+        if (value) json_object_set_new(fields, r->name, value);
     }
     journal_report(fields);
 }
 
-/* rille._report(names, values, adds, last): stores numbers; adds: name of the number that is added up. Passes all
- * numbers to the log. Returns false if there are more names than a program may have. */
+/* rille._report(names, values, adds, last): stores numbers; adds: name of the number whose values are summed. Passes
+ * all numbers to the log. Returns false if there are more names than a program may have. */
 static int
 report(lua_State *L)
 {
@@ -115,8 +116,8 @@ static struct {
     struct rille_session *session;
     const char *option; /* origin of the address: "--metrics" or "RILLE_METRICS" */
     char job[128];
-    char path[sizeof((struct sockaddr_un *)NULL)->sun_path]; /* of the Unix socket; "": none */
-    double start;                                            /* s */
+    char path[sizeof((struct sockaddr_un *)NULL)->sun_path]; /* path of the Unix socket; "": none */
+    double start;                                            /* time at which serving started, s (clock_seconds()) */
 } monitor;
 
 /* ---- the text ---- */
@@ -152,7 +153,7 @@ gauge(FILE *to, const char *name, double value, const char *help)
     put_sample(to, value);
 }
 
-/* Prints a label's value with the escapes of OpenMetrics. */
+/* Prints a label's value, escaped as OpenMetrics requires. */
 static void
 put_label(FILE *to, const char *text)
 {
@@ -202,7 +203,7 @@ put_totals(FILE *to, const struct rille_metrics *m)
         fprintf(to, "rille_moves_total{move=\"%s\"} %lld\n", m->move[i].name, (long long)m->move[i].times);
 }
 
-/* Prints one metric of all workers. The samples of a metric must follow each other. */
+/* Prints one metric for all workers, because OpenMetrics requires that the samples of a metric follow each other. */
 static void
 put_workers(FILE *to, const char *name, const char *type, const char *help,
             double (*value)(const struct rille_worker_info *w))
@@ -323,7 +324,7 @@ serve_page(void *arg, struct MHD_Connection *c, const char *path, const char *me
 {
     (void)arg, (void)version, (void)data, (void)own;
     bool reads = !strcmp(method, "GET") || !strcmp(method, "HEAD");
-    if (*n) return *n = 0, MHD_YES; /* bodies are ignored */
+    if (*n) return *n = 0, MHD_YES; /* discards the body of the request */
     if (!reads) return send_page(c, MHD_HTTP_METHOD_NOT_ALLOWED, plain, strdup("expected GET\n"));
     if (!strcmp(path, "/metrics")) return send_metrics(c);
     if (!strcmp(path, "/healthz")) return send_page(c, MHD_HTTP_OK, plain, strdup("alive\n"));
@@ -341,8 +342,8 @@ fail_to_open(const char *address, const char *why)
     return -1;
 }
 
-/* Listens at a Unix socket that only this user can open. Replaces a socket that nobody serves, and no other file.
- * Returns -1: errno says why. */
+/* Listens at a Unix socket that only this user can open. Replaces an old socket file if no process serves it, but
+ * no other kind of file. Returns the descriptor; -1: errno says why. */
 static int
 listen_at_path(const char *path)
 {

@@ -1,7 +1,7 @@
 /* arity.c - makes the module's functions reject surplus arguments.
  *
- * One table lists the module's C functions with a fixed number of arguments, the other the methods of its objects.
- * lua/check.lua makes functions written in Lua reject surplus arguments. */
+ * One table lists the module's C functions with their maximum number of arguments, the other lists the methods of
+ * Rille's objects. lua/check.lua makes functions written in Lua reject surplus arguments. */
 #include "shell/bind/base/shell.h"
 
 struct arity {
@@ -19,7 +19,7 @@ static const struct arity functions[] = {
     {"whatif", 2},     {"workers", 0},        {NULL, 0},
 };
 static const struct arity sbp[] = {{"split", 1}, {"partial", 1}, {NULL, 0}};
-/* The counts of methods include the object itself. */
+/* The maximum numbers of arguments of methods include the object itself. */
 static const struct arity tensor[] = {
     {"chunk", 4},     {"clone", 1},      {"copy_", 2},          {"detach", 1},        {"fill_", 2},
     {"hist", 2},      {"item", 1},       {"numel", 1},          {"shards", 1},        {"show", 2},
@@ -33,7 +33,7 @@ static const struct arity graph[] = {
 };
 static const struct arity tokenizer[] = {{"encode", 3}, {"decode", 3}, {"save", 2}, {NULL, 0}};
 
-/* Pushes and returns the end of the message, "; write SIGNATURE"; "" if the function has no page. */
+/* Pushes and returns the end of the error message, "; write SIGNATURE"; "" if the function has no help page. */
 static const char *
 usage_of(lua_State *L, const char *name)
 {
@@ -45,8 +45,8 @@ usage_of(lua_State *L, const char *name)
     return lua_pcall(L, 1, 1, 0) ? "" : lua_tostring(L, -1);
 }
 
-/* Calls the function after a check of the number of arguments. Upvalues: the function, its name, the most arguments,
- * and the number of arguments that are its object. */
+/* Checks the number of arguments, then calls the function. Upvalues: the function, its name, the maximum number of
+ * arguments, and how many of them are the object (1 for a method, else 0). */
 static int
 call_limited(lua_State *L)
 {

@@ -1,6 +1,6 @@
-/* clock.h - the shell's clock: seconds from some start, never backwards, and the date. Any thread; clock_seconds() also
- * in a signal handler. The shell includes no header of the core except rille.h, so it cannot use runtime/base/clock.h.
- */
+/* clock.h - the shell's clock: seconds since an arbitrary start (monotonic), and the date. Any thread may call the
+ * functions; clock_seconds() is also safe in a signal handler. The shell includes no header of the core except
+ * rille.h, so it cannot use runtime/base/clock.h. */
 #ifndef RILLE_SHELL_CLOCK_H
 #define RILLE_SHELL_CLOCK_H
 
@@ -15,7 +15,7 @@ clock_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Writes the date and time in UTC: "2026-11-30T03:05:12.120000Z". Not in a signal handler. */
+/* Writes the date and time in UTC: "2026-11-30T03:05:12.120000Z". Not safe in a signal handler. */
 enum { CLOCK_DATE = 40 };
 static inline void
 clock_date(char out[CLOCK_DATE])

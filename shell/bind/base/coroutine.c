@@ -1,11 +1,11 @@
-/* coroutine.c - gives each coroutine modes of its own: the autocast dtype, and whether it is in a region whose
- * activations are recomputed.
+/* coroutine.c - keeps two modes separate for each coroutine: the autocast dtype, and whether the coroutine is in a
+ * region whose activations are recomputed.
  *
- * Both modes are settings of the session. A function such as rille.autocast sets a mode until it ends. When a coroutine
- * yields, its modes are stored, and the modes of the coroutine that resumed it are restored. When it is resumed, the
- * stored modes are set again. A new coroutine starts with the modes of its first resumer. So coroutine.resume, wrap and
- * close are replaced by functions that switch the modes, and report the running coroutines to interrupt.c, if it is
- * present. */
+ * Both modes are settings of the session. A function such as rille.autocast sets a mode until the function ends. When
+ * a coroutine yields, its modes are stored, and the modes of the coroutine that resumed it are restored. When the
+ * coroutine is resumed, its stored modes are set again. A new coroutine starts with the modes of its first resumer.
+ * For this, coroutine.resume, wrap and close are replaced by functions that switch the modes. The functions also
+ * report the running coroutines to interrupt.c, if the program contains it. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>
@@ -47,8 +47,8 @@ modes_push(lua_State *L, int i)
     return type;
 }
 
-/* Stores the current modes for the coroutine at i if it has yielded. Removes stored modes if no mode is set or it
- * has ended. */
+/* Stores the current modes for the coroutine at i if the coroutine has yielded. Removes its stored modes if no
+ * mode is set or the coroutine has ended. */
 static void
 modes_keep(lua_State *L, int i, lua_State *co)
 {
@@ -94,7 +94,8 @@ leave_coroutine(lua_State *L, int i, lua_State *co, const struct modes *before)
     modes_set(sh, before);
 }
 
-/* coroutine.resume and close: calls Lua's own function, upvalue 1, between enter_coroutine() and leave_coroutine(). */
+/* Implements coroutine.resume and close: calls Lua's original function (upvalue 1) between enter_coroutine() and
+ * leave_coroutine(). */
 static int
 call_within(lua_State *L)
 {
@@ -103,7 +104,7 @@ call_within(lua_State *L)
     luaL_checkstack(L, LUA_MINSTACK, "too many arguments to resume");
     if (!co && !lua_gettop(L)) lua_pushnil(L);
     lua_pushvalue(L, 1);
-    lua_insert(L, 1); /* the coroutine, kept for leave_coroutine() */
+    lua_insert(L, 1); /* keeps the coroutine for leave_coroutine() */
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 2);
     if (co) before = enter_coroutine(L, 1, co);
@@ -112,7 +113,7 @@ call_within(lua_State *L)
     return code ? lua_error(L) : lua_gettop(L) - 1;
 }
 
-/* The function that wrap returns; upvalue 1 is the coroutine. */
+/* Implements the function that coroutine.wrap returns; upvalue 1 is the coroutine. */
 static int
 wrapped(lua_State *L)
 {

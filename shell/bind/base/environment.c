@@ -1,5 +1,5 @@
-/* environment.c - reads the session's options from environment variables, for the program and for the module for
- * plain Lua. */
+/* environment.c - reads the session's options from environment variables, for the program rille and for the module
+ * rille.so, which plain Lua loads. */
 #include "shell/bind/base/shell.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ environment_path(const char *xdg, const char *under_home, const char *name, char
     return n >= 0 && n < PATH_MAX;
 }
 
-/* Finds the file of costs: RILLE_COST, else the file in the settings folder if it exists. */
+/* Finds the file of measured transfer costs: RILLE_COST, else the file in the settings folder if that file exists. */
 static void
 find_costs(struct environment *e)
 {

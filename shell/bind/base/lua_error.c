@@ -1,26 +1,26 @@
 /* lua_error.c - finds the line of the user's program, and raises errors that begin with it.
  *
- * The user's line is the line of the first Lua function on the stack outside Rille's own modules (modules.c). If
- * Rille modules were skipped, the class of the innermost one is reported too ("nn.Linear"). The line is reported to
- * the core before every call, so this must be cheap: two queries to Lua and one string comparison.
+ * The user's line is the current line of the innermost Lua function on the call stack that is not in Rille's modules
+ * (modules.c). If Rille modules were skipped, the class of the innermost one is reported too ("nn.Linear"). The line
+ * is reported to the core before every call, so this must be cheap: two queries to Lua and one string comparison.
  *
- * A core error about a call names no line and is prefixed with the user's. A core error about a run begins with the
- * line whose operator failed; the line that requested the value is appended if it is another line. */
+ * A core error about a call names no line; it is prefixed with the user's line. A core error about a run begins with
+ * the line whose operator failed; the line that requested the value is appended if it differs. */
 #include "shell/bind/base/shell.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the number of the module at i: bits of its address. A run that fails later names the module of its operator
- * by this number. */
+/* Returns the number of the module at i, made of bits of its address. A run that fails later names the module of
+ * its operator by this number. */
 static int32_t
 number_of_module(lua_State *L, int i)
 {
     return (int32_t)((uintptr_t)lua_topointer(L, i) >> 4 & INT32_MAX);
 }
 
-/* Pushes the module of this number; pushes nil if it no longer exists. */
+/* Pushes the module with this number; pushes nil if the module no longer exists. */
 static void
 push_module(lua_State *L, int32_t number)
 {
@@ -40,8 +40,8 @@ push_module(lua_State *L, int32_t number)
     lua_pushnil(L);
 }
 
-/* Finds the number of a method's self, its first local, and for a method of Rille's own its class name. Classes are
- * metatables with a field __name. */
+/* Finds the module number of a method's self, which is the method's first local variable; for a method of Rille
+ * also finds the class name. Classes are metatables with a field __name. */
 static void
 find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
 {
@@ -60,7 +60,7 @@ find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
 }
 
 /* Replaces the module at the top by its path in the model that holds it, "Net.blocks.3.fc1", or by a value that is no
- * string if no model holds it. Only errors ask for the path (nn/module.lua). */
+ * string if no model holds it. Called only for error messages (lua/nn/module.lua finds the path). */
 static void
 push_module_path(lua_State *L)
 {
@@ -106,18 +106,18 @@ push_with_failed_module(lua_State *L, const char *text)
     return false;
 }
 
-/* Appends to the error text at the top the path of the nn module that is running, " (in Net.fc)" (where() of
- * lua/check.lua), or the class `inside` if no model holds the module; "": none. */
+/* Appends to the error text at the top the path of the nn module whose method is running, " (in Net.fc)" (where() of
+ * lua/check.lua). Appends the class `inside` instead if no model holds the module; inside "": no class. */
 static void
 append_module(lua_State *L, const char *inside)
 {
-    static _Thread_local bool running; /* an error in the search itself has no path */
+    static _Thread_local bool running; /* true during the search for a path: an error in the search gets no path */
     int top = lua_gettop(L);
     if (running || !lua_checkstack(L, 8)) return;
     running = true;
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     bool found = lua_getfield(L, -1, "rille.check") == LUA_TTABLE && lua_getfield(L, -1, "where") == LUA_TFUNCTION;
-    lua_pushinteger(L, 1); /* skips where() itself */
+    lua_pushinteger(L, 1); /* stack level 1, because level 0 is where() itself */
     const char *where = found && lua_pcall(L, 1, 1, 0) == LUA_OK ? lua_tostring(L, -1) : "";
     if (where && where[0])
         lua_pushfstring(L, "%s%s", lua_tostring(L, top), where);
@@ -152,7 +152,8 @@ user_line(lua_State *L, struct line *line)
         if (!line->module) find_inside(L, &ar, false, line);
         const char *file = file_of(&ar);
         size_t n = strlen(file);
-        size_t cut = n < sizeof line->file ? 0 : n - sizeof line->file + 1; /* keeps the end of a long path */
+        /* keeps the end of a path that is too long */
+        size_t cut = n < sizeof line->file ? 0 : n - sizeof line->file + 1;
         memcpy(line->file, file + cut, n - cut + 1);
         line->number = ar.currentline;
         return;

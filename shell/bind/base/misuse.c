@@ -1,12 +1,13 @@
-/* misuse.c - operators that Rille's objects do not support: their metamethods raise errors with a remedy, where Lua's
- * own error would name only a type. */
+/* misuse.c - metamethods for operators that Rille's objects do not support. They raise errors that name a remedy;
+ * Lua's own error would name only a type. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>
 
 enum hint { VALUE, LOGIC, TEXT, CALL, NHINT };
 
-/* Metamethods, with the operator as users write it. userdata: not for tables, for which Lua defines the operator. */
+/* Metamethods, with the operator as users write it. userdata: the metamethod is added to userdata only, because Lua
+ * defines the operator for tables. */
 static const struct event {
     const char *name, *sign, *expected;
     enum hint hint;
@@ -83,7 +84,7 @@ class_text(lua_State *L, int i)
     return NULL;
 }
 
-/* Raises the error of one event. Upvalues: index of the event, remedy or nil. */
+/* Raises the error for an unsupported operator. Upvalues: index in the table of metamethods; the remedy, or nil. */
 static int
 refuse_event(lua_State *L)
 {
@@ -96,7 +97,8 @@ refuse_event(lua_State *L)
                     remedy ? remedy : "");
 }
 
-/* Returns true if the running method of the kind was called as a field, x.name(...), instead of x:name(...). */
+/* Returns true if the running method of this kind of object was called as a field, x.name(...), instead of
+ * x:name(...). */
 static bool
 is_called_by_dot(lua_State *L, enum kind kind, const char *name)
 {
@@ -128,7 +130,7 @@ is_callable(lua_State *L, int i)
     return !refused;
 }
 
-/* rille._is_callable(value) */
+/* rille._is_callable(value): returns true for functions and for objects that a user may call. */
 static int
 lua_is_callable(lua_State *L)
 {
@@ -137,7 +139,7 @@ lua_is_callable(lua_State *L)
     return 1;
 }
 
-/* Adds the metamethods that the metatable at the top lacks. */
+/* Adds the metamethods above that the metatable at the top lacks. */
 static void
 add_events(lua_State *L, const char *const *hint, bool userdata)
 {
@@ -170,7 +172,7 @@ refuse_operators(lua_State *L)
     return 1;
 }
 
-/* rille._class_text(value): class_text(), or nil. */
+/* rille._class_text(value): returns class_text(value), such as "an nn.Linear"; nil if the value has no class. */
 static int
 lua_class_text(lua_State *L)
 {

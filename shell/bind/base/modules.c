@@ -1,8 +1,9 @@
-/* modules.c - the parts of Rille written in Lua: the files of lua/, compiled into the program, so that it runs from
- * any folder without them.
+/* modules.c - the parts of Rille written in Lua: the files of lua/, compiled into the program, so that the program
+ * runs without these files.
  *
- * RILLE_LUA_DIR names a folder from which to load the modules instead, for their developers. A chunk is called
- * "rille.nn.linear" in both cases, so that messages show no paths, and the user's lines can be told from Rille's. */
+ * Developers of the modules can set RILLE_LUA_DIR to a folder from which the modules are loaded instead. A chunk is
+ * called "rille.nn.linear" in both cases, so that messages show no paths, and the user's lines can be told from
+ * Rille's. */
 #include "shell/bind/base/modules.h"
 
 #include "shell/bind/base/shell.h"

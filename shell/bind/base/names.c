@@ -14,7 +14,7 @@ least_of_three(int a, int b)
 }
 
 /* Returns how many letters must be inserted, deleted or replaced to turn a into b (Levenshtein 1966), ignoring case.
- * row[j]: the count for the letters of a so far and the first j of b. */
+ * row[j]: the count for the letters of a examined so far and the first j letters of b. */
 static int
 changes(const char *a, const char *b)
 {
@@ -36,7 +36,8 @@ void
 nearest_add(struct nearest *best, const char *name, const char *key)
 {
     if (strlen(name) > LONGEST || strlen(key) > LONGEST) return;
-    int n = changes(name, key), most = (int)strlen(name) / 3; /* a name with more changes is not suggested */
+    /* most: a name that needs more changes is not suggested */
+    int n = changes(name, key), most = (int)strlen(name) / 3;
     bool better = !best->name || n < best->changes || (n == best->changes && strcmp(key, best->name) < 0);
     if (n <= most && better) *best = (struct nearest){key, n};
 }
@@ -51,7 +52,8 @@ name_nearest(lua_State *L, int table, const char *name, struct nearest *best)
     }
 }
 
-/* Names of PyTorch, NumPy, Python and others, by the scope in which users look for them, with Rille's equivalent. */
+/* Names of PyTorch, NumPy, Python and other programs, by the scope in which users look for them, with Rille's
+ * equivalents. */
 static const struct elsewhere {
     const char *scope, *name, *here;
 } elsewhere[] = {
@@ -713,14 +715,14 @@ option_hint(lua_State *L, const char *name, const char *const *keys)
     struct nearest best = {0};
     for (; *keys; keys++) {
         nearest_add(&best, name, *keys);
-        size_t n = strlen(*keys); /* the hint is "write KEY" */
+        size_t n = strlen(*keys); /* the hint is "write KEY", so KEY begins at here + 6 */
         if (here && !strncmp(here + 6, *keys, n) && !isalnum((unsigned char)here[6 + n]) && here[6 + n] != '_')
             return lua_pushfstring(L, ": %s", here);
     }
     return name_hint(L, &best);
 }
 
-/* rille._nearest(table, name): returns the key nearest to name, or nil, and the number of letters that differ. */
+/* rille._nearest(table, name): returns the key nearest to name, or nil; and the number of letters that differ. */
 static int
 nearest_name(lua_State *L)
 {
@@ -732,7 +734,7 @@ nearest_name(lua_State *L)
     return 2;
 }
 
-/* rille._elsewhere(scope, name): Rille's equivalent of another program's name, or nil. */
+/* rille._elsewhere(scope, name): returns Rille's equivalent of another program's name; nil: unknown. */
 static int
 elsewhere_name(lua_State *L)
 {

@@ -1,5 +1,5 @@
-/* shell.c - the struct beside the Lua state: opens and closes the session, makes kinds of userdata, checks the keys of
- * tables, and allocates memory that Lua owns. */
+/* shell.c - struct shell, which exists once per Lua state: opens and closes the session, makes kinds of userdata,
+ * checks the keys of tables, and allocates memory that Lua owns. */
 #include "shell/bind/base/shell.h"
 
 #include <stdlib.h>
@@ -93,8 +93,8 @@ check_list(lua_State *L, int i, const char *who)
 enum { SLACK = 32 << 20 };
 
 /* Lua does not count the bytes owned by handles. Lua's garbage is collected when these bytes have grown by a quarter,
- * and by at least SLACK, since the last collection. So the relative cost of collections is small for programs of any
- * size. */
+ * and by at least SLACK, since the last collection. So collections cost little compared with the program, however
+ * much memory it uses. */
 void
 collect_if_due(lua_State *L)
 {
@@ -151,8 +151,9 @@ owner_push(lua_State *L, void (*drop)(void *thing))
 
 static const char shell_key; /* registry key of the struct shell */
 
-/* Cache of the last state seen by this thread, identified by its registry, which all its coroutines share. Lua's
- * extra space cannot replace it: coroutines created before the program required the module have no value there. */
+/* Cache of struct shell for the Lua state that this thread used last. The state is identified by its registry,
+ * which all its coroutines share. Lua's extra space cannot replace the cache: coroutines created before the
+ * program required the module have no value there. */
 static _Thread_local struct {
     const void *registry;
     struct shell *shell;

@@ -1,5 +1,5 @@
-/* help.c - shows help pages: ?name and ?words in the shell, rille.help(name). The pages are in lua/pages.lua;
- * operators' records supply the operators' part. */
+/* help.c - shows help pages: ?name and ?words in the shell, rille.help(name). The pages are in lua/pages.lua; the
+ * pages of operators are completed from the operators' records. */
 #include "shell/bind/base/shell.h"
 
 #include <stdlib.h>
@@ -132,7 +132,8 @@ push_answer(lua_State *L, const char *name)
     if (!help_push(L, name) && !help_push_found(L, name)) complain(L, "%s", help_missing(L, name));
 }
 
-/* rille.help() prints the list of pages, rille.help("matmul") a page, rille.help("learning rate") the pages on that. */
+/* rille.help() prints the list of pages, rille.help("matmul") one page, rille.help("learning rate") the list of
+ * pages about these words. */
 static int
 help(lua_State *L)
 {
@@ -149,7 +150,7 @@ help(lua_State *L)
     return 0;
 }
 
-/* rille.page(name): returns the text that help prints. */
+/* rille.page(name): returns the text that rille.help prints. */
 static int
 page(lua_State *L)
 {
@@ -157,7 +158,7 @@ page(lua_State *L)
     return 1;
 }
 
-/* rille.operators(): returns the names of all operators: built-in ones sorted, then loaded ones. */
+/* rille.operators(): returns the names of all operators: the built-in ones sorted, then those of loaded libraries. */
 static int
 operators(lua_State *L)
 {

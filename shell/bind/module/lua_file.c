@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Returns the path at i, and replaces it there by its expansion (rille_path). */
+/* Expands the path at i in place (rille_path), and returns it. */
 static const char *
 path_expanded(lua_State *L, int i, const char *who, bool reads)
 {
@@ -47,7 +47,7 @@ files_finish(lua_State *L)
     if (sh->saving) check_as(L, "save", rille_saving_end(&sh->saving));
 }
 
-/* ---- open files, closed by Lua's collector if an error is raised meanwhile ---- */
+/* ---- open files; Lua's collector closes them if an error is raised before they are closed ---- */
 
 static int
 file_gc(lua_State *L)
@@ -68,7 +68,7 @@ file_push(lua_State *L, const char *who, const char *path, const char *format)
     return *f;
 }
 
-/* Returns an integer field of the table at i; absent: `other`. */
+/* Returns an integer field of the table at i; if the field is absent, returns `other`. */
 static int64_t
 integer_field(lua_State *L, int i, const char *key, int64_t other)
 {
@@ -102,8 +102,8 @@ file_push_as(lua_State *L, const char *who, const char *path, int i)
 
 /* ---- loading ---- */
 
-/* Returns the layout of an entry with that many dimensions, from placement and sbp of the options at `i`; either may
- * be a function of the name. Sets *planned if sbp is "auto". */
+/* Returns the layout for a tensor of the file, from the fields placement and sbp of the options at `i`; either field
+ * may be a function of the tensor's name. ndim: dimensions of the tensor. Sets *planned if sbp is "auto". */
 static const struct rille_layout *
 entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry *e, bool *planned)
 {
@@ -123,7 +123,7 @@ entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry
     return layout_read(L, at, who, e->ndim, NULL);
 }
 
-/* Pushes entry k, loaded in the layout given by the options at i. */
+/* Pushes the file's tensor k, loaded in the layout given by the options at i. */
 static void
 entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
 {
@@ -152,7 +152,8 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     lua_settop(L, top + 1);
 }
 
-/* Returns the index of the file's tensor of this name; raises, with the file's first names, if the file has none. */
+/* Returns the index of the file's tensor of this name. If the file has no such tensor, raises an error that lists
+ * the first names in the file. */
 static int
 entry_find(lua_State *L, struct rille_file *f, const char *path, const char *name, const char *who)
 {
@@ -243,7 +244,7 @@ load_format(lua_State *L)
     return file_load_all(L, file_push(L, "load", path, format), path, 3, "load");
 }
 
-/* Reads the list of n integers, one for each axis, in field `key` of the row at `i`. */
+/* Reads a list of n integers, one per axis, from field `key` of the row at `i`. */
 static void
 axes_read(lua_State *L, int i, const char *key, int n, int64_t *out)
 {
@@ -278,9 +279,10 @@ window_load(lua_State *L, struct rille_file *f, const char *path, int i, const c
     check_as(L, who, rille_file_load_window(f, at, from, to, skip, dtype, layout, slot));
 }
 
-/* rille._windows(who, path, format, rows, made): calls made(k, tensor) for row k of the list of rows {name =, from =,
- * to =, skip =, dtype =, placement =, sbp =}. A row selects positions from[axis] to to[axis] of each axis of the tensor
- * `name`, drops the first `skip` axes, and casts floats to `dtype`. */
+/* rille._windows(who, path, format, rows, made): loads parts of the file's tensors, and calls made(k, tensor) with
+ * the tensor for row k of the list `rows`. A row is {name =, from =, to =, skip =, dtype =, placement =, sbp =}: it
+ * selects positions from[axis] to to[axis] on each axis of the tensor `name`, drops the first `skip` axes, and casts
+ * floats to `dtype`. */
 static int
 load_windows(lua_State *L)
 {
@@ -301,7 +303,7 @@ load_windows(lua_State *L)
     return 0;
 }
 
-struct list_push { /* the table that a list is pushed to */
+struct list_push { /* state of pushing a list to a Lua table */
     lua_State *L;
     int n;
 };
@@ -328,8 +330,9 @@ file_list(lua_State *L)
     return 1;
 }
 
-/* rille._contents(path[, format[, who]]): returns a list of {name =, dtype =, shape =, stored =} sorted by name, and a
- * table of the file's metadata. stored: the file's name for a dtype that is converted. who: function name in errors. */
+/* rille._contents(path[, format[, who]]): returns a list of {name =, dtype =, shape =, stored =} sorted by name, and
+ * a table of the file's metadata. stored: name of the dtype in the file, if loading converts it. who: function name
+ * in errors. */
 static int
 contents(lua_State *L)
 {
@@ -388,7 +391,8 @@ count_file_tensors(lua_State *L, int i, const char *who)
     return n;
 }
 
-/* Reads the table of tensors, or the single tensor, at i. Pushes the userdata that stores the arrays. */
+/* Reads the table of tensors, or the single tensor, at i. Pushes a userdata that stores the arrays of names and
+ * handles. */
 static void
 names_read(lua_State *L, int i, const char *who, struct names *out)
 {
@@ -493,13 +497,13 @@ file_texts_read(lua_State *L, int i, int *n)
     const char **text = lua_newuserdatauv(L, sizeof *text * (size_t)(*n + 1), 0);
     for (int k = 0; k < *n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
-        text[k] = text_at(L, -1, "save"); /* valid as long as the list refers to the string */
+        text[k] = text_at(L, -1, "save"); /* the pointer stays valid, because the list refers to the string */
     }
     return text;
 }
 
-/* rille._checkpoint(path, tensors, metadata, old, background): saves with a digest. metadata: list {key, value,
- * ...}. old: list of files to delete after the new file exists. */
+/* rille._checkpoint(path, tensors, metadata, old, background): saves a checkpoint with a digest of its bytes.
+ * metadata: list {key, value, ...}. old: list of files to delete after the new file exists. */
 static int
 checkpoint(lua_State *L)
 {
@@ -572,7 +576,8 @@ may_save(lua_State *L)
     return 0;
 }
 
-/* rille._random(): returns seed and count of the random state. rille._random(seed, count): restores them. */
+/* rille._random(): returns seed and count (random calls so far) of the session's random state.
+ * rille._random(seed, count): restores this state. */
 static int
 random_state(lua_State *L)
 {
@@ -586,8 +591,8 @@ random_state(lua_State *L)
     return 2;
 }
 
-/* rille._parts(t): returns the addends of a partial tensor. rille._of_parts(parts, {placement =, sbp =}, dtype):
- * returns the partial tensor with these addends. */
+/* rille._parts(t): returns the addends of a tensor with a pending reduction (P). rille._of_parts(parts, {placement
+ * =, sbp =}, dtype): returns such a tensor, made of these addends. */
 static int
 parts(lua_State *L)
 {

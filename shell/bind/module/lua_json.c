@@ -20,7 +20,7 @@ json_gc(lua_State *L)
 
 /* ---- integers of more than 64 bits ---- */
 
-/* Returns the end of the token at `at`: a string, a number, or a single other byte. */
+/* Returns the end of the token at `at`, which is a string, a number, or any other single byte. */
 static const char *
 token_end(const char *at, const char *end)
 {
@@ -40,8 +40,8 @@ is_large_integer(const char *from, const char *to)
     return errno == ERANGE;
 }
 
-/* Pushes the text with e0 appended to every integer beyond 64 bits, so that the parser reads a real. Other programs
- * write floats such as 1e30 as long integers. */
+/* Pushes the text with e0 appended to every integer beyond 64 bits, so that the parser reads it as a float. Other
+ * programs write floats such as 1e30 as long integers. */
 static void
 push_with_reals(lua_State *L, const char *text, size_t n)
 {
@@ -72,7 +72,7 @@ push_array(lua_State *L, const json_t *v)
     }
 }
 
-/* Notes the names of the object at the top, in the text's order, in the table ORDER. */
+/* For the object at the top, stores the list of its names, in the order of the text, in the table ORDER. */
 static void
 push_order(lua_State *L, const json_t *v)
 {
@@ -103,7 +103,7 @@ push_object(lua_State *L, const json_t *v)
     if (lua_istable(L, ORDER)) push_order(L, v);
 }
 
-/* Recurses as deep as jansson's own nesting limit. */
+/* Pushes the Lua value of v. Recursion is bounded, because jansson limits nesting. */
 static void
 push_json(lua_State *L, const json_t *v)
 {
@@ -149,8 +149,8 @@ read(lua_State *L)
         text = lua_tolstring(L, -1, &n);
         *v = json_loadb(text, n, STRICT, &why);
     }
-    for (char *c = why.text; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?'; /* prints '?' because the message may quote arbitrary bytes */
+    for (char *c = why.text; *c; c++) /* replaces such bytes by '?', because the message may quote arbitrary bytes */
+        if (*c < ' ' || *c > '~') *c = '?';
     if (!*v) return complain(L, "%s: line %d is not JSON: %s", who, why.line > 0 ? why.line : 1, why.text);
     push_json(L, *v);
     json_decref(*v);

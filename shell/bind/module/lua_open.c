@@ -1,8 +1,8 @@
 /* lua_open.c - entry point for plain Lua: require "rille" loads rille.so, whose only visible symbol is
  * luaopen_rille.
  *
- * The session is configured by environment variables, belongs to the thread that required the module, and ends with
- * the Lua state. In plain Lua, Rille neither handles Ctrl-C nor sets a global: the module is the result of require. */
+ * The session is configured by environment variables, belongs to the thread that called require, and ends with the
+ * Lua state. In plain Lua, Rille neither handles Ctrl-C nor sets a global: the module is the result of require. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@ manual_seed(lua_State *L)
     return 0;
 }
 
-/* rille._interrupts(): returns how often "interrupted" was raised. */
+/* rille._interrupts(): returns how often the error "interrupted" was raised. */
 static int
 interrupts(lua_State *L)
 {
@@ -26,7 +26,8 @@ interrupts(lua_State *L)
     return 1;
 }
 
-/* rille._recompute(on): sets the mode; returns the previous mode. */
+/* rille._recompute(on): sets whether activations of the following calls are recomputed in backward; returns the
+ * previous setting. */
 static int
 recompute(lua_State *L)
 {
@@ -34,8 +35,8 @@ recompute(lua_State *L)
     return 1;
 }
 
-/* rille._autocast(dtype or nil): sets the dtype; returns the previous one. rille._autocast(): returns the current
- * dtype. */
+/* rille._autocast(dtype or nil): sets the autocast dtype; returns the previous dtype. rille._autocast(): returns
+ * the current dtype. */
 static int
 shell_autocast(lua_State *L)
 {
@@ -75,7 +76,7 @@ allow_tf32(lua_State *L)
     return session_setting(L, "allow_tf32", rille_allow_tf32);
 }
 
-/* Calls the function at 1 in this gradient mode, and returns its results. */
+/* Calls the function at index 1 in this gradient mode, and returns its results. */
 static int
 call_in_mode(lua_State *L, const char *name, bool on)
 {
@@ -88,14 +89,15 @@ call_in_mode(lua_State *L, const char *name, bool on)
     return code ? lua_error(L) : lua_gettop(L);
 }
 
-/* rille.no_grad(fn, ...): returns the results of fn. */
+/* rille.no_grad(fn, ...): calls fn without recording gradients, and returns its results. */
 static int
 no_grad(lua_State *L)
 {
     return call_in_mode(L, "no_grad", false);
 }
 
-/* rille.per_micro_batch(fn, ...): returns the results of fn, whose calls may combine the rows of one micro-batch. */
+/* rille.per_micro_batch(fn, ...): calls fn, whose operators may combine the rows of one micro-batch; returns the
+ * results of fn. */
 static int
 per_micro_batch(lua_State *L)
 {
@@ -113,7 +115,8 @@ per_micro_batch(lua_State *L)
     return lua_gettop(L);
 }
 
-/* rille.enable_grad(fn, ...): likewise, with gradients, also inside no_grad and inside backward. */
+/* rille.enable_grad(fn, ...): calls fn with gradients recorded, even inside no_grad and inside backward; returns
+ * its results. */
 static int
 enable_grad(lua_State *L)
 {
@@ -276,7 +279,8 @@ trace_pause(lua_State *L)
     return 1;
 }
 
-/* rille._trace_mean(t): returns the mean of t over the micro-batches of the current trace; outside a trace, t. */
+/* rille._trace_mean(t): returns the mean of t over the micro-batches of the current trace; outside a trace, returns
+ * t. */
 static int
 lua_trace_mean(lua_State *L)
 {
@@ -295,9 +299,9 @@ lua_tracing(lua_State *L)
     return 2;
 }
 
-/* rille._step(key, record): calls record(), which records the updates of a step and returns a list of tables; runs the
- * step, and increments table[key] in each. On failure neither the variables nor the fields change. Implemented in C
- * because Ctrl-C can interrupt before any line of Lua. */
+/* rille._step(key, record): calls record(), which records the updates of a step and returns a list of tables; runs
+ * the step, and then increments table[key] in each table of the list. On failure neither the variables nor the fields
+ * change. Implemented in C because Ctrl-C can interrupt before any line of Lua. */
 static int
 live_step(lua_State *L)
 {
@@ -326,9 +330,9 @@ generation(lua_State *L)
     return 0;
 }
 
-/* ---- for tests ---- */
+/* ---- primitives for tests ---- */
 
-/* rille._fail_act(k): makes the k-th act from now fail; 0: no act. */
+/* rille._fail_act(k): makes the k-th act from now fail; 0: no act fails. */
 static int
 fail_act(lua_State *L)
 {
@@ -336,7 +340,7 @@ fail_act(lua_State *L)
     return 0;
 }
 
-/* rille._slow_op(name, seconds): makes kernels of this operator also sleep for that time. */
+/* rille._slow_op(name, seconds): makes each kernel of this operator take that many seconds longer. */
 static int
 slow_op(lua_State *L)
 {
@@ -417,7 +421,7 @@ add_searcher(lua_State *L)
     lua_pop(L, 2);
 }
 
-/* __call of a module of Rille in Lua that is a plain table. Its name is the upvalue. */
+/* Implements __call of a Rille module in Lua that is a plain table: raises an error. Upvalue: name of the module. */
 static int
 table_call(lua_State *L)
 {
@@ -425,7 +429,7 @@ table_call(lua_State *L)
     return complain(L, "rille.%s is a table, not a function%s%s", name, other ? ": " : "", other ? other : "");
 }
 
-/* Makes a call of the table at the top an error with the name of its module, unless the table has a metatable. */
+/* Makes a call of the table at the top an error that names the module, unless the table has a metatable. */
 static void
 refuse_call(lua_State *L, const char *name)
 {
@@ -487,7 +491,8 @@ shell_finish(lua_State *L)
     check(L, rille_wait(sh->session));
 }
 
-/* __close, for local rille <close> = require "rille": ends the session here, not with the state. */
+/* Implements __close, for local rille <close> = require "rille": closes the session at the end of the scope,
+ * before the Lua state is closed. */
 static int
 module_close(lua_State *L)
 {

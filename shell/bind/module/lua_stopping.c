@@ -1,4 +1,4 @@
-/* lua_stopping.c - signals that ask the process to stop, and the functions below lua/stopping.lua.
+/* lua_stopping.c - signals that ask the process to stop, and the primitives of lua/stopping.lua.
  *
  * A program that calls rille.stopping() handles these signals itself: the first signal is only recorded. A second
  * signal, more than a second later, ends the process at once. Signals within that second count as one, because
@@ -19,9 +19,9 @@ static const struct stop_signal {
 } signals[] = {{"TERM", SIGTERM}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}};
 enum { NSIGNAL = sizeof signals / sizeof *signals };
 
-static atomic_int received; /* the first signal; 0: none. Workers read it on another thread */
-static uint64_t handled;    /* signals that the program handles, bits 1 << number */
-static bool declined;       /* signals end the program even if it calls rille.stopping() */
+static atomic_int received; /* number of the first signal; 0: none; workers read it on another thread */
+static uint64_t handled;    /* signals that the program handles; bit N stands for signal N */
+static bool declined;       /* true: signals end the program even if it calls rille.stopping() */
 
 const char *
 stopping_name(int number)
@@ -100,7 +100,8 @@ stop_on(lua_State *L)
     return 1;
 }
 
-/* rille._stop_signal(): returns the first signal, "SIGTERM" or "SIGTERM of worker 2"; nil: none. */
+/* rille._stop_signal(): returns the first signal that was received, as "SIGTERM" or "SIGTERM of worker 2"; nil:
+ * none. */
 static int
 stop_signal(lua_State *L)
 {

@@ -1,4 +1,4 @@
-/* lua_tokenizer.c - converts text to ids and back: the primitives of rille.tokenizer (lua/tokenizer.lua). */
+/* lua_tokenizer.c - converts text to token ids and back: the primitives of rille.tokenizer (lua/tokenizer.lua). */
 #include "shell/bind/base/shell.h"
 
 #include <stdlib.h>
@@ -44,7 +44,8 @@ tokenizer_texts_read(lua_State *L, int i, const char *who, int *n)
     return text;
 }
 
-/* Returns the n ids of the list at i, and pushes the userdata that stores the array; NULL for nil. */
+/* Returns the n ids of the list at i, and pushes the userdata that stores the array. Returns NULL if the value is
+ * nil. */
 static const int64_t *
 special_ids(lua_State *L, int i, const char *who, int n)
 {
@@ -57,8 +58,8 @@ special_ids(lua_State *L, int i, const char *who, int n)
     return id;
 }
 
-/* Warns that encode ignores the truncation or padding in the tokenizer file. Other libraries may apply them, and a user
- * may not notice the difference. */
+/* Warns that encode ignores the truncation or padding that the tokenizer file asks for. Other libraries may apply
+ * them, so results may differ. */
 static void
 warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
 {
@@ -89,7 +90,8 @@ tokenizer(lua_State *L)
     return 1;
 }
 
-/* rille._trainer(pattern, special); r:add(text); r:finish(size) returns a tokenizer. */
+/* rille._trainer(pattern, special): returns a trainer r. r:add(text) adds text; r:finish(size) returns a
+ * tokenizer. */
 static int
 trainer(lua_State *L)
 {
@@ -121,7 +123,7 @@ trainer_finish(lua_State *L)
     return 1;
 }
 
-/* Reads the single option of encode or decode from the table at 3. */
+/* Reads the only option that encode and decode have, a boolean, from the table at 3. */
 static bool
 option_read(lua_State *L, const char *who, const char *name)
 {
@@ -138,7 +140,7 @@ option_read(lua_State *L, const char *who, const char *name)
     return yes;
 }
 
-/* Appends n ids to the list at the top, which has *have entries. */
+/* Appends n ids to the list at the top, which has *have entries; advances *have. */
 static void
 push_ids(lua_State *L, const uint32_t *id, size_t n, size_t *have)
 {
@@ -229,7 +231,7 @@ lua_tokenizer_save(lua_State *L)
     return 0;
 }
 
-/* __index of a tokenizer: tok.size, and the methods. */
+/* Implements __index of a tokenizer: the field size, and the methods. */
 static int
 index_tokenizer(lua_State *L)
 {

@@ -20,7 +20,7 @@ tokens_gc(lua_State *L)
     return 0;
 }
 
-static const char made; /* registry key of the open results of rille._tokens (weak keys) */
+static const char made; /* registry key of a table whose weak keys are the open results of rille._tokens */
 
 void
 tokens_close(lua_State *L)
@@ -38,7 +38,7 @@ open_files(lua_State *L, int i, const char *who, struct rille_tokens **out)
     const char **path = lua_newuserdatauv(L, sizeof *path * (size_t)n, 0);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         if (lua_rawgeti(L, i, k + 1) != LUA_TSTRING) complain(L, "%s: a list of files has %s", who, what_is(L, -1));
-        path[k] = text_at(L, -1, who); /* valid as long as the list refers to the string */
+        path[k] = text_at(L, -1, who); /* the pointer stays valid, because the list refers to the string */
     }
     at_line(L);
     check_as(L, who, rille_tokens_open(shell_of(L)->session, n, path, out));
@@ -99,7 +99,7 @@ tokens(lua_State *L)
     return 1;
 }
 
-/* t:tokens_count(): returns the number of ids, and the number of ids in the longest file. */
+/* t:tokens_count(): returns the number of ids in all files, and in the longest file. */
 static int
 tokens_count(lua_State *L)
 {

@@ -1,7 +1,7 @@
 /* lua_workers.c - reports worker processes to Lua: their state, losses, snapshots.
  *
- * The loss of a worker is an ordinary error: a text with the user's line. The core's text is remembered, so that
- * worker_is_lost() recognises it inside any longer message. */
+ * The loss of a worker is an ordinary error: a text with the user's line. The core's message of the loss is stored,
+ * so that worker_is_lost() recognises the message inside a longer text. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>

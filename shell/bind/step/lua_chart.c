@@ -1,10 +1,10 @@
-/* lua_chart.c - returns the data of step:chart() as a table; lua/show/step.lua draws it. Seconds, bytes; devices count
- * from 1, as lists do, stages and micro-batches from 0. */
+/* lua_chart.c - returns the data of step:chart() as a table; lua/show/step.lua draws it. Units are seconds and bytes.
+ * Devices are numbered from 1, like entries of a list; stages and micro-batches are numbered from 0. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>
 
-/* __index: returns a field by its old name, with a warning. */
+/* Implements __index: returns a field by its old name, with a warning. */
 static int
 read_renamed_field(lua_State *L)
 {

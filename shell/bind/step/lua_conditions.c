@@ -1,18 +1,20 @@
-/* lua_conditions.c - checks, before a call uses a trace of its step, that the values that the traced function read have
- * not changed.
+/* lua_conditions.c - checks, before a compiled step reuses a trace, that the values which the traced function read
+ * have not changed.
  *
- * A trace has a list of places with values (lua/trace.lua): list[k] is the holder of a place, list[k + 1] its key,
- * list[k + 2] the value, for k = 1, 4, ... up to list.n. Each call of the step compares the list here, and asks Lua
- * only about values that differ. Lua makes the lists. */
+ * A place is where a value was read: a field of a table, an upvalue and the like. A trace has a list of places with
+ * their values (lua/trace.lua). For k = 1, 4, ... up to list.n, list[k] is the object that contains the value (the
+ * holder), list[k + 1] the key in it, and list[k + 2] the value. Each call of the step compares the list in C, and
+ * calls lua/trace.lua only for values that differ. lua/trace.lua also makes the lists. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>
 
-/* Registry keys: the list of the trace in progress; the functions {begin =, enter =, done =, ...} of lua/trace.lua. */
+/* Registry keys. being_made: the list of the trace in progress. hooks: the functions {begin =, enter =, done =,
+ * ...} of lua/trace.lua. */
 static const char being_made, hooks;
-/* size_key, meta_key, digest_key: keys of the places that stand for a table's number of fields, its metatable, and the
- * numbers, texts and booleans of a long list. live_key, whole_key: value of a place that may hold any float, or any
- * integer that a double can hold. */
+/* size_key, meta_key, digest_key: keys of places that stand for a table's number of fields, for its metatable, and
+ * for a hash of the numbers, texts and booleans of a long list. live_key, whole_key: stored as the value of a
+ * place that may hold any float, or any integer that a double represents. */
 static const char size_key, meta_key, digest_key, live_key, whole_key;
 
 void
@@ -30,8 +32,8 @@ push_hook(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
-/* Calls begin(fn, args, traces, near); near is the value at the top, which is popped. Keeps the list that begin
- * returns; nil: none. */
+/* Calls begin(fn, args, traces, near) of lua/trace.lua, and stores the list that it returns; nil: none. near is
+ * the value at the top, which is popped. */
 static void
 begin_list(lua_State *L, int pattern)
 {
@@ -77,8 +79,8 @@ conditions_none(lua_State *L)
     lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
 }
 
-/* Calls a function of lua/trace.lua with the list, if there is one, and two more arguments. Returns Lua's status
- * code. */
+/* Calls a function of lua/trace.lua with the list of the trace in progress, if there is one, and two more
+ * arguments. Returns Lua's status code. */
 static int
 tell_list(lua_State *L, const char *name, bool flag, int nresult)
 {
@@ -145,7 +147,8 @@ conditions_give(lua_State *L)
 static lua_Integer
 table_size(lua_State *L, int i)
 {
-    enum { LARGE = 256 }; /* maximum entries counted; of a longer list, only its length is compared */
+    /* maximum number of entries that are counted; of a longer list, only the length is compared */
+    enum { LARGE = 256 };
     lua_Integer n = (lua_Integer)lua_rawlen(L, i);
     if (n > LARGE) return n;
     n = 0;
@@ -160,8 +163,8 @@ digest_word(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
-/* Returns the hash of the number, text or boolean at the top, continued from h. Other values are places of their own.
- */
+/* Returns the hash h continued by the number, text or boolean at the top. Other values have places of their own,
+ * and leave h unchanged. */
 static uint64_t
 digest_value(lua_State *L, uint64_t h)
 {
@@ -204,8 +207,8 @@ push_field(lua_State *L, int h)
     lua_replace(L, h + 2);
 }
 
-/* Pushes a field of the tensor at h; its name is at h + 1. Of a gradient, pushes its presence, and drops the handle,
- * because a step overwrites only gradients without other handles. */
+/* Pushes a field of the tensor at h; its name is at h + 1. For a tensor-valued field, the gradient, pushes true
+ * and frees the handle, because a step overwrites only gradients without other handles. */
 static void
 push_tensor_field(lua_State *L, int h)
 {
@@ -217,7 +220,7 @@ push_tensor_field(lua_State *L, int h)
     lua_pushboolean(L, true);
 }
 
-/* Pushes the present value of the place whose holder is at h, and its key at h + 1. */
+/* Pushes the present value of a place, whose holder is at h and whose key is at h + 1. */
 static void
 push_place(lua_State *L, int h)
 {
@@ -238,7 +241,7 @@ push_place(lua_State *L, int h)
     }
 }
 
-/* Raises an error unless the holder at i can be one. */
+/* Raises an error unless the value at i is of a type that can hold places. */
 static void
 check_holder(lua_State *L, int i)
 {
@@ -258,8 +261,8 @@ is_as_it_was(lua_State *L)
     return lua_rawequal(L, -1, -2);
 }
 
-/* Returns the first k of from, from + 3, ... for which the value of a place of the list at the top is another object
- * than it was; 0: none. */
+/* Returns the first k among from, from + 3, ... for which the present value of a place in the list at the top is
+ * not identical to the recorded value; 0: none. */
 static lua_Integer
 find_changed(lua_State *L, lua_Integer from)
 {
@@ -281,7 +284,7 @@ find_changed(lua_State *L, lua_Integer from)
     return same ? 0 : k - 3;
 }
 
-/* Asks Lua whether the value of place k is equal. */
+/* Asks lua/trace.lua whether the present value of place k equals the recorded value. */
 static bool
 is_equal(lua_State *L, lua_Integer k)
 {
@@ -307,7 +310,7 @@ conditions_hold(lua_State *L)
 /* ---- for lua/trace.lua ---- */
 
 /* rille._conditions(): returns the list of the trace in progress, or nil. rille._conditions{begin =, ...}: sets the
- * functions that are called here. */
+ * functions that this file calls. */
 static int
 conditions(lua_State *L)
 {
@@ -321,8 +324,8 @@ conditions(lua_State *L)
     return 1;
 }
 
-/* rille._first_changed(list, from): returns the first place from `from` on whose value is another object than before;
- * nil: none. */
+/* rille._first_changed(list, from): returns the index of the first place, from index `from` on, whose value is not
+ * identical to the recorded one; nil: none. */
 static int
 first_changed(lua_State *L)
 {

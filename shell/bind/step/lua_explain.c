@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* Registry keys of two metatables: tables that print as their .text; tables with show() for a move as well. */
+/* Registry keys of two metatables. text_meta: tables that print as their field text. boxing_meta: the same, with a
+ * method show() that draws a move. */
 static const char text_meta, boxing_meta;
 
 enum { MAX_ROOTS = 4096 };
@@ -58,7 +59,8 @@ is_address_shared(lua_State *L, const char *key, const void *address, int lists)
     return false;
 }
 
-/* Makes a field of the table at the top the shared Lua table of the core's list at this address. */
+/* Stores the field `key` of the table at the top, which was made from the core's list at this address, in the table
+ * at `lists`, so that other records share it. */
 static void
 share_table(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -74,7 +76,7 @@ set_layouts(lua_State *L, const char *key, int n, const char *const *list, int l
     share_table(L, key, list, lists);
 }
 
-/* Sets results: {shape =, part =} for each output. */
+/* Sets the field results: a list of {shape =, part =}, one per output. */
 static void
 set_results(lua_State *L, const struct rille_explain_op *op)
 {
@@ -128,7 +130,8 @@ push_op(lua_State *L, const struct rille_explain_op *op, int lists)
     set_ops_candidates(L, op, lists);
 }
 
-/* Sets candidates: the methods for a move, the chosen one first, each with its hops. */
+/* Sets the field candidates: the methods for a move, each with its hops (collective steps). The chosen method is
+ * the first. */
 static void
 set_candidates(lua_State *L, const struct rille_explain_boxing *b)
 {
@@ -177,7 +180,7 @@ push_boxing(lua_State *L, const struct rille_explain_boxing *b)
     lua_setmetatable(L, -2);
 }
 
-/* Sets meetings: conflicts between hints, for "propagate". */
+/* Sets the field meetings, for "propagate": the conflicts between layout hints. */
 static void
 set_meetings(lua_State *L, const struct rille_explain *x)
 {
@@ -204,7 +207,7 @@ set_meetings(lua_State *L, const struct rille_explain *x)
     lua_setfield(L, -2, "meetings");
 }
 
-/* Sets axis_bytes: bytes sent along each mesh axis, for whatif. */
+/* Sets the field axis_bytes, for whatif: bytes sent along each mesh axis. */
 static void
 set_axes(lua_State *L, const struct rille_explain *x)
 {
@@ -216,7 +219,7 @@ set_axes(lua_State *L, const struct rille_explain *x)
     lua_setfield(L, -2, "axis_bytes");
 }
 
-/* Sets the planner's results: cost and bound in ns, the gap between them, ... */
+/* Sets the planner's results: cost and lower bound in ns, the gap between them, and so on. */
 static void
 set_plan(lua_State *L, const struct rille_explain *x)
 {
@@ -234,7 +237,7 @@ set_plan(lua_State *L, const struct rille_explain *x)
     if (x->naxis) set_axes(L, x);
 }
 
-/* Builds the table of the record whose pointer is argument 1. */
+/* Builds the table of a record; argument 1 is the pointer to the record. */
 static int
 make_explain(lua_State *L)
 {
@@ -262,8 +265,8 @@ make_explain(lua_State *L)
     return 1;
 }
 
-/* Stops the collector while the table is built: nothing built is garbage, and repeated marking took a quarter of
- * whatif's time. The call is protected, because memory may run out. */
+/* Builds the table with the collector stopped: nothing that is built is garbage, and repeated marking took a
+ * quarter of whatif's time. The call is protected, so that the collector is restarted if memory runs out. */
 void
 explain_push(lua_State *L, struct rille_explain **e)
 {
@@ -277,8 +280,8 @@ explain_push(lua_State *L, struct rille_explain **e)
     if (failed) lua_error(L);
 }
 
-/* rille.explain(y, ...), rille.explain{y, z}: reads the tensors, and returns their number. options: number of arguments
- * that may follow the tensors. */
+/* rille.explain(y, ...), rille.explain{y, z}: reads the tensors among the arguments, and returns their number.
+ * options: number of arguments that may follow the tensors. */
 static int
 roots(lua_State *L, const char *who, int options, struct rille_tensor **out)
 {
@@ -351,7 +354,8 @@ boxing_end(lua_State *L, const char *key, int ndim)
     return l;
 }
 
-/* rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}} */
+/* rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}: returns the record of a
+ * redistribution. */
 static int
 boxing(lua_State *L)
 {

@@ -39,7 +39,7 @@ bool_option(lua_State *L, int i, const char *key)
     return v;
 }
 
-/* Pops a value: returns a number above 0 that fits into 63 bits, or 0 for nil. */
+/* Pops a value. Returns a number, which must be above 0 and fit into 63 bits; returns 0 for nil. */
 static double
 amount_at(lua_State *L, const char *who, const char *key)
 {
@@ -59,7 +59,7 @@ amount_option(lua_State *L, int i, const char *key)
     return amount_at(L, "graph", key);
 }
 
-/* Like amount_at(), for a number of bytes, which must be at least 1. */
+/* Like amount_at(), for a number of bytes, which must be 1 or more. */
 static int64_t
 memory_option(lua_State *L, const char *who, const char *key)
 {
@@ -76,7 +76,8 @@ has_option(lua_State *L, int i, const char *key)
     return has;
 }
 
-/* {lag = 2, split_backward = true} or {memory = 0.5, costs = {forward = 1e-3, ...}} */
+/* Reads the options of a schedule: {lag = 2, split_backward = true} or {memory = 0.5, costs = {forward = 1e-3,
+ * ...}}. */
 static void
 schedule_table(lua_State *L, int i, struct graph *g)
 {
@@ -97,7 +98,7 @@ schedule_table(lua_State *L, int i, struct graph *g)
         complain(L, "graph: schedule: memory must be given too, because only the search for a memory uses costs");
 }
 
-/* Reads schedule = "1f1b", or a table. */
+/* Reads the option schedule, "1f1b" or a table. */
 static void
 schedule_option(lua_State *L, int i, struct graph *g)
 {
@@ -113,7 +114,8 @@ schedule_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
-/* Reads auto_parallel = true, "optimal", "propagate"...; and the planner's limits in bytes and seconds. */
+/* Reads the option auto_parallel (true, "optimal", "propagate", ...), and the planner's memory limit (bytes) and
+ * time limit (s). */
 static void
 planner_options(lua_State *L, int i, struct graph *g)
 {
@@ -141,7 +143,7 @@ planner_options(lua_State *L, int i, struct graph *g)
     g->options.time_limit = amount_option(L, i, "time_limit");
 }
 
-/* Reads recompute = true, false or "auto". */
+/* Reads the option recompute: true, false or "auto". */
 static void
 recompute_option(lua_State *L, int i, struct graph *g)
 {
@@ -153,7 +155,7 @@ recompute_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
-/* Reads check: "trace", "nan", or both with a comma between. */
+/* Reads the option check: "trace", "nan", or both, separated by a comma. */
 static void
 check_option(lua_State *L, int i, struct graph *g)
 {
@@ -167,7 +169,7 @@ check_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
-/* Reads buckets = {64, 128, axis = 1}, for the graph at the top. */
+/* Reads the option buckets, such as {64, 128, axis = 1}, of the compiled step at the top. */
 static void
 buckets_option(lua_State *L, int i)
 {
@@ -227,7 +229,8 @@ lua_graph_new(lua_State *L)
 
 /* ---- inspecting ---- */
 
-/* rille._graph_zero(): ZeRO stage of the step being traced (0: none), and the line that created the step. */
+/* rille._graph_zero(): returns the ZeRO stage of the step being traced (0: none), and the user's line that created
+ * the step. */
 static int
 graph_zero(lua_State *L)
 {
@@ -257,7 +260,7 @@ graph_explain(lua_State *L)
     return 1;
 }
 
-/* Formats each hint as a line. */
+/* Formats each layout hint as a line of text. */
 static int
 hints_tostring(lua_State *L)
 {
@@ -284,7 +287,7 @@ hints_tostring(lua_State *L)
     return 1;
 }
 
-/* step:hints(): returns a list of {what =, line =, price =, price_high =} */
+/* step:hints(): returns a list of {what =, line =, price =, price_high =}, one per layout hint. */
 static int
 graph_hints(lua_State *L)
 {
@@ -309,7 +312,7 @@ graph_hints(lua_State *L)
     return 1;
 }
 
-/* step:_program(): returns the traced program as bytes, for tests. */
+/* step:_program(): returns the traced program as bytes; for tests. */
 static int
 graph_program_bytes(lua_State *L)
 {
@@ -430,8 +433,8 @@ graph_certify(lua_State *L)
     return 0;
 }
 
-/* Reads a number, or a list with one number for each mesh axis; each must be > 0 if `above`, else >= 0. Returns
- * false if the field is absent. */
+/* Reads a field that is a number, or a list with one number per mesh axis. Each number must be > 0 if `above`,
+ * else >= 0. Returns false if the field is absent. */
 static bool
 link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
 {
@@ -457,8 +460,8 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
     return type != LUA_TNIL;
 }
 
-/* Plans the step under each memory limit of the list at the top: pushes a list of explain records, with false where
- * no plan fits the limit. */
+/* Plans the step for each memory limit of the list at the top, and pushes a list of explain records. A record is
+ * false if no plan fits its limit. */
 static void
 whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
 {
@@ -480,7 +483,8 @@ whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
     }
 }
 
-/* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}): plans the step for another mesh. */
+/* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}): plans the step for a mesh with
+ * these sizes and device properties. */
 static int
 whatif(lua_State *L)
 {
@@ -558,7 +562,7 @@ graph_gc(lua_State *L)
     return 0;
 }
 
-/* __index; upvalue: the methods */
+/* Implements __index of a step; upvalue: the table of methods. */
 static int
 graph_index(lua_State *L)
 {

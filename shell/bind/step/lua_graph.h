@@ -1,5 +1,5 @@
-/* lua_graph.h - a compiled step as a Lua object: lua_graph.c makes and inspects it, lua_graph_call.c calls it. The Lua
- * object owns its traces. Used on the session's thread only. */
+/* lua_graph.h - a compiled step as a Lua object: lua_graph.c creates and inspects the object, lua_graph_call.c calls
+ * it. The object owns its traces. Only the session's thread uses it. */
 #ifndef RILLE_SHELL_LUA_GRAPH_H
 #define RILLE_SHELL_LUA_GRAPH_H
 
@@ -7,8 +7,8 @@
 
 enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
 
-/* User values: 1, the function; 2, a list with {args =, results =, conditions =} for each trace; 3: shell.h; 4: the
- * option buckets as lua/buckets.lua reads it, or nil. */
+/* User values of the object: 1, the function; 2, a list with {args =, results =, conditions =} for each trace; 3,
+ * the last trace's conditions (GRAPH_CONDITIONS); 4, the option buckets as lua/buckets.lua reads it, or nil. */
 enum { GRAPH_BUCKETS = 4 };
 struct graph {
     struct rille_graph_options options;
@@ -23,7 +23,7 @@ struct graph {
 
 /* lua_graph.c: raises unless the value at i is a compiled step. */
 struct graph *graph_check(lua_State *L, int i);
-/* lua_graph_call.c: the step's __call; and the same without padding to buckets. */
+/* Implement a call of the step (lua_graph_call.c). graph_run does not pad the arguments to buckets. */
 int graph_call(lua_State *L);
 int graph_run(lua_State *L);
 

@@ -1,14 +1,14 @@
 /* lua_graph_call.c - calls a compiled step.
  *
- * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and layouts
- * of the tensors, the variables and their gradients; this file compares the other arguments; and lua_conditions.c
- * compares the values that the function read besides its arguments. If none fits, the function is called once with the
- * micro-batch tensors that the core provides, and its calls are recorded. Results that are not tensors are returned as
- * they were traced.
+ * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and
+ * layouts of the tensors, the variables and their gradients; this file compares the other arguments; and
+ * lua_conditions.c compares the values that the function read besides its arguments. If no trace fits, the function
+ * is called once with the micro-batch tensors that the core provides, and its calls are recorded. Results that are
+ * not tensors keep the values that they had during the trace.
  *
- * If nothing but numbers has changed since a trace that fits otherwise, the function is traced with live numbers in
- * their place. If the new trace, evaluated with the former numbers, records the same program as the former trace, the
- * new trace replaces the former one. From then on, changed numbers cause no further trace. */
+ * If a trace does not fit only because numbers have changed, the function is traced with live numbers in place of
+ * these numbers. If the new trace, evaluated with the former numbers, records the same program as the former trace,
+ * the new trace replaces the former one. From then on, changed numbers cause no further trace. */
 #include "shell/bind/step/lua_graph.h"
 
 #include <stdlib.h>
@@ -43,16 +43,17 @@ has_table(lua_State *L, int first, int last)
 
 /* ---- finding a trace ---- */
 
-/* A call in progress. The arguments are at stack indices 2 to `args`, the tensors of tables among them (lua/nested.lua)
- * at args + 1 to `last`, and the call's pattern at index `pattern`. in: the tensors in this order. nresult: number of
- * results of the function if tables with tensors are among them, else -1. */
+/* A call in progress. The arguments are at stack indices 2 to `args`. If arguments are tables with tensors
+ * (lua/nested.lua), these tensors are at args + 1 to `last`. The call's pattern is at index `pattern`. in: all
+ * tensors, in the order of these indices. nresult: number of the function's results if they include tables with
+ * tensors, else -1. */
 struct step_call {
     struct graph *g;
     struct rille_tensor *in[MAX_TENSORS];
     int nin, args, last, pattern, nresult;
 };
 
-/* Packs the values from first to last into a table, the pattern of a call; a marker stands for each tensor. */
+/* Pushes the pattern of a call: a table of the values from first to last, with a marker in place of each tensor. */
 static void
 push_pattern(lua_State *L, int first, int last)
 {
@@ -85,9 +86,8 @@ same_pattern(lua_State *L)
     return same;
 }
 
-/* Returns the index of the trace that fits the call, or -1. *near: a trace for which only conditions (values that its
- * function read) have changed; -1: none.
- */
+/* Returns the index of the trace that fits the call, or -1. Sets *near to a trace that fits except for its
+ * conditions (values that its function read); -1: none. */
 static int
 find_trace(lua_State *L, const struct step_call *c, int *near)
 {
@@ -121,7 +121,7 @@ forget_trace(lua_State *L, struct graph *g)
 {
     rille_graph_free(&g->trace[0]);
     memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
-    if (g->last >= 0) g->last--; /* becomes -1 if the freed trace is the one that ran last */
+    if (g->last >= 0) g->last--; /* last becomes -1 if the freed trace is the one that ran last */
     lua_getiuservalue(L, 1, 2);
     lua_getglobal(L, "table");
     lua_getfield(L, -1, "remove");
@@ -141,7 +141,7 @@ call_nested(lua_State *L, const char *name, int n, int nresult)
     return lua_pcall(L, n + 1, nresult, 0);
 }
 
-/* Begins a trace and pushes the function and its arguments; micro-batch tensors replace the tensors. */
+/* Begins a trace, and pushes the function and its arguments, in which micro-batch tensors replace the tensors. */
 static void
 push_call(lua_State *L, const struct step_call *c)
 {
@@ -169,8 +169,8 @@ call_function(lua_State *L, const struct step_call *c, int nresult)
     return failed;
 }
 
-/* If RILLE_TRACE=run.json is set, writes a timeline of each trace's first run: of the first trace to run.json, of the
- * next ones to run-2.json, run-3.json, ... */
+/* If RILLE_TRACE=run.json is set, writes a timeline of the first run of each trace. The first trace is written to
+ * run.json, the next ones to run-2.json, run-3.json, ... */
 static void
 trace_by_environment(lua_State *L, struct rille_graph *g)
 {
@@ -192,8 +192,9 @@ raise_now(lua_State *L)
     return raise_core(L, NULL);
 }
 
-/* Calls the function once with the whole batch, for the numbers that it computes from the batch's size. Its other calls
- * are forgotten. An error is ignored: the trace that follows reports it. */
+/* Calls the function once with the whole batch, so that the numbers which it computes from the batch's size are
+ * known. The tensor operations that it calls are discarded. An error is ignored, because the trace that follows
+ * reports it. */
 static void
 find_batch_numbers(lua_State *L, const struct step_call *c)
 {
@@ -212,8 +213,8 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     lua_settop(L, top);
 }
 
-/* Replaces tables with tensors among the results, which are above the pattern, by templates, and adds their tensors.
- * Returns Lua's status code. */
+/* Replaces tables with tensors among the results, which are above the pattern on the stack, by templates, and
+ * appends the tables' tensors. Returns Lua's status code. */
 static int
 gather_results(lua_State *L, struct step_call *c)
 {
@@ -225,8 +226,8 @@ gather_results(lua_State *L, struct step_call *c)
     return call_nested(L, "gather", n, LUA_MULTRET);
 }
 
-/* Traces the function, with the conditions that were begun; *made: NULL after an error. The function's results are left
- * on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
+/* Traces the function, with the conditions that were begun; Sets *made to the trace, or to NULL after an error. The
+ * function's results are left on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
 static int
 trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
 {
@@ -256,13 +257,14 @@ trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
     return lua_pcall(L, 0, 0, 0);
 }
 
-/* Traces the function for a call. Raises the function's error, if it fails. */
+/* Traces the function for a call. If the function fails, raises its error. */
 static struct rille_graph *
 trace_call(lua_State *L, struct step_call *c)
 {
     struct rille_graph *made;
     luaL_checkstack(L, c->last + 8, "graph");
-    for (bool again = false;; again = true) { /* the function's first call may fill a cache, and so make more calls */
+    /* traces again, because the first call of the function may fill a cache and so record additional operations */
+    for (bool again = false;; again = true) {
         lua_settop(L, c->pattern);
         find_batch_numbers(L, c);
         conditions_begin(L, c->pattern);
@@ -301,17 +303,19 @@ make_trace(lua_State *L, struct step_call *c)
     lua_insert(L, -2);
     lua_rawseti(L, -2, g->ntrace + 1);
     lua_settop(L, c->pattern);
-    lua_gc(L, LUA_GCCOLLECT); /* frees tensors of the trace that would keep the first run from overwriting variables */
+    /* frees Lua's garbage handles of the trace, which would keep the first run from overwriting variables */
+    lua_gc(L, LUA_GCCOLLECT);
     trace_by_environment(L, made);
     g->ntrace++;
-    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g); /* no later call can use the trace */
+    /* frees the oldest trace while no later call can use it */
+    while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g);
     return g->ntrace - 1;
 }
 
 /* ---- live numbers ---- */
 
-/* Returns true if the new trace, whose record is at the top, evaluated with the former numbers, computes what trace k
- * computes. */
+/* Returns true if the new trace, whose record is at the top, computes the same as trace k when its live numbers
+ * have the former values. */
 static bool
 is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
 {
@@ -331,8 +335,8 @@ is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_grap
     return same;
 }
 
-/* Replaces trace k by a trace with live numbers, if only numbers have changed since trace k. Returns false if the step
- * must be traced for the present numbers. */
+/* Replaces trace k by a trace with live numbers, if only numbers have changed since trace k. Returns false if the
+ * step must instead be traced with the present numbers as constants. */
 static bool
 replace_trace(lua_State *L, struct step_call *c, int k)
 {
@@ -368,7 +372,8 @@ replace_trace(lua_State *L, struct step_call *c, int k)
 
 /* ---- option check = "trace" ---- */
 
-/* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the program differs from trace k's. */
+/* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the recorded program differs from
+ * that of trace k. */
 static void
 check_trace(lua_State *L, struct step_call *c, int k)
 {
@@ -395,8 +400,8 @@ check_trace(lua_State *L, struct step_call *c, int k)
 
 /* ---- running ---- */
 
-/* Makes tables of the templates among the `count` values at the top; their pattern is at `results`, above the trace's
- * record. Returns the number of results. */
+/* Converts the templates among the `count` values at the top back to tables with tensors. Their pattern is at
+ * index `results`, above the trace's record. Returns the number of results. */
 static int
 made_tables(lua_State *L, int results, int count)
 {
@@ -457,7 +462,7 @@ graph_run(lua_State *L)
     return run_trace(L, &c, k);
 }
 
-/* Pads the arguments first, if the step has buckets. */
+/* Implements __call of a step: pads the arguments first if the step has buckets. */
 int
 graph_call(lua_State *L)
 {

@@ -1,4 +1,4 @@
-/* lua_live.c - rille.live(fn): a number that is queried again before each run; and counters of runs.
+/* lua_live.c - rille.live(fn): a number that fn computes anew before each run; and counters of runs.
  *
  * The core calls back during a call from Lua, and cannot handle Lua errors. So fn runs in a protected call; its
  * error is stored, the run fails, and the function that requested the run raises the error. */
@@ -8,10 +8,10 @@
 
 struct live {
     struct shell *shell;
-    int function; /* registry reference: the function, or a counter's {table, key} */
+    int function; /* registry reference of the function, or of a counter's {table, key} */
 };
 
-/* Calls its argument, and checks that the result is a number. */
+/* Calls the function in argument 1, and checks that its result is a number. */
 static int
 live_number(lua_State *L)
 {
@@ -121,7 +121,8 @@ live_new(lua_State *L)
 
 /* ---- arithmetic: a live number computed from others ---- */
 
-/* Upvalues: Lua's operator; two operands, each a number or the function of a live number. */
+/* Computes a live number from its operands. Upvalues: Lua's operator; two operands, each a number or the function
+ * of a live number. */
 static int
 live_compute(lua_State *L)
 {
@@ -137,7 +138,7 @@ live_compute(lua_State *L)
     return 1;
 }
 
-/* Pushes the value at i as live_compute() needs it: a number, or the function of a live number. */
+/* Pushes the value at i in the form that live_compute() accepts: a number, or the function of a live number. */
 static void
 push_live_operand(lua_State *L, int i)
 {
@@ -147,7 +148,7 @@ push_live_operand(lua_State *L, int i)
         complain(L, "live: expected a number, found %s", what_is(L, i));
 }
 
-/* rille.live's arithmetic; upvalues: the operator, and its name as a metamethod. */
+/* Implements arithmetic on live numbers. Upvalues: the operator, and its name as a metamethod. */
 static int
 live_arithmetic(lua_State *L)
 {

@@ -1,4 +1,4 @@
-/* lua_create.c - creates tensors from Lua values, and by operators without tensor operands.
+/* lua_create.c - creates tensors from Lua values, and by source operators, which have no tensor operands.
  *
  * All functions accept a table of options as last argument. Values in tables are packed into bytes of the dtype
  * here. Every other tensor is a source operator of the core, called with shape, dtype and layout, so each rank
@@ -82,7 +82,7 @@ shape_read(lua_State *L, int *i, const char *who, int64_t *shape)
 
 /* ---- source operators ---- */
 
-struct number { /* an operand of a source, with its name in the operator's record */
+struct number { /* a number operand of a source operator, with the name that the operator's record gives it */
     const char *name;
     struct rille_arg arg;
 };
@@ -93,7 +93,7 @@ struct source {
     struct number number[4];
     int ndim;
     int64_t shape[RILLE_DIMS];
-    const char *dtype; /* used if the options name none */
+    const char *dtype; /* dtype if the options name none */
 };
 
 static void
@@ -140,15 +140,15 @@ source_call(lua_State *L, struct source *src, int options)
     return 1;
 }
 
-/* Reads the options: the argument after the shape, or the named fields of the shape's own table: zeros{2, 3, dtype =
- * "i64"}. */
+/* Reads the options from the argument after the shape, or from the named fields of the table that contains the shape,
+ * as in zeros{2, 3, dtype = "i64"}. */
 static int
 options_behind(lua_State *L, int shape, int next)
 {
     return lua_isnoneornil(L, next) && lua_istable(L, shape) ? shape : next;
 }
 
-/* zeros(shape), ones, empty, rand, randn: the name is upvalue 1. */
+/* Implements zeros(shape), ones, empty, rand and randn; upvalue 1 is the name. */
 static int
 create_shape(lua_State *L)
 {
@@ -158,7 +158,7 @@ create_shape(lua_State *L)
     return source_call(L, &src, options_behind(L, 1, i));
 }
 
-/* Raises: the number at i does not fit in the dtype. */
+/* Raises the error that the number at i does not fit in the dtype. */
 static int
 number_beyond(lua_State *L, const char *who, int i, const struct value_kind *kind)
 {
@@ -257,7 +257,7 @@ arange_count(lua_State *L, int a)
     return n > 0 ? (int64_t)n : 0;
 }
 
-/* arange(n), arange(a, b[, step]) */
+/* Implements arange(n) and arange(a, b[, step]). */
 static int
 create_arange(lua_State *L)
 {
@@ -287,7 +287,7 @@ create_arange(lua_State *L)
     return source_call(L, &src, 4);
 }
 
-/* linspace(a, b, n): the end points are exact. */
+/* Implements linspace(a, b, n). The first and last values are exactly a and b. */
 static int
 create_linspace(lua_State *L)
 {
@@ -324,7 +324,8 @@ values_shape(lua_State *L, int i, struct pack *p)
     lua_pop(L, 1);
 }
 
-/* Returns the bytes of the packed values. One table may occur in many places, so the total may exceed the memory. */
+/* Returns the number of bytes of the packed values. The total may exceed the memory, because one table may occur
+ * in many places. */
 static size_t
 pack_bytes(const struct pack *p)
 {
@@ -354,8 +355,9 @@ pack_value(struct pack *p, int i)
     p->at += p->kind->bytes;
 }
 
-/* Raises if the list at i has keys besides 1 to n, because options among the values would be ignored. Visits only
- * the keys that Lua stores after the last value, where the named fields of a table constructor are. */
+/* Raises if the list at i has keys besides 1 to n, because options among the values would be ignored. Visits only the
+ * keys that lua_next() returns after the last value, because Lua stores the named fields of a table constructor
+ * there. */
 static void
 check_values(lua_State *L, int i, int64_t n)
 {
@@ -407,7 +409,7 @@ values_dtype(lua_State *L, int i)
 static void
 unknown_dtype(lua_State *L, const char *who, const char *dtype)
 {
-    rille_dtype_bytes(dtype); /* sets the error */
+    rille_dtype_bytes(dtype); /* sets rille_error() */
     raise_core(L, who);
 }
 

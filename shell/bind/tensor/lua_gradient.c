@@ -10,7 +10,7 @@ enum { LIST_MAX = 256 };
 
 struct callback {
     struct shell *shell;
-    int function; /* registry reference */
+    int function; /* registry reference of the Lua function */
     int nsaved, nresult, nin;
 };
 
@@ -39,7 +39,8 @@ callback_call(struct callback *c, lua_State *L, int n)
 {
     struct shell *sh = c->shell;
     struct line line = sh->line;
-    sh->line.number = 0; /* the core has the line of backward() now: the next call must pass its own */
+    /* the core's present line is that of backward(), so the next call must report its line again */
+    sh->line.number = 0;
     int code = lua_pcall(L, n, 1, 0);
     sh->line = line;
     sh->running = L;
@@ -51,7 +52,7 @@ static void
 push_handle(lua_State *L, struct rille_tensor *t)
 {
     if (!t) {
-        lua_pushboolean(L, false); /* keeps its place in a list */
+        lua_pushboolean(L, false); /* false keeps the position of a missing tensor in the list */
         return;
     }
     struct rille_tensor **slot = kind_new(L, KIND_TENSOR, sizeof(struct rille_tensor *));
@@ -70,7 +71,8 @@ push_handles(lua_State *L, int n, struct rille_tensor *const *t)
 
 /* ---- functions with their own gradient ---- */
 
-/* Arguments, as light userdata: the callback, the gradients of the results, the saved tensors, the gradients to set. */
+/* Calls the backward function of rille.func. Arguments, as light userdata: the callback, the gradients of the
+ * results, the saved tensors, the gradients to set. */
 static int
 run_backward(lua_State *L)
 {
@@ -118,8 +120,8 @@ read_tensors(lua_State *L, int i, const char *who, int n, struct rille_tensor **
     }
 }
 
-/* rille._own_gradient(name, fn, {arguments, n =}, {saved}, {results}): Returns the list of results with the gradient
- * that fn({gradients of results}, {saved}) computes: a list by argument. */
+/* rille._own_gradient(name, fn, {arguments, n =}, {saved}, {results}): returns the list of results. Their backward
+ * calls fn({gradients of results}, {saved}), which returns a list with the gradient for each argument. */
 static int
 own_gradient(lua_State *L)
 {
@@ -146,7 +148,8 @@ own_gradient(lua_State *L)
     return 1;
 }
 
-/* rille._name_calls(name or nil): sets the name of the function that makes the calls; returns the previous name. */
+/* rille._name_calls(name or nil): sets the name of the function to which the following operator calls belong;
+ * returns the previous name. */
 static int
 name_calls(lua_State *L)
 {
@@ -171,7 +174,8 @@ hook_callback(void *arg, struct rille_tensor *gradient, struct rille_tensor **ou
     return 0;
 }
 
-/* rille._hook(x, fn): fn gets the gradient of x, and returns a tensor or nil. Returns the hook's number. */
+/* rille._hook(x, fn): registers fn, which receives the gradient of x and returns a replacement or nil. Returns the
+ * hook's number. */
 static int
 hook(lua_State *L)
 {
@@ -188,7 +192,7 @@ hook(lua_State *L)
     return 1;
 }
 
-/* rille._unhook(x, id): removes the hook. */
+/* rille._unhook(x, id): removes hook number id from x. */
 static int
 unhook(lua_State *L)
 {

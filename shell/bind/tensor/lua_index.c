@@ -1,9 +1,10 @@
 /* lua_index.c - reads and assigns parts of a tensor: x[i], x[{i, {a, b}, {}}], assignment to them, pairs(x), split and
  * chunk. lua/index.lua does the rest: masks, index tensors, lists, "...", new axes, and negative steps.
  *
- * Reading is composed of slices, and a squeeze for each position, so reads are differentiable and use the global
- * view. No operator writes into a part. An assignment computes the whole new value, where(inside, v expanded, x),
- * and assigns it to x. The method is correct in every layout and in a compiled step; the cost is one pass over x. */
+ * A read consists of slices, and a squeeze for each position, so reads are differentiable and independent of the
+ * layout. No operator writes into part of a tensor. An assignment computes the whole new value, where(inside, v
+ * expanded, x), and assigns it to x. The method is correct in every layout and in a compiled step; the cost is one
+ * pass over x. */
 #include "shell/bind/base/shell.h"
 
 #include <stdarg.h>
@@ -25,7 +26,7 @@ static int __attribute__((format(printf, 2, 3))) index_error(lua_State *L, const
     return complain(L, "%s; %s", what, lua_tostring(L, -1));
 }
 
-struct pick { /* the selection on one axis: start, start + step, ... before stop */
+struct pick { /* positions selected on one axis: start, start + step, ... before stop */
     int64_t start, stop, step;
     bool whole; /* the selection is the entire axis, in order */
     bool drop;  /* the key is a position, which removes the axis */
@@ -56,7 +57,7 @@ clip(int64_t at, int64_t size)
     return at < 0 ? 0 : at > size ? size : at;
 }
 
-/* Reads a range: {}, {a}, {a, b}, {a, b, step}. */
+/* Reads a range of positions: {}, {a}, {a, b}, {a, b, step}. */
 static void
 pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
@@ -85,7 +86,7 @@ pick_read(lua_State *L, int i, int axis, int64_t size, struct pick *p)
                     what_is(L, i));
 }
 
-/* Reads the key at i into one selection for each axis. */
+/* Reads the key at i into one struct pick for each axis. */
 static void
 picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
 {
@@ -145,8 +146,8 @@ squeeze_top(lua_State *L, int axis)
 
 /* ---- keys that lua/index.lua reads ---- */
 
-/* Returns true if entry k of the key at i is a range with a negative step or a list of positions, a tensor or a text.
- */
+/* Returns true if entry k of the key at i needs lua/index.lua: a range with a negative step, a list of positions,
+ * a tensor or a text. */
 static bool
 is_rich_entry(lua_State *L, int i, int k)
 {
@@ -162,7 +163,8 @@ is_rich_entry(lua_State *L, int i, int k)
     return rich;
 }
 
-/* If lua/index.lua must read the key, argument 2, calls its function `name` with all arguments and returns true. */
+/* If the key (argument 2) needs lua/index.lua, calls the function `name` of that file with all arguments and
+ * returns true. */
 static bool
 index_by_module(lua_State *L, const char *name, int nresult)
 {
@@ -208,7 +210,7 @@ push_broadcast(lua_State *L, struct rille_tensor *x, const char *dtype, int ndim
     return *slot;
 }
 
-/* Pushes v as a tensor of x's dtype on x's placement. */
+/* Pushes the value v as a tensor with x's dtype on x's placement. */
 static void
 push_source(lua_State *L, struct rille_tensor *x, int i)
 {
@@ -240,8 +242,8 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
     }
 }
 
-/* Reshapes v, at the top, to x's number of dimensions: size 1 for axes indexed by a position and for axes that v
- * lacks. */
+/* Reshapes v, at the top, to x's number of dimensions: the size is 1 for axes that the key indexes by a position, and
+ * for axes that v lacks. */
 static void
 align_top(lua_State *L, int ndim, const struct pick *picks)
 {
@@ -265,8 +267,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
     apply_top(L, "reshape", 1, &attr);
 }
 
-/* Expands v to the full size of an axis of x: entry j is the entry of v assigned to it, or an arbitrary entry of v if
- * nothing is assigned to entry j. */
+/* Expands v to the full size of an axis of x: entry j is the entry of v that is assigned to position j, or an
+ * arbitrary entry of v if no entry is assigned there. */
 static void
 spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {
@@ -342,7 +344,7 @@ index_assign_part(lua_State *L)
     return 0;
 }
 
-/* Returns argument 1, to which a value is assigned. */
+/* Returns argument 1, the tensor that is assigned to. */
 static struct rille_tensor *
 check_variable(lua_State *L)
 {
@@ -353,8 +355,8 @@ check_variable(lua_State *L)
     return x;
 }
 
-/* Calls a function, below its n arguments on the stack, that assigns `value` to parts of x. Gradients are recorded
- * unless x is a leaf that requires a gradient. */
+/* Calls a function that assigns `value` to parts of x. The function and its n arguments are at the top of the stack.
+ * Gradients are recorded unless x is a leaf that requires a gradient. */
 static int
 assign_recorded(lua_State *L, int n, struct rille_tensor *x, struct rille_tensor *value)
 {
@@ -371,7 +373,7 @@ assign_recorded(lua_State *L, int n, struct rille_tensor *x, struct rille_tensor
     return code ? lua_error(L) : 0;
 }
 
-/* x[key] = v */
+/* Implements x[key] = v. */
 int
 index_set(lua_State *L)
 {
@@ -382,7 +384,7 @@ index_set(lua_State *L)
     return assign_recorded(L, 3, x, tensor_test(L, 4));
 }
 
-/* rille._assign(x, key, v, accumulate): what index_put_ calls. */
+/* rille._assign(x, key, v, accumulate): implements index_put_. */
 static int
 index_assign(lua_State *L)
 {
@@ -422,8 +424,8 @@ index_pairs(lua_State *L)
 
 /* ---- split, chunk ---- */
 
-/* Reads the axis: argument 3, or a field of an options table at 3 or 4; default 0. Leaves the table's strategy, or
- * nil, at index STRATEGY, the top of the stack. */
+/* Reads the axis: argument 3, or a field of an options table at 3 or 4; default 0. Pushes the table's field strategy,
+ * or nil, which is then at index STRATEGY. */
 enum { STRATEGY = 4 };
 static int
 axis_read(lua_State *L, struct rille_tensor *t, const char *who)
@@ -488,7 +490,7 @@ split_even(lua_State *L, const char *who, int axis, int64_t total, int64_t piece
     return 1;
 }
 
-/* x:split(size, axis), x:split({sizes}, axis) */
+/* Implements x:split(size, axis) and x:split({sizes}, axis). */
 static int
 tensor_split(lua_State *L)
 {
@@ -517,8 +519,8 @@ tensor_split(lua_State *L)
     return 1;
 }
 
-/* x:chunk(n, axis): at most n pieces of equal size, the last one smaller. An empty axis yields n pieces, as in
- * PyTorch. */
+/* Implements x:chunk(n, axis): returns at most n pieces of equal size, the last one possibly smaller. An empty
+ * axis yields n pieces, as in PyTorch. */
 static int
 tensor_chunk(lua_State *L)
 {
@@ -533,7 +535,8 @@ tensor_chunk(lua_State *L)
     return 1;
 }
 
-/* rille._counts(t): returns the dimension along which t counts 0, 1, 2, ...; nil: t does not count. */
+/* rille._counts(t): returns the dimension along which the values of t are 0, 1, 2, ..., as made by arange; nil:
+ * none is known. */
 static int
 tensor_counts(lua_State *L)
 {
@@ -543,7 +546,7 @@ tensor_counts(lua_State *L)
     return 1;
 }
 
-/* Adds the functions to the methods at the top and to the module below, and rille.newaxis to the module. */
+/* Adds the methods to the table at the top, the functions to the module below it, and rille.newaxis to the module. */
 void
 index_open(lua_State *L)
 {
@@ -554,7 +557,7 @@ index_open(lua_State *L)
     static const luaL_Reg functions[] = {{"split", tensor_split}, {"chunk", tensor_chunk}, {NULL, NULL}};
     static const char *const methods[] = {"index_put_", "nonzero", "masked_select", "masked_fill", "masked_fill_"};
     lua_pushvalue(L, -2);
-    for (int to = -2; to < 0; to++) { /* the methods, then the module */
+    for (int to = -2; to < 0; to++) { /* the table of methods, then the module */
         lua_pushvalue(L, to);
         luaL_setfuncs(L, functions, 0);
         for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {

@@ -1,10 +1,10 @@
 /* lua_op.c - the operators in Lua: one C function calls any operator, as its record describes.
  *
  * An operator's Lua function is a closure over a struct lua_op, which holds everything that a call needs: operands,
- * attributes, number of results. One pass sorts the arguments. Tensors, and numbers or nil where an operand may be
- * one, are operands in order. All other arguments are attributes: by position in the declared order, where a table
- * without names is a list, or by name in a table. Functions also serve as methods; x:name_(...) computes the result and
- * assigns it to x. */
+ * attributes, number of results. One pass sorts the arguments. Tensors are operands, in order; so are numbers and nil
+ * where an operand may be a number or absent. All other arguments are attributes: by position in the declared order,
+ * or by name in a table. A table without names is a list-valued attribute. Functions also serve as methods;
+ * x:name_(...) computes the result and assigns it to x. */
 #include "shell/bind/base/shell.h"
 
 #include <stdarg.h>
@@ -16,11 +16,12 @@ enum { NOPERAND = 16, NATTR = 16, NLIST = 16, NARG = 32 };
 
 struct lua_op {
     const struct rille_op *op;
-    const char *name; /* name that the user calls: "cat" for concat */
-    int noperand;     /* operands given by the user */
+    const char *name; /* name that the user calls: "cat" for the operator concat */
+    int noperand;     /* number of operands that the user passes */
     int nattr, nresult;
-    bool list;   /* the last operand is a list of tensors */
-    bool spread; /* the only attribute is an integer list, and its entries may be separate arguments: x:reshape(4, 5) */
+    bool list; /* true if the last operand is a list of tensors */
+    /* true if the only attribute is a list of integers, whose entries may be separate arguments: x:reshape(4, 5) */
+    bool spread;
     struct rille_operand_info operand[NOPERAND];
     struct rille_attr_info attr[NATTR];
 };
@@ -30,7 +31,7 @@ struct call {
     const struct lua_op *o;
     int narg, cap, nattr;
     int position;          /* index of the next positional attribute */
-    int slot[NATTR];       /* attribute k of the operator is attr[slot[k] - 1] of the call; 0: not given */
+    int slot[NATTR];       /* attribute k of the operator is attr[slot[k] - 1] of the call; slot 0: not given */
     struct rille_arg *arg; /* points to own[], or into a userdata on the stack */
     struct rille_arg own[NARG];
     struct rille_attr attr[NATTR];
@@ -58,7 +59,7 @@ tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_ten
     free(place);
 }
 
-/* Raises an error with the operator, the message, and the operands found so far. */
+/* Raises an error that contains the operator, the message, and the operands found so far. */
 static int __attribute__((format(printf, 2, 3))) refuse_call(struct call *c, const char *fmt, ...)
 {
     const struct lua_op *o = c->o;
@@ -78,7 +79,7 @@ static int __attribute__((format(printf, 2, 3))) refuse_call(struct call *c, con
     return complain(c->L, "%s: %s%s", o->name, what, lua_tostring(c->L, -1));
 }
 
-/* Pushes and returns the call as users write it: "clamp(x, min, max)". */
+/* Pushes and returns the call syntax that users write: "clamp(x, min, max)". */
 static const char *
 usage_text(const struct call *c)
 {
@@ -107,7 +108,7 @@ grow_call(struct call *c)
     c->cap = cap;
 }
 
-/* Returns the record of the next operand, or NULL if all are given. */
+/* Returns the record of the next operand, or NULL if all operands were passed. */
 static const struct rille_operand_info *
 next_operand(const struct call *c)
 {
@@ -227,7 +228,7 @@ read_attr(struct call *c, int k, int i)
     c->slot[k] = ++c->nattr;
 }
 
-/* Adds one entry to the only attribute, a list: x:permute(1, 0). */
+/* Appends an integer to the only attribute, a list, as in x:permute(1, 0). */
 static bool
 spread_list(struct call *c, int i)
 {
@@ -299,7 +300,7 @@ add_tensor_list(struct call *c, int i)
     }
 }
 
-/* Reads an optional operand by name: x:clamp{max = 1}, x:layer_norm{bias = b}. */
+/* Reads an optional operand that was passed by name: x:clamp{max = 1}, x:layer_norm{bias = b}. */
 static bool
 read_operand_name(struct call *c, const char *name, int i)
 {
@@ -371,7 +372,7 @@ read_name_argument(struct call *c, int key, int value)
         unknown_argument(c, name);
 }
 
-/* Reads the named entries of the table at i; returns true if there are any. */
+/* Reads the named entries of the table at i as options; returns true if there are any. */
 static bool
 read_names(struct call *c, int i)
 {
@@ -477,7 +478,7 @@ call_begin(struct call *c, lua_State *L, const struct lua_op *o)
     memset(c->slot, 0, sizeof c->slot);
 }
 
-/* f(...) and x:f(...) */
+/* Implements f(...) and x:f(...). */
 static int
 op_call(lua_State *L)
 {
@@ -503,7 +504,7 @@ op_call_unary(lua_State *L)
     return op_call(L);
 }
 
-/* x:f_(...): assigns the first result to the variable x. */
+/* Implements x:f_(...): assigns the first result to the variable x. */
 static int
 op_inplace(lua_State *L)
 {
@@ -571,7 +572,7 @@ op_update(lua_State *L)
     return 0;
 }
 
-/* rille._update_to(p, value): the update of a variable to a value. */
+/* rille._update_to(p, value): records the update that assigns a value to a variable. */
 static int
 op_update_to(lua_State *L)
 {
@@ -585,7 +586,8 @@ op_update_to(lua_State *L)
 
 static const char operators; /* registry key: name -> struct lua_op */
 
-/* Returns the struct lua_op of the operator under the name that users call, which lives as long as the Lua state. */
+/* Returns the struct lua_op of the operator under the name that users call. The struct lives as long as the Lua
+ * state. */
 static const struct lua_op *
 op_describe(lua_State *L, const struct rille_op *op, const char *name)
 {
@@ -655,7 +657,7 @@ add_operator(lua_State *L, const struct rille_op *op)
     lua_setfield(L, -2, name);
 }
 
-/* Returns true if the module or a tensor has something of this name. Stack: like add_operator(). */
+/* Returns true if the module or a tensor already has a field of this name. Stack: like add_operator(). */
 static bool
 is_taken(lua_State *L, const char *name)
 {

@@ -11,7 +11,7 @@
 
 enum { MAX_RANKS = 1 << 20 };
 
-static const char place_table; /* registry key: address of the core's placement -> userdata */
+static const char place_table; /* registry key of a table: address of the core's placement -> userdata */
 
 void
 place_push(lua_State *L, const struct rille_place *p)
@@ -93,7 +93,8 @@ mesh_sizes(lua_State *L, struct mesh *m, int i)
     m->cap = (int)total;
 }
 
-/* rille.placement(kind, mesh): returns the placement of the devices whose numbers the nested table `mesh` lists. */
+/* rille.placement(kind, mesh): returns the placement of the devices of this kind whose numbers the nested table
+ * `mesh` lists. */
 static int
 lua_place_new(lua_State *L)
 {
@@ -172,7 +173,7 @@ place_check(lua_State *L, int i)
     return p;
 }
 
-/* P:show([path]) */
+/* Implements P:show([path]). */
 static int
 place_show(lua_State *L)
 {
@@ -288,7 +289,7 @@ sbp_read(lua_State *L, int i, const char *who, struct sbp *sbp)
                  who, what_is(L, i));
 }
 
-/* Refuses a table of one entry for a mesh of several axes. */
+/* Raises an error for an sbp table of one entry on a mesh of several axes. */
 static void
 check_entries(lua_State *L, int i, const char *who, const struct rille_place *p, const struct sbp *sbp)
 {
@@ -299,7 +300,7 @@ check_entries(lua_State *L, int i, const char *who, const struct rille_place *p,
                  n);
 }
 
-/* Fills in the default sbp: the tensor's current one, or B on every mesh axis. */
+/* Fills in the default sbp: the sbp of the tensor, or B on every mesh axis. */
 static void
 sbp_default(lua_State *L, const struct rille_place *p, const struct rille_layout *like, struct sbp *sbp)
 {
@@ -373,7 +374,7 @@ sbp_partial(lua_State *L)
     return complain(L, "sbp.partial: expected \"sum\", \"max\" or \"min\", found %s", what_is(L, 1));
 }
 
-/* Raises for an unknown name, because nil would be accepted as broadcast. */
+/* Raises an error for an unknown name, because nil would be accepted as broadcast. */
 static int
 sbp_unknown(lua_State *L)
 {
@@ -396,7 +397,7 @@ place_stages(lua_State *L)
     return 0;
 }
 
-/* rille._stage(placement): the calls that follow belong to this stage; nil: to no stage. */
+/* rille._stage(placement): assigns the calls that follow to the stage on this placement; nil: to no stage. */
 static int
 place_stage(lua_State *L)
 {

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTEBOOK = 100 }; /* width of a text picture, in columns */
+enum { NOTEBOOK = 100 }; /* width of a text picture in a notebook, in columns */
 
-/* Returns the file name at index i; NULL: print to the terminal. */
+/* Returns the file name at index i; NULL: no file, so the picture is printed. */
 static const char *
 svg_path(lua_State *L, int i)
 {

@@ -24,8 +24,8 @@ tensor_check(lua_State *L, int i, const char *who)
     return t;
 }
 
-/* Collects the tensor at i, or the list of tensors at i: a table, or a read-only table that shows another by __index
- * (lua/optim/optimizer.lua). The list keeps the tensors alive. */
+/* Collects the tensor at i, or the tensors of the list at i: a table, or a read-only table whose __index is
+ * another table (lua/optim/optimizer.lua). The list keeps the tensors alive. */
 void
 tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n)
 {
@@ -51,7 +51,7 @@ tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor *
     lua_pop(L, 1);
 }
 
-static const char shape_meta; /* registry key of the metatable by which shapes print and compare */
+static const char shape_meta; /* registry key of the metatable of shapes, by which they print and compare */
 
 void
 push_shape(lua_State *L, int n, const int64_t *shape)
@@ -85,7 +85,7 @@ shape_tostring(lua_State *L)
     return 1;
 }
 
-/* x.shape == y.shape, x.shape == {2, 3} */
+/* Implements x.shape == y.shape and x.shape == {2, 3}. */
 static int
 lua_shape_equal(lua_State *L)
 {
@@ -209,9 +209,10 @@ set_name(lua_State *L, struct rille_tensor *t, int i)
 static const struct field {
     const char *name;
     int (*get)(lua_State *L, struct rille_tensor *t);
-    void (*set)(lua_State *L, struct rille_tensor *t, int i); /* NULL: the field cannot be assigned */
-    const char *instead;                                      /* what to write instead of an assignment */
-    bool followed; /* a compiled step that reads the field is traced again after changes */
+    /* sets the field; NULL: the field cannot be assigned */
+    void (*set)(lua_State *L, struct rille_tensor *t, int i);
+    const char *instead; /* end of the error message: what to write instead of an assignment */
+    bool followed;       /* a compiled step that reads the field is traced again if its value changes */
 } fields[] = {
     {"shape", get_shape, NULL, "write y = x:reshape{...}", false},
     {"ndim", get_ndim, NULL, "write y = x:reshape{...}", false},
@@ -234,8 +235,8 @@ get_field(lua_State *L, const struct field *f)
     return f->get(L, t);
 }
 
-/* Returns what to write for an in-place method of another library, from the hint for the method without '_'; NULL:
- * unknown. May push a new value for the text. */
+/* Returns what to write in place of another library's in-place method. The text is derived from the hint for the
+ * method without '_'; NULL: unknown. May push a new value for the text. */
 static const char *
 in_place_elsewhere(lua_State *L, const char *name)
 {
@@ -246,7 +247,7 @@ in_place_elsewhere(lua_State *L, const char *name)
     return lua_pushfstring(L, "write x:copy_(z), where z is %s", other + 6);
 }
 
-/* __index; upvalues: the methods, and a table from field name to field number */
+/* Implements __index; upvalues: the table of methods, and a table from field name to field number. */
 static int
 tensor_index(lua_State *L)
 {
@@ -442,7 +443,7 @@ tensor_to_global(lua_State *L)
     return 1;
 }
 
-/* x:_pin{placement =, sbp =}: like to_global, but the gradient is converted back to x's layout. */
+/* x:_pin{placement =, sbp =}: like to_global, but backward converts the gradient to x's layout. */
 static int
 tensor_pin(lua_State *L)
 {
@@ -471,7 +472,8 @@ tensor_grad_layout(lua_State *L)
     return 0;
 }
 
-/* p:_reshard(on): sets whether steps gather p again for backward, or keep the value gathered for forward. */
+/* p:_reshard(on): sets whether a step gathers the shards of p again for backward; if not, it keeps the value
+ * gathered for forward. */
 static int
 tensor_reshard(lua_State *L)
 {
@@ -526,14 +528,14 @@ tensor_copy_(lua_State *L)
     return 1;
 }
 
-/* x:fill_(v), x:zero_() */
+/* Implements x:fill_(v) and x:zero_(). */
 static int
 tensor_fill_(lua_State *L)
 {
     tensor_check(L, 1, "fill_");
     if (lua_type(L, 2) != LUA_TNUMBER && lua_type(L, 2) != LUA_TBOOLEAN)
         return complain(L, "fill_: expected a number, found %s", what_is(L, 2));
-    lua_pushcfunction(L, index_set); /* x[{}] = v */
+    lua_pushcfunction(L, index_set); /* implements x[{}] = v */
     lua_pushvalue(L, 1);
     lua_newtable(L);
     lua_pushvalue(L, 2);
@@ -611,7 +613,8 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-/* Maps Lua's operators to Rille's: a + b is add(a, b). Of several names, the first that exists is used. */
+/* Maps Lua's operators to Rille's: a + b is add(a, b). Where an entry has several names, the first operator that
+ * exists is used. */
 static const struct {
     const char *event, *name[2];
 } arithmetic[] = {
@@ -657,7 +660,7 @@ tensor_open(lua_State *L)
                                     {NULL, NULL}};
     open_shapes(L);
     kind_make(L, KIND_TENSOR, "rille.tensor", meta);
-    lua_insert(L, -2); /* stack: metatable, module */
+    lua_insert(L, -2); /* the stack is now: metatable, module */
     lua_newtable(L);
     op_open(L);
     luaL_setfuncs(L, methods, 0);

@@ -19,10 +19,10 @@ enum { LARGE = 1000, EDGE = 3, CELL = 48 };
 struct table {
     const struct value_kind *kind;
     int ndim;
-    int64_t shape[RILLE_DIMS]; /* sizes of the printed part */
-    int64_t full[RILLE_DIMS];  /* sizes of the whole tensor */
+    int64_t shape[RILLE_DIMS]; /* sizes of the printed part, elements */
+    int64_t full[RILLE_DIMS];  /* sizes of the whole tensor, elements */
     const char *data;
-    bool science, point; /* real numbers: print powers of ten (1.2e+05); print a fraction */
+    bool science, point; /* format of floats. science: powers of ten (1.2e+05); point: digits after the point */
     int width;
     int64_t columns; /* number of columns that fit a line */
 };
@@ -57,8 +57,8 @@ cell_text(const struct table *t, const char *at, char *out)
 
 /* ---- the form of all numbers ---- */
 
-/* Chooses the format as PyTorch does: no fraction if all values are integers, else 4 digits; powers of ten if
- * magnitudes differ by more than a factor of 1000 or are far from 1. */
+/* Chooses the format as PyTorch does. If all values are integers, prints no fraction, else 4 digits. Uses powers
+ * of ten if magnitudes differ by more than a factor of 1000, or are far from 1. */
 static void
 choose_form(struct table *t, int64_t n)
 {
@@ -103,7 +103,8 @@ add_cell(luaL_Buffer *b, const struct table *t, const char *at)
     luaL_addstring(b, cell);
 }
 
-/* Prints a row, with "..." where the middle of the tensor was not read, or else where the line is too short. */
+/* Prints a row. Prints "..." in the middle of the row if the tensor's middle columns were not read, or else if the
+ * terminal is too narrow. */
 static void
 add_row(luaL_Buffer *b, const struct table *t, const char *row)
 {
@@ -131,7 +132,7 @@ add_vector(luaL_Buffer *b, const struct table *t)
     }
 }
 
-/* Returns true if the printed part omits positions directly before these. */
+/* Returns true if positions directly before the given ones were omitted from the printed part. */
 static bool
 after_gap(const struct table *t, const int64_t *index)
 {
@@ -142,7 +143,7 @@ after_gap(const struct table *t, const int64_t *index)
     return false;
 }
 
-/* Prints the heading of a matrix, "[0, 5]"; positions refer to the whole tensor. */
+/* Prints the heading of a matrix, "[0, 5]"; the numbers are positions in the whole tensor. */
 static void
 add_heading(luaL_Buffer *b, const struct table *t, const int64_t *index)
 {
@@ -168,8 +169,7 @@ format_matrix(luaL_Buffer *b, const struct table *t, const char *data)
     }
 }
 
-/* Advances the leading positions, those of all axes except the last two, to the next matrix. Returns false after the
- * last one. */
+/* Advances the positions on all axes except the last two to the next matrix. Returns false after the last matrix. */
 static bool
 next_index(const struct table *t, int64_t *index)
 {
@@ -251,7 +251,8 @@ numel(int ndim, const int64_t *shape)
     return n;
 }
 
-/* Copies a dense corner of the given sizes to its place in the printed part. */
+/* Copies a dense corner of the given sizes to its place in the printed part. A corner contains the first or last
+ * entries of each axis. */
 static void
 place_corner(const struct table *t, int axis, const int64_t *at, const int64_t *size, const char **from, char *to)
 {
@@ -284,7 +285,8 @@ read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *part
     return code;
 }
 
-/* Lua function of a tensor and its struct table: returns the bytes of the printed part as a string. */
+/* Lua function with two arguments, a tensor and its struct table: returns the bytes of the printed part as a
+ * string. */
 static int
 read_shown(lua_State *L)
 {
