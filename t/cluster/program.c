@@ -78,8 +78,8 @@ test_round(void)
     ok(!pairs, "different plans have different digests");
 }
 
-/* Runs moves that the user wrote. One value reaches the devices {0, 1} by two paths: x -> {2, 3} -> {0, 1} and x -> {0,
- * 1}. */
+/* Runs moves that the user wrote. One value reaches the devices {0, 1} by two paths: from {2, 3}, to which it was
+ * moved before, and directly from x. */
 static void
 move_twice(struct train *t)
 {

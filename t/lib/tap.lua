@@ -156,7 +156,7 @@ function tap.sorted(t)
   end
 end
 
--- Returns the ranks {0, 1, ... n - 1}, and the number of elements of a shape.
+-- Returns the ranks {0, 1, ... n - 1}. tap.numel returns the number of elements of a shape.
 function tap.ranks(n)
   local list = {}
   for i = 1, n do list[i] = i - 1 end
