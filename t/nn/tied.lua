@@ -13,7 +13,7 @@ local places = {
   {"split rows", rille.placement("cpu", {0, 1}), "S(0)", "B"},
   {"split width", rille.placement("cpu", {0, 1}), "S(1)", "B"},
   {"rows and batch", rille.placement("cpu", {{0, 1}, {2, 3}}), {"S(0)", "B"}, {"B", "S(0)"}},
-  -- micro-batches of two rows, which three devices do not divide evenly
+  -- micro-batches of two rows, which cannot be divided evenly among three devices
   {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true},
 }
 

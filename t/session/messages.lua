@@ -102,8 +102,8 @@ tap.group("composites", function()
   tap.ok(not wrong, "an error of a composite names no hidden operator", wrong)
 end)
 
--- Rows of modules whose data are wrong: what a run finds must name the user's line and the module's path, eagerly and in a
--- compiled step.
+-- Rows of modules with wrong data, which Rille finds during a run. The error must name the user's line and the
+-- module's path, eagerly and in a compiled step.
 tap.group("modules", function()
   local Net = nn.Module:extend("Net")
   function Net:init(inner) self.blocks = {nn.ReLU(), inner} end
