@@ -87,7 +87,7 @@ write_all(const struct written *w, struct str *text)
     if (safetensors_save(path, 0, NULL, &(struct safetensors_options){&says, 1, true})) exit(1);
 }
 
-/* Returns how many elements of a box differ from what was written. */
+/* Returns how many elements of a box differ from the written elements. */
 static int
 wrong_in(struct tensors *f, const struct box *b)
 {

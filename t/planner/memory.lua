@@ -8,7 +8,7 @@ local rille = require "rille"
 local programs, hints, lay = dofile("t/lib/layouts.lua")
 local ROWS <const> = 64
 local SEED <const>, ALL <const> = tonumber(os.getenv("SEED") or 1), os.getenv("RILLE_LONG")
-local some <const> = not tap.share(1) -- true in a share of the runs, which draws fewer cases
+local some <const> = not tap.share(1) -- true if this run takes only a share of the cases, and so draws fewer
 print("# SEED=" .. SEED)
 math.randomseed(SEED + (tap.which or 0))
 
@@ -16,7 +16,7 @@ local names = {}
 for name in pairs(programs) do names[#names + 1] = name end
 table.sort(names)
 
--- Returns n random combinations of one entry per list; all combinations with RILLE_LONG.
+-- Returns n random combinations, each with one entry of every list; with RILLE_LONG all combinations.
 local function drawn(n, ...)
   local all = {{}}
   for _, list in ipairs{...} do
@@ -39,7 +39,7 @@ local function held_by(step)
   return held
 end
 
--- Returns a training step that was not called yet, and the step's arguments.
+-- Returns a training step that has not been called yet, and the step's arguments.
 local function step_of(program, hint, options)
   rille.manual_seed(5)
   local net = program[1]()
@@ -118,8 +118,8 @@ for _, how in ipairs{"tp", "fsdp"} do
   local again, _, _, _, first = train(programs.mlp, hints[how], least)
   tap.ok(math.max(again, first) <= least, ("%s: the least limit, %d bytes, has a plan of %d"):format(how, least, again))
 end
--- Checks a norm over split columns. Computed in parts, it moves fewer bytes but needs more memory; if the limit is lower, it
--- is computed in one piece. The least limit in the error must take both ways into account.
+-- Checks a norm over split columns. Computed in parts, the norm moves fewer bytes but needs more memory, so below
+-- some limit it is computed in one piece. The least limit in the error must consider both methods.
 do
   local line = hints.dp[1]
   local along, at = {placement = line, sbp = "S(0)"}, {placement = line, sbp = "S(1)"}

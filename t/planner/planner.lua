@@ -46,7 +46,8 @@ do
   tap.ok(#step:hints() == 2, "a layout changed by the user is a hint again")
 end
 
--- Checks that a call over a split axis becomes several operators if these take less time than the call in one piece.
+-- Checks that a call over a split axis becomes several operators if the operators take less time than the call in one
+-- piece.
 do
   local P, traces = place("line"), 0
   local function run(mode, weight, P, rows, columns)
@@ -122,7 +123,8 @@ do
   tap.ok(open > 0, "without search time some regrets are intervals")
 end
 
--- Checks certificates.
+-- Checks certificates: rille.certificate() prints the cost, and refuses a certificate with another choice, and an
+-- endless file.
 do
   local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})
   local path = os.tmpname()

@@ -71,7 +71,7 @@ for _, mode in ipairs(modes) do
 end
 
 -- Checks a norm. If the strategy splits the normalised axis, the call is computed in parts, each split as requested,
--- even if that costs more. Otherwise the call stays in one piece.
+-- even if that costs more. Without such a strategy the call stays in one piece.
 local GRID <const> = rille.placement("cpu", {{0, 1}, {2, 3}})
 local W, C = whole({256}, "B") / 4, whole({256}, "B")
 local norms = {
@@ -292,7 +292,8 @@ do
   end
 end
 
--- Checks a call that does not change its operand, or undoes an earlier call: its operand still has the requested layout.
+-- Checks a call that does not change its operand, or undoes an earlier call: the call's operand still has the layout
+-- that the strategy requests.
 do
   local calls = {
     permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,

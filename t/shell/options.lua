@@ -111,7 +111,8 @@ for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "ran
   end
 end
 
--- Pages that show braces although the function has no options: the braces are lists, names chosen by the user, or operands.
+-- Pages whose functions have no options although the pages show braces: the braces are lists, names chosen by the
+-- user, or operands.
 local none = {args = true}
 
 local function has_options(name)
