@@ -134,8 +134,8 @@ reduced(struct rille_tensor *x, bool max)
 
 /* ---- one pair of layouts ---- */
 
-/* Traces the step: reduces x and moves the result. read: adds an operator that reads the moved value, so that shards
- * may be shared. */
+/* Traces the step: reduces x and moves the result. read: adds a reader of the moved value, so that shards may be
+ * shared. */
 static struct rille_graph *
 trace(struct rille_tensor *x, const struct rille_layout *from, const struct rille_layout *to, bool read, bool *as_meant)
 {
@@ -200,7 +200,7 @@ counts_agree(struct rille_graph *g, const struct rille_layout *from, const struc
     return agree;
 }
 
-/* Returns false for pairs that are rejected, or that require another move first. */
+/* Returns false for pairs that Rille rejects or can only move by way of a third layout. */
 static bool
 is_pair(const struct rille_layout *from, const struct rille_layout *to)
 {

@@ -151,7 +151,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
   os.remove(absurd)
 end
 
--- Checks that measured costs are saved, and that the next process reads them.
+-- Checks that measured costs are saved; the next process must read them.
 local home = os.tmpname()
 os.remove(home)
 local reported = run("XDG_CONFIG_HOME=" .. home, "--calibrate")

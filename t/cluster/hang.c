@@ -28,7 +28,7 @@ test_moments(int world, int hosts, uint64_t kind)
     ok(!bad, "whenever one of them hangs, it alone is lost, and the numbers are right (%d moments)", n);
 }
 
-/* Checks that a worker which progresses is never lost, however long its work takes. */
+/* Checks that slow workers are never lost if they progress. */
 static void
 test_slow(void)
 {

@@ -121,8 +121,8 @@ test_damage(const struct str *text, const char *what)
     ok(!taken, "%d damaged keys do no harm", n);
 }
 
-/* Makes keys for many ranks. Checks that the last rank has its own key, and that a copy of a key stays valid after
- * the original is erased. */
+/* Makes keys for many ranks. Checks that the last rank has its own key. A copy of a key must stay valid after the
+ * original is erased. */
 static void
 test_many(void)
 {

@@ -97,7 +97,7 @@ move_twice(struct train *t)
     rille_tensor_free(&sum);
 }
 
-/* Checks that programs which are truncated, or one byte too long, are rejected. */
+/* Checks that truncated programs, and programs with an additional byte, are rejected. */
 static void
 test_cuts(void)
 {

@@ -13,8 +13,8 @@ local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local folder = os.getenv("ENDURE_FOLDER")
 local count <const> = tonumber(arg[1])
--- increase per round that is not counted as a leak; kB: memory; ms: processor time, which depends on what else the
--- machine computes
+-- increase per round that is not counted as a leak; kB: memory; ms: processor time, which depends on the machine's
+-- other work
 local SLACK <const> = {kB = 64, ms = 20}
 local SLOWER <const> = 1.15 -- ratio of a round's processor time to that of the round before that is no leak
 
@@ -284,7 +284,7 @@ end
 
 -- ---- leaks ----
 
--- Features that leak one quantity each, to show that the test finds a leak. job: true if the leak needs workers,
+-- Features with a leak of one quantity each, to show that the test finds a leak. job: true if the leak needs workers,
 -- false if it needs a single process, nil: either.
 local kept = {}
 local function keep(value) kept[#kept + 1] = value end

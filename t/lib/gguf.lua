@@ -88,7 +88,7 @@ function ops.blocks(x, text)
   return rille.concat(parts, 0):reshape(shape)
 end
 
--- Returns the tensor that a row {operation, names} makes of Hugging Face's tensors, which `has` lists by name; nil:
+-- Returns the tensor that a row {operation, names} makes of Hugging Face's tensors. has: these tensors by name; nil:
 -- the layer has no such tensor.
 local function made(operation, names, has)
   local op, argument = operation:match("^(%a+) ?(.*)$")

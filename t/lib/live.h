@@ -25,7 +25,7 @@ struct live {
     struct arena arena;
     int32_t *first; /* by task: number of its first act */
     int32_t n, source, sink;
-    int64_t *bytes;       /* by event: bytes that become live, less bytes that are freed */
+    int64_t *bytes;       /* by event: bytes that become live, less freed bytes */
     struct live_arc *arc; /* each arc precedes its reverse arc */
     int32_t narc, capacity;
     /* by node: out: first arc; at: current arc; level: distance from the source. queue: work list */

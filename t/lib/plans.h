@@ -160,8 +160,8 @@ add_update(struct maker *m)
     if (momentum) m->update[m->nupdate++] = out->node->out[1];
 }
 
-/* Marks the values that differ between micro-batches. Decides at random which moves sum over micro-batches, of
- * those that can. */
+/* Marks the values that differ between micro-batches. Lets some of the moves that can sum over micro-batches do
+ * so, at random. */
 static void
 make_pieces(struct maker *m, struct program *g)
 {

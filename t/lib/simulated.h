@@ -307,7 +307,7 @@ on_cut(void *arg, int peer)
     struct cluster *s = arg;
     struct sim_worker *w = &s->worker[peer];
     /* The controller kills a lost worker of its own host before it continues. It cannot kill a worker on the other
-     * host: the workers of that host that still map the segment do so. */
+     * host: there, workers that still map the segment do so. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&

@@ -103,8 +103,8 @@ share_all(void)
     return !e || !strchr(e, '/');
 }
 
-/* Returns true if the condition holds for the cases tried. Only a run of every case can show that cases cover what
- * they must, so a share always passes. */
+/* Returns true if the condition holds for the cases tried. Only a run of every case can cover all conditions, so a
+ * share of the cases always passes. */
 static inline bool
 covered(bool has)
 {

@@ -78,7 +78,7 @@ function tap.near(got, want, name, rtol, atol)
   end, name)
 end
 
--- Checks that f raises an error that contains each of these words, in upper or lower case.
+-- Checks that f raises an error with each of these words, in upper or lower case.
 function tap.fails(f, words, name)
   local good, err = pcall(f)
   if good then return report(false, name, "no error was raised") end

@@ -268,8 +268,8 @@ tap.group("options that are set between steps", function()
   end
 end)
 
--- Sets momentum later. Checks that a checkpoint's momentum can then be loaded, and that loading an earlier snapshot
--- removes the momentum.
+-- Sets momentum later. A checkpoint's momentum can then be loaded, and loading an earlier snapshot removes the
+-- momentum.
 tap.group("momentum that is set later", function()
   local function new()
     local w = rille.ones({2}, {requires_grad = true})

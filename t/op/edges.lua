@@ -56,7 +56,7 @@ for _, dtype in ipairs{"f32", "bf16"} do
   end
 end
 
--- ---- rows whose squares underflow in f32, where the norm has eps = 0 ----
+-- ---- norms with eps = 0 of rows whose squares underflow in f32 ----
 
 for _, dtype in ipairs{"f32", "bf16"} do
   for _, columns in ipairs{3, 17, 64, 1500} do

@@ -259,7 +259,7 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
     for (int k = 0; k < t.sample.call.nin; k++) free(t.value[k]);
 }
 
-/* Returns true for operators that users call, and that accept real operands. */
+/* Returns true for public operators with real operands. */
 static bool
 needs_gradient(const struct op *op)
 {

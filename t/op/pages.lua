@@ -10,7 +10,7 @@ local function names(e)
   return table.concat(list, ", ")
 end
 
--- Operators whose result may have any layout that the caller requests: sources and to_global.
+-- Operators whose result may have any requested layout: sources and to_global.
 local free = {to_global = true}
 for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "zeros"} do free[name] = true end
 

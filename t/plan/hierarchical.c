@@ -38,7 +38,7 @@ add_layouts(struct rille_session *s, int naxis, const int32_t *axis)
 
 /* ---- bytes that plans send ---- */
 
-/* Returns the bytes that the busiest host sends or receives, whichever is more. */
+/* Returns the larger of two numbers for the busiest host: bytes sent, and bytes received. */
 static int64_t
 count(const struct parts *x)
 {

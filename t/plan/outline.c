@@ -14,8 +14,7 @@
 
 struct count {
     int programs, read, same, equal_plans, apart;
-    int numbered, hops, moves, ordered, changes, count_differing,
-        credits; /* numbers of decisions seen in outlines */
+    int numbered, hops, moves, ordered, changes, count_differing, credits; /* numbers of decisions seen in outlines */
 };
 
 /* ---- decisions ---- */

@@ -257,8 +257,7 @@ static void
 test_pipelines(void)
 {
     static const struct {
-        int layers, least,
-            most; /* number of micro-batches: `least`, doubled up to `most` */
+        int layers, least, most; /* number of micro-batches: `least`, doubled up to `most` */
     } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
     for (size_t i = 0; i < countof(net_schedules); i++)
         for (size_t k = 0; k < countof(size); k++)

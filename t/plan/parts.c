@@ -84,8 +84,8 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     return good;
 }
 
-/* Shifts the clocks of partitions by up to an hour. plan_clocks() must find offsets after which receives follow
- * sends, and offset 0 for clocks that are right. */
+/* Shifts the clocks of partitions by up to an hour. plan_clocks() must find offsets by which every receive follows
+ * its send, and the offset 0 for right clocks. */
 static bool
 settles(const struct parts *x, const struct plan *p, const int32_t *first, struct act_time *act, int64_t nact)
 {
@@ -119,7 +119,7 @@ settles(const struct parts *x, const struct plan *p, const int32_t *first, struc
     return good;
 }
 
-/* Checks that the merged plan can be simulated to its end, which requires that every send has a reader. */
+/* Checks that the merged plan can be simulated to its end. So every send must have a reader. */
 static bool
 plays(const struct parts *x)
 {
@@ -234,8 +234,8 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
          n.tasks, n.channels, n.handed, n.transfers);
 }
 
-/* Runs programs that once deadlocked: a value per micro-batch, or a value that is sent early, shared memory with a
- * value that is live until after the last micro-batch. */
+/* Runs programs that once deadlocked: a value per micro-batch, or a value sent early, shared memory with a value
+ * live until after the last micro-batch. */
 static void
 found_once(struct rille_session *s)
 {

@@ -196,7 +196,7 @@ test_order(const struct dealt *how)
     return here.lanes > 0;
 }
 
-/* Checks that rows which are written and read are equal, and that damaged rows are rejected, or are valid rows. */
+/* Checks that serialised rows are read back unchanged. Damaged rows must be rejected, or be valid rows. */
 static void
 test_bytes(const struct dealt *how)
 {

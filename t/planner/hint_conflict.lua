@@ -66,8 +66,8 @@ local cases = {
     {{"to_global", 2, "argument f32{64, 64} (S(0), B)", 1, "to_global (B, S(1))", 2, "(S(0), B)", "(B, S(1))", 16384}}},
 }
 
--- Checks that each reported conflict is a move in explain() with equal bytes, and that the moves of all conflicts
--- together take no more time than the step.
+-- Returns true if each reported conflict is a move in explain() with equal bytes, and all these moves together take
+-- no more time than the step.
 local function are_moves(e)
   local ns = 0
   for _, m in ipairs(e.meetings) do
@@ -109,7 +109,7 @@ do
   tap.is(e.meetings[1].bytes, e.bytes, "data parallel: nothing else moves")
 end
 
--- Checks that the move of a value that differs between micro-batches counts once per micro-batch.
+-- Checks a value that differs between micro-batches: its move counts once per micro-batch.
 do
   local w = ones(line, {64, 512}, "S(1)")
   local step = rille.graph(function(x) return (x:to_global{sbp = "S(1)"}:exp():matmul(w)) end, {auto_parallel = "propagate", micro_batches = 4})

@@ -87,9 +87,9 @@ end
 
 tap.ok(alike >= #tried // 2, "at least half of the cases chose the same plan", alike)
 
--- Checks memory with micro-batches. A value that backward reads, and a copy that both phases read, have a register per
--- micro-batch in flight, by the schedule. A sum over micro-batches lives from the first one on; a value made once lives
--- until the last one ends.
+-- Checks memory with micro-batches. A value read in backward, and a copy read in both phases, have one register per
+-- micro-batch in flight (by the schedule). A sum over micro-batches lives from the first one on; a value made once
+-- lives until the last one ends.
 for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
@@ -106,8 +106,8 @@ for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp"
     ("%s, %s, %d micro-batches by %s: whatif meets the reported memory as a limit"):format(name, how, pieces, schedule), within and within.memory)
 end
 
--- Checks that an impossible limit leads to an error with the least limit, whatever the time limit, and that a plan
--- exists for the least limit.
+-- Sets an impossible memory limit. For any time limit, the error must name the least memory limit, and a plan must
+-- exist for the least limit.
 for _, how in ipairs{"tp", "fsdp"} do
   local held = train(programs.mlp, hints[how])
   local good, why = pcall(train, programs.mlp, hints[how], held // 4)

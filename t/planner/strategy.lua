@@ -343,8 +343,8 @@ do
   end
 end
 
--- Checks that a view has the requested layout whatever reads it, and that two equal calls become one only if their
--- strategies are equal.
+-- Checks that a view has the requested layout for any reader. Two equal calls may become one only if their strategies
+-- are equal.
 do
   local x = whole({8, 12}, {"S(1)", "S(0)"}, GRID)
   local z = whole({12, 8}, {"S(0)", "S(1)"}, GRID)

@@ -239,7 +239,7 @@ spend(struct model *m)
     if (n->done && n->holding == HOLD_SAVED) n->holding = HOLD_REMEMBERED;
 }
 
-/* Marks a node whose result bytes were freed, so that the node is computed again. */
+/* Marks a node for another computation, because its result bytes were freed. */
 static void
 revive(struct model *m)
 {

@@ -6,8 +6,7 @@ local nn, T = rille.nn, rille.tensor
 local dir = tap.folder()
 local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
--- Checks that fn raises an error that consists of three parts: the user's line, the function's name, and the text
--- `want`.
+-- Checks that fn raises an error of three parts: the user's line, the function's name, and the text `want`.
 local function refused(fn, want, what)
   local good, why = pcall(fn)
   why = tostring(why)

@@ -70,7 +70,7 @@ backward(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *co
     return 0;
 }
 
-/* Returns 2 t, computed by an operator whose gradient function is that of c. */
+/* Returns 2 t, computed by an operator with the gradient function of c. */
 static struct rille_tensor *
 doubled(struct calls *c, struct rille_tensor *t)
 {

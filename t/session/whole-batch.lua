@@ -107,8 +107,8 @@ for _, l in ipairs(losses) do
   end
 end
 
--- Tests a mean whose scale is a number that changes between calls. The scale becomes a live number; the number of
--- rows must stay that of the complete batch.
+-- Tests a mean whose scale changes between calls. The scale becomes a live number; the number of rows must stay that
+-- of the complete batch.
 tap.group("a mean by hand with a scale that changes", function()
   local scale = 1.5
   local w = rille.ones({WIDTH}, {requires_grad = true})
@@ -347,7 +347,7 @@ tap.group("a refused step", function()
   tap.is(s(rille.ones(2, 6)):totable(), {2, 2, 2, 2, 2, 2}, "leaves no numbers for the next step")
 end)
 
--- Checks that rows which are joined with other rows, or with another dimension, still count as rows of the batch.
+-- Checks that rows joined with other rows, or with another dimension, still count as rows of the batch.
 tap.group("rows in blocks", function()
   local w = rille.randn({6, 6}, {requires_grad = true})
   local calls = {
