@@ -200,7 +200,7 @@ counts_agree(struct rille_graph *g, const struct rille_layout *from, const struc
     return agree;
 }
 
-/* Returns false for pairs that Rille rejects or can only move by way of a third layout. */
+/* Returns true if a single move leads from layout `from` to layout `to`. */
 static bool
 is_pair(const struct rille_layout *from, const struct rille_layout *to)
 {

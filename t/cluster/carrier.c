@@ -48,7 +48,7 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     atomic_fetch_add(&s->listed, 1);
 }
 
-/* Answers a fetch request with the bytes of the list, as if they were in this side's memory. */
+/* Answers a fetch request with bytes of the list, which stands for this side's memory. */
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
 {

@@ -168,7 +168,7 @@ test_refusals(void)
     coordinator_free(&c);
 }
 
-/* Links 0 and 1 use the key of rank 1; link 2 uses that of rank 4. */
+/* Tests links with keys: links 0 and 1 use the key of rank 1; link 2 uses the key of rank 4. */
 static void
 test_vouched(void)
 {

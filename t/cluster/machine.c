@@ -13,7 +13,7 @@ poll_end(struct pollfd *fd, nfds_t n, int ms)
 #undef poll
 #include "t/lib/tap.h"
 
-/* Starts a copy of this process that never ends by itself. Returns its pid. */
+/* Starts a copy of this process that runs until it is killed. Returns the copy's pid. */
 static int
 new_process(void)
 {

@@ -28,7 +28,8 @@ sound_is_index(const struct sound *s, int k)
     return k < s->rule.nin && k < OP_OPERAND && s->sample.call.op->in[k].flags & IN_INDEX;
 }
 
-/* Returns true if all operands agree on the local sizes of factors. Otherwise the call makes no sense on this rank. */
+/* Returns true if all operands have the same local sizes of the factors that they share. Otherwise the call is
+ * invalid on this rank. */
 static inline bool
 sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
 {

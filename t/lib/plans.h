@@ -323,8 +323,8 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     return p;
 }
 
-/* Returns the number of the addend that a mesh position holds: its coordinates on the partial axes. Replicas have
- * equal numbers. */
+/* Returns the number of the addend that a mesh position holds: the position's coordinates on the partial axes, as
+ * one number. Replicas have equal numbers. */
 static uint64_t
 addend_of(const struct layout *l, int pos)
 {

@@ -548,8 +548,8 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
     if (!holds) diag("%s: %s does not hold", s->sample.call.op->name, sound_layout_text(s, layout));
 }
 
-/* Checks all combinations of derived signatures on a mesh of one or two axes. With two axes, the axes cut in both
- * orders. */
+/* Checks all combinations of derived signatures on a mesh of one or two axes. On two axes, tries both orders in
+ * which the axes split a dimension. */
 static inline struct sound_tally
 sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
 {

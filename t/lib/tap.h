@@ -103,8 +103,8 @@ share_all(void)
     return !e || !strchr(e, '/');
 }
 
-/* Returns true if the condition holds for the cases tried. Only a run of every case can cover all conditions, so a
- * share of the cases always passes. */
+/* Returns true if the condition holds for the cases tried. A run of only a share of the cases always passes,
+ * because its cases may not suffice. */
 static inline bool
 covered(bool has)
 {

@@ -83,8 +83,8 @@ change_is_refused(struct str *text)
     return true;
 }
 
-/* Changes random bytes and recomputes the digest. The checker must give an answer for each text; an accepted text
- * with the same network must prove a true bound. */
+/* Changes random bytes and recomputes the digest. The checker must accept or reject each text, without a crash. An
+ * accepted text with the same network must prove a true bound. */
 static bool
 changed_is_answered(struct str *text, int64_t optimum)
 {

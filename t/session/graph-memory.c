@@ -32,7 +32,7 @@ struct model {
     const char *wrong;
 };
 
-/* Operators whose gradients save nothing, operands, results, or both. */
+/* Four kinds of operators: their gradients read nothing, operands, results, or both. */
 static const struct op ops[] = {{.name = "a"},
                                 {.name = "b", .grad.saves = "0"},
                                 {.name = "c", .grad.saves = "1a"},
