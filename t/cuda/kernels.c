@@ -704,8 +704,8 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
     str_free(&text);
 }
 
-/* Compiles every eighth share. Eight consecutive turns compile all shares, 48 turns all shares for all
- * architectures. The turn is $TURN (a number or "all"); without it, the day if CI is set, otherwise 0. */
+/* Compiles every eighth share. Eight consecutive turns compile all shares for one architecture, 48 turns for all
+ * six. The turn is $TURN (a number or "all"). If TURN is not set, the turn is the day if CI is set, otherwise 0. */
 static void
 compile_for_gpus(const char *self)
 {

@@ -139,7 +139,7 @@ test_boxes(void)
 
 /* ---- damage ---- */
 
-/* Changes bytes of a manifest: it must be rejected, or read only bytes inside the files. */
+/* Changes bytes of a manifest. The manifest must be rejected, or lead only to reads of bytes inside the files. */
 static void
 test_changed(uint64_t *state)
 {

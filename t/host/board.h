@@ -36,7 +36,7 @@ struct board_call {
 };
 /* A communicator. */
 struct board_comm {
-    uint64_t secret; /* hash of the communicator's id, to find it by */
+    uint64_t secret; /* hash of the communicator's id, by which ranks find the communicator */
     int32_t n, gpu[BOARD_RANKS];
     bool taken[BOARD_RANKS]; /* by rank: true if the rank has joined */
     struct board_call call[BOARD_RANKS];

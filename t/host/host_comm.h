@@ -158,8 +158,8 @@ host_comm_waits_for(const struct host_comm *m, int device, int depth)
     return false;
 }
 
-/* Makes a rank's call, or polls it if it is pending. Sets *done if the call is complete. Returns NULL, or an error.
- * The caller holds the lock. */
+/* Makes a rank's call, or polls the rank's pending call. Sets *done if the call is complete. Returns NULL, or an
+ * error. The caller holds the lock. */
 static inline const char *
 host_comm_poll(struct host_comm *m, int rank, const struct host_comm_call *c, bool *done)
 {

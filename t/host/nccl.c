@@ -109,8 +109,9 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
     return ncclSuccess;
 }
 
-/* Aborts a communicator. In real NCCL a rank's kernels end when its own communicator is aborted. Here they end when
- * all ranks of the process have aborted, so a process that forgets one hangs. Other processes keep waiting. */
+/* Aborts a communicator. In real NCCL a rank's kernels end when its own communicator is aborted. In this stand-in
+ * they end when all ranks of the process have aborted, so a process that forgets to abort a rank hangs. Other
+ * processes keep waiting. */
 ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {

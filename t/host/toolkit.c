@@ -214,7 +214,8 @@ cudaMemGetInfo(size_t *left, size_t *all)
     return e;
 }
 
-/* Allocates managed memory: up to ten times the GPU's memory, because real managed memory can exceed it, too. */
+/* Allocates managed memory: up to ten times the GPU's memory, because real managed memory may also be larger than
+ * the GPU's. */
 cudaError_t
 cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {

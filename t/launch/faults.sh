@@ -149,8 +149,8 @@ LUA
 RILLE_HOSTS=2 go launch -n 18 -d cpu:1 many.lua
 is "of many workers only the stopped one is lost, relay or not" "$code $(cat out)" "0 17	9	0	48.0	18"
 
-# Loses every host once. Each host's part of a snapshot, some megabytes, is copied to the next host, and workers send it
-# back after the loss.
+# Loses every host once. Each host's part of a snapshot, some megabytes, is copied to the next host; after a loss,
+# workers send the copy back.
 cat >spare.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.rand({3 * 1031, 771}, {placement = P, sbp = "S(0)"})

@@ -52,8 +52,8 @@ local function entries_of(sbp)
   return list
 end
 
--- Returns a gradient in the layout in which it is stored: the layout of the parameter, except that P may stay on axes
--- on which the parameter has B.
+-- Returns a gradient in its stored layout: the layout of the parameter, except that P may stay on axes where the
+-- parameter has B.
 local function deposited(g, p)
   local want, has = entries_of(p.sbp), entries_of(g.sbp)
   for axis, e in ipairs(want) do
@@ -308,7 +308,7 @@ local function of_step(step, place)
 end
 
 -- Checks a complete step, whose parameters, state and gradients are sharded by zero. With zero 3, backward gathers
--- parameters a second time, except biases, because it does not read them.
+-- parameters a second time, except biases, because backward does not read biases.
 tap.group("updates", function()
   for _, d in ipairs{2, 4, 8, 9, 16, 64} do
     for zero = 0, 3 do

@@ -62,7 +62,7 @@ tap.group("memory", function()
   tap.fails(function() meta(0.001, "auto") end, {"memory = 0.001", "the least is", "recompute-auto.lua:"}, "memory that no plan meets")
 end)
 
--- Checks devices with several stages: each stage has its own share of recomputed values.
+-- Checks devices with several stages: the share of recomputed values may differ between the stages of a device.
 tap.group("the least memory of several stages per device", function()
   local dealt = dofile("t/lib/dealt.lua")
   local function place(d) return rille.placement("meta", {d}) end

@@ -110,8 +110,8 @@ tap.group("initial values", function()
   end
 end)
 
--- Checks the memory of gradients. Their addends are freed after the sum, which follows at once, not after the updates
--- at the end. With ZeRO, replicas do not share a buffer: each device has its own copy.
+-- Checks the memory of gradients. The addends of a gradient are summed at once and then freed, not kept until the
+-- updates at the end. With ZeRO, replicas do not share a buffer: each device has its own copy.
 tap.group("gradients", function()
   local LAYERS <const>, SIDE <const> = 8, 160
   local bytes = 4 * SIDE * SIDE

@@ -89,7 +89,8 @@ for _, name in ipairs(names) do
   end)
 end
 
--- ---- parts of the loss that no data reaches, on their own devices and on others; losses on devices of data ----
+-- ---- parts of the loss that read no data, on separate devices and on devices of stages; losses on devices that hold
+-- data ----
 
 -- Uses values of 16 KiB: if registers exceed the lower bound, each act gets its own offset.
 tap.group("per-act offsets", function()

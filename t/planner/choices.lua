@@ -100,7 +100,8 @@ tap.group("rows split across devices", function()
   end
 end)
 
--- Splits keys and values along the keys. A rank attends to its own keys; a few numbers per query move, but no keys.
+-- Splits keys and values along the keys. Each rank computes attention over its shard of the keys; a few numbers per
+-- query move, but no keys.
 tap.group("attention over split keys", function()
   for _, rows in ipairs{1, 128} do
     local shape = {{2, 2, rows, 8}, {2, 2, 192, 8}, {2, 2, 192, 8}}

@@ -50,7 +50,8 @@ local function are_chosen(e)
   return true
 end
 
--- Checks the reported source lines of calls. For a call inside a module it is the line of the user's call or that of the module.
+-- Checks the reported source lines of calls. For a call inside a module, the line must be that of the user's call, or
+-- a line of the module.
 local function are_lines(e, first)
   for _, op in ipairs(e.ops) do
     local at, number = op.line:match("^(.*):(%d+)$")

@@ -68,8 +68,8 @@ local function train(program, hint, limit, seconds)
   return held_by(step), reported.memory, reported.scratch, scratch, first, far, far.cost == reported.cost, reported.cost
 end
 
--- Checks that reported scratch memory equals that of the plan. On the step's own mesh, whatif must report the memory of
--- the step's plan. KEPT: bytes that a mixture of experts keeps from the trace for its load balance, because the balance
+-- Checks that the reported scratch memory is the plan's. On the step's own mesh, whatif must report the memory of the
+-- step's plan. KEPT: bytes that a mixture of experts keeps from the trace for its load balance, because the balance
 -- reads an earlier value of the router.
 local KEPT <const> = {moe = 16 * 4 * 4}
 local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)

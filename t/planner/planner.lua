@@ -212,8 +212,8 @@ do
   end
 end
 
--- Checks conflicting hints, which lead to moves. On other devices a strategy may fit no layout; the error must then name
--- these strategies, with their lines, and no other hints. On a mesh with another number of axes hints are ignored.
+-- Checks conflicting hints, which lead to moves. On other devices a strategy may fit no layout. The error must then
+-- name each such strategy with its line, and no other hints. On a mesh with another number of axes hints are ignored.
 do
   local P = place("line")
   local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})

@@ -140,8 +140,8 @@ for name, f in pairs(norms) do
   end
 end
 
--- Checks a call that expands into several operators: its strategy splits these like the call's operands, by the letters
--- of their rules.
+-- Checks a call that expands into several operators. The call's strategy splits the operators like the call's
+-- operands, by the letters of the operators' rules.
 do
   local y, ids = whole({8, 256}, "S(0)"), rille.randint(0, 256, {8}, {placement = P, sbp = "B"})
   local made = {

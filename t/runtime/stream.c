@@ -82,8 +82,8 @@ close_streams(struct stream **s, int n)
 
 /* ---- tests ---- */
 
-/* Enqueues work on a ring of streams; each stream waits for the stream before it. one_by_one: the owner waits for
- * each piece of work; otherwise all work is enqueued at once. */
+/* Enqueues work on a ring of streams, in which each stream waits for the previous stream. one_by_one: the owner
+ * waits for each piece of work; otherwise all work is enqueued at once. */
 static void
 in_a_ring(bool one_by_one)
 {

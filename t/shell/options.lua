@@ -152,7 +152,7 @@ tap.group("values", function()
     local call = calls[name]
     for braces in (call and pages.signature(name) or ""):gmatch("%b{}") do
       for option in ("{" .. braces:sub(2, -2):gsub("%b{}", "")):gmatch("([%a_][%w_]*) =") do
-        -- nn.GELU and others are called from pcall, so that no line of this file calls them
+        -- makes a line of this file the caller: pcall would call nn.GELU and similar functions directly
         local from_here = function(o) local _ = call(o) end
         tap.is(misplaced(from_here, option), "", ("%s: an error of the option %s names the user's line"):format(name, option))
       end

@@ -138,7 +138,7 @@ tap.group("the drawing", function()
   tap.fails(function() pipeline(2, 1):show("x.png") end, "expected the name of an .svg file", "another kind of file is refused")
 end)
 
--- schedules with two stages per device; the other schedules have one
+-- schedules with two stages per device; all other schedules have one stage per device
 local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 local twice = {interleaved = {2, false}, ["zb-v"] = {2, true}, ["v-half"] = {2, true}}
 
