@@ -43,7 +43,7 @@ local function training(kind, how, seed)
         losses[i] = update(x, y):item()
       else
         losses[i] = step(x, y):item()
-        if i % 3 ~= 0 then apply() end                             -- every third step leaves its gradients to the next one
+        if i % 3 ~= 0 then apply() end -- every third step leaves its gradients to the next one
       end
       t.opt.lr = t.opt.lr * 0.9
     end
