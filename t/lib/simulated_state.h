@@ -10,14 +10,8 @@
 #include "t/lib/queue.h"
 #include "t/lib/tap.h"
 
-enum {
-    WORLD = 5,
-    RUNS = 8 /* steps of the training; the last one is saved, too */,
-    SILENCE = 8,
-    STILL = 100,
-    FAULTS = 6,
-    STEPS = 150000
-};
+/* RUNS: steps of the training; the last one is saved, too */
+enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 150000 };
 enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
 struct trial {

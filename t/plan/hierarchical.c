@@ -8,11 +8,8 @@
 
 #include <math.h>
 
-enum {
-    DEVICES = 8,
-    MOST_LAYOUTS = 80,
-    SIZE = 768 /* side of the square matrix, which divides into 16 chunks of 6 shares, each an eighth */
-};
+/* SIZE: side of the square matrix, which divides into 16 chunks of 6 shares, each an eighth */
+enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 };
 static const struct cut cut[] = {{2, {4, 4}}, {2, {2, 6}}, {4, {2, 2, 2, 2}}, {4, {1, 3, 3, 1}}};
 
 /* ---- layouts ---- */
