@@ -72,7 +72,7 @@ test_parse(void)
     }
 }
 
-/* ---- both kinds, driven by one thread ---- */
+/* ---- both kinds of bus, driven by one thread ---- */
 
 /* Sends and receives at random threads, then receives until no message is left. Returns the number of messages that
  * differ from what was sent. */
@@ -139,8 +139,8 @@ test_undelivered(const struct bus_kind *kind)
 
 /* ---- the simulator ---- */
 
-/* Returns which of two messages, on two channels, a single receive delivers. 0: none. 1, 2: only the first, only the
- * second. 3, 4: both, in order or reversed. */
+/* Returns which of two messages, sent on two channels, a single receive delivers. 0: none; 1, 2: only the first or
+ * only the second; 3, 4: both, in order or reversed. */
 static int
 outcome(uint64_t seed)
 {
@@ -234,7 +234,7 @@ test_sim_chooses(uint64_t seed)
 struct crowd {
     struct bus *bus;
     uint64_t seed;
-    int *shared; /* NTHREAD x NTHREAD x NEACH numbers in ordinary memory; a message announces each */
+    int *shared; /* NTHREAD x NTHREAD x NEACH numbers in ordinary memory; a message announces each number */
 };
 struct member {
     struct crowd *crowd;
@@ -249,7 +249,7 @@ passed_on(const struct crowd *c, int from, int to, uint32_t seq)
     return &c->shared[((size_t)from * NTHREAD + (size_t)to) * NEACH + seq];
 }
 
-/* Receives pending messages, adds wrong ones to me->wrong, and returns how many arrived. */
+/* Receives pending messages, adds the number of wrong messages to me->wrong, and returns how many arrived. */
 static int
 listen(struct member *me, uint32_t *taken, bool wait)
 {
@@ -309,7 +309,8 @@ relay(void *arg)
     return NULL;
 }
 
-/* Runs body on NTHREAD threads, the calling thread among them. Returns the number of errors they found. */
+/* Runs body on NTHREAD threads, the calling thread among them. Returns the number of errors that the threads
+ * found. */
 static int64_t
 together(struct crowd *c, void *(*body)(void *))
 {

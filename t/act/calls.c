@@ -145,7 +145,7 @@ pipeline(void)
 
 static struct bus *bus;
 
-/* Returns each received message to the other thread, `most` times, without ever sleeping. */
+/* Sends each received message back to the other thread, `most` times, without ever sleeping. */
 static void
 hand_on(uint32_t self, int most)
 {
@@ -185,7 +185,7 @@ spinning(void)
 /* ---- the tracer's side ---- */
 
 struct tally {
-    int64_t call[CALLS], all; /* index: system call number; number of calls */
+    int64_t call[CALLS], all; /* call: number of calls by system call number; all: their total */
     int64_t ns;               /* time between the marks, ns */
     bool counting, marked;
 };

@@ -139,7 +139,8 @@ is_refused(const struct plan *p, const char *text)
     return refused;
 }
 
-/* Removes input port k of a task and its reader entry. The task may be the last reader only of the plan's last fan. */
+/* Removes input port k of a task and the port's reader entry. Only the last fan of the plan may lose its last
+ * reader in this way. */
 static void
 drop_port(struct plan *p, int32_t task, int32_t k)
 {
@@ -196,7 +197,7 @@ other_communicator_is_refused(struct plan *p, struct task *t)
     return refused;
 }
 
-/* Tries the mistakes that are more than one changed number. (Numbers of collectives: verify.c.) */
+/* Tries mistakes that change more than one number of a plan. (Single numbers of collectives: verify.c.) */
 static void
 test_mistakes(struct rille_session *s, uint64_t seed)
 {

@@ -68,7 +68,7 @@ goes_on(struct train *t, const struct train_state *want)
     return !status && !memcmp(&got, want, sizeof got);
 }
 
-/* Records the state before the first step (with loss 0) and the state after the step. */
+/* Records two states: before the first step (with loss 0), and after the step. */
 static void
 expect(struct train *t, struct train_state *start, struct train_state *want)
 {
@@ -232,8 +232,8 @@ limit_pools(struct rille_session *s, size_t spare)
         }
 }
 
-/* Limits each device's free memory at the start of the step to `spare` bytes, and repeats this with larger limits
- * from 64 bytes up. */
+/* Limits each device's free memory at the start of the step to `spare` bytes. Starts with 64 bytes and repeats the
+ * step with larger limits. */
 static void
 no_memory(const struct train_options *o)
 {

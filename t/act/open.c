@@ -330,9 +330,9 @@ test_mistakes(void)
 /* ---- failures that show later, and interrupts ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static int64_t countdown; /* number of works until the replaced one; 0: none is replaced */
+static int64_t countdown; /* pieces of work until one is replaced; 0: never */
 static int (*instead)(const struct stream_work *w, const struct stream *s);
-static struct rille_session *begins; /* session whose activity is read at the next work; NULL: none */
+static struct rille_session *begins; /* session whose activity is read when work is enqueued next; NULL: none */
 static char begun[40];
 
 static int
@@ -365,7 +365,7 @@ linger(const struct stream_work *w, const struct stream *s)
     return 0;
 }
 
-/* Returns the number of stream works that a step of few rows enqueues. */
+/* Returns the number of pieces of stream work that a step of few rows enqueues. */
 static int64_t
 work_of_a_step(struct steps *x)
 {

@@ -55,7 +55,7 @@ test_judge(void)
     ok(clashes(item, 2, 16, 100) == 1, "the checker finds a misaligned item");
 }
 
-/* ---- every small case ---- */
+/* ---- exhaustive search of small cases ---- */
 
 struct life {
     int32_t first, last, group;
@@ -156,7 +156,7 @@ test_every(const struct life *life, int nlife, int n, int nsize)
     ok(larger == 0, "every arena is minimal (%lld are not)", (long long)larger);
 }
 
-/* ---- shapes that plans have ---- */
+/* ---- live ranges as in real plans ---- */
 
 static int64_t
 between(uint64_t *seed, int64_t lo, int64_t hi)

@@ -36,7 +36,7 @@ test_wrap(void)
     int good = 0;
     if (rille_open(&o, &s)) return;
     good += gather(s) == 4;
-    s->engine->run_id = UINT32_MAX - 2; /* the state after 2^32 - 3 runs */
+    s->engine->run_id = UINT32_MAX - 2; /* run number after 2^32 - 3 runs, so that the next runs wrap around */
     for (int t = 0; t < 2; t++) s->engine->worker[t].run_id = UINT32_MAX - 2;
     for (int i = 0; i < 6; i++) good += gather(s) == 4;
     is_int(good, 7, "runs continue when run numbers wrap around to 0");

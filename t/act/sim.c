@@ -17,7 +17,7 @@ enum { STEPS = 2 };
 struct variant {
     const char *kind, *second, *schedule;
     bool exact;
-    struct train_state want; /* result on real threads */
+    struct train_state want; /* expected result, from a run on real threads */
 };
 static struct variant variant[18];
 
@@ -114,7 +114,7 @@ seed_agrees(const struct variant *v, uint64_t seed)
     snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
     struct train_options o = options_of(v, bus);
     struct train_state got;
-    o.threads = seed % 2 ? 2 : 4; /* with two threads, streams of one thread wait for each other */
+    o.threads = seed % 2 ? 2 : 4; /* odd seeds use two threads, so that streams of one thread wait for each other */
     int status = train_once(&o, STEPS, &got);
     if (!status && same(&got, &v->want)) return true;
     diag("%s, RILLE_BUS=sim:%llu: %s", text_of(v), (unsigned long long)seed, status ? rille_error() : "another result");
@@ -167,8 +167,8 @@ run_trial(const struct trial *trial, const int64_t *y, struct train_state *got)
     return train_run(&t, STEPS, got);
 }
 
-/* Runs fn in a child process, because the mistake may end in an assertion. Returns the wait status; 0 if fn returned
- * true. */
+/* Runs fn in a child process, because the mistake may end in an assertion. Returns the child's wait status; 0 if
+ * fn returned true. */
 static int
 in_child(bool (*fn)(const struct trial *t), const struct trial *t)
 {

@@ -145,13 +145,14 @@ enum {
      */
 };
 
-/* Work of device 0 in order of arrival: product k and move k + ahead wait until both have begun. */
+/* Work of device 0 in the order in which it is enqueued: product k and move k + ahead wait until both have begun. */
 static struct work {
     struct stream_work work;
     int k;
 } work[NSTREAM][PANELS];
 static int ahead, nwork[NSTREAM];
-static _Atomic unsigned under_way[NSTREAM]; /* index: stream; bit k: its work k has begun; never cleared */
+/* by stream: bit set of the works that have begun; bits are never cleared */
+static _Atomic unsigned under_way[NSTREAM];
 
 static int
 meet_panel(const struct stream_work *w, const struct stream *s)

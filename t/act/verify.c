@@ -432,7 +432,7 @@ plan_slots(struct slots *s, const struct plan *p)
     program_slots(s, p->program);
 }
 
-/* ---- changing one ---- */
+/* ---- changing a field ---- */
 
 enum change { MORE, LESS, ZERO, LARGE, NCHANGE };
 static const char *const change_text[] = {"one more", "one less", "0", "large"};
@@ -573,7 +573,8 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 
 /* ---- changes that are more than one number ---- */
 
-/* Changes an operand's layout at random. Illegal signatures must be reported as such; wrong plans must not pass. */
+/* Changes an operand's layout at random. The verifier must report an illegal signature as such, and must not
+ * accept a wrong plan. */
 static void
 test_layouts(struct rille_session *s, uint64_t seed)
 {
@@ -656,7 +657,7 @@ test_deadlock(struct rille_session *s)
 /* Two equal calls, of which the second is declared a recomputation of the first. */
 struct twice {
     const char *op[2];
-    int operand[2]; /* index of the leaf that each call reads */
+    int operand[2]; /* by call: index of the leaf that the call reads */
     const char *name;
 };
 static int

@@ -18,7 +18,7 @@ enum { ROWS = 5, COLUMNS = 7, DEPTH = 4, NELEM = ROWS * COLUMNS, NDEV = 18, MAX_
 
 static struct rille_session *s;
 static uint64_t seed;
-static int npair, nhop; /* npair: pairs run so far; nhop: moves with several hops among them */
+static int npair, nhop; /* npair: number of pairs run so far; nhop: number of moves so far with several hops */
 
 /* ---- meshes and layouts ---- */
 
@@ -77,7 +77,7 @@ reduce_of(const struct layout *l)
     return r;
 }
 
-/* ---- values: the sum or maximum over a first axis, which is split to make the matrix partial ---- */
+/* ---- values: the sum or maximum over an additional first axis; splitting that axis makes the matrix partial ---- */
 
 static float
 element(int depth, int i)
@@ -134,8 +134,8 @@ reduced(struct rille_tensor *x, bool max)
 
 /* ---- one pair of layouts ---- */
 
-/* Traces the step: reduces x and moves the result. read: adds an operator that reads the moved value, so that shards
- * may be shared. */
+/* Traces the step: reduces x and moves the result. read: adds a reader of the moved value, so that shards may be
+ * shared. */
 static struct rille_graph *
 trace(struct rille_tensor *x, const struct rille_layout *from, const struct rille_layout *to, bool read, bool *as_meant)
 {
@@ -170,7 +170,7 @@ value_stays(struct rille_tensor *y, bool max, bool read)
     return true;
 }
 
-/* Returns true if, on each device, actors counted as many bytes as the plan and explain() state. */
+/* Returns true if, on each device, actors read as many bytes as the plan and explain() state. */
 static bool
 counts_agree(struct rille_graph *g, const struct rille_layout *from, const struct rille_layout *to)
 {
@@ -200,7 +200,7 @@ counts_agree(struct rille_graph *g, const struct rille_layout *from, const struc
     return agree;
 }
 
-/* Returns false for pairs that are rejected, or that require another move first. */
+/* Returns true if a single move leads from layout `from` to layout `to`. */
 static bool
 is_pair(const struct rille_layout *from, const struct rille_layout *to)
 {

@@ -18,8 +18,8 @@ static long npairs, nrefused, nrelays;
 
 /* ---- geometry, independent of boxing/ ---- */
 
-/* Returns true if mesh position pos holds index k of dimension d. Computes the shards' ranges itself; the first
- * shards are longer. */
+/* Returns true if mesh position pos holds index k of dimension d. Computes the shards' ranges without boxing/; the
+ * first shards are the longer ones. */
 static bool
 holds_index(const struct layout *l, const struct type *t, const int32_t *coord, int d, int64_t k)
 {
@@ -123,7 +123,7 @@ held(const struct layout *l, const struct type *t)
 
 struct element {
     int p, q;
-    /* addend: bytes per element of an addend; sum: bytes per element of a group's sum */
+    /* addend: bytes of one element of an addend; sum: bytes of one element of a group's sum */
     int addend, sum;
     /* holder: ranks that hold addend i; member: ranks that need the sum of group i; bit sets */
     uint32_t holder[MAX_ADDEND], member[MAX_ADDEND];
@@ -141,7 +141,7 @@ group_cost(const struct element *e, int j, int addends)
     return (n - 1) * e->addend + (members - !!(e->member[j] & held)) * e->sum;
 }
 
-/* Returns the least bytes over all ways to assign each addend to one group. */
+/* Returns the least number of bytes to send, over all ways to assign each addend to one group. */
 static int
 least_cost(const struct element *e)
 {
@@ -194,8 +194,8 @@ combine(enum reduce r, double a, double b)
     return r == RED_MAX ? (a > b ? a : b) : r == RED_MIN ? (a < b ? a : b) : a + b;
 }
 
-/* Returns addend i of p of a value. The addends of a sum are random and add up to the value; for max and min, one
- * addend is the value. */
+/* Returns the i-th of p addends of a value. The addends of a sum are random and add up to the value; for max and
+ * min, one addend equals the value. */
 static double
 addend_value(enum reduce r, int p, int i, double value, uint64_t salt)
 {
@@ -244,8 +244,8 @@ ignored(enum reduce r, enum dtype d)
     return r == RED_MAX ? INT32_MIN : INT32_MAX;
 }
 
-/* Checks one element of the result. Replicas must be equal, and the groups must combine to the value. A value that
- * was not partial must be in one group only. */
+/* Checks one element of the result: replicas must be equal, and the groups must combine to the value. If the
+ * source was not partial, exactly one group must have the value. */
 static bool
 element_is_right(void **part, const struct layout *l, const struct type *t, int64_t e, bool was_whole)
 {
@@ -427,7 +427,8 @@ draw_on_four_axes(long n)
 
 enum { SEARCH_RANKS = 4, SEARCH_ADDENDS = 3 };
 
-/* Returns all sums that a rank can compute by adding disjoint sums; bit s: the sum of the set s of addends. */
+/* Returns all sums that a rank can compute by adding disjoint sums. Bit s of the result stands for the sum of the
+ * set s of addends. */
 static uint32_t
 closure(uint32_t has)
 {

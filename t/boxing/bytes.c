@@ -17,7 +17,8 @@ differs(const struct type *t, const struct layout *from, const struct layout *to
     diag_move(what, t, from, to);
 }
 
-/* Checks box_renames(): it reports, without a loop over the ranks, if a move only changes the layout's name. */
+/* Checks box_renames(). It must report, without a loop over the ranks, whether a move changes only the name of a
+ * layout. */
 static bool
 tells_names(const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -26,7 +27,7 @@ tells_names(const struct type *t, const struct layout *from, const struct layout
 
 /* ---- comparison with the plan ---- */
 
-static struct arena counted; /* cache of counts for the whole test; the caller resets it */
+static struct arena counted; /* cache of counts, shared by all moves of the test; the caller resets it */
 static struct hash_table known = {.arena = &counted};
 
 static int

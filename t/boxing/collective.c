@@ -86,7 +86,7 @@ room(const struct blocks *b, int32_t nblock)
     return arena_alloc(&arena, (size_t)(b->n * nblock) * dtype_bytes((enum dtype)b->c->dtype) + 1);
 }
 
-/* Returns the data that a position sends: the shard itself, or a packed copy of its blocks. */
+/* Returns the data that a position sends: its shard, or a packed copy of the shard's blocks. */
 static void *
 sent(const struct blocks *b, void *part, int32_t pos)
 {
@@ -185,7 +185,8 @@ same_value(const struct type *t, const struct layout *l, void *const *a, void *c
     return same_parts(t, whole, boxed(t, l, whole, a), boxed(t, l, whole, b));
 }
 
-/* Returns true if a library must be able to do the move: it changes one axis, and blocks are equal at all positions. */
+/* Returns true if a library must be able to do the move: the move changes one mesh axis, and blocks have equal
+ * sizes at all positions. */
 static bool
 must_be_found(const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -271,7 +272,7 @@ is_one(const char *from, const char *to, enum dtype d, int64_t rows, int64_t col
     return find(from, to, d, rows, cols, &c);
 }
 
-/* Returns true if blocks are read and written in place. */
+/* Returns true if the collective reads and writes blocks in place, without packed copies. */
 static bool
 is_plain(const char *from, const char *to, int64_t rows, int64_t cols)
 {

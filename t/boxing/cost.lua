@@ -22,7 +22,7 @@ local function has(text, ...)
   return true
 end
 
--- Lists the candidate paths of one move.
+-- Returns the candidate paths of one move.
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 local two = rille.boxing{shape = {8, 8}, dtype = "f32", from = {placement = P22, sbp = {"S(0)", "S(1)"}},
                          to = {placement = P22, sbp = {"B", "B"}}}
@@ -127,7 +127,8 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
     end
   end
   tap.is({with_cost(table.concat(least, "\n"), absurd), with_cost(table.concat(most, "\n"), absurd)}, {"fine\n", "fine\n"}, "all costs at their minimum, and all at their maximum")
-  table.sort(lines) -- sorts, because the order of pairs() differs between processes, and only the seed may decide the damage
+  -- sorts the lines, because the order of pairs() differs between processes, and only the seed may decide the damage
+  table.sort(lines)
   local whole, seed = table.concat(lines, "\n") .. "\n", tap.seed(1)
   math.randomseed(seed)
   local read, wrong = 0, nil
@@ -150,7 +151,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
   os.remove(absurd)
 end
 
--- Checks that measured costs are saved, and read at the next start.
+-- Checks that measured costs are saved; the next process must read them.
 local home = os.tmpname()
 os.remove(home)
 local reported = run("XDG_CONFIG_HOME=" .. home, "--calibrate")

@@ -12,7 +12,7 @@ for i = 0, ROWS * COLUMNS - 1 do
 end
 local function matrix(list, options) return rille.tensor(list, options):reshape{ROWS, COLUMNS} end
 
--- Maps f over values and weights, in row-major order.
+-- Returns the nested list of f(value, weight) for all elements.
 local function map(f)
   local out = {}
   for r = 1, ROWS do
@@ -48,7 +48,7 @@ local function gradients_are_right(from, to)
   return same(d1:reshape{ROWS, COLUMNS}, first) and same(d2:reshape{ROWS, COLUMNS}, second)
 end
 
--- Checks that a leaf gets its gradient in the placement of its own layout.
+-- Checks that the gradient of a leaf has the leaf's placement.
 local function leaf_gradient_is_right(from, to)
   local x = rille.tensor(first, {dtype = "f32"}):to_global(from):detach()
   x:requires_grad_()
@@ -66,7 +66,7 @@ end
 local function is_partial(sbp)
   for _, e in ipairs(type(sbp) == "table" and sbp or {sbp}) do if e:find("^P") then return e end end
 end
--- Returns false for a move between different kinds of P.
+-- Returns false for a move between two different kinds of P, which is impossible.
 local function may_move(from, to)
   local p, q = is_partial(from.sbp), is_partial(to.sbp)
   return not p or not q or p == q
@@ -115,7 +115,7 @@ all_pairs("2 x 2 to other ranks, samples", square, placed(mesh{{6, 4}, {7, 5}}, 
 all_pairs("2 x 2 to 2 x 3, samples", square, placed(mesh{{0, 1, 2}, {3, 4, 5}}, two), 6, state)
 all_pairs("2 x 2 to 3 ranks, samples", square, placed(mesh{1, 2, 3}, one), 4, state)
 
--- Computes a second gradient, which passes the moves twice.
+-- Computes a second gradient, so that values pass each move twice.
 local P, Q = mesh{0, 1}, mesh{2, 3}
 local x = rille.tensor(values, {dtype = "f32", requires_grad = true})
 local m = x:reshape{ROWS, COLUMNS}:to_global{placement = P, sbp = "S(0)"}:to_global{placement = Q, sbp = "S(1)"}

@@ -44,7 +44,7 @@ sends_nobody_more(const struct type *t, const struct layout *from, const struct 
 
 static int nwrong, npair, ncandidate;
 
-/* Prints a line per candidate: its hops with names, bytes and price. */
+/* Prints one line per candidate path: its hops, each with name, bytes and price. */
 static void
 print_path(const struct box_path *p, struct str *s)
 {
@@ -148,8 +148,8 @@ every_layout(const struct place *p, const struct layout **out)
 
 static int64_t received[MOST][MOST][RANKS];
 
-/* Returns the most bytes that a rank receives on the path i, x, y, j of layouts; -1 if the path sends more than the
- * minimum in total. */
+/* Returns the most bytes that any rank receives on the path of layouts i, x, y, j; -1 if the ranks together send
+ * more than the minimum. */
 static int64_t
 busiest(int i, int x, int y, int j)
 {
@@ -163,8 +163,8 @@ busiest(int i, int x, int y, int j)
     return sum > least ? -1 : most;
 }
 
-/* Tries all sequences of up to three moves that send the minimum of bytes in total. (A move to the same layout is no
- * move.) */
+/* Tries all sequences of up to three moves that together send the minimum of bytes. (A move to the same layout
+ * counts as no move.) */
 static void
 no_sequence_is_kinder(const struct place *p, const char *what)
 {
@@ -192,7 +192,7 @@ no_sequence_is_kinder(const struct place *p, const char *what)
 
 enum { MANY = 81, WIDEST = 16 };
 static struct hop {
-    double ns; /* price of the hop, ns; INFINITY: the hop makes something partial */
+    double ns; /* price of the hop, ns; INFINITY: forbidden, because the hop makes something partial */
     int64_t bytes, received[WIDEST];
 } hops[MANY][MANY];
 
@@ -332,7 +332,7 @@ swapped(const struct layout *l, const int *swap)
     return out;
 }
 
-/* Returns true if box_path may use the hop: it makes nothing partial. */
+/* Returns true if box_path may use the hop: the hop must not make a value partial. */
 static bool
 is_hop(const struct layout *from, const struct layout *to)
 {
@@ -350,7 +350,8 @@ hop_ns(const struct type *t, const struct layout *from, const struct layout *to,
     return best(t, from, to, &alone)->ns;
 }
 
-/* Swaps two mesh axes of equal size in all hops, and checks that the price stays the same if the shards do. */
+/* Swaps two mesh axes of equal size in all hops. Checks that a hop's price stays the same if its shards stay the
+ * same. */
 static void
 equal_axes(int naxis, const int32_t *axis, const int64_t *shape)
 {

@@ -24,7 +24,7 @@ complain(const char *what, const struct box_plan *p)
 
 struct set {
     struct box_ranks ranks;
-    bool *from, *to; /* index: mesh position; true if the position's device belongs to the set */
+    bool *from, *to; /* by mesh position: true if the position's device belongs to the set */
 };
 
 static const int32_t *
@@ -37,8 +37,8 @@ positions(const bool *in, int32_t n, int32_t *count)
     return pos;
 }
 
-/* Returns set number n: the mesh positions whose device has number n in `of`, which numbers the devices of each kind.
- */
+/* Returns set number n: the mesh positions whose device has the number n in `of` (indexed by device, for each
+ * kind). */
 static struct set
 set_of(const struct box_plan *p, const uint8_t *of, int number)
 {
@@ -281,8 +281,8 @@ memory_is_of_what_is_exchanged(void)
     ok(wrong == 0, "one rank of 1,024 plans in memory proportional to what it exchanges");
 }
 
-/* Checks that replicas share their steps: an all-reduce on 1,024 ranks has 1,024 x 1,024 copies, and the plan has
- * less than one byte per copy. */
+/* Checks that replicas share their steps. An all-reduce on 1,024 ranks has 1,024 x 1,024 copies; its plan must
+ * need less than one byte per copy. */
 static void
 replicas_share(const char *from_text, const char *to_text)
 {

@@ -117,7 +117,7 @@ is_sound_xml(const char *s)
     return depth == 0 && !strstr(s, "nan") && !strstr(s, "inf'");
 }
 
-/* Returns true if the rank occurs as a separate number below the two title lines. */
+/* Returns true if the rank occurs as a separate number below the picture's two title lines. */
 static bool
 names(const char *text, int rank)
 {
@@ -128,7 +128,7 @@ names(const char *text, int rank)
     return false;
 }
 
-/* Numbers the ranks from 20, so that they cannot be confused with tick marks. */
+/* Numbers the ranks from 20, so that a rank cannot be confused with the number of a tick mark. */
 static void
 every_layout(const struct place *p, const struct type *t, const char *what)
 {
@@ -146,7 +146,7 @@ every_layout(const struct place *p, const struct type *t, const char *what)
         box_show_text(t, l, 110, false, &s);
         for (int pos = 0; pos < p->nrank; pos++) {
             struct type local = layout_shard(l, t, pos);
-            /* skips pictures with more than six ranks or four addends, because these are abbreviated */
+            /* skips abbreviated pictures: those with more than six ranks or four addends */
             if (strstr(str_text(&s), "...")) continue;
             named++;
             unnamed += type_numel(&local) > 0 && !names(str_text(&s), p->rank[pos]);

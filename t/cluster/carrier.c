@@ -48,7 +48,7 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     atomic_fetch_add(&s->listed, 1);
 }
 
-/* Answers a fetch: serves the list as if it were this side's memory. */
+/* Answers a fetch request with bytes of the list, which stands for this side's memory. */
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
 {
@@ -150,8 +150,8 @@ hear(struct side *s, uint32_t first, int n)
     return wrong;
 }
 
-/* Checks that each fetch is answered exactly once, with the bytes or with an error. The request's count equals the
- * position read. */
+/* Checks that each fetch is answered exactly once, with the bytes or with an error. The count in a request is the
+ * position up to which the other side has read. */
 static void
 test_bring(struct side *a, const char *how)
 {
@@ -175,7 +175,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     side_open(&b, 1, host, other);
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
-    say(&a, 0); /* sent before side b has joined: the message waits in side a's link */
+    say(&a, 0); /* side b has not joined yet: the message waits in side a's link */
     side_join(&b, 1, job, ports);
     for (uint32_t i = 1; i < MESSAGES; i++) say(&a, i);
     ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages arrive in order, also messages sent before the other side joined",
@@ -188,7 +188,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     test_bring(&a, how);
     side_join(&b, 2, job, ports);
     carrier_fetch(a.carrier, 1, 5, 5, 9);
-    say(&a, 1000); /* sends a fetch and a message in epoch 1, which is over */
+    say(&a, 1000); /* sends a fetch and a message in epoch 1, which has ended */
     side_join(&a, 2, job, ports);
     say(&a, 2000);
     ok(hear(&b, 2000, 1) == 0, "%s: messages of a past epoch are dropped", how);

@@ -8,7 +8,7 @@ struct notices {
     struct notice last;
     char text[256];
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
-    /* arenas: first number of the last HAVE packet; forgotten: program of the last FORGET packet */
+    /* arenas: first number in the last HAVE packet; forgotten: number of the program in the last FORGET packet */
     uint64_t arenas, forgotten;
     char refusal[256];
     int slow;                   /* rank in the last SLOW notice */
@@ -68,7 +68,7 @@ open_world(struct notices *t, int world)
     return coordinator_new(&o, &env);
 }
 
-/* Forms an epoch in which n workers have one memory or, if they are on hosts of their own, one memory each. */
+/* Forms an epoch of n workers. hosts: each worker has its own host and memory segment; otherwise all share one. */
 static void
 form_world(struct coordinator *c, int n, bool hosts)
 {
@@ -127,7 +127,7 @@ test_refusals(void)
         {-1, "2", "m", "the coordinator is rille 1, the worker is rille 2"},
         {2, "1", "m", "rank 2 is out of range: the job has 2 workers"},
         {0, "1", "m", "rank 0 is already taken by another worker"},
-        /* this rank requires the secret of its own worker */
+        /* rank 1 may only be taken by the worker that was started with its secret */
         {1, "1", "m", "rank 1 is already taken by another worker"},
     };
     static const unsigned char secret[2][CLUSTER_ID] = {{0}, "only the started"};
@@ -168,7 +168,7 @@ test_refusals(void)
     coordinator_free(&c);
 }
 
-/* Links 0 and 1 use the key of rank 1; link 2 uses that of rank 4. */
+/* Tests links with keys: links 0 and 1 use the key of rank 1; link 2 uses the key of rank 4. */
 static void
 test_vouched(void)
 {
@@ -230,8 +230,8 @@ test_memory(void)
     coordinator_free(&c);
 }
 
-/* Checks that the cluster cannot shrink before all workers have joined once, because the devices of missing workers
- * are unknown. */
+/* Checks that the cluster cannot shrink before all workers have joined once, because until then the devices of
+ * missing workers are unknown. */
 static void
 test_never_full(void)
 {
@@ -323,7 +323,7 @@ test_meeting(void)
     coordinator_free(&c);
 }
 
-/* Starts a run of the program. Returns the number of packets that contain the program. */
+/* Starts a run of the program. Returns the number of packets sent that contain the program's text. */
 static int
 ship_one(struct coordinator *c, struct notices *t, uint64_t program, uint32_t *seq)
 {
@@ -373,7 +373,7 @@ test_found_again(void)
     coordinator_free(&c);
 }
 
-/* Sends a heartbeat of worker `from`, which includes the heartbeats of the other workers. */
+/* Sends a heartbeat of worker `from`, which relays the heartbeats of all other workers. */
 static void
 speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
 {
@@ -413,7 +413,7 @@ form_four(struct coordinator *c)
     for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
 }
 
-/* Relays heartbeats by worker `from` for 20 ticks. If `on` is false, stops as soon as a worker is lost. */
+/* Lets worker `from` relay heartbeats for 20 ticks. If `on` is false, stops as soon as a worker is lost. */
 static void
 speak_on(struct coordinator *c, const struct notices *t, int from, uint32_t first, bool on)
 {
@@ -529,7 +529,7 @@ test_rows(void)
     static const struct {
         const struct str *rows;
         uint32_t number;
-        int packets; /* number of packets sent to each worker */
+        int packets; /* number of packets sent to each worker so far */
         const char *name;
     } row[] = {
         {NULL, 0, 0, "runs without schedule rows send none"},
@@ -550,7 +550,7 @@ test_rows(void)
     coordinator_free(&c);
 }
 
-/* Checks the coordinator's memory in a large cluster. */
+/* Checks how many bytes the coordinator allocates in a large cluster. */
 static void
 test_scale(void)
 {
@@ -567,8 +567,8 @@ test_scale(void)
     coordinator_free(&c);
 }
 
-/* Two hosts declare the collectives of their programs. Checks that the run begins, or that it ends with the error
- * `why`. */
+/* Starts runs whose programs declare collectives on two hosts. Checks that a run begins (row.why: NULL), or ends
+ * with the error row.why. */
 static void
 test_comm_ranks(void)
 {
@@ -653,7 +653,8 @@ reach_phase(struct coordinator *c, enum coordinator_phase phase)
     return seq;
 }
 
-/* In each phase, sends each kind of answer. Only the expected one keeps the worker. */
+/* Sends every kind of answer in every phase. Only the answer that the phase expects keeps the worker; any other
+ * loses it. */
 static void
 test_nonsense(void)
 {
@@ -662,7 +663,7 @@ test_nonsense(void)
         [CLUSTER_FORM] = PACKET_READY, [CLUSTER_SHIP] = PACKET_HAVE, [CLUSTER_RUN] = PACKET_END};
     for (int phase = CLUSTER_GATHER; phase < CLUSTER_BROKEN; phase++)
         for (int k = 0; k < (int)countof(kind) && phase != CLUSTER_MAKE; k++)
-            for (uint32_t other = 0; other < 2; other++) { /* other: the answer is about another program or run */
+            for (uint32_t other = 0; other < 2; other++) { /* other = 1: the answer is about another program or run */
                 struct notices t = {0};
                 struct coordinator *c = open_world(&t, 1);
                 uint32_t seq = reach_phase(c, (enum coordinator_phase)phase);
@@ -676,8 +677,8 @@ test_nonsense(void)
             }
 }
 
-/* Lets worker 1 of 3 pass on a number. Returns true if the number is reported and the worker stays (handled), or if the
- * number ends the worker. */
+/* Lets worker 1 of 3 report a signal number. Returns true if the coordinator reports the signal and the worker
+ * stays (handled), or if the coordinator drops the worker (not handled). */
 static bool
 pass(uint32_t number, uint64_t signals, bool handled)
 {
@@ -695,8 +696,8 @@ pass(uint32_t number, uint64_t signals, bool handled)
     return !stays && t.sent[PACKET_REFUSE] == 1 && !strcmp(t.text, how) && !strcmp(t.refusal, how);
 }
 
-/* Checks signals that workers pass on: a signal that the program handles is reported; any other number is the loss of
- * the worker, which is dismissed. */
+/* Checks signals that workers report. If the program handles the signal, the coordinator reports it; otherwise it
+ * dismisses the worker and counts it as lost. */
 static void
 test_signals(void)
 {

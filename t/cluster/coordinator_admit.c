@@ -8,7 +8,7 @@
 
 struct heard {
     char refusal[512]; /* text of the last REFUSE packet; "": none */
-    int full;          /* number of notices that every rank is present */
+    int full;          /* number of notices so far that all ranks are present */
 };
 
 static void
@@ -54,7 +54,8 @@ form_epoch(struct coordinator *c)
                      &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = 3, .slot = slot, .bytes = bytes});
 }
 
-/* The job's name, its kernels and its instruction sets: the table lists what a worker sends, and why it is refused. */
+/* The job's name, kernels and instruction sets. Each row of the table is what a worker sends, and the expected
+ * reason to refuse it. */
 int
 main(void)
 {

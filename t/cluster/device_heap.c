@@ -23,8 +23,8 @@ is_free(const struct model *m, int at, size_t units)
     return true;
 }
 
-/* Looks up ranges that begin and end at multiples of half a unit. Returns the number of ranges that only one of heap
- * and model holds. */
+/* Looks up ranges that begin and end at multiples of half a unit. Returns the number of ranges for which heap and
+ * model disagree. */
 static int
 differs(const struct device_heap *h, const struct model *m, uint64_t first)
 {
@@ -62,7 +62,7 @@ test_held(void)
         }
         if (i % 500 == 0) wrong += differs(&h, m, first);
     }
-    device_heap_give(&h, 1); /* frees a position without an allocation */
+    device_heap_give(&h, 1); /* frees a position at which nothing is allocated */
     is_int(wrong, 0, "exactly the allocated ranges are found");
     ok(said > 0, "overlapping allocations are refused");
     const char *bytes = "kept as it is";
@@ -77,7 +77,7 @@ test_held(void)
     device_heap_free(&h);
 }
 
-/* Checks all maps of four device ranges over two memories and three device kinds. */
+/* Checks all ways to assign four device ranges to two memory segments and three device kinds. */
 static void
 test_heaps(void)
 {

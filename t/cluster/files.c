@@ -13,7 +13,7 @@ struct piece { /* A run of consecutive bytes. */
 };
 static struct piece expected[1 << 16], found[1 << 16];
 
-/* Appends the rows of a copy to the list of runs, and joins consecutive ones. */
+/* Appends the rows of a copy to the list of byte runs, and joins consecutive runs. */
 static int
 add_rows(struct piece *list, int n, const struct shard_copy *c)
 {

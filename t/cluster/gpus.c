@@ -25,7 +25,7 @@ test_read(void)
     ok(!gpus_check("", 0), "a worker without GPUs reports an empty text");
 }
 
-/* Checks that gpus_read() accepts or rejects a truncated or changed text, and never reads beyond its end. */
+/* Checks a truncated or changed report: gpus_read() must accept or reject it, and never read beyond its end. */
 static void
 test_damaged(void)
 {

@@ -3,7 +3,7 @@
  * of a training without faults. Slow workers must not be lost. */
 #include "t/lib/simulated.h"
 
-static int in[CLUSTER_BROKEN]; /* by phase: number of hung workers that were lost */
+static int in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of hung workers that were lost */
 
 static void
 test_moments(int world, int hosts, uint64_t kind)
@@ -28,7 +28,7 @@ test_moments(int world, int hosts, uint64_t kind)
     ok(!bad, "whenever one of them hangs, it alone is lost, and the numbers are right (%d moments)", n);
 }
 
-/* A worker whose work takes any time, but progresses, is never lost. */
+/* Checks that slow workers are never lost if they progress. */
 static void
 test_slow(void)
 {

@@ -24,8 +24,8 @@ say(struct link *l, struct packet p)
     str_free(&bytes);
 }
 
-/* Runs a worker process (worker ADDRESS RANK, secret on stdin) that sends HELLO and LEAVE. Then the process waits to
- * be killed, so that only the LEAVE packet reports its departure. */
+/* Runs a worker process (arguments: worker ADDRESS RANK; secret on stdin) that sends HELLO and LEAVE. The process
+ * then waits to be killed, so that only its LEAVE packet reports the departure. */
 static int
 leave_at_once(char **argv)
 {

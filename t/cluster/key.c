@@ -95,8 +95,8 @@ test_whose(void)
     chmod(path, 0600);
 }
 
-/* A truncated key is refused unless it is complete up to its secret. A damaged key is refused, or read with fields of
- * full length. None crashes. */
+/* Checks that a truncated key file is refused unless the key is complete up to its secret. A damaged key file must
+ * be refused, or read with fields of full length. */
 static void
 test_damage(const struct str *text, const char *what)
 {
@@ -121,7 +121,7 @@ test_damage(const struct str *text, const char *what)
     ok(!taken, "%d damaged keys do no harm", n);
 }
 
-/* Makes keys for many ranks. Checks that the last rank has a key of its own, and that a copy stays valid after the
+/* Makes keys for many ranks. Checks that the last rank has its own key. A copy of a key must stay valid after the
  * original is erased. */
 static void
 test_many(void)

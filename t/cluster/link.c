@@ -33,8 +33,8 @@ join(struct link *c, struct link **w)
     return -1;
 }
 
-/* Returns the number of messages that arrive from a closed end. tells: link_state() of this end reports that the
- * other end is down. */
+/* Returns the number of messages received from an end that has closed. tells: link_state() of the receiving end
+ * must report that the other end is down. */
 static int
 hear(struct link *l, bool tells)
 {
@@ -100,8 +100,8 @@ test_bind(void)
     }
 }
 
-/* Binds a socket in a named folder: a second coordinator is refused, and a folder that a killed one has left is
- * replaced. */
+/* Binds a socket in a named folder. A second coordinator must be refused. A folder left by a killed coordinator
+ * must be replaced. */
 static void
 test_named_folder(void)
 {
@@ -110,7 +110,7 @@ test_named_folder(void)
     struct stat st;
     snprintf(folder, sizeof folder, "/tmp/rille-t-link-%d", (int)getpid());
     snprintf(address, sizeof address, "ipc://%s/control", folder);
-    mkdir(folder, 0700); /* nobody holds its lock */
+    mkdir(folder, 0700); /* a folder whose lock nobody holds */
     ok(!link_serve(address, NULL, &first) && !strcmp(link_endpoint(first, LINK_CONTROL), address),
        "a folder without an owner is replaced");
     ok(!stat(folder, &st) && (st.st_mode & 0777) == 0700, "the folder has mode 0700");

@@ -1,7 +1,8 @@
 /* Tests of actors/cluster/wire/machine.c: waiting for the end of a killed process. */
 #include <poll.h>
 #include <sys/wait.h>
-static int pending; /* simulates a killed process that the kernel does not free: its descriptor never signals */
+/* simulates a killed process that the kernel does not free: the process's descriptor never signals */
+static int pending;
 static int
 poll_end(struct pollfd *fd, nfds_t n, int ms)
 {
@@ -12,7 +13,7 @@ poll_end(struct pollfd *fd, nfds_t n, int ms)
 #undef poll
 #include "t/lib/tap.h"
 
-/* Starts a copy of this process that never ends by itself. Returns its pid. */
+/* Starts a copy of this process that runs until it is killed. Returns the copy's pid. */
 static int
 new_process(void)
 {

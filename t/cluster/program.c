@@ -78,8 +78,8 @@ test_round(void)
     ok(!pairs, "different plans have different digests");
 }
 
-/* Runs moves that the user wrote. One value reaches the devices {0, 1} by two paths: x -> {2, 3} -> {0, 1} and x -> {0,
- * 1}. */
+/* Runs moves that the user wrote. One value reaches the devices {0, 1} by two paths: from {2, 3}, to which it was
+ * moved before, and directly from x. */
 static void
 move_twice(struct train *t)
 {
@@ -97,7 +97,7 @@ move_twice(struct train *t)
     rille_tensor_free(&sum);
 }
 
-/* Checks that programs which are truncated, or one byte too long, are rejected. */
+/* Checks that truncated programs, and programs with an additional byte, are rejected. */
 static void
 test_cuts(void)
 {

@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/controller/remote_access.c: a worker is lost that does not answer a request for values in
- * time, or answers nonsense. A thread plays the worker. */
+/* Tests of actors/cluster/controller/remote_access.c: a worker that does not answer a request for values in time,
+ * or answers nonsense, is declared lost. A thread plays the worker. */
 #include "actors/cluster/controller/remote_access.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -42,9 +42,9 @@ struct worker {
     atomic_bool quit;
 };
 
-/* What the worker answers: a VALUE with this status and this number of bytes. */
+/* The worker's answer: a VALUE packet with this status and this number of bytes. */
 static const struct row {
-    const char *what, *how; /* how: why the worker is lost; NULL: it is not */
+    const char *what, *how; /* how: expected reason of the loss; NULL: the worker is not lost */
     bool silent;
     uint32_t status, bytes;
     int want;

@@ -98,8 +98,8 @@ test_orphans(void)
     }
 }
 
-/* Checks that the time limit for joining does not apply to a worker that was welcomed, even if another worker relays
- * its heartbeat. */
+/* Checks that the time limit for joining ends when a worker receives WELCOME, even if another worker relays its
+ * heartbeat. */
 static void
 test_waiting(void)
 {

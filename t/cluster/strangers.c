@@ -13,7 +13,8 @@
 
 enum { SOCKETS = NLINK_SOCKET + 2, PATIENCE_MS = 60000 };
 
-/* A listening address. An array of SOCKETS places has a coordinator's links first, then the two sockets of a worker. */
+/* A listening address. An array of SOCKETS places begins with the coordinator's link sockets; the two sockets of a
+ * worker follow. */
 struct place {
     const char *name, *peer; /* name of the address; peer: socket type of a legitimate peer */
     char address[CARRIER_PORT];
@@ -31,7 +32,8 @@ connect_to(const char *address)
     exit(1);
 }
 
-/* Reads until the other side closes the connection. Returns false if no end arrives in time. */
+/* Reads until the other side closes the connection. Returns false if the connection is still open after the time
+ * limit. */
 static bool
 is_cut_off(int fd)
 {

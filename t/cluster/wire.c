@@ -13,8 +13,8 @@ random_span(unsigned char *bytes, uint32_t n)
     return (struct span){bytes, n};
 }
 
-/* Returns a packet of this kind with every field set. Fields that the kind does not have are not written, and read
- * as zero. */
+/* Returns a packet of this kind with every field set. A field that the kind does not have is not written, so it is
+ * read back as zero. */
 static struct packet
 sample(int kind, unsigned char bytes[11][64])
 {

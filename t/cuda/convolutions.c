@@ -55,8 +55,8 @@ numel(const struct cuda_image *i)
     return i->size[0] * i->size[1] * i->size[2] * i->size[3];
 }
 
-/* Adds one product of the convolution to an element of the computed image. The product belongs to element `at` of y
- * and entry `in` of kernel at[1]. */
+/* Adds one product of the convolution to the computed image `sum`: the product for element `at` of y and entry
+ * `in` of kernel at[1]. */
 static void
 meet(const struct cuda_convolution *c, const int64_t *at, const int64_t *in, const void *first, const void *second,
      double *sum)

@@ -39,13 +39,14 @@ struct work {
     const char *memory;
     char text[128];
     bool strange;
-    struct cuda_source many; /* works with equal sources are compiled as one; the first of them has that source */
+    /* works with equal sources are compiled as one source, which belongs to the first of these works */
+    struct cuda_source many;
     struct work *mate[MATES];
     int nmate;
-    bool taken; /* the share of this run has the work; the host compiles and runs only these */
+    bool taken; /* true: the work belongs to the share of this run; the host compiles and runs only such works */
     struct work *next;
 };
-static bool on_gpu; /* this run tests a GPU, with all works */
+static bool on_gpu; /* true: this run tests all works on a GPU */
 static struct work *works, **last = &works;
 static int64_t nwork, nrefused;
 
@@ -63,7 +64,7 @@ append(struct work *w)
 static bool
 is_by_host(const struct op *op)
 {
-    for (size_t i = 0; i < countof(by_host); i++) /* the host computes these even on GPUs */
+    for (size_t i = 0; i < countof(by_host); i++) /* the host computes these operators even for GPUs */
         if (!strcmp(by_host[i], op->name)) return true;
     return false;
 }
@@ -230,7 +231,7 @@ static void
 add_sums(uint64_t seed)
 {
     static const enum dtype whole[] = {DT_F32, DT_F64, DT_I32, DT_I64, DT_U8, DT_BOOL};
-    for (int r = RED_SUM; r <= RED_MIN; r++) /* the neutral element of each reduction in every dtype */
+    for (int r = RED_SUM; r <= RED_MIN; r++) /* writes the neutral element of each reduction in every dtype */
         for (int d = DT_NONE + 1; d < NDTYPE; d++) add_sum((enum reduce)r, (enum dtype)d, (enum dtype)d, 0, seed);
     for (int n = 1; n <= 5; n += 2) {
         for (size_t d = 0; d < countof(whole); d++)
@@ -324,7 +325,8 @@ add_bundles(void)
         if (!is_bundled(w)) continue;
         leader = hash_next(&first, hash_of(&w->source), &at);
         if (!leader) hash_add(&first, hash_of(&w->source), leader = w);
-        leader->mate[MIN(leader->nmate, MATES - 1)] = w; /* further members overwrite the last place */
+        /* if there are too many members, each further member overwrites the last place */
+        leader->mate[MIN(leader->nmate, MATES - 1)] = w;
         leader->nmate++;
         if (leader->nmate == 2) cuda_source_many(&leader->trial.arena, &leader->source, &leader->many);
     }
@@ -702,8 +704,8 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
     str_free(&text);
 }
 
-/* Compiles every eighth share. Eight consecutive turns compile all shares, 48 turns all shares for all
- * architectures. The turn is $TURN (a number or "all"); without it, the day if CI is set, otherwise 0. */
+/* Compiles every eighth share. Eight consecutive turns compile all shares for one architecture, 48 turns for all
+ * six. The turn is $TURN (a number or "all"). If TURN is not set, the turn is the day if CI is set, otherwise 0. */
 static void
 compile_for_gpus(const char *self)
 {

@@ -193,7 +193,8 @@ for seed in 1 2 3; do
 done
 ok "if the library supports no product, kernels compute them" trains noway f32
 is "then the library computes no product" "$(grep -c multiply "$dir/told")" 0
-# Updates variables of many shapes: they need few launches, because they are grouped, and give the bits of the cpu.
+# Updates variables of many shapes. The updates need few launches, because they are grouped, and must give the bits of
+# the cpu.
 updates='rille.manual_seed(5)
   local all = {}
   for _, shape in ipairs{{1}, {7}, {3, 5}, {}, {0, 4}, {9000}, {2, 3, 4}, {64, 65}, {5}, {2, 2}} do
@@ -217,7 +218,7 @@ for type in f32 bf16; do
   FAKE_CUDA_LOG=$dir/told ok "ten variables of $type are updated on a GPU with the same bits" prints "" "$want" "KIND, TYPE = 'cuda', '$type' $updates" cuda:0
   is "a step has two launches: all adamw updates, all sgd updates" "$(grep -cE '^kernel .*many_' "$dir/told")" 6
 done
-# Casts variables of many shapes right before they are read.
+# Casts variables of many shapes right before an operator reads them.
 casts='local at, v = {placement = rille.placement(KIND, {0}), sbp = "B"}, {}
   for i, shape in ipairs{{12}, {12, 8}, {2, 3, 4}, {64, 65}, {8}} do v[i] = (rille.arange(rille.zeros(shape):numel()) / 7):reshape(shape):to_global(at) end
   local step = rille.graph(function()
@@ -398,7 +399,7 @@ ASAN_OPTIONS=$asan
 # ---- t/cuda/kernels gpu, which is meant for GPUs, here on the stand-in
 
 mkdir -p "$dir/t/bin"
-cp "$build/t/bin/cuda" "$dir/t/bin" # puts the test where it finds the plug-in, two folders above
+cp "$build/t/bin/cuda" "$dir/t/bin" # puts the test into a folder from which it finds the plug-in, two folders above
 ok "t/cuda/convolutions gpu computes them by the library" env FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" convolutions gpu
 for op in gelu softmax embedding; do
   ok "t/cuda/kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda" kernels gpu

@@ -233,7 +233,7 @@ is_known(enum dtype d, enum bias bias, enum after after, bool kept)
     return after == NOTHING || after == GELU || (after == SLOPE && bias == NO_BIAS && !kept);
 }
 
-/* A product without following operators is a call of its own. */
+/* Checks that a product without following operators is found as a single call. */
 static int
 make_exec(const struct chain *c, struct exec **e)
 {

@@ -43,7 +43,7 @@ local function training(kind, how, seed)
         losses[i] = update(x, y):item()
       else
         losses[i] = step(x, y):item()
-        if i % 3 ~= 0 then apply() end                             -- every third step leaves its gradients to the next step
+        if i % 3 ~= 0 then apply() end -- every third step leaves its gradients to the next one
       end
       t.opt.lr = t.opt.lr * 0.9
     end
@@ -65,7 +65,8 @@ tap.group("resuming", function()
       a.run(3)                                                     -- the last step's gradients are pending
       a.save(3)
       local want = {a.run(50), a.state(), a.opt.lr}
-      for _, before in ipairs{0, 4} do                             -- steps are compiled after the load (0), or before it (4)
+      -- the step is compiled after the load (0 steps before it), or before the load (4 steps)
+      for _, before in ipairs{0, 4} do
         local b = training(kind, how, 2)
         if before > 0 then b.run(before) end
         tap.is(rille.checkpoint.load(dir, b.parts), 3, ("%s, %s, after %d steps of another run: loads"):format(kind[1], how, before))
@@ -82,8 +83,8 @@ tap.group("resuming", function()
   end
 end)
 
--- Loads a checkpoint of one mesh on another mesh. Values must be equal, and losses close in the first steps, while
--- rounding errors are small.
+-- Loads a checkpoint of one mesh on another mesh. Values must be equal, and the losses of the first steps close,
+-- while rounding errors are small.
 tap.group("another mesh", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local square = mesh{{0, 1}, {2, 3}}
@@ -130,7 +131,8 @@ tap.group("another mesh", function()
   end
 end)
 
--- Two models train alternately with an optimiser each. Only one has state from the start, and they share a parameter.
+-- Trains two models alternately, each with its own optimiser. Only one optimiser has state from the start, and the
+-- models share a parameter.
 tap.group("several optimisers", function()
   local places = {rille.placement("cpu", {0}), P}
   local function training(place, seed, named)
@@ -185,7 +187,8 @@ tap.group("several optimisers", function()
   end
 end)
 
--- An option set between steps needs state that a new optimiser lacks, or makes its state unnecessary.
+-- Sets an option between steps. The option needs state that a new optimiser lacks, or makes the optimiser's state
+-- unnecessary.
 tap.group("state that an option needs", function()
   local at = dir .. "/slots"
   local cases = {{"turned on", 0, 0.9}, {"turned off", 0.9, 0}, {"on all along", 0.9, 0.9}, {"off all along", 0, 0}}
@@ -261,7 +264,7 @@ tap.group("keep and async", function()
     a.run(1)
     rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step}, {async = true, keep = 2})
     states[step] = a.state()
-    a.run(1)                                                       -- while the checkpoint is written
+    a.run(1)                                                       -- trains on while the checkpoint is written
   end
   tap.is({rille.checkpoint.load(at, a.parts), a.state()}, {6, states[6]}, "an asynchronous save stores the values of the time of the call")
   tap.is(#list(at), 2, "keep = 2 leaves two checkpoints")
@@ -400,7 +403,7 @@ local Counting, count = nn.Linear:extend("nn.Counting"), 0
 function Counting:init(...) nn.Linear.init(self, ...); count = count + 1; self.count = count end
 
 local Heads = nn.MultiheadAttention:extend("Heads") -- a subclass that computes like its base class
-local function noted(m, epoch) -- sets a field of a module, as a user may
+local function noted(m, epoch) -- stores an epoch in a field of a module, as users do
   m.epoch = epoch
   return m
 end

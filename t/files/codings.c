@@ -26,7 +26,7 @@ random_bytes(uint8_t *out, size_t n)
     }
 }
 
-/* Returns the FNV-1a digest of values; a NaN counts as the usual one. */
+/* Returns the FNV-1a digest of values. All NaNs are counted as the same NaN. */
 static uint64_t
 digest(const float *value, int64_t n)
 {
@@ -35,7 +35,7 @@ digest(const float *value, int64_t n)
     return h;
 }
 
-/* Decodes 64 blocks of random bytes or, for numbers, all bytes. */
+/* Decodes 64 blocks of random bytes; for number types, all values of a byte. */
 static uint64_t
 decoded_digest(const struct coding *c)
 {
@@ -73,7 +73,7 @@ test_e2m1(void)
     is_int(wrong, 0, "F4 has the 16 values of E2M1, the first in the low bits");
 }
 
-/* Checks that the smallest and the greatest integer of each type keep their values. */
+/* Checks that the smallest and the greatest integer of each type are decoded exactly. */
 static void
 test_integers(void)
 {
@@ -100,7 +100,8 @@ test_integers(void)
        "a U64 above 2^63 - 1 is refused");
 }
 
-/* Checks what readers rely on: 8192 elements are whole blocks, and no block has more than 8 bytes an element. */
+/* Checks two facts on which readers rely: 8192 elements are whole blocks, and a block has at most 8 bytes per
+ * element. */
 static void
 test_sizes(void)
 {

@@ -498,7 +498,7 @@ test_lies(void)
     free(b.at);
 }
 
-/* Returns a .gguf file with tensor x, f32{8}, and tensor y, {8, columns} of the given type, at the given offsets. */
+/* Returns a .gguf file of two tensors at the given offsets: x, f32{8}; and y, {8, columns} of the given type. */
 static struct bytes
 gguf_pair(uint64_t x, uint64_t y, uint64_t columns, uint32_t type)
 {
@@ -564,8 +564,8 @@ test_gguf_offsets(void)
     }
 }
 
-/* Checks tensors of type 2, whose rows are blocks of 32, and of types that Rille cannot read: their size is unknown,
- * but their shape must be valid. Type 99 is newer than the reader. */
+/* Checks tensors of type 2, whose rows are blocks of 32 elements, and of types that Rille cannot read: the reader
+ * does not know the size of such a tensor, but must check its shape. Type 99 is newer than the reader. */
 static void
 test_gguf_shapes(void)
 {

@@ -340,7 +340,7 @@ test_files(void)
     spill(path_of("c.npy"), "short", 5);
     ok(npy_read(path_of("c.npy"), &back, &value) == E_IO, "a file that is not .npy is refused");
     is_int(npy_write(path_of("c.npy"), &t, data), 0, "an existing file is replaced");
-    is_int(count_files(), 3, "no temporary file is left"); /* the files a, b and c */
+    is_int(count_files(), 3, "no temporary file is left"); /* the three files are a, b and c */
     mkdir(path_of("d.npy"), 0777);
     is_int(npy_write(path_of("d.npy"), &t, data), E_IO, "a directory is not replaced");
     is_int(count_files(), 4, "no temporary file is left after the failure");

@@ -22,7 +22,7 @@ local meshes = {rille.placement("cpu", {0}), rille.placement("cpu", {2, 0, 1}), 
 local layouts = {{"B", "S(0)", "S(1)", "P", "S(2)"}, {"B", "S(0)", "S(1)", "P"},
   {{"B", "B"}, {"S(0)", "S(0)"}, {"S(1)", "B"}, {"S(2)", "S(0)"}, {"P", "S(1)"}, {"S(0)", "S(0)", order = {1, 0}}}}
 
--- A tensor saved in any layout can be loaded in every other layout.
+-- Saves a tensor in every layout, and loads it in every other layout.
 tap.group("layouts", function()
   local x = rille.arange(0.0, 5 * 3 * 4, 1):reshape{5, 3, 4}
   local want, wrong, path, first = x:totable(), 0, dir .. "/a.safetensors", nil
@@ -63,7 +63,8 @@ tap.group("dtypes", function()
 end)
 
 tap.group("large values", function()
-  local x = rille.arange(0.0, 1200.0 * 1100, 1):reshape{1200, 1100}            -- a tensor of several chunks in both directions
+  -- so large that it has several chunks along both axes
+  local x = rille.arange(0.0, 1200.0 * 1100, 1):reshape{1200, 1100}
   rille.save(dir .. "/l.safetensors", {x = x:to_global{placement = meshes[3], sbp = {"S(1)", "S(0)"}}})
   local y = rille.load(dir .. "/l.safetensors", {placement = meshes[2], sbp = "S(1)", dtype = "f64"}).x
   tap.is((y:to_global{placement = meshes[1], sbp = "B"} - x:to("f64")):abs():max():item(), 0, "tensors larger than a chunk are saved, loaded and cast")

@@ -87,7 +87,7 @@ write_all(const struct written *w, struct str *text)
     if (safetensors_save(path, 0, NULL, &(struct safetensors_options){&says, 1, true})) exit(1);
 }
 
-/* Returns how many elements of a box differ from what was written. */
+/* Returns how many elements of a box differ from the written elements. */
 static int
 wrong_in(struct tensors *f, const struct box *b)
 {
@@ -139,7 +139,7 @@ test_boxes(void)
 
 /* ---- damage ---- */
 
-/* Changes bytes of a manifest: it must be rejected, or read only bytes inside the files. */
+/* Changes bytes of a manifest. The manifest must be rejected, or lead only to reads of bytes inside the files. */
 static void
 test_changed(uint64_t *state)
 {

@@ -98,7 +98,7 @@ tap.group("errors name the line", function()
   end
 end)
 
--- A template sees no global of Lua, and every template ends.
+-- Checks that a template cannot access Lua's globals, and that every template ends.
 tap.group("limits", function()
   for _, name in ipairs{"os", "io", "print", "rille", "require", "_G", "_ENV", "string", "load", "debug"} do
     tap.is(render("{{ " .. name .. " is defined }} {{ ''." .. name .. " is defined }} {{ messages." .. name .. " is defined }}"), "False False False", name .. " is not seen")
@@ -113,7 +113,8 @@ tap.group("limits", function()
   end
 end)
 
--- Each truncation and changed byte of the templates renders, or is an error of the template with its line.
+-- Truncates the templates and changes single bytes. A damaged template must render, or fail with an error that names
+-- its line.
 tap.group("damage", function()
   local lib = dofile("t/lib/strings.lua")
   local draw, wrong, tried = lib.generator(tonumber(os.getenv("SEED")) or 3), {}, 0

@@ -12,7 +12,7 @@ path = path .. ".gguf"
 
 local function read(name) local f <close> = assert(io.open(name, "rb")); return f:read("a") end
 
--- Writes a file. fields: tokenizer.ggml's keys and {kind, value}.
+-- Writes a GGUF file. fields: {kind, value} by key of tokenizer.ggml.
 local function write(fields)
   local list = {{"general.architecture", "s", "none"}}
   for key, value in tap.sorted(fields) do list[#list + 1] = {key == "chat_template" and "tokenizer.chat_template" or "tokenizer.ggml." .. key, value[1], value[2]} end
@@ -71,20 +71,21 @@ end
 
 tap.group("gpt2", function()
   if tap.share() then same(byte_level("falcon"), case_of("falcon"), "falcon") end
-  -- The other names have the patterns of .tiktoken files, or a pattern of these with a step before.
+  -- Tries all other pattern names of GGUF. Each stands for the pattern of a .tiktoken file, or for such a pattern
+  -- after another splitting step.
   local texts = dofile("t/golden/tokenizer.lua")
   for _, pair in ipairs{{"gpt-2", "gpt2"}, {"llama-bpe", "cl100k"}, {"qwen2", "qwen"}, {"gpt-4o", "o200k"}} do
     local tok, other, wrong, count = byte_level(pair[1]), rille.tokenizer(tiktoken, {pattern = pair[2]}), 0, 0
     for seed = 0, 300 do
       local text = lib.generated(texts, seed, true)
       local a, b = tok:encode(text), other:encode(text)
-      local same_text = tok:decode(a) == text -- qwen2 normalizes
+      local same_text = tok:decode(a) == text -- the text may differ, because qwen2 normalizes it
       if same_text and #a ~= #b then wrong = wrong + 1 end
       count = count + (same_text and 1 or 0)
     end
     tap.ok(wrong == 0 and count > 90 and (count > 300 or pair[1] == "qwen2"), pair[1] .. ": texts are divided as by the pattern " .. pair[2], wrong .. " of " .. count)
   end
-  -- Each known name makes a tokenizer that decodes to the text.
+  -- Checks that each known name makes a tokenizer which decodes ids to the original text.
   local wrong = {}
   local _, why = pcall(byte_level, "none")
   local count = 0
@@ -160,7 +161,8 @@ tap.group("bert", function()
   end
   local tok = rille.tokenizer(write{model = {"s", "bert"}, tokens = {"s", tokens}, token_type = {"i", types}, unknown_token_id = {"u", 1},
     bos_token_id = {"u", 2}, seperator_token_id = {"u", 3}})
-  -- kinds.lua's vocabulary bounds words by 30 characters, and GGUF has no such bound: transformers' default, 100, is used.
+  -- In kinds.lua the vocabulary limits words to 30 characters. GGUF cannot store such a limit, so its tokenizer uses
+  -- transformers' default, 100.
   local file, wrong = path .. ".json", 0
   local f = assert(io.open(file, "w"))
   f:write(('{"added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"decoder":%s,"model":%s}'):format(case.added_tokens, case.normalizer,

@@ -9,7 +9,7 @@ local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
 local tiktoken = write("tokenizer.tiktoken", lib.tiktoken())
 
--- Returns the text of a model. A model may be another one with some fields changed.
+-- Returns the JSON text of a model. A model may be described as another model with some fields changed.
 local function model_of(name)
   if name == "bytes" then return tap.read("t/golden/tokenizer.json"):match('"model":(%b{})') end
   local model = golden.models[name]
@@ -81,7 +81,8 @@ tap.group("SentencePiece, special tokens", function()
     "a .tiktoken file without a pattern is refused")
 end)
 
--- tekken.json with the ranks of tokenizer.tiktoken: its ids are those of tiktoken, after the special tokens.
+-- Compares tekken.json, which has the ranks of tokenizer.tiktoken: its ids are those of tiktoken, shifted by the
+-- number of special tokens.
 tap.group("tekken.json", function()
   local pattern = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
   local entries, special = {}, {"<unk>", "<s>", "</s>", "[INST]", "[/INST]"}
@@ -133,7 +134,7 @@ tap.group(".tiktoken", function()
   tap.is({whisper.size, whisper:decode{72, 600}}, {601, whisper:decode{72}}, "a token without bytes, as Whisper's file has, is read")
 end)
 
--- An added token whose text is a letter that stands for a byte shares the id of that byte.
+-- Tests an added token whose text is the letter that stands for a byte: the token shares the id of that byte.
 tap.group("added tokens spelled like bytes", function()
   local text = tap.read("t/golden/tokenizer.json")
   local id = math.tointeger(text:match('"ä":(%d+)'))
@@ -159,7 +160,7 @@ tap.group("zero bytes in JSON", function()
   tap.is(rille.load(write("zero.safetensors", ("<s8"):pack(head) .. ("<f"):pack(2.5))).x:totable(), {2.5}, "so may metadata of safetensors")
 end)
 
--- Tries truncations and changed bytes of every kind of file. Each must be refused with the file's name, or be a tokenizer
+-- Tries truncations and changed bytes of every kind of file. Each file must be refused by name, or be a tokenizer
 -- that works.
 tap.group("damage", function()
   local draw, wrong, tried = lib.generator(tonumber(os.getenv("SEED")) or 5), {}, 0

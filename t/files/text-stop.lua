@@ -27,7 +27,7 @@ local function pressed(name, wait, fn)
   local good, why = pcall(fn)
   local took = os.clock() - worked
   if good then tap.diag(("the call took only %g s"):format(took)) end
-  while clock() < begun + wait do end -- fn may have ended before the signal
+  while clock() < begun + wait do end -- waits for the signal if fn has ended before it
   pcall(function() local t = clock() while clock() < t + 0.3 do end end)
   rille._forget_presses()
   tap.ok(not good and tostring(why):find("interrupted", 1, true), name .. ": the error reports the interrupt", tostring(why))

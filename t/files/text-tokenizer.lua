@@ -78,7 +78,8 @@ tap.group("the ids of tokenizers", function()
   end
 end)
 
--- In case k, token i has the flags (k + 11 i) % 32; the highest, "special", changes no id. Strings for which PyPI's tokenizers returns no ids are skipped.
+-- Tries added tokens with every combination of flags: in case k, token i has the flags (k + 11 i) % 32. The highest
+-- flag, "special", changes no id. Skips strings for which PyPI's tokenizers returns no ids.
 tap.group("added tokens with every combination of flags", function()
   local added = golden.added
   local function tokens(k)
@@ -262,7 +263,8 @@ tap.group("special tokens", function()
     {{[""] = ranks}, {"empty"}}} do
     tap.fails(function() rille.tokenizer(path, {pattern = "gpt2", special = case[1]}) end, case[2], "refused: " .. table.concat(case[2], ", "))
   end
-  -- Hugging Face's reader numbers added tokens that are missing in the vocabulary from the vocabulary's size on.
+  -- Tests added tokens that are missing in the vocabulary: Hugging Face's reader gives them the ids after the
+  -- vocabulary's last one.
   local function vocabulary(special, pattern_of)
     local t = rille.tokenizer(path, {pattern = "gpt2", special = special})
     local at = dir .. "/ids.json"
@@ -326,7 +328,7 @@ tap.group("damage", function()
   tap.is(wrong, 0, ("%d damaged files are refused with their names, or work"):format(2 * times))
 end)
 
--- Truncation and padding of batches are kept in the file but not applied, and a warning says so.
+-- Checks that truncation and padding of batches are kept in the file but not applied, and that a warning says so.
 tap.group("truncation and padding", function()
   local truncation = '{"direction":"Right","max_length":2,"strategy":"LongestFirst","stride":0}'
   local padding = '{"strategy":{"Fixed":5},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,"pad_type_id":0,"pad_token":"!"}'

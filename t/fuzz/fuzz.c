@@ -54,7 +54,7 @@ fuzz_packet(const uint8_t *bytes, size_t n)
     str_free(&again);
 }
 
-/* The bytes of an input that are not used yet. */
+/* The rest of an input: bytes that the subject has not consumed yet. */
 struct input {
     const uint8_t *at;
     size_t n;
@@ -164,7 +164,7 @@ save_file(struct coordinator *c, int rank, bool cancel)
     if (cancel) coordinator_file(c, rank, &(struct packet){.kind = PACKET_CANCEL, .count = 1});
 }
 
-/* Makes one of the calls that the coordinator's controller can make. */
+/* Makes one of the calls that a controller can make to its coordinator. */
 static void
 coordinator_act(struct coordinator *c, struct input *in, struct notices *notices, uint32_t *run)
 {
@@ -413,7 +413,7 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     if (bytes) memcpy(copy, bytes, n);
 }
 
-/* Refuses to open the link on which a fetch would be answered. */
+/* Refuses to open the link on which the carrier would answer a fetch. */
 static int
 no_link(struct carrier *c, int rank)
 {
@@ -743,8 +743,9 @@ try_input(const struct subject *s, const char *input, size_t n, uint64_t *state)
     free(bytes);
 }
 
-/* Tries each input of a ustar archive: each has a header of 512 bytes with the size in octal at byte 124, then data
- * in blocks of 512. Returns the number of inputs; -1 if the archive has no empty header at its end. */
+/* Tries each input of a ustar archive. An archive consists of entries: a header of 512 bytes with the size in
+ * octal at byte 124, then data in blocks of 512 bytes. Returns the number of inputs; -1 if the archive has no
+ * empty header at its end. */
 static int
 try_archive(const struct subject *s, const char *tar, size_t n, uint64_t *state)
 {

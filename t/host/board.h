@@ -36,12 +36,12 @@ struct board_call {
 };
 /* A communicator. */
 struct board_comm {
-    uint64_t secret; /* hash of the communicator's id, to find it by */
+    uint64_t secret; /* hash of the communicator's id, by which ranks find the communicator */
     int32_t n, gpu[BOARD_RANKS];
-    bool taken[BOARD_RANKS]; /* index: rank; true if the rank has joined */
+    bool taken[BOARD_RANKS]; /* by rank: true if the rank has joined */
     struct board_call call[BOARD_RANKS];
-    int64_t begun[BOARD_RANKS], done[BOARD_RANKS]; /* index: rank; begun: number of calls begun; done: number of calls
-                                                      whose data the rank has read */
+    /* by rank: begun: number of calls begun; done: number of calls whose data the rank has read */
+    int64_t begun[BOARD_RANKS], done[BOARD_RANKS];
     char wrong[96];
 };
 struct board_gpu {
@@ -190,7 +190,8 @@ board_agrees(const struct board_comm *m)
     return true;
 }
 
-/* Waits until all ranks have begun (or done) at least `least` calls. Returns NULL, or an error. */
+/* Waits until all ranks have begun (or done) at least `least` calls. Returns NULL on success, otherwise an error
+ * text. */
 static const char *
 board_await(struct board_comm *m, int comm, int rank, const int64_t *count, int64_t least, const bool *cut)
 {
@@ -231,8 +232,8 @@ board_begin(int comm, int rank, const struct board_call *c, const void *in, size
     return why;
 }
 
-/* Waits until one rank of a communicator of two has begun (or done) at least `least` calls. Returns NULL, or an error.
- */
+/* Waits until the given rank of a communicator of two has begun (or done) at least `least` calls. Returns NULL on
+ * success, otherwise an error text. */
 static const char *
 board_until(const struct board_comm *m, const int64_t *count, int64_t least, const bool *cut)
 {

@@ -1,9 +1,11 @@
-/* cublaslt.c - a cuBLASLt stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls,
- * declared by the real header. A product is deferred like a kernel. With FAKE_CUDA=noway no product has an
- * algorithm.
+/* cublaslt.c - a cuBLASLt stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in
+ * calls, declared by the real header.
  *
- * Word i of a descriptor stores attribute i. A product's descriptor also stores the compute type in word COMPUTE, and
- * the scale type in word SCALE. */
+ * A product is queued like a kernel launch: it is computed when a thread waits for it (toolkit.c). With
+ * FAKE_CUDA=noway no product has an algorithm.
+ *
+ * Word i of a descriptor stores attribute i. A product's descriptor also stores the compute type in word COMPUTE,
+ * and the scale type in word SCALE. */
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
 
@@ -156,7 +158,7 @@ gelu(double v, bool slope)
     return slope ? (1 + t) / 2 + v / 2 * (1 - t * t) * scale * (1 + 3 * 0.044715 * v * v) : v / 2 * (1 + t);
 }
 
-/* Applies the epilogue to the sum v at (i, j). */
+/* Applies the epilogue to the sum v of element (i, j). */
 static double
 finish(const cublasLtMatmulDescOpaque_t *d, uint64_t type, int64_t i, int64_t j, double v)
 {

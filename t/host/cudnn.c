@@ -359,7 +359,8 @@ place(const struct image *i, int64_t e)
     return at;
 }
 
-/* Adds every product of the convolution to the computed image, forward or gradient. */
+/* Adds every product of the convolution to the image that it computes: the result of a forward call, or a
+ * gradient. */
 static void
 walk(const struct work *w, double *const *all)
 {

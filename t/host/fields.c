@@ -25,7 +25,7 @@ moments(const struct rille_operator_call *c)
     return 0;
 }
 
-/* dx[a, b] = ds[a] + 2 x[a, b] dq[a] */
+/* Gradient of moments: dx[a, b] = ds[a] + 2 x[a, b] dq[a] */
 static int
 moments_dx(const struct rille_operator_call *c)
 {

@@ -181,7 +181,7 @@ library(const char **why)
 static const char *
 settle(int gpu)
 {
-    (void)gpu; /* launches are synchronous */
+    (void)gpu; /* nothing to wait for, because launches are synchronous */
     return NULL;
 }
 

@@ -27,10 +27,10 @@ struct host_comm_call {
 };
 struct host_comm {
     int n, device[HOST_COMM_RANKS];
-    struct host_comm_call call[HOST_COMM_RANKS]; /* index: rank; the pending call */
+    struct host_comm_call call[HOST_COMM_RANKS]; /* by rank: the pending call */
     /* begun: number of calls begun, by rank; done: number of calls that all ranks have completed */
     int64_t begun[HOST_COMM_RANKS], done;
-    /* index: rank; a call was made, and its completion is not reported yet */
+    /* by rank: a call was made, and its completion is not reported yet */
     bool asked[HOST_COMM_RANKS];
     void *kept; /* data that was sent and is not received yet; on the heap */
     bool cut;
@@ -44,8 +44,8 @@ static pthread_cond_t host_comm_news = PTHREAD_COND_INITIALIZER;
 static struct host_comm_place {
     struct host_comm *in; /* communicator in which the device waits; NULL: not waiting */
     int rank;
-    /* index: device; the call that its stream waits for. After the call completes, the entry stays until the stream
-     * wakes up. */
+    /* by device: the call that the device's stream waits for. After the call completes, the entry stays until the
+     * stream wakes up. */
 } host_comm_waits[HOST_COMM_RANKS];
 
 static inline void
@@ -87,7 +87,7 @@ host_comm_result(const struct host_comm *m)
     return all;
 }
 
-/* Copies block j of rank i to rank j. */
+/* Copies block j of rank i to rank j, as block i. */
 static inline void
 host_comm_exchange(struct host_comm *m, size_t block)
 {
@@ -158,8 +158,8 @@ host_comm_waits_for(const struct host_comm *m, int device, int depth)
     return false;
 }
 
-/* Makes a rank's call, or polls it if it is pending. Sets *done if the call is complete. Returns NULL, or an error.
- * The caller holds the lock. */
+/* Makes a rank's call, or polls the rank's pending call. Sets *done if the call is complete. Returns NULL, or an
+ * error. The caller holds the lock. */
 static inline const char *
 host_comm_poll(struct host_comm *m, int rank, const struct host_comm_call *c, bool *done)
 {

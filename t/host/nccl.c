@@ -24,7 +24,7 @@ static struct here {
 
 struct ncclComm {
     int comm, rank, gpu;
-    bool looked; /* true: the status of the last operation was queried */
+    bool looked; /* true: the caller has queried the status of the last operation */
 };
 struct id {
     int32_t number;
@@ -60,8 +60,8 @@ ncclGetUniqueId(ncclUniqueId *out)
     return fits ? ncclSuccess : ncclSystemError;
 }
 
-/* Adds a rank to a communicator. Returns NULL, or the reason of the failure. A GPU can have one rank, and an id can
- * make one communicator. The caller holds the lock. */
+/* Adds a rank to a communicator. Returns NULL, or the reason of the failure. A GPU may have only one rank, and an
+ * id may make only one communicator. The caller holds the lock. */
 static const char *
 take_rank(struct board_comm *m, int n, int rank, int gpu)
 {
@@ -109,8 +109,9 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
     return ncclSuccess;
 }
 
-/* Aborts a communicator. In real NCCL a rank's kernels end when its own communicator is aborted. Here they end when
- * all ranks of the process have aborted, so a process that forgets one hangs. Other processes keep waiting. */
+/* Aborts a communicator. In real NCCL a rank's kernels end when its own communicator is aborted. In this stand-in
+ * they end when all ranks of the process have aborted, so a process that forgets to abort a rank hangs. Other
+ * processes keep waiting. */
 ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {

@@ -32,7 +32,7 @@ run(const struct rille_operator_call *c)
     return 0;
 }
 
-/* A mean: the results of shards do not add up to it. */
+/* Computes a mean, which Rille must refuse under the rule of a sum: means of shards do not add up. */
 int run_mean(const struct rille_operator_call *c);
 int
 run_mean(const struct rille_operator_call *c)
@@ -69,7 +69,7 @@ SIZE(size_negative, -1)
 SIZE(size_large, (int64_t)1 << 40)
 SIZE(size_largest, INT64_MAX)
 
-/* Fills the error's room to the last byte, without an end. */
+/* Fills the error buffer to the last byte, without a terminating 0. */
 int infer_error(const struct rille_operator_call *c);
 int
 infer_error(const struct rille_operator_call *c)
@@ -78,7 +78,7 @@ infer_error(const struct rille_operator_call *c)
     return -7;
 }
 
-/* Fails after the calls of the check. */
+/* Succeeds in the calls that check the record, and fails in later calls. */
 int run_later(const struct rille_operator_call *c);
 int
 run_later(const struct rille_operator_call *c)
@@ -90,7 +90,7 @@ run_later(const struct rille_operator_call *c)
     return 1;
 }
 
-/* Writes f32, and another value than run(). */
+/* Writes f32, with other values than run() writes. */
 int run_fast(const struct rille_operator_call *c);
 int
 run_fast(const struct rille_operator_call *c)

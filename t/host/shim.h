@@ -16,7 +16,7 @@
 
 #define __global__
 #define __device__
-#define __shared__ static /* one block runs at a time, so `static` suffices */
+#define __shared__ static /* a block's shared memory can be static, because one block runs at a time */
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define DEVICE       static inline
@@ -103,8 +103,9 @@ draw(uint64_t *seed)
     return *seed;
 }
 
-/* Runs every thread to its next barrier or to its end; all threads must reach the same of both. Visits threads by an
- * odd step, which reaches all, because their number is a power of two. Returns false when all threads have ended. */
+/* Runs every thread to its next barrier or to its end; all threads must reach a barrier, or all must end. Visits
+ * threads by an odd step, which reaches all threads because their number is a power of two. Returns false when all
+ * threads have ended. */
 static bool
 round(unsigned threads, uint64_t *seed)
 {

@@ -15,7 +15,7 @@ local net = Net()
 local opt, adam = rille.optim.SGD(params, {lr = 1}), rille.optim.Adam({counted}, {lr = 1e-3})
 local x = rille.ones({64, 256}, {placement = P, sbp = "S(0)"})
 
--- The gradient of each parameter is -1 everywhere, exactly.
+-- Runs a step. The gradient of each parameter is exactly -1 everywhere.
 local function run()
   local loss = x:sum() * 0
   for _, p in ipairs(params) do loss = loss - p:sum() end
@@ -28,8 +28,8 @@ local function run()
 end
 local step = arg[1] == "compiled" and rille.graph(run) or run
 
--- Returns an error text if a parameter lacks an update; nil: all are complete. A plain loop can be stopped between the
--- steps of its two optimisers, so the first may be one update ahead.
+-- Returns an error text if a parameter lacks an update; nil: all updates are complete. A plain loop can be stopped
+-- between the steps of its two optimisers, so the first optimiser may be one update ahead.
 local function whole()
   local first = params[1]:max():item()
   for k, p in ipairs(params) do

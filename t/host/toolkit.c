@@ -40,7 +40,7 @@ static long ncall;
 static _Thread_local int current;
 static _Thread_local cudaError_t last;
 
-/* Returns the number after the word in FAKE_CUDA; `otherwise` if the word is missing. */
+/* Returns the number that follows the word in FAKE_CUDA; `otherwise` if FAKE_CUDA does not have the word. */
 static long
 said(const char *word, long otherwise)
 {
@@ -214,7 +214,8 @@ cudaMemGetInfo(size_t *left, size_t *all)
     return e;
 }
 
-/* Allocates managed memory: up to ten times the GPU's memory, because real managed memory can exceed it, too. */
+/* Allocates managed memory: up to ten times the GPU's memory, because real managed memory may also be larger than
+ * the GPU's. */
 cudaError_t
 cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
@@ -293,7 +294,7 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
     return *kernel ? cudaSuccess : note(cudaErrorInvalidDeviceFunction);
 }
 
-/* Work that a thread launched on its stream runs in order, and only when a thread waits for it. */
+/* Work that a thread has launched on its stream. It runs in order, and only when a thread waits for it. */
 enum { ARGUMENT = 4096, PENDING = 4096, STREAMS = 256, KERNELS = 4096 };
 struct stream;
 struct CUevent_st {
@@ -314,8 +315,9 @@ struct launch {
 };
 static struct stream {
     struct launch *pending[PENDING];
-    long put, done; /* put: number of launches put; done: number done; launch n is pending[n % PENDING] */
-    bool busy;      /* true: a thread is running the oldest launch */
+    /* put: number of launches enqueued; done: number of launches done; launch n is pending[n % PENDING] */
+    long put, done;
+    bool busy; /* true: a thread is running the oldest launch */
 } stream_of[STREAMS];
 static int nstream; /* number of threads that have launched */
 static _Thread_local struct stream *own;
@@ -608,7 +610,8 @@ copy_later(struct rows what)
     return fake_put_off(copy_rows, &what, sizeof what);
 }
 
-/* Returns the kind of memory of these bytes. (A copy from pageable memory would read them after the call.) */
+/* Returns the kind of memory (pinned, managed, pageable) of these bytes. (A copy from pageable memory would read
+ * the bytes after the call.) */
 static const char *
 memory_at(const void *p, size_t bytes)
 {

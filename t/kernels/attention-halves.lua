@@ -40,7 +40,8 @@ end
 
 local function norm(x) return x:square():sum():sqrt():item() end
 
--- Returns the largest quotient of error and allowed error over several cases, and a description of its case.
+-- Returns the largest quotient of error and allowed error over all cases, and the description of the case with this
+-- quotient.
 local function worst_of(cases, place, sbp)
   local worst, where = 0, ""
   for _, case in ipairs(cases) do
@@ -48,7 +49,8 @@ local function worst_of(cases, place, sbp)
     local want, got = values_of(case, x, "f64", ONE), values_of(case, x, case.dtype, place or ONE, sbp)
     for i, value in ipairs(values) do
       if want[i] then
-        -- If one key has nearly all weight, gradients of q, k and a mask are small differences of large numbers.
+        -- If one key has nearly all weight, the gradients of q, k and a mask are small differences of large numbers,
+        -- so their error is measured against at least this size.
         local least = ({[2] = case.sd, [3] = case.sd, [5] = 1})[i] or 0
         least = least / math.sqrt(case.size) * norm(x[SLOPE])
         local off = norm(got[i] - want[i]) / (math.max(norm(want[i]), least) * unit[case.dtype] * value[2])
@@ -66,7 +68,7 @@ local lengths = {{1, 1}, {1, 7}, {7, 7}, {31, 31}, {32, 32}, {33, 33}, {127, 127
 local sizes = {16, 33, 64, 80}
 local scales = {{"bf16", 1}, {"bf16", 4}, {"bf16", 20}, {"f16", 1}, {"f16", 4}, {"f16", 20}, {"f16", 60}}
 
--- Pairs each length with one size; the next scale uses other pairs.
+-- Pairs each length with one head size; the next scale uses other pairs.
 for n, s in ipairs(scales) do
   local cases = {}
   for i, l in ipairs(lengths) do

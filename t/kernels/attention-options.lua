@@ -14,7 +14,7 @@ local layouts = { -- Columns: name, placement, layouts of q, k, v, of sinks, and
 }
 local lengths = {{1, 9}, {5, 5}, {20, 20}, {70, 70}, {40, 140}} -- queries, keys
 
--- spans: "documents", of 7 + row keys; "empty", where each third query sees no key.
+-- Options of the call. spans = "documents": documents of 7 + row keys each; "empty": each third query sees no key.
 local options = {
   {"a window to the left", {window = {3, 0}}}, {"a window on both sides", {window = {2, 9}}}, {"a window to the right", {window = {-1, 4}}},
   {"a causal window", {window = {6, -1}, is_causal = true}}, {"a softcap", {softcap = 1.5, is_causal = true}},
@@ -47,7 +47,8 @@ local function seen_of(how, spans, queries, keys)
   return seen:logical_and(j:ge(spans:slice(3, 0, 1))):logical_and(j:lt(spans:slice(3, 1, 2)))
 end
 
--- The softmax of all scores and the sink; hidden keys have the score -1e30, and then the weight 0.
+-- Returns attention computed by plain operators: the softmax of all scores and the sink. Hidden keys have the score
+-- -1e30, and then the weight 0.
 local function reference(x, how, seen)
   local scores = x[1]:matmul(x[2]:transpose(2, 3)) * (how.scale or SIZE ^ -0.5)
   if how.softcap then scores = (scores / how.softcap):tanh() * how.softcap end

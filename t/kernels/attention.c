@@ -43,7 +43,8 @@ static const struct mask {
     {"a bool for each query", "q1", DT_BOOL, true, false},
 };
 
-/* spans: documents of equal lengths; any numbers, also out of range; the same number twice, so that no key is seen. */
+/* Values of the operand spans (first key and end of each query): documents of equal lengths; any numbers, also out
+ * of range; the same number twice, so that no key is seen. */
 enum spans { NO_SPANS, DOCUMENTS, ANY, NONE };
 static const struct option {
     const char *name;
@@ -223,7 +224,7 @@ try_op(const struct trial *t, const char *name)
     bool same = true;
     c.nin = op_noperand(c.op), c.nout = c.op->nout ? c.op->nout : 1;
     op_attr_defaults(c.op, attr);
-    /* a scale that keeps scores as large as with 8 elements */
+    /* larger heads get a smaller scale, so that scores are as large as with 8 elements */
     attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size));
     if (t->nkey % 5 == 3) attr[ATT_SCALE].f *= -1;
     attr[ATT_CAUSAL].i = t->causal;
@@ -294,7 +295,7 @@ main(void)
                  {DT_BF16, true},
                  {DT_F16, true},
                  {DT_F64, true},
-                 {DT_BF16, false}}; /* the second bf16 case is tried with every third mask only */
+                 {DT_BF16, false}}; /* bf16 without the machine's instruction is tried with every third mask only */
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
         for (int causal = 0; causal < 2; causal++)

@@ -1,5 +1,7 @@
-/* blocks.c - tests products with weights in blocks (kernels/cpu/gemm/blocks.c). Every CPU level of this machine returns
- * the sums of the decoded weights, for all lengths of a row up to 5 blocks, and numbers of all sizes. */
+/* blocks.c - tests matrix products with block-quantised weights (kernels/cpu/gemm/blocks.c).
+ *
+ * Every CPU level of this machine must return the sums of the decoded weights, for all row lengths up to 5 blocks,
+ * and for numbers of all sizes. */
 #include "kernels/cpu/gemm/blocks.c"
 
 #include "runtime/base/rng.h"
@@ -36,7 +38,7 @@ fill_weights(const struct coding *c, const int *scale)
             }
 }
 
-/* Fills a row with numbers of either sign and of sizes that differ by at most 2^spread. */
+/* Fills a row with numbers of either sign, whose sizes span a factor of at most 2^spread. */
 static void
 fill_row(int64_t n, int spread)
 {
@@ -46,7 +48,7 @@ fill_row(int64_t n, int spread)
     }
 }
 
-/* Returns the largest error of a product, in units of the f32 rounding of the sum of the terms' sizes. */
+/* Returns the largest error of a product, in units of the f32 rounding of the sum of absolute terms. */
 static double
 worst_error(rows_product *product, const struct rounded *x)
 {

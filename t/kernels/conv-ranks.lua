@@ -8,7 +8,7 @@ local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local function home(t) return t:to_global{placement = ONE, sbp = "B"} end
 local function same(a, b) return home(a):eq(home(b)):all():item() end
 
--- Fills with whole numbers, so that sums are exact before rounding.
+-- Returns a tensor of whole numbers, so that sums are exact before rounding.
 local function whole(shape, step, dtype)
   local n, list = 1, {}
   for _, s in ipairs(shape) do n = n * s end

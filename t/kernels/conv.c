@@ -9,7 +9,7 @@ enum { IMAGES = 3, HEIGHT = 11, WIDTH = 6 };
 
 static const struct image {
     enum dtype dtype;
-    int64_t x, y, groups; /* x: channels of the image; y: channels of the result */
+    int64_t x, y, groups; /* x: number of channels of the image; y: number of channels of the result */
     int64_t columns;      /* number of columns of the window */
 } images[] = {{DT_F32, 4, 6, 1, 2},   {DT_F32, 4, 6, 2, 2},    {DT_BF16, 4, 4, 4, 2},
               {DT_F32, 16, 32, 1, 2}, {DT_F32, 1, 20, 1, 2},   {DT_F32, 2, 3, 1, 1},
@@ -20,7 +20,7 @@ static const struct split {
     int threads;
 } splits[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
 
-/* Parameters of a window along the rows. Along the columns the stride and dilation are 1, and the padding is 1 for
+/* Parameters of the window along image rows. Along columns the stride and dilation are 1; the padding is 1 for
  * windows of two columns. */
 struct window {
     int64_t size, stride, padding, dilation;

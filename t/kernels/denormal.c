@@ -8,7 +8,7 @@ static const double least[] = {[DT_F32] = 0x1p-126, [DT_F64] = 0x1p-1022};
 /* Operators, operands and expected results. Values are in units of d, half of the smallest normal number. */
 static const struct {
     const char *op;
-    double x, y; /* operands; binary operators use y; y is a plain number unless it is 1 (then d) */
+    double x, y; /* operands x and y (binary operators); y is a plain number, except that 1 stands for d */
     double want;
 } cases[] = {
     {"pow", 1, 0.5, 0},        {"pow", 1, -0.5, INFINITY}, {"pow", -1, -0.5, INFINITY}, {"pow", -1, -3, -INFINITY},

@@ -4,7 +4,7 @@
 
 enum { N = 6 };
 
-/* Computes y = 2 x for an operator in f64. Each variant does what its name says. */
+/* Kernel variants of y = 2 x in f64. Each accepts or rejects the call as its name says. */
 static int
 twice(const struct kcall *k)
 {
@@ -82,7 +82,7 @@ struct run {
     size_t scratch;
 };
 
-/* Computes twice(x) with x = 1, 2, ..., in every stride-th element of memory. */
+/* Computes the operator twice(x), where x is 1, 2, ... in every stride-th element of memory. */
 static int
 run(struct run *r, const struct op *op, int64_t stride, int device)
 {

@@ -41,7 +41,7 @@ draw(struct chain *c, uint64_t n)
     return next_random(&c->random) % n;
 }
 
-/* Fills memory of this type, where only every `gap`-th value belongs to the operand. */
+/* Fills memory with values of this type; only every `gap`-th value belongs to the operand. */
 static void
 fill_operand(struct chain *c, struct input *o, int64_t gap)
 {
@@ -274,8 +274,8 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* Checks x + y for x of shape `full`. mask: 1 where y has size 1; transposed: x is transposed in memory; over: the
- * sum is written over x. */
+/* Checks x + y for x of shape `full`. mask: bit d is set if y has size 1 in dimension d; transposed: x is
+ * transposed in memory; over: the sum overwrites x. */
 static void
 try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool transposed, bool over)
 {

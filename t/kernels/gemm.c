@@ -38,7 +38,7 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
     stride[nbatch + transposed] = line;
     stride[nbatch + !transposed] = 1;
     for (int i = nbatch - 1, step = (int)(line * lines); i >= 0; step *= (int)batch[i], i--) stride[i] = step;
-    if (heads) { /* dimensions {batch, head, row, col} are stored as {batch, row, head, col} */
+    if (heads) { /* interleaved heads: dimensions {batch, head, row, col} are stored as {batch, row, head, col} */
         stride[1] = line;
         stride[2 + transposed] = line * batch[1];
     }
@@ -175,7 +175,8 @@ static const int64_t large[][3] = {{1, 1100, 700}, {3, 1100, 700}, {5, 1100, 700
 static const int64_t halves[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
                                     {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
 
-/* Integer products: rows, columns and k have one or several blocks, with shorter last blocks; few rows and columns. */
+/* Integer products: rows, columns and k span one or several blocks, the last of them shorter; also few rows and
+ * few columns. */
 static const int64_t whole[][3] = {{64, 64, 64},  {17, 300, 70}, {257, 520, 300}, {31, 45, 769},  {1, 1200, 40},
                                    {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
 
@@ -335,7 +336,8 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
     return pass ? questions + 1 : 0;
 }
 
-/* Checks splits along k: an f32 sum has the number of parts closest to k / AT_ONCE; halves are never split along k. */
+/* Checks splits along k: the number of parts of an f32 sum is the one closest to k / AT_ONCE; sums of halves are
+ * never split. */
 static void
 try_parts(void)
 {
@@ -360,7 +362,7 @@ try_parts(void)
     gemm_panel = panel;
 }
 
-/* Tries each instruction set that has one bit more or one bit less than AMX. */
+/* Tries each instruction set that differs from AMX in one bit. */
 static void
 try_isa(void)
 {

@@ -7,7 +7,8 @@ passes() { # passes TEST SHARE: every check of the test holds with AVX2 only
 }
 build=$(dirname "$1") case=1
 ok kernels/gemm passes kernels/gemm "${SHARE:-all}"
-for test in kernels/halves-ranks kernels/attention kernels/fused nn/autocast op/halves; do # a test of this share runs with all its cases
+# runs all cases of these tests
+for test in kernels/halves-ranks kernels/attention kernels/fused nn/autocast op/halves; do
   ! share $((case++)) || ok $test passes $test all
 done
 finish

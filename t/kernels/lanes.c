@@ -134,7 +134,7 @@ try_product(int level, int form, bool whole, int64_t m, int64_t n, int64_t k)
     memset(c, 0, sizeof c);
     products[level](&p, all, 0, turns);
     bool pass = !memcmp(c, want, sizeof c);
-    if (form != ROWS && k >= GEMM_SHORT) { /* computes the columns in two or more calls, the last columns first */
+    if (form != ROWS && k >= GEMM_SHORT) { /* computes the columns in several calls, the last columns first */
         memset(c, 0, sizeof c);
         products[level](&p, all, half, turns);
         for (int64_t t = 0; t < half; t++) products[level](&p, all, t, t + 1);

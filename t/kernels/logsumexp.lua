@@ -20,7 +20,7 @@ end
 
 local function ulp(digits, y) return 2.0 ^ (math.floor(math.log(math.abs(y), 2)) + 1 - digits) end
 
--- Returns the error bound.
+-- Returns the largest allowed error of a row with result y and maximum m.
 local function bound(dtype, y, m)
   if dtype == "f32" then return math.max(y ~= 0 and ulp(24, y) or 0, 2.0 ^ -48) end
   return (3 + 1) * ulp(53, math.max(1, math.abs(m), math.abs(y)))
@@ -28,7 +28,8 @@ end
 
 local function rounded(dtype, x) return dtype == "f32" and string.unpack("<f", string.pack("<f", x)) or x end
 
--- Returns n numbers whose sum of exponentials is about e^target: n - 1 random ones, and one that makes up the difference.
+-- Returns n numbers whose sum of exponentials is about e^target: n - 1 random numbers, and one that makes up the
+-- difference to e^target.
 local function made(dtype, n, target)
   local row, left = {}, math.exp(target)
   for i = 1, n - 1 do

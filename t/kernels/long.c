@@ -70,8 +70,8 @@ try_sum(const char *op, const char *text, double want, int result)
 
 static const struct {
     const char *op, *text;
-    bool transposed[2]; /* index: operand; true if it is column-major */
-    double within;      /* relative tolerance */
+    bool transposed[2]; /* by operand: true if the operand is column-major */
+    double within;      /* allowed relative error */
 } products[] = {
     {"matmul", "f32{4000000} f32{4000000}", {0}, 1e-4},
     {"matmul", "f32{1,1000000} f32{1000000,64}", {0}, 1e-4},
@@ -103,8 +103,8 @@ static const struct {
     {"matmul", "bf16{64,1000000} bf16{1000000,20}", {0}, 0x1p-8},
 };
 
-/* Fills an operand with 0.1, rounded to the dtype, and returns that value. Sums of its square are inexact, and do not
- * overflow f16. */
+/* Fills an operand with 0.1, rounded to the dtype, and returns the rounded value. Sums of its square are inexact,
+ * and do not overflow f16. */
 static double
 fill(const struct type *t, void *to)
 {
@@ -112,7 +112,7 @@ fill(const struct type *t, void *to)
     return elem_get_f(t->dtype, to, 0);
 }
 
-/* Fills with random values, whose sum depends on the order of additions. */
+/* Fills an operand with random values, whose sum depends on the order of additions. */
 static void
 fill_at_random(const struct type *t, void *to, uint64_t seed)
 {

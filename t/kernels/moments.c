@@ -20,8 +20,7 @@ through(double number, double scale, int bytes, int range)
     return (struct code){moments_number(code, bytes, range), moments_scale(code)};
 }
 
-/* Compares decoded and exact numbers. Errors are measured in units of the scale, or of |number| / 2^range if that is
- * larger. */
+/* Compares decoded and exact numbers. The unit of errors is the scale or |number| / 2^range, whichever is larger. */
 static void
 try_codes(int bytes, int range)
 {

@@ -104,7 +104,8 @@ end
 
 -- ---- bytes ----
 
--- For each row, a device sends 9 bytes and receives 7, except the device that combines the shards; with rms_norm 4 and 4.
+-- Bytes per row and device, except the device that combines the shards: layer_norm sends 9 and receives 7; rms_norm
+-- sends 4 and receives 4.
 for _, p in ipairs{2, 4, 8} do
   tap.is(rille.explain(rille.layer_norm(rille.ones({1024}, {placement = line(p), sbp = "S(0)"}))).bytes, 16 * (p - 1),
     ("bytes of layer_norm of a vector on %d devices"):format(p))

@@ -44,7 +44,8 @@ static const char *const windows[] = {
     "kernel_size=40,12 stride=39,11 ceil_mode=true",
     "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
-/* Shapes with windows of more than PLANE_LONG entries, or with entries that are in more than PLANE_LONG windows. */
+/* Shapes for large windows: a window has more than PLANE_LONG entries, or an entry is in more than PLANE_LONG
+ * windows. */
 static const char *const long_shapes[] = {"1,2,70,70", "1,1,66,71"};
 static const char *const long_windows[] = {
     "kernel_size=65 stride=1 padding=32",
@@ -107,8 +108,8 @@ trial_close(struct trial *t)
     arena_fini(&t->arena);
 }
 
-/* Computes the call by a given variant; writes results to `to`. Returns false if the variant does not accept the call.
- */
+/* Computes the call by a given variant and writes the results to `to`. Returns false if the variant does not
+ * accept the call. */
 static bool
 run(const struct trial *t, const struct kernel_variant *variant, int threads, void *to)
 {
@@ -175,7 +176,7 @@ write_call(char *text, size_t capacity, const char *op, enum dtype d, const char
     return fits;
 }
 
-/* Checks that one thread and two threads give the reference's values, and the same bits. */
+/* Checks that one thread and two threads give the same bits, and the values of the reference. */
 static bool
 variant_is_right(const struct trial *t, const struct kernel_variant *variant, bool sum, int *taken)
 {
@@ -277,8 +278,8 @@ test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 
 /* ---- the number of windows ---- */
 
-/* Returns true if window u exists. The window must fit into the padded image; with ceil_mode, the window must start
- * in or before the image, and the previous window must not reach the end. */
+/* Returns true if window u exists along a dimension. The window must fit into the padded image. With ceil_mode, it
+ * is enough that the window starts in or before the image, and the previous window does not reach the end. */
 static bool
 is_window(const struct window *w, bool ceil_mode, int64_t n, int64_t u)
 {

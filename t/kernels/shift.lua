@@ -119,8 +119,8 @@ for _, c in ipairs{0, 1e2, 1e3, -1e4} do
   end
 end
 
--- Checks that infinities, NaN and the largest floats give the same with sharded classes as on one device, for every row
--- of four such numbers.
+-- Checks the loss of rows of infinities, NaN and the largest floats: values with sharded classes must equal those of
+-- one device, for every row of four such numbers.
 local BIG = 3.4e38
 local special = {1, 0, -3, -math.huge, math.huge, 0 / 0, BIG, -BIG}
 local all = {}
@@ -135,7 +135,7 @@ local ofs = {
   {"log_softmax", function(v) return v:log_softmax{axis = 1} end},
   {"logsumexp", function(v) return v:logsumexp{axis = 1} end},
 }
--- Returns true if the values differ: they are not both NaN, not equal and not close.
+-- Returns true if a and b differ: not both NaN, not equal and not close.
 local function differ(a, b)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * 1e-5 + 1e-6)):logical_or(a:ne(a):logical_and(b:ne(b)))
   return same:logical_not()

@@ -137,7 +137,8 @@ static const struct {
 static const double most_bytes = 128 << 20; /* limit of the bytes that a kernel moves between two polls */
 
 static long asked, patience,
-    /* asks: number of polls; noes: number answered by "go on"; most: maximum number of polls after the first "stop" */
+    /* asks: number of polls so far; noes: number of polls answered by "go on"; most: maximum number of polls after
+     * the first answer "stop" */
     most = 16;
 
 static bool
@@ -229,7 +230,7 @@ try_row(const char *name, const char *text, bool must)
     arena_fini(&arena);
 }
 
-/* Tries the row in its dtype and, where the operator accepts them, in the other float dtypes. */
+/* Tries the table's row in its dtype, and in all other float dtypes that the operator accepts. */
 static void
 try_dtypes(const char *name, const char *text)
 {

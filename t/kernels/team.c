@@ -29,7 +29,7 @@ part_of(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, lo, hi);
 }
 
-/* Answers the stop question; "stop" from the most_asks-th time on. */
+/* Answers a poll of the stop flag; the answer is "stop" from poll number most_asks on. */
 static bool
 wanted(void *arg)
 {

@@ -5,8 +5,9 @@
 #include "t/lib/trial.h"
 
 static const struct row {
-    const char *op, *sample; /* %N: each of `lengths` */
-    /* allowed difference between numbers of threads, relative to the largest value; 0: the same bits */
+    const char *op, *sample; /* sample: the operands as text, in which %N stands for each number of `lengths` */
+    /* allowed difference between runs with different numbers of threads, relative to the largest value; 0: the
+     * bits must be equal */
     double rounding;
 } table[] = {
     {"sum", "f32{300001}", 0},
@@ -132,7 +133,7 @@ static const struct row {
     {"sgd", "f32{%N} f32{%N} f32{%N} #0.1 momentum=0.9", 0},
     {"sgd", "f32{%N} - f32{%N} #0.1 weight_decay=0.1", 0},
 };
-/* convolutions and means in parts of some images */
+/* convolutions and means whose batch is split into parts of some images */
 static const struct row in_parts[] = {
     {"conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5},
     {"conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5},
@@ -176,7 +177,8 @@ compare(struct trial *t, const char *text, double rounding, bool rows)
 {
     const struct call *c = &t->sample.call;
     const char *name = c->op->name;
-    /* norms of two elements and losses close to 0 are small differences of numbers near 1 */
+    /* norms of two elements, and losses close to 0, are small differences of numbers near 1, so their tolerance is
+     * larger */
     const char *variant = "ref";
     double worst = 0, least = strcmp(name, "norm_grad") && strcmp(name, "cross_entropy_rows") ? 1e-3 : 1;
     int status = trial_reference(t) | trial_run(t, c, 1, t->got, &variant);

@@ -59,7 +59,8 @@ struct trial {
     int narg, value;
     int form[3]; /* by operand: how the tile reads it (TILE_STAYS, ...) */
     int64_t n;
-    /* dtypes in memory of the operands with elements, and of the result: the compute type's, or a half */
+    /* dtypes in memory: of the operands that are read per element, and of the result; each is the compute type or
+     * a half */
     enum dtype dtype;
 };
 
@@ -88,7 +89,7 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
     if (!dtype_is_float(d))
         elem_set_i(d, y, 0, t->op->eltwise.i(&call, w));
     else if (t->op->eltwise.tile == TILE_RSQRT && d == DT_F32)
-        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* two operations, each with its own rounding */
+        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* rsqrt is two operations, each with its own rounding */
     else
         elem_set_f(d, y, 0, t->op->eltwise.f(&call, x));
 }
@@ -181,7 +182,7 @@ right(const struct trial *t, const struct level *l, bool busy, int last, bool ha
     return true;
 }
 
-/* Tries lengths 1 to LENGTH with all ways to read the operands. */
+/* Tries rows of 1 to LENGTH elements with all ways to read the operands. */
 static void
 try_operation(const struct op *op, enum compute type, int value, int level, enum dtype d)
 {
@@ -191,7 +192,7 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
     int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4;
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        /* some: an operand is per row; by_row: the step cannot read such an operand as scalars */
+        /* some: an operand is read per row; by_row: the step cannot read a per-row operand as a scalar */
         bool by_row = false, some = false;
         for (int k = 0; k < t.narg; k++) {
             t.form[k] = w >> 2 * k & 3;
@@ -221,7 +222,7 @@ try_type(enum compute type, enum dtype d)
     for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
         const struct op *op = op_with(tile);
         if (!ok(op != NULL, "tile operation %d has an operator", tile)) continue;
-        /* integers that are computed as floats */
+        /* skips integers that are computed as floats */
         if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue;
         for (int level = LEVEL_ANY; level <= machine_level(); level++)
             for (int value = 0; value < op_noperand(op); value++)

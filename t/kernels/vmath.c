@@ -62,7 +62,8 @@ static const struct range {
     const char *name;
     void (*block)(int64_t n, const float *x, float *y);
     double (*f)(double x);
-    /* lo, hi: range of arguments; allowed error: the larger of ulp (units in the last place) and absolute */
+    /* lo, hi: range of arguments; ulp, absolute: allowed error in units in the last place and as a number, of
+     * which the larger applies */
     double lo, hi, ulp, absolute;
     bool ends; /* true: also compares at the special values */
 } ranges[] = {
@@ -140,7 +141,7 @@ static void
 try_ends(const struct range *r)
 {
     const float x[] = {0,      -0.0f,   INFINITY, -INFINITY, NAN,   nanf("0x1ff"), -nanf("0x155"),
-                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* numbers whose half is a float, too */
+                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* numbers whose half is exactly a float */
     enum { N = sizeof x / sizeof *x };
     float y[N];
     bool good = true;

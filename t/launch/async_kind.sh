@@ -24,7 +24,7 @@ done
 passes() { # passes TEST: every check of the Lua test holds on async devices
   (cd "$tree" && SHARE=all "$rille" -d async:8 "t/$1.lua") >"$dir/out" 2>&1 && grep -q '^ok' "$dir/out" || { grep -v '^ok' "$dir/out"; false; }
 }
-for test in "${some[@]}"; do # a test that this share has runs with all its cases
+for test in "${some[@]}"; do # runs all cases of a test that belongs to this share
   ! share $((case++)) || ok "$test" passes "$test"
 done
 ok "a trace has a track for each stream, with acts that do not overlap" "$rille" -d cpu:1,async:1 t/lib/streams.lua

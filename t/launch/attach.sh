@@ -218,7 +218,7 @@ SH
 printf '%s\n' 'wait rille> ' 'type y = 5\n' prompt 'type half typed' 'within 60 never' | perl "$pty" bash prompt.sh >seen2 2>&1 &
 terminal=$!
 await test -s pid
-pid=$(cat pid) # only prompts of this test, because the same user may have other prompts
+pid=$(cat pid) # counts only prompts of this test, because the same user may have other prompts
 await grep -q "@rille-attach/.*/$pid/prompt" /proc/net/unix
 sleep 1
 printf '%s\n' 'y + 1' 'print("seen it")' | timeout $hang "$rille" attach "$pid" >seen 2>&1

@@ -213,7 +213,8 @@ for i = 1, saves do
   while i == 1 and go and not io.open(go) do os.execute("sleep 0.05") end
 end
 LUA
-# Prints the number of wrong values, and the training number of each checkpoint in the folder.
+# Prints the number of wrong values in the folder's checkpoints, and the number of the training that saved each
+# checkpoint.
 cat >whose.lua <<'LUA'
 local net, bad, found = rille.nn.Linear(300, 200), 0, {}
 for name in io.popen("ls " .. arg[1]):lines() do

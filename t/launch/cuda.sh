@@ -130,7 +130,8 @@ done
 address=tcp://127.0.0.1:$(free_port)
 mkdir "$dir/bare"
 cp "$own" "$dir/bare/rille"
-join() { "$rille" worker --join "$address" --rank "$1" -d "$2" --wait 20 2>"$dir/worker$1" & } # join RANK DEVICES: starts a worker
+# join RANK DEVICES: starts a worker by hand
+join() { "$rille" worker --join "$address" --rank "$1" -d "$2" --wait 20 2>"$dir/worker$1" & }
 serve() { # serve CHUNK: runs the chunk in a controller without the plug-in, with two workers
   timeout $hang "$dir/bare/rille" coordinator --bind "$address" --world 2 -e "$1" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out") stderr=$(cat "$dir/err")
@@ -151,7 +152,7 @@ is "a controller without the plug-in receives values of the workers' GPUs" "$std
 mkdir "$dir/less"
 cp "$rille" "$dir/librille-cuda.so" "$dir/libtoolkit.so" "$dir/less"
 ln -s libtoolkit.so "$dir/less/libnvrtc.so.99"
-# empty libraries that are found before the real libraries
+# makes empty libraries, which the loader finds before the real libraries
 for library in cublasLt.so.99 cudnn.so.9; do cc -shared -o "$dir/less/lib$library" -x c /dev/null; done
 export FAKE_CUDA_LOG=$dir/told
 join 0 cuda:0,cpu:1

@@ -32,7 +32,8 @@ is "the controller's program runs" "$(tail -1 world)" 2
 # Starts a worker by hand. An interrupt must end a worker that waits for its coordinator; after the worker has joined,
 # the controller handles interrupts.
 by_hand() { perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join "$address" -d cpu:1 --wait 60 2>hand & hand=$!; }
-threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; } # succeeds if the worker waits: it has several threads then
+# succeeds if the worker waits for its coordinator: the worker then has several threads
+threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; }
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 by_hand
@@ -83,10 +84,10 @@ ok "more workers than keys are refused" ends 2 "expected keys for at least 4 wor
 go coordinator --bind $address --world 1 --key-file keys/worker-0 -e ''
 ok "a worker's key is refused for the coordinator" ends 2 "this is the key of rank 0; the coordinator needs its own"
 
-# ---- lost workers that still live ----
+# ---- lost workers whose processes still run ----
 
-# Stops a worker of another host, which the controller cannot kill. The other workers of that host must kill it before
-# they continue, because it would write into their memory when it wakes up.
+# Stops a worker of another host, which the controller cannot kill. The other workers of that host must kill the
+# stopped worker before they continue, because it would write into their memory when it wakes up.
 cat >stopped.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
@@ -148,8 +149,8 @@ LUA
 RILLE_HOSTS=2 go launch -n 18 -d cpu:1 many.lua
 is "of many workers only the stopped one is lost, relay or not" "$code $(cat out)" "0 17	9	0	48.0	18"
 
-# Loses every host once. Each host's part of a snapshot, some megabytes, is copied to the next host, and workers send it
-# back after the loss.
+# Loses every host once. Each host's part of a snapshot, some megabytes, is copied to the next host; after a loss,
+# workers send the copy back.
 cat >spare.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.rand({3 * 1031, 771}, {placement = P, sbp = "S(0)"})
@@ -420,7 +421,8 @@ for ((k = 0; k < times; k++)); do
   [ -z "$workers" ] || await are_gone $workers || left=$((left + 1))
 done
 ok "$ended controllers killed at random moments left no worker" [ $left = 0 ]
-go launch -n 1 -d cpu:1 -e '' # deletes files of controllers that were killed before they had a worker
+# the next controller deletes files of controllers that were killed before they had a worker
+go launch -n 1 -d cpu:1 -e ''
 ok "no socket and no file is left" [ -z "$(find run tmp -mindepth 1)" ]
 ok "no shared memory is left" eval '! ls /dev/shm 2>/dev/null | grep -i rille'
 finish

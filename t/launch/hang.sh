@@ -1,6 +1,7 @@
 #!/bin/bash
-# hang.sh path/to/rille - tests workers that hang: one thread of a worker is frozen while its heartbeats go on. The worker
-# must be named and lost, and the job must go on with the same bits. Also tests rille status. TAP.
+# hang.sh path/to/rille - tests workers that hang: one thread of a worker is frozen while its heartbeats go on. The
+# worker must be reported by name and counted as lost, and the job must go on with the same bits. Also tests rille
+# status. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/freeze.pl "$dir"

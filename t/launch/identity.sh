@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests what workers say of themselves when they join: the name of their job, and their kernels. Workers of another job
-# are rejected, and hosts with different instruction sets compute the same bits.
+# Tests what workers report when they join: the name of their job, and their kernels. Workers of another job are
+# rejected, and hosts with different instruction sets compute the same bits.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cd "$dir" || exit 1

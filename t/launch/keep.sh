@@ -53,7 +53,7 @@ for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
     for r in 0 1 2 3; do "$rille" worker --join "$address" -d cpu:1 --keep 60 2>"worker$r" & kept+=($!); done
   fi
   for stop in 4 14 24 last; do
-    # setsid: the workers must not end with the controller's terminal or job
+    # setsid: the workers must not end with the terminal or shell job of the controller
     setsid "$rille" $command --bind "$address" train.lua slow >>out 2>>err </dev/null &
     controller=$!
     [ $stop = last ] && break

@@ -143,7 +143,7 @@ for hosts in 1 2 4; do
   is "stats, trace, actors, chart and plan show all hosts of a step ($hosts)" "$code $stdout" \
     "0 cpu:0 192 true; cpu:1 192 true; cpu:2 192 true; cpu:3 192 true; 0	$hosts	$hosts	$hosts	$several"
 done
-# Counts stages: four on any number of hosts, although receive tasks run on further devices.
+# Counts the stages of a step: always four, on any number of hosts, although receive tasks run on further devices.
 cat >stages.lua <<'LUA'
 local P, W = {}, {}
 for i = 1, 4 do P[i] = rille.placement("cpu", {i - 1}) end
@@ -234,7 +234,7 @@ ok "a note with a function is refused" ends 1 "must be a number, a string, a boo
 
 # ---- losses ----
 
-# Runs twelve steps; before each of the named steps a worker is lost. Prints the last loss value of each step.
+# Runs twelve steps and loses a worker before each of the named steps. Prints the last loss value of each step.
 cp "$root/t/lib/small.lua" .
 cat >train.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
@@ -330,7 +330,7 @@ RILLE_HOSTS=2 go launch -n 2 -d cpu:1 copied.lua $seed
 is "a snapshot is copied to another host while the program continues" "$(head -1 "$dir/out")" "2	1"
 ok "a host lost at any moment leaves a complete snapshot" [ "$code $(tail -1 "$dir/out")" = "0 all" ]
 
-# Damages bytes of a snapshot. The damage is detected before recovery, and the bytes are restored from another host.
+# Damages bytes of a snapshot. Rille must detect the damage before recovery, and restore the bytes from another host.
 cp "$root/t/lib/damage.pl" .
 cat >damaged.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
@@ -358,7 +358,7 @@ ok "if no host has the bytes, the error names the variable" grep -qE "^2	damaged
 go launch -n 2 -d cpu:1 damaged.lua
 ok "damaged bytes on a single host are an error that names the variable" grep -qE "^1	damaged.lua:13: $no_other" out
 
-# Damages a snapshot on all hosts. Recovery uses the previous snapshot, if kept, and reports why.
+# Damages a snapshot on all hosts. Recovery must use the previous snapshot, if it was kept, and report why.
 cat >before.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 12}, 0, {placement = P, sbp = "S(0)"})

@@ -23,7 +23,7 @@ ok "one process trains" [ "$code" = 0 -a "$(wc -l <out)" = 9 ]
 
 # ---- mpirun ----
 
-cp "$rille" bin/alone # a copy without the MPI plug-in beside it
+cp "$rille" bin/alone # a copy of the program that has no MPI plug-in beside it
 cat >bulk.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 rille.manual_seed(5)

@@ -6,7 +6,7 @@
 rille=$(realpath "$1")
 . t/lib/processes.sh
 unset OMP_NUM_THREADS OMP_WAIT_POLICY
-export RILLE_THREADS=2 # two device threads in each worker, whatever this machine has
+export RILLE_THREADS=2 # two device threads in each worker, whatever the number of cores
 
 # ---- threads ----
 
@@ -31,7 +31,8 @@ L
 go launch -n 1 -d cpu:1 "$dir/score.lua"
 ok "the kernel ends a worker before the controller" [ "$stdout" = "$own"$'\n'$((own + 300 < 1000 ? own + 300 : 1000)) ]
 
-case ${ASAN_OPTIONS+asan}${TSAN_OPTIONS+tsan} in ?*) finish; exit ;; esac # sanitizers reserve address space, and use the heap
+# skips the rest under sanitizers, because they reserve address space and use the heap
+case ${ASAN_OPTIONS+asan}${TSAN_OPTIONS+tsan} in ?*) finish; exit ;; esac
 
 # ---- address space ----
 
@@ -79,7 +80,7 @@ echo "$fills" >"$dir/fill.lua"
 for how in "-d cpu:1" "launch -n 2 -d cpu:1"; do
   limited $how "$dir/fill.lua" 4
   ok "$how: memory below the group's limit is used" [ "$code" = 0 -a "$stdout" = fits ]
-  echo 350000000 >"$dir/group/job/memory.current" # as if others in the group use memory
+  echo 350000000 >"$dir/group/job/memory.current" # simulates other processes in the group that use memory
   limited $how "$dir/fill.lua" 4
   ok "$how: an allocation beyond the group's limit is an error that names the limit" \
     ends 1 "fill.lua:1:" "out of memory on cpu:0" "memory limit of 400.0 MB (/group/job/memory.max)"

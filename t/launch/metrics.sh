@@ -14,10 +14,11 @@ fetch() { # fetch PATH [METHOD]: stores the answer of the job's port in the file
   exec 9>&-
 }
 status() { fetch "$@" && head -1 page | grep -o ' [0-9]* ' | tr -d ' '; }
-value() { sed -n "s/^rille_$1 //p" page | tr -d '\r'; } # value SAMPLE: its number on the page
+value() { sed -n "s/^rille_$1 //p" page | tr -d '\r'; } # value SAMPLE: prints the number of the sample on the page
 events() { grep -o '"event":"[a-z]*"' log.jsonl | cut -d'"' -f4 | uniq | tr '\n' ' '; }
 field() { grep "\"event\":\"$1\"" log.jsonl | tail -1 | grep -o "\"$2\":[^,}]*" | cut -d: -f2- | tr -d '"'; }
-# Every sample belongs to the family above it, no family comes twice, and the page ends as OpenMetrics asks.
+# Succeeds if the page is valid OpenMetrics: every sample belongs to the family above it, no family occurs twice, and
+# the last line is "# EOF".
 well_formed() {
   sed '1,/^\r$/d' page | tr -d '\r' | awk '
     /^# TYPE / { family = $3; suffix = $4 == "counter" ? "_total" : $4 == "info" ? "_info" : ""; if (seen[family]++) exit 1; next }

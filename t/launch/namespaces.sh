@@ -140,7 +140,8 @@ cat >"$dir/mend" <<LUA
 [ -z "\$stops" ] || ip netns pids $b | xargs kill -STOP
 ip -n $a link set va up
 ip -n $a route del blackhole 10.213.7.2 2>/dev/null
-for rank in 2 3; do # retries as long as the controller lives, because it rejects workers before recover()
+# retries as long as the controller lives, because the controller rejects workers before recover() is called
+for rank in 2 3; do
   (while kill -0 \$1 2>/dev/null; do
     ip netns exec $b "$rille" worker --join tcp://10.213.7.1:\$port --key-file "$dir/key" --rank \$rank \
       -d cpu:1 --host b --wait 2 && break

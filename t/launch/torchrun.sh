@@ -18,7 +18,7 @@ LUA
 
 # opens [KEY VALUE]: starts a store that holds the value, and sets the variables of its agent
 opens() {
-  rm -f log # of the previous store
+  rm -f log # removes the log of the previous store
   mkfifo stdin
   perl "$store" "$@" <stdin >log 2>err.store & serves=$!
   exec 9>stdin

@@ -20,8 +20,8 @@ end
 -- Draws small integers: their sums have the same bits in any order, and halves represent them exactly.
 local function whole(shape, how) return rille.randint(-1, 2, shape, how):to("f32") end
 
--- Trains one layer per placement for two steps. options: those of rille.graph; nil: without a plan. Returns losses and
--- parameters as text, and the step.
+-- Trains one layer per placement for two steps. options: options of rille.graph; nil: trains without a plan. Returns
+-- losses and parameters as text, and the step.
 local function train(places, options)
   rille.manual_seed(3)
   local layers, parameters = {}, {}

@@ -25,9 +25,9 @@ struct clique {
     struct live live;
     /* words: 64-bit words per set of events; nuse: number of uses; nbit: 64-bit words per set of uses */
     int32_t words, nuse, nbit;
-    uint64_t *before; /* index: event; the set of its predecessors and itself */
+    uint64_t *before; /* by event: the set of the event and its predecessors */
     struct clique_use *use;
-    uint64_t *then; /* index: use; the set of uses that are written after its end */
+    uint64_t *then; /* by use: the set of uses that are written after the use has ended */
 };
 
 static bool
@@ -156,8 +156,8 @@ clique_heaviest(struct clique *c)
     return most;
 }
 
-/* Returns the fewest bytes of a device's registers in any plan that has these credits and fixed offsets per act; -1
- * if the program has no stages. */
+/* Returns the fewest bytes that a device's registers need in any plan with these credits and fixed offsets per
+ * act; -1 if the program has no stages. */
 static int64_t
 clique_most(const struct plan *p, int32_t device)
 {

@@ -18,7 +18,7 @@ static struct collecting_comm {
 } collecting[COMMUNICATORS];
 static int ncollecting;
 static bool collecting_driven; /* streams belong to the simulator and must not block */
-static long ncollected[4];     /* index: verb; number of calls, counted once per rank */
+static long ncollected[4];     /* by collective verb: number of calls, counted once per rank */
 static long npassed;           /* number of point-to-point calls, counted once per rank */
 
 static struct communicator *
@@ -36,7 +36,7 @@ collecting_communicator(bool edge, int32_t n, const int32_t *device)
     return &s->face;
 }
 
-/* Adds x to `to`. what: dtype and reduction, as dtype * NREDUCE + reduction. */
+/* Adds x to the sum, max or min in `to`. what: dtype and reduction, as dtype * NREDUCE + reduction. */
 static void
 collecting_add(int what, void *to, const void *x, int64_t n)
 {

@@ -34,12 +34,12 @@ struct epilogue {
     int lead, nin, nout;
     struct fuse_step step[LED_STEPS];
     struct sample sample[LED_STEPS];
-    struct tensor more[LED_MORE], first; /* more: operands a, b, c, n; first: the lead's result */
+    struct tensor more[LED_MORE], first; /* more: operands a, b, c and n; first: the result of the lead */
     struct tensor got[LED_OUT], want[LED_OUT];
     struct cuda_source alone, then;
-    /* operands of `then`: indices of chain operands; -1: the lead's result, which comes first */
+    /* operands of the kernel `then`: indices of chain operands; -1: the lead's result, which is the first operand */
     int nthen, from[LED_IN];
-    int nlast, last[LED_OUT]; /* results written by `then`: indices of steps */
+    int nlast, last[LED_OUT]; /* results that the kernel `then` writes: indices of steps */
 };
 
 /* ---- building ---- */

@@ -22,10 +22,10 @@ struct eager {
     struct arena arena;
     int nnode;
     struct node *node[EAGER_NODES];
-    const struct op *watched; /* operator for which the reads of its gradient are recorded */
+    const struct op *watched; /* operator for whose gradient the reads are recorded */
     /* operands and results that the gradient of `watched` reads, in the format of .saves */
     char read[OP_OPERAND + OP_OUT + 1];
-    /* message about the first value that a gradient reads although its operator does not save it */
+    /* message about the first value that a gradient reads although the operator does not save the value */
     char unsaved[128];
 };
 

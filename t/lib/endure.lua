@@ -13,7 +13,8 @@ local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local folder = os.getenv("ENDURE_FOLDER")
 local count <const> = tonumber(arg[1])
--- increase per round that is no leak; kB: memory; ms: processor time, which depends on what else the machine computes
+-- increase per round that is not counted as a leak; kB: memory; ms: processor time, which depends on the machine's
+-- other work
 local SLACK <const> = {kB = 64, ms = 20}
 local SLOWER <const> = 1.15 -- ratio of a round's processor time to that of the round before that is no leak
 
@@ -80,7 +81,7 @@ local function processes()
   return pids
 end
 
--- Returns the quantities of all processes of the job by name.
+-- Returns the quantities of all processes of the job, by process name.
 local function measure()
   collectgarbage()
   collectgarbage()
@@ -95,8 +96,8 @@ local function measure()
   return now
 end
 
--- Returns the processor time of the processes that existed before and still exist, ms, by name; `before` is an earlier
--- result. A recovery replaces processes.
+-- Returns, by process name, the processor time (ms) of the processes that existed at the earlier result `before` and
+-- still exist. A recovery replaces processes.
 local function times(before)
   local now = {}
   for who, pid in pairs(processes()) do
@@ -220,7 +221,7 @@ local function lose_worker(work)
   rille.recover()
 end
 
-local lines = 0 -- number of lines that visitors have typed
+local lines = 0 -- number of lines that attached prompts have typed
 function visited() lines = lines + 1 end
 
 local clustered = {
@@ -283,7 +284,8 @@ end
 
 -- ---- leaks ----
 
--- Features that leak, each in one quantity, to show that a leak is found. job: whether the leak needs workers, nil: either.
+-- Features with a leak of one quantity each, to show that the test finds a leak. job: true if the leak needs workers,
+-- false if it needs a single process, nil: either.
 local kept = {}
 local function keep(value) kept[#kept + 1] = value end
 local leak = {

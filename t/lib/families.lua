@@ -3,7 +3,8 @@
 local rille = require "rille"
 local json = require "rille.json"
 local files = require "rille.models.files"
-local kinds = rille.models and require "rille.models.kinds" -- rille.models first: llama adds to its kind
+-- loads rille.models first, because llama then extends its kind
+local kinds = rille.models and require "rille.models.kinds"
 local pieces = require "rille.models.pieces"
 
 local families = {}
@@ -76,7 +77,7 @@ function families.summed(t, name)
   return (t * weights:to_global{placement = t.placement, sbp = "B"}):sum()
 end
 
--- Returns that sum as a number, computed in f64.
+-- Returns the weighted sum of summed() as a number, computed in f64.
 function families.weighted(t, name)
   return (t:to("f64"):reshape{-1} * rille.tensor(families.spread(name, t:numel()), {dtype = "f64"})):sum():item()
 end

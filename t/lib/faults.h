@@ -12,7 +12,8 @@ enum fault {
                      before the act */
     EARLY_READ,   /* readers are notified when stream work is enqueued, instead of when it is done */
     NO_EVENT,     /* a stream does not wait for another stream */
-    EARLY_SAY,    /* invalid elements found by work are read when the work is enqueued, instead of when it is done */
+    /* invalid elements that stream work finds are read when the work is enqueued, instead of when it is done */
+    EARLY_SAY,
     NEXT_ADDRESS, /* stream work gets the register addresses of the next act */
     KEPT,         /* a register is never released */
     LOST,         /* the message about a full register on another thread is lost */

@@ -1,12 +1,12 @@
--- gguf.lua - writes GGUF files, for tests. Entries of t/golden/gguf_files.lua say how tensors of Hugging Face's files become those
--- of a GGUF file.
+-- gguf.lua - writes GGUF files, for tests. Entries of t/golden/gguf_files.lua describe how tensors of Hugging Face's
+-- files are converted to those of a GGUF file.
 local rille = require "rille"
 
 local gguf, common = {}, dofile("t/golden/gguf_files.lua").common
 
 local kinds = {u = {4, "<I4"}, i = {5, "<i4"}, f = {6, "<f"}, b = {7, "<I1"}, s = {8, "<s8"}, q = {10, "<I8"}}
 
--- Returns the bytes of a metadata value. value: a list makes a list.
+-- Returns the bytes of a metadata value. value: a list is written as an array.
 local function value_bytes(kind, value)
   local code, form = kinds[kind][1], kinds[kind][2]
   local function one(v) return string.pack(form, kind == "b" and (v and 1 or 0) or v) end
@@ -88,7 +88,8 @@ function ops.blocks(x, text)
   return rille.concat(parts, 0):reshape(shape)
 end
 
--- Returns the tensor of a row {operation, names} from Hugging Face's tensors, by name; nil: the layer has no such tensor.
+-- Returns the tensor that a row {operation, names} makes of Hugging Face's tensors. has: these tensors by name; nil:
+-- the layer has no such tensor.
 local function made(operation, names, has)
   local op, argument = operation:match("^(%a+) ?(.*)$")
   if op == "values" then
@@ -106,7 +107,8 @@ local function made(operation, names, has)
   return x and ops[op](x, math.tointeger(tonumber(argument)) or argument)
 end
 
--- Returns the tensors {name, tensor} of an entry, from Hugging Face's tensors, by its rows and those that entries share.
+-- Returns the tensors {name, tensor} of an entry. Makes them of Hugging Face's tensors by two lists of rows: the
+-- entry's, and the one that all entries share.
 function gguf.tensors(entry, has)
   local layers, list = 1, {}
   for name in pairs(has) do

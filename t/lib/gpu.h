@@ -102,7 +102,7 @@ gpu_compile_text(void *compiling)
 {
     struct gpu_compiling *c = compiling;
     c->why = c->plugin->compile(c->text, "texts", c->major, c->minor, &c->binary, &c->bytes);
-    /* copies the message, because it lives only as long as this thread */
+    /* copies the message, because its memory is freed when this thread ends */
     if (c->why) c->why = must_copy(c->why, strlen(c->why) + 1);
     return NULL;
 }

@@ -95,7 +95,8 @@ local function program(path)
   return table.concat(parts)
 end
 
--- Returns the output of each block by block number, and the error messages of table rows and of a program that ended early.
+-- Returns two values: the output of each block, by block number; and the error messages of table rows, and of a
+-- program that ended early.
 local function outputs(file)
   local handle <close> = assert(io.open(file))
   local text, by, wrong = handle:read("a"), {}, {}
@@ -113,7 +114,8 @@ local function numbers(text)
   return text:gsub("%d+%.?%d*", function(n) list[#list + 1] = tonumber(n); return "\3" end), list
 end
 
--- Returns true if the texts are equal except for numbers, and numbers differ by at most the share `within`.
+-- Returns true if the texts are equal except for their numbers, and corresponding numbers differ by at most the share
+-- `within`.
 local function near(got, want, within)
   local a, x = numbers(got)
   local b, y = numbers(want)

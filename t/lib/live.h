@@ -23,13 +23,13 @@ struct live {
     const struct plan *plan;
     struct stages stages;
     struct arena arena;
-    int32_t *first; /* index: task; number of its first act */
+    int32_t *first; /* by task: number of its first act */
     int32_t n, source, sink;
-    int64_t *bytes;       /* index: event; bytes that become live, less bytes that are freed */
+    int64_t *bytes;       /* by event: bytes that become live, less freed bytes */
     struct live_arc *arc; /* each arc precedes its reverse arc */
     int32_t narc, capacity;
-    int32_t *out, *at, *level, *queue; /* out: a node's first arc; at: its current arc; level: its distance from the
-                                          source; queue: work list */
+    /* by node: out: first arc; at: current arc; level: distance from the source. queue: work list */
+    int32_t *out, *at, *level, *queue;
 };
 
 /* ---- events ---- */
@@ -62,8 +62,8 @@ live_after(struct live *l, int32_t event, int32_t before)
     live_join(l, event, before, INT64_MAX / 2);
 }
 
-/* Returns the number of registers that the readers of a result need (credit.c). Packing may have given the result more.
- */
+/* Returns the number of registers that the readers of a result need (credit.c). Packing may have given the result
+ * more registers. */
 static int32_t
 live_credits(const struct live *l, const struct task *from, const struct out_port *o)
 {

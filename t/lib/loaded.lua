@@ -59,7 +59,7 @@ for name, options in pairs{plain = {}, ["micro-batches"] = {micro_batches = 2}, 
   tap.near(train(ours, options), train(theirs, options), "a compiled step trains alike: " .. name)
 end
 
--- Returns the losses of a pipeline: the first function on devices 0 and 1, the second on 2 and 3.
+-- Returns the losses of a pipeline: function `first` runs on devices 0 and 1, function `second` on devices 2 and 3.
 local function pipeline(first, second)
   local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
   local x = xs:to_global{placement = A, sbp = "S(0)"}

@@ -28,7 +28,8 @@ sound_is_index(const struct sound *s, int k)
     return k < s->rule.nin && k < OP_OPERAND && s->sample.call.op->in[k].flags & IN_INDEX;
 }
 
-/* Returns true if all operands agree on the local sizes of factors. Otherwise the call makes no sense on this rank. */
+/* Returns true if all operands have the same local sizes of the factors that they share. Otherwise the call is
+ * invalid on this rank. */
 static inline bool
 sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
 {
@@ -90,7 +91,7 @@ struct sound_walk {
     struct sbp v[SAMPLE_IN + OP_OUT];
     const struct layout *layout[SAMPLE_IN + OP_OUT];
     uint64_t inputs; /* number of combinations of operand layouts tried so far */
-    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks, which set `may` */
+    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks, whose outcome is in `may` */
     bool may[OP_OUT][MAX_DIM + 4];
 };
 
@@ -120,8 +121,8 @@ sound_holds_often(struct sound *s, const struct place *p, const struct layout **
     return holds;
 }
 
-/* Returns true if this combination with P(max) or P(min) also holds with B in its place. A replicated value is its
- * own maximum and minimum, so the combination is implied. */
+/* Returns true if this combination with P(max) or P(min) also holds with B in place of P. A replicated value is
+ * its own maximum and minimum, so the combination is implied. */
 static inline bool
 sound_says_less(struct sound_walk *w)
 {
@@ -149,7 +150,8 @@ sound_run_key(const struct sound_walk *w)
     return key;
 }
 
-/* Returns true if each result's layout option fits a run of the ranks. The first run excludes most combinations. */
+/* Returns true if each result's layout option fits one run of the ranks. This first run excludes most
+ * combinations. */
 static inline bool
 sound_may_hold(struct sound_walk *w)
 {
@@ -181,8 +183,8 @@ sound_try_missing(struct sound_walk *w)
     if (sound_holds_often(s, w->place, w->layout) && !sound_says_less(w)) w->found(w->arg, s, w->v);
 }
 
-/* Tries each layout option of operand k, then recursively those of the next operand. Skips combinations that make no
- * sense so far. */
+/* Tries each layout option of operand k, and recursively those of later operands. Skips combinations that already
+ * make no sense. */
 static inline void
 sound_walk_from(struct sound_walk *w, int k)
 {

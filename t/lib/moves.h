@@ -42,7 +42,7 @@ layout(const struct place *p, const char *text)
     return l;
 }
 
-/* Reports a fault of a move. */
+/* Reports that a move failed a check. */
 static inline void
 diag_move(const char *what, const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -116,7 +116,7 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
     return n;
 }
 
-/* Draws a layout; the order of its splits is random. r: kind of P; RED_NONE: no P. */
+/* Draws a layout in which the axes split in random order. r: kind of P; RED_NONE: no P. */
 static inline const struct layout *
 draw_layout(const struct place *p, int ndim, enum reduce r)
 {

@@ -57,7 +57,7 @@ net_param(struct net *b, int64_t rows, int64_t columns, const struct rille_layou
     return b->param[b->nparam++] = t;
 }
 
-/* Calls an operator with operands a and `other`; `other` may be NULL. */
+/* Calls an operator with the operands a and `other`; NULL: only a. */
 static inline void
 net_call(struct net *b, const char *op, struct rille_tensor **a, struct rille_tensor *other)
 {

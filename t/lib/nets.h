@@ -67,7 +67,7 @@ draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
     t->copy = copy;
 }
 
-/* Draws credit tables: a tensor with a longer live range has more copies. Times are divided into three moments. */
+/* Draws credit tables: a tensor with a longer live range has more copies. Time consists of three moments. */
 static inline void
 draw_credits(struct arena *a, struct net *n)
 {
@@ -119,8 +119,8 @@ draw_net(struct arena *a, uint64_t seed)
     return n;
 }
 
-/* Returns the lowest cost of all choices within the memory limit that give node `node` candidate k (node -1: of all
- * choices). Sets *least_peak to the lowest peak, in bytes, of all choices with finite cost. */
+/* Returns the lowest cost of all choices within the memory limit that give node `node` candidate k (node -1: of
+ * all choices within the limit). Sets *least_peak to the lowest peak, in bytes, of all choices with finite cost. */
 static inline int64_t
 exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
 {

@@ -24,6 +24,7 @@ end
 for _, pieces in ipairs{1, 4} do
   for _, zero in ipairs{0, 2} do
     trained({0, 1}, {2, 3}, pieces, zero)
-    trained({0, 2}, {1, 3}, pieces, zero) -- with two or four processes, these devices belong to other processes
+    -- in jobs of two or four processes, these devices belong to different processes
+    trained({0, 2}, {1, 3}, pieces, zero)
   end
 end

@@ -41,7 +41,7 @@ for _, count in ipairs{2, 4, 8} do
   local step = rille.graph(function(v) return panels.product(v, w, {"B", "S(0)"}, count) end)
   step(x)
   local tasks, done, gathers = tasks_of(step), 0, 0
-  for id = 0, #tasks do -- tasks are in panel order, with four products per panel
+  for id = 0, #tasks do -- tasks are in the order of panels, with four products per panel
     if tasks[id].name:find("^matmul") then
       done = done + 1
     elseif tasks[id].name:find("^box all") then

@@ -88,7 +88,8 @@ parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
     return 0;
 }
 
-/* Compares the descriptions of the channels from b to a in the plans of partitions a and b. */
+/* Compares two descriptions of the channels from partition b to partition a: in the plan of a, and in the plan of
+ * b. */
 static int
 parts_match(struct parts *x, int a, int b)
 {
@@ -146,7 +147,7 @@ is_busy(const void *of)
     return t->user.busy && t->user.busy(t->user.of);
 }
 
-/* the partitions whose threads are attaching to the bus; global because a bus has no field for them */
+/* the partitions whose threads are attaching to the bus now; global because the bus struct has no field for them */
 static struct parts *guarding;
 
 static void
@@ -238,7 +239,7 @@ parts_open(struct parts *x, uint64_t seed)
     return 0;
 }
 
-/* Ends a partition's run. If `told`, reports a failure to the other partitions. */
+/* Ends a partition's run. told: also reports a failure to the other partitions. */
 static void
 part_end(struct parts *x, int m, int *status)
 {
@@ -274,7 +275,7 @@ parts_run(struct parts *x)
     return failed;
 }
 
-/* Runs all partitions once more, whatever the result of the last run, with no act made to fail. */
+/* Runs all partitions once more with no injected failure, whatever the result of the last run. */
 static inline int
 parts_again(struct parts *x)
 {

@@ -36,7 +36,7 @@ pick(struct maker *m, int n)
     return (int)(next_random(&m->rng) % (uint64_t)n);
 }
 
-static int other_kind = DEV_CPU; /* device kind that some placements get at random */
+static int other_kind = DEV_CPU; /* device kind that some random placements use instead of cpu */
 
 static const struct place *
 random_place(struct maker *m)
@@ -91,7 +91,7 @@ call(struct maker *m, const char *name, int nin, struct val *const *in)
     return call_with(m, name, nin, in, NULL, (struct attr){0});
 }
 
-/* Returns v on the placement of `other`, converted if necessary. */
+/* Returns v converted to the placement of `other`; v itself if it is there already. */
 static struct val *
 beside(struct maker *m, struct val *v, const struct val *other)
 {
@@ -160,8 +160,8 @@ add_update(struct maker *m)
     if (momentum) m->update[m->nupdate++] = out->node->out[1];
 }
 
-/* Marks the values that differ between micro-batches. Decides at random which moves sum over micro-batches, if they
- * can. */
+/* Marks the values that differ between micro-batches. Lets some of the moves that can sum over micro-batches do
+ * so, at random. */
 static void
 make_pieces(struct maker *m, struct program *g)
 {
@@ -323,8 +323,8 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     return p;
 }
 
-/* Returns the number of the addend that a mesh position holds: its coordinates on the partial axes. Replicas have
- * equal numbers. */
+/* Returns the number of the addend that a mesh position holds: the position's coordinates on the partial axes, as
+ * one number. Replicas have equal numbers. */
 static uint64_t
 addend_of(const struct layout *l, int pos)
 {
@@ -401,7 +401,7 @@ open_arena(struct bench *b, const struct plan *p, int32_t d)
     if (numbers) assert(!k->copy((char *)b->run.arena[d] + where_stride(arena), b->run.number, (size_t)numbers));
 }
 
-/* Returns a copy of a root shard's bytes, which the caller frees. */
+/* Returns a copy of a root shard's bytes. The caller frees the copy. */
 static inline unsigned char *
 bench_root(const struct bench *b, int32_t i)
 {
@@ -460,7 +460,7 @@ bench_close(struct bench *b)
     actors_free(&b->run.actors);
 }
 
-/* Replaces -0 by 0: a copy keeps the sign of a zero, a sum over ranks does not. */
+/* Replaces -0 by 0, because a copy keeps the sign of a zero, and a sum over ranks does not. */
 static inline void
 drop_sign_of_zero(unsigned char *x, const struct plan_part *part)
 {

@@ -7,7 +7,8 @@
 
 typedef int test_main(int argc, char **argv);
 
-/* Declares test functions with two arguments; many are defined without parameters and ignore them. */
+/* Declares each test function with two arguments, although many are defined without parameters and ignore the
+ * arguments. */
 #define TEST(name, function) test_main function;
 #include TESTS
 #undef TEST

@@ -23,7 +23,8 @@ my $HASH = qr{(?:^[ \t]*\#(?!!)[^\n]*\n)+}m;
 
 sub slurp { my ($path) = @_; open my $f, '<', $path or die "$path: $!\n"; local $/; return scalar <$f> // '' }
 
-sub paragraphs {    # [line, prose] of each paragraph and list item of a page, without code, tables and headings
+# returns [line, prose] for each paragraph and list item of a page, without code, tables and headings
+sub paragraphs {
   my ($text) = @_;
   $text =~ s/^ *```.*?^ *```[^\n]*$/"\n" x (($& =~ tr,\n,,) + 1)/gmse;
   $text =~ s/^(?: {4,}|\||#)[^\n]*//gm;
@@ -50,7 +51,7 @@ sub texts {    # [line, 'prose' or 'string', text] of each comment, paragraph or
   return @found;
 }
 
-sub sentences {    # [line, sentence, words...] of a text
+sub sentences {    # returns [line, sentence, words...] for each sentence of a text
   my ($line, $text) = @_;
   1 while $text =~ s/\([^()]*\)/"\n" x ($& =~ tr,\n,,)/e;
   my @found;

@@ -33,7 +33,8 @@ if (!$pid) {
   ioctl($tty, $size, $window);
   POSIX::dup2(fileno($tty), $_) for 0 .. 2;
   close($master);
-  $SIG{$_} = "DEFAULT" for qw(INT QUIT); # resets signals that a shell ignores when it runs the tests in the background
+  # restores default signal handling, because a shell that runs tests in the background ignores these signals
+  $SIG{$_} = "DEFAULT" for qw(INT QUIT);
   exec(@ARGV) or die "pty.pl: $ARGV[0]: $!\n";
 }
 

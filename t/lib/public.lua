@@ -25,7 +25,7 @@ function public.objects()
     line = rille.train.progress{total = 2, file = io.tmpfile()}}
 end
 
--- Calls visit(kind .. ":" .. name, method) for the methods of an object and of its classes, each once.
+-- Calls visit(kind .. ":" .. name, method) once for each method of an object and of its classes.
 function public.methods(kind, object, visit)
   local seen, t = {init = true, forward = true}, object
   for _, name in ipairs(kind == "placement" and {"show"} or kind == "tokenizer" and {"encode", "decode", "chat", "save"} or {}) do

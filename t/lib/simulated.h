@@ -80,8 +80,8 @@ worker_send(void *arg, const struct packet *p)
     if (w->alive && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
 }
 
-/* Returns the instruction sets of a worker's processor. Workers of the first coordinator have different sets, and later
- * ones have all sets, because a newcomer with fewer sets than the job is refused. */
+/* Returns the instruction sets of a worker's processor. Workers of the first coordinator have different sets.
+ * Later workers have all sets, because a newcomer with fewer sets than the job is refused. */
 static uint32_t
 isa_of(const struct cluster *s, int worker)
 {
@@ -92,7 +92,7 @@ isa_of(const struct cluster *s, int worker)
 static void
 check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
 {
-    if (w->life != s->life) return; /* a packet of a coordinator that was killed */
+    if (w->life != s->life) return; /* drops a packet of a coordinator that was killed */
     if (isa & ~isa_of(s, w->peer)) wrong(s, "a worker lacks an instruction set of the job");
     if (s->isa_life == s->life && s->isa != isa) wrong(s, "the job's instruction sets change");
     s->isa = isa;
@@ -184,7 +184,7 @@ worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID]
     member_linked(w->member);
 }
 
-/* Starts a worker as the coordinator would, with a secret. */
+/* Starts a worker as the coordinator would: with a secret. */
 static void
 start_for(struct cluster *s, int rank)
 {
@@ -224,7 +224,8 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
         if (w->reported_run != j->run) return false;
         w->id = w->told_id;
     }
-    if (w->life != s->life) return true; /* another coordinator's run: each coordinator numbers its runs from 1 */
+    /* the run belongs to another coordinator: each coordinator numbers its runs from 1 */
+    if (w->life != s->life) return true;
     if (s->united_run == j->run && s->run_id != w->id) wrong(s, "ranks of one run have two communicators");
     s->united_run = j->run;
     s->run_id = w->id;
@@ -305,8 +306,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = &s->worker[peer];
-    /* The controller kills a lost worker of its own host before it continues. The controller cannot kill a worker on
-     * the other host: workers of that host that still map the segment do so. */
+    /* The controller kills a lost worker of its own host before it continues. It cannot kill a worker on the other
+     * host: there, workers that still map the segment do so. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
@@ -598,7 +599,7 @@ misfortune(struct cluster *s)
     }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (!w->alive || w->cut || member_rank(w->member) < 0)
-        return; /* a worker without a rank is left to the code that starts it */
+        return; /* leaves a worker without a rank to the code that starts the worker */
     if (fault(s, 4000)) {
         worker_kill(w);
         coordinator_cut(s->c, w->peer, "was killed");

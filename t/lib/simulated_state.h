@@ -10,7 +10,8 @@
 #include "t/lib/queue.h"
 #include "t/lib/tap.h"
 
-enum { WORLD = 5, RUNS = 8 /* the last one is saved, too */, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 150000 };
+/* RUNS: steps of the training; the last one is saved, too */
+enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 150000 };
 enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
 struct trial {
@@ -34,7 +35,7 @@ struct outcome {
     int given_up;                /* number of saves and loads that the user interrupted */
     int united;                  /* number of communicators made */
     int hung;                    /* number of workers that were lost because they hung */
-    int hung_in[CLUSTER_BROKEN]; /* the same, by phase of the coordinator */
+    int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
     int steps;                   /* length of the trial */
     const char *why;
 };
@@ -58,11 +59,12 @@ struct file_job { /* a job of a file thread */
 };
 
 struct sim_worker {
-    bool alive, silent, hung, waits; /* waits: for the id of a communicator */
-    uint32_t done;                   /* progress: number of ticks in which the worker worked */
-    bool cut;                        /* lost but still running, on a host where it cannot be killed */
+    bool alive, silent, hung, waits; /* waits: the worker waits for the id of a communicator */
+    uint32_t done;                   /* progress: number of ticks in which the worker did work */
+    bool cut;                        /* the worker is lost but still runs, on a host where it cannot be killed */
     struct cluster *of;
-    int peer, rank, life; /* its connection; the rank it was started for; its coordinator */
+    /* peer: number of its connection; rank: rank for which it was started; life: number of its coordinator */
+    int peer, rank, life;
     unsigned char secret[CLUSTER_ID];
     struct worker_member *member;
     struct queue up, down;
@@ -74,11 +76,12 @@ struct sim_worker {
     uint32_t stop;         /* number of the run that must stop */
     uint32_t anew;         /* the field `anew` of the last START packet */
     uint32_t reported_run; /* last run for which a communicator id arrived */
-    uint64_t told_id, id;  /* id that arrived for reported_run; id of its own communicator, 0: none */
+    /* told_id: id that arrived for reported_run; id: id of the communicator that the worker has, 0: none */
+    uint64_t told_id, id;
     struct slot slot[WORLD];
     bool left, kept;
     int memory; /* index of the mapped segment; -1: no segment */
-    int bus;    /* number of the bus of its epoch; -1: bus not ready */
+    int bus;    /* number of the bus of the worker's epoch; -1: bus not ready */
     uint32_t made;
     int status;
 };
@@ -92,23 +95,23 @@ struct cluster {
     uint32_t isa;
     int isa_life;
     unsigned char secret[WORLD][CLUSTER_ID];
-    int started[WORLD]; /* index: rank; worker that this coordinator started last; -1: none */
+    int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
     int nworker, world, faults, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */
     int step, saved_step;             /* next step of the training loop, now and in the snapshot */
-    uint64_t memory[MEMORIES][WORLD]; /* indices: segment, rank; the numbers that runs change */
+    uint64_t memory[MEMORIES][WORLD]; /* by segment and rank: the numbers that runs change */
     /* nmemory: number of segments; own: index of the segment of the coordinator's host */
     int nmemory, own;
     char segment[2];                                  /* name of the segment `own` */
-    _Atomic uint64_t word[EPOCHS][WORLD][NBEAT_WORD]; /* heartbeat words; indices: epoch (number of its bus), rank */
+    _Atomic uint64_t word[EPOCHS][WORLD][NBEAT_WORD]; /* heartbeat words by epoch (number of its bus) and rank */
     int nbus;
-    uint64_t saved[WORLD]; /* index: rank; the numbers in the snapshot, which is also the checkpoint */
+    uint64_t saved[WORLD]; /* by rank: the numbers in the snapshot, which is also the checkpoint */
     struct {               /* the files being saved or loaded, one per rank */
         bool on, loads, cancelled, torn, done[WORLD];
         uint64_t first, part[WORLD][2];
-        int owner[WORLD]; /* index: rank; worker that owns the rank's slot */
+        int owner[WORLD]; /* by rank: worker that owns the rank's slot */
     } filing;
     uint64_t nfile;
     uint64_t nid, run_id; /* nid: number of ids so far; run_id: id of the last run that has one */
@@ -116,7 +119,7 @@ struct cluster {
     int united;
     bool slow_disk;
     int filed, given_up, hung;
-    int hung_in[CLUSTER_BROKEN]; /* index: phase; number of workers that were lost in it because they hung */
+    int hung_in[CLUSTER_BROKEN]; /* by phase: number of workers that were lost in this phase because they hung */
     bool formed, running, restore, failing;
     const char *why;
 };

@@ -30,10 +30,10 @@ struct sound {
     struct sig_list list; /* signatures on one mesh axis */
     int noperand;
     uint64_t random;
-    int fill;            /* index of the operands' value kind in sound_kinds */
-    int round;           /* repetition of this value kind, from 0 */
+    int fill;            /* index in sound_kinds of the kind of values that operands have */
+    int round;           /* number of the repetition with this kind of values, from 0 */
     int64_t capacity;    /* cells per buffer: more than twice the largest operand */
-    union cell **global; /* index: operand or result; its global buffer */
+    union cell **global; /* by operand and result: its global buffer */
     union cell **part[SOUND_RANKS];
 };
 
@@ -175,8 +175,8 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
  * for one kind fails for another. */
 static const struct sound_kind {
     int low, count, scale;
-    int zeros; /* additional zeros per 8 values; -1: no value is zero */
-    bool odd;  /* one element differs: nonzero among zeros, or zero among nonzeros */
+    int zeros; /* number of additional zeros per 8 values; -1: no value is zero */
+    bool odd;  /* one element differs from all others: nonzero among zeros, or zero among nonzeros */
 } sound_kinds[] = {
     {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
     {-9, 19, 4, 0, false}, {-4, 9, 1, 7, false}, {1, 1, 1, -1, true},    {1, 1, 1, 8, true},
@@ -476,7 +476,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
 static inline bool
 sound_holds(struct sound *s, const struct place *p, const struct layout *const *layout)
 {
-    /* meshes with two axes test only the geometry, so fewer value kinds suffice */
+    /* meshes with two axes test only the geometry, so fewer kinds of values suffice */
     int nfill = p->naxis > 1 ? 4 : SOUND_FILLS;
     for (int fill = 0; fill < nfill; fill++) {
         if (sound_fill(s, fill) || sound_ranks(s, layout, p)) return false;
@@ -548,8 +548,8 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
     if (!holds) diag("%s: %s does not hold", s->sample.call.op->name, sound_layout_text(s, layout));
 }
 
-/* Checks all combinations of derived signatures on a mesh of one or two axes. With two axes, the axes cut in both
- * orders. */
+/* Checks all combinations of derived signatures on a mesh of one or two axes. On two axes, tries both orders in
+ * which the axes split a dimension. */
 static inline struct sound_tally
 sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
 {

@@ -1,5 +1,5 @@
--- stages.lua - returns a function that compiles a step on meta devices: a chain of matrix products, one stage per entry of
--- `devices`. options: further options of rille.graph, and `rows`, the rows per micro-batch (2).
+-- stages.lua - returns a function that compiles a step on meta devices: a chain of matrix products, one stage per
+-- entry of `devices`. options: options of rille.graph, and `rows`, the number of rows per micro-batch (default 2).
 return function(devices, pieces, schedule, options)
   local on, weight, how = {}, {}, {micro_batches = pieces, schedule = schedule}
   for k, v in pairs(options or {}) do how[k] = v end

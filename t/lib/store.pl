@@ -11,14 +11,15 @@ $| = 1;
 print $server->sockport, "\n";
 my $all = IO::Select->new($server, \*STDIN);
 my %value = @ARGV;
-my %input; # received bytes by connection
+my %input; # received bytes, by connection
 
 # field BYTES AT N: returns N bytes of a request, and advances AT; dies if the request is incomplete.
 sub field { my ($b, $at, $n) = @_; length $$b >= $$at + $n ? substr($$b, ($$at += $n) - $n, $n) : die "more\n" }
 sub number { unpack "Q", field(@_, 8) }
 sub text { my ($b, $at) = @_; field($b, $at, number($b, $at)) }
 
-# Executes the first request of a connection. Dies with "more" if the request is incomplete, with "wait" if its key is missing.
+# Executes the first request of a connection. Dies with "more" if the request is incomplete, and with "wait" if the
+# store does not have the request's key yet.
 sub serve {
   my ($c, $b) = @_;
   my $at = 0;
@@ -38,7 +39,7 @@ while (1) {
     if ($c == $server) { my $new = $server->accept; $all->add($new); $input{$new} = ""; next }
     sysread($c, $input{$c}, 65536, length $input{$c}) or $all->remove($c);
   }
-  for my $c ($all->handles) { # a changed key ends the waits of others
+  for my $c ($all->handles) { # a changed key may end the waits of other connections
     1 while defined $input{$c} && length $input{$c} && eval { serve($c, \$input{$c}); 1 };
     die $@ if $@ && $@ !~ /^(more|wait)$/;
   }

@@ -83,7 +83,7 @@ function strings.tiktoken()
   return table.concat(lines)
 end
 
--- Returns the digest of ids, or of the bytes of a text, after those of h.
+-- Returns the digest h, extended by a list of ids; digest_text: by the bytes of a text.
 function strings.digest(h, ids)
   for i = 1, #ids do h = (h ~ ids[i]) * 1099511628211 end
   return (h ~ 0xffffffff) * 1099511628211

@@ -81,7 +81,8 @@ next_random(uint64_t *state) /* the splitmix64 generator */
 static inline bool
 share(int64_t i)
 {
-    static int64_t which, of = -1; /* which: number of this share; of: number of shares, 0: run all cases */
+    /* which: number of this share; of: number of shares, 0: this run takes all cases */
+    static int64_t which, of = -1;
     if (of < 0) {
         const char *e = getenv("SHARE");
         long long k, n;
@@ -102,7 +103,8 @@ share_all(void)
     return !e || !strchr(e, '/');
 }
 
-/* Returns true if the tried cases have what they must cover, which only a run of every case can show. */
+/* Returns true if the condition holds for the cases tried. A run of only a share of the cases always passes,
+ * because its cases may not suffice. */
 static inline bool
 covered(bool has)
 {

@@ -78,7 +78,7 @@ function tap.near(got, want, name, rtol, atol)
   end, name)
 end
 
--- Checks that f raises an error that contains each of these words, in upper or lower case.
+-- Checks that f raises an error with each of these words, in upper or lower case.
 function tap.fails(f, words, name)
   local good, err = pcall(f)
   if good then return report(false, name, "no error was raised") end
@@ -156,7 +156,7 @@ function tap.sorted(t)
   end
 end
 
--- Returns the ranks {0, 1, ... n - 1}, and the number of elements of a shape.
+-- Returns the ranks {0, 1, ... n - 1}. tap.numel returns the number of elements of a shape.
 function tap.ranks(n)
   local list = {}
   for i = 1, n do list[i] = i - 1 end

@@ -34,7 +34,8 @@ refuses() {
 }
 # told PATTERN: prints how often each text that matches PATTERN occurs in $dir/told, the log of the simulated toolkit's calls.
 told() { grep -oP "$1" "$dir/told" | sort | uniq -c | awk '{ $1 = $1 } 1' | tee /dev/stderr; }
-# alike NEAR N: checks that stdin has N lines of two numbers each, whose relative difference is at most NEAR.
+# alike NEAR N: checks that stdin has N lines of two numbers each, with a relative difference of at most NEAR between
+# the two.
 alike() {
   tee /dev/stderr | awk -v near="$1" -v n="$2" 'function size(x) { return x < 0 ? -x : x }
     NF != 2 || /nan|inf/ || size($1 - $2) > near * size($2) { differs = 1 }

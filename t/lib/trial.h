@@ -34,7 +34,7 @@ struct trial {
 
 /* ---- making operands ---- */
 
-/* number of elements; tensors with more use a smaller stride, because f32{300,600} would need 740 MB */
+/* number of elements up to which FAR uses one page per element; with pages, f32{300,600} would need 740 MB */
 enum { FAR_MANY = 1024 };
 
 static inline void
@@ -94,7 +94,8 @@ address_of(const struct view *v, int64_t i)
 
 static bool strange; /* true: every fifth value is NaN, infinite, +-0 or subnormal */
 
-/* true: integers without bounds have values at the limits of dtypes; all pairs of values of two operands occur */
+/* true: integers without bounds have values at the limits of dtypes; all pairs of such values of two operands
+ * occur */
 static bool limits;
 static const int64_t at_limits[] = {0,         1,         -1,        2,         -3,
                                     127,       128,       255,       256,       46341,
@@ -221,7 +222,8 @@ trial_run(struct trial *t, const struct call *c, int threads, struct tensor *out
     struct kcall k;
     kcall_of(t, c, out, view, data, &k);
     k.threads = threads;
-    for (int i = 0; i < c->nin + c->nout; i++) view[i].data = NULL; /* exec_new() must not read data */
+    /* clears data pointers, because exec_new() must not read data */
+    for (int i = 0; i < c->nin + c->nout; i++) view[i].data = NULL;
     return kcall_once(&k, data, data + c->nin, variant);
 }
 

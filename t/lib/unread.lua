@@ -32,7 +32,7 @@ local function train(waits, path)
     if i % 7 == 0 then said[#said + 1] = ("%a"):format(losses[i - 3]:item()) end
     if i == 11 then rille.save(path, net) end
   end
-  said[#said + 1] = ("%a"):format((losses[STEPS] * 2):item()) -- one more run, after the last step
+  said[#said + 1] = ("%a"):format((losses[STEPS] * 2):item()) -- a further run, after the last step
   local stats = step:stats()
   assert(stats.step_time > 0 and stats.devices[1].busy > 0 and stats.devices[1].busy <= stats.step_time,
     ("busy for %g s of %g"):format(stats.devices[1].busy, stats.step_time))

@@ -26,8 +26,8 @@ tap.group("dtypes", function()
   tap.is(x:matmul(x:transpose(0, 1)).dtype, "f32", "after autocast, matmul is f32 again")
 end)
 
--- Computes a loss of 16-bit logits that were cast to f32. The loss must read the 16-bit logits; no f32 copy of the
--- logits or of their gradient is made.
+-- Computes a loss of 16-bit logits that were cast to f32. The loss must read the 16-bit logits; the step must make no
+-- f32 copy of the logits or of their gradient.
 tap.group("a loss of cast logits", function()
   local labels = rille.tensor({1, 7, 0, 5}, {dtype = "i64"})
   local function losses(options, computed)
@@ -137,7 +137,8 @@ tap.group("moves", function()
   tap.is({moved.boxing[1].dtype, 2 * moved.bytes <= wide}, {"bf16", true}, "operands are cast before they are moved")
 end)
 
--- Checks that autocast casts a value before its view (transpose, reshape), not after it, by the dtype of the tasks.
+-- Checks, by the dtypes of tasks, that autocast casts a value before its view (transpose, reshape), not after the
+-- view.
 tap.group("views", function()
   local a = rille.tensor{{1, 0, -1, 1}, {0, 1, 1, 0}} -- small integers, exact in 16 bits
   local function weight(on)
@@ -201,7 +202,8 @@ tap.group("views", function()
   end, "a view made before a trace keeps its values")
 end)
 
--- Checks that a linear layer's bias is added within the product, as in PyTorch: the sum is in 16 bits, sharded or not.
+-- Checks that a linear layer's bias is added within the product, as in PyTorch: the sum is a 16-bit number, whether
+-- the layer is sharded or not.
 tap.group("layers", function()
   local Q = rille.placement("cpu", {{0, 1}, {2, 3}})
   local ids = rille.randn{4, 4, 8}

@@ -34,7 +34,7 @@ local layouts = {
 
 local function whole(t) return t:to_global{placement = ONE, sbp = "B"}:to("f64"):reshape{-1}:totable() end
 
--- Returns the result of a step, the gradients of all leaves, and one second gradient.
+-- Returns the result of a step, the gradients of all leaves, and one second gradient. slant: weights of the result.
 local function parts(forward, m, x, slant)
   local y = forward(m, x)
   local leaves = {x, m.router.weight, m.up, m.down}
@@ -44,7 +44,7 @@ local function parts(forward, m, x, slant)
     ["the gradient of down"] = whole(g[4]), ["a second gradient"] = whole((rille.grad(square, {m.down})))}
 end
 
--- Tolerance per dtype for values of about 1.
+-- Allowed absolute error by dtype, for values of about 1.
 local digits = {f64 = 1e-12, f32 = 1e-5, bf16 = 0.06, f16 = 0.01}
 
 local function try(dtype, experts, top_k, n, how)
@@ -84,8 +84,7 @@ tap.group("numbers", function()
   end
 end)
 
--- Checks two ranks that each have some of an entry's expert ids: the result must be bitwise equal to that of one rank
--- with all ids.
+-- Checks an entry whose expert ids are split over two ranks: the result must have the bits of one rank with all ids.
 tap.group("experts of an entry on two ranks", function()
   local function cut(t, sbp) return t:to_global{placement = LINE, sbp = sbp} end
   for _, top_k in ipairs{2, 16, 20} do

@@ -12,7 +12,8 @@ local function near(a, b, within)
   return (x - y):abs():max():item() <= (within or 1e-5)
 end
 
--- x * sigmoid(x w): two tensors and a number; saves an argument and an inner value.
+-- x * sigmoid(x w) as a rille.func with two tensors and a number; it saves an argument and an inner value for
+-- backward.
 local gate = rille.func{name = "gate",
   forward = function(ctx, x, w, scale)
     local s = x:matmul(w):sigmoid()

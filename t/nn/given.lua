@@ -9,7 +9,8 @@ local families = dofile("t/lib/families.lua")
 local function T(t) return rille.tensor(t, {dtype = "i64"}) end
 local ids = {{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}, {8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2}}
 local documents = {{1, 1, 1, 1, 1, 2, 2, 2, 2, 0, 0}, {1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2}}
--- Texts have at most 8 positions: longer ones would change the frequencies of longrope by the number of positions.
+-- Texts have at most 8 positions, because the frequencies of longrope would change with the number of positions of
+-- longer texts.
 local masks = {{0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0}}
 
 -- Calls visit(row, first, last) for each run of equal numbers.
@@ -25,7 +26,7 @@ local function each_run(rows, visit)
   end
 end
 
--- Returns the logits of each run alone, in the form of rows.
+-- Returns the logits of each run of equal numbers, computed alone, in the form of rows.
 local function alone(m, rows)
   local want = {{}, {}}
   each_run(rows, function(b, first, last)

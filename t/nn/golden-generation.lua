@@ -27,7 +27,7 @@ for _, entry in ipairs(entries) do
 end
 os.execute(("rm -r '%s'"):format(dir))
 
--- ---- options of generation.py that stand for functions ----
+-- ---- options that are names in generation.py, and functions in Lua ----
 
 local function allowed_step(step)
   return function(ids)
@@ -37,7 +37,7 @@ local function allowed_step(step)
   end
 end
 
--- Halves the logits of ids that are even like the last id.
+-- Halves the logits of ids that are even or odd like the last id.
 local function halves(ids, logits)
   local factor = {}
   for id = 0, VOCAB - 1 do factor[id + 1] = id % 2 == ids[#ids] % 2 and 0.5 or 1 end

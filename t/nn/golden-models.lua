@@ -10,7 +10,7 @@ local golden = dofile("t/golden/models.lua")
 local hash = dofile("t/lib/families.lua").hash
 local dir = tap.folder()
 
--- Returns a model's tensors by Hugging Face's names, and the sorted names.
+-- Returns a model's tensors by Hugging Face's names, and a sorted list of these names.
 local function theirs(m, at)
   m:save(at)
   local tensors, names = rille.load(at .. "/model.safetensors"), {}
@@ -28,8 +28,8 @@ local function numbers(name, shape, seed)
   return rille.tensor(list):reshape(shape)
 end
 
--- Writes the tensors of a model, and checks their names and shapes. Returns the path. Transformers begins names of GPT-2 with a
--- prefix, which published files do not have.
+-- Writes the tensors of a model, and checks their names and shapes. Returns the path. (Transformers writes a prefix
+-- before GPT-2's names; published files do not have the prefix.)
 local function weights_of(name, g)
   local path, tensors, digest = dir .. "/" .. name, {}, 0
   local ours, names = theirs(rille.models[name].new(g.config), path)
@@ -52,7 +52,7 @@ local function whole(place) local t = {}; for i = 1, #place.shape do t[i] = "B" 
 
 -- ---- file formats ----
 
--- Returns the values of t in memory order: 4 bytes each, or 2 (bf16, f16).
+-- Returns the bytes of t's elements in memory order: 4 bytes each, or 2 for bf16 and f16.
 local function bytes_of(t, dtype)
   local out = {}
   if dtype == "f16" then -- replaces the values, which are the end of an .npy file

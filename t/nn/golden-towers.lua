@@ -37,7 +37,7 @@ local function texts()
   return rille.tensor(rows, {dtype = "i64"}), rille.tensor(mask, {dtype = "i64"}):ne(0)
 end
 
-local calls = {} -- model_type -> function that returns inputs and options of an entry; others: images
+local calls = {} -- by model_type: function that returns inputs and options of an entry; other types have images
 
 function calls.clip()
   local ids, mask = texts()
@@ -119,7 +119,7 @@ for number, entry in ipairs(golden) do
     compare(entry, model, entry.name)
     model:save(dir .. "/saved")
     tap.is(families.same_tensors(at, dir .. "/saved"), true, entry.name .. ": the saved folder has the same tensors")
-    local list = model.config.first and of_data or recipes -- ResNet has no layers for tensor recipes
+    local list = model.config.first and of_data or recipes -- ResNet has no layers that tensor recipes could split
     for k, r in ipairs(list) do
       if k == number % #list + 1 or all then
         local laid = rille.models.load(at, {placement = r[2], parallel = r[3]}):eval()
@@ -202,7 +202,7 @@ end)
 
 -- ---- generation ----
 
--- Returns the likeliest ids, each from a pass over all ids before it.
+-- Returns the likeliest ids, each computed by a forward pass over all earlier ids.
 local function slowly(model, input, prompt, n)
   local row = table.move(prompt, 1, #prompt, 1, {})
   for _ = 1, n do

@@ -1,5 +1,6 @@
--- hooks.lua - tests hooks of tensors and modules, retain_grad, and what they do in compiled steps. Values are PyTorch's rules:
--- hooks run in order of registration, each once per backward, with the complete gradient; retained gradients are the last.
+-- hooks.lua - tests hooks of tensors and modules, retain_grad, and their effect in compiled steps. Hooks follow
+-- PyTorch's rules: they run in order of registration, each once per backward, with the complete gradient; a retained
+-- gradient is the one after all hooks.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn

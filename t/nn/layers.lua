@@ -48,8 +48,9 @@ tap.group("activations, losses", function()
   tap.near(nn.MSELoss{reduction = "sum"}(T{1, 2}, T{2, 4}):item(), 5, "MSELoss with an option")
 end)
 
--- Layers of one function, each with its formula in plain Lua, for negative and positive numbers, 0, and numbers whose exponential
--- overflows; and the derivative where it is no other layer's.
+-- Checks layers that apply one function to each number. Each row has the function's formula in plain Lua, and the
+-- derivative unless another row has it. Inputs are negative and positive numbers, 0, and numbers whose exponential
+-- overflows.
 tap.group("functions of single numbers", function()
   local exp, log = math.exp, math.log
   local function sigmoid(x) return 1 / (1 + exp(-x)) end
@@ -142,7 +143,7 @@ tap.group("attention", function()
   tap.fails(function() nn.MultiheadAttention(5, 2) end, {"d = 5", "heads = 2"}, "a width that heads do not divide is refused")
 end)
 
--- Checks heads of keys and values that serve several query heads. The layer must equal one with as many key heads as
+-- Checks key and value heads that each serve several query heads. The layer must equal one with as many key heads as
 -- query heads, in which the weights of keys and values are repeated.
 tap.group("fewer heads of keys and values", function()
   local heads, size, length = 6, 4, 5
@@ -191,7 +192,8 @@ tap.group("rotary tables", function()
   tap.ok(good, "the angle is position * base^(-2i / size)")
 end)
 
--- Checks that given positions use memory only for the used part of the table, even if memory could not hold the full table.
+-- Checks that positions passed as an argument use memory only for the used part of the table, even if memory could
+-- not hold the full table.
 tap.group("rotary positions", function()
   local P = rille.placement("cpu", {{0, 1}, {2, 3}})
   local scaling = {rope_type = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position_embeddings = 8}

@@ -1,4 +1,5 @@
--- models-blocks.lua - tests models whose weights stay in blocks: GGUF files with quantize = "keep", and quantize = "int4".
+-- models-blocks.lua - tests models whose weights stay in quantised blocks: GGUF files with quantize = "keep", and
+-- quantize = "int4".
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local gguf = dofile("t/lib/gguf.lua")
@@ -14,7 +15,8 @@ local scales_at = {Q4_K = {0, 2}, Q5_K = {0, 2}, Q6_K = {208}}
 math.randomseed(tap.seed())
 rille.manual_seed(math.random(1 << 30))
 
--- Returns the bytes of random blocks: for types of 256 elements random bits, with f16 scales of about `size`.
+-- Returns the bytes of random quantised blocks. Types of 256 elements get random bits, with f16 scales of about
+-- `size`.
 local function blocks(kind, rows, columns)
   if not bytes_of[kind] then
     local list = rille.to_blocks(rille.randn{rows, columns} * 0.06, {kind = kind}):reshape{-1}:totable()
@@ -31,7 +33,8 @@ local function blocks(kind, rows, columns)
   return table.concat(out)
 end
 
--- Writes a model of Llama's kind. kinds: name -> type of a tensor in blocks, by default kinds.other. tied: without a head.
+-- Writes a model of Llama's kind. kinds: block type by tensor name; kinds.other: type of all other tensors. tied: the
+-- model has no head.
 local function write(kinds, tied)
   local list, metadata = {}, {{"general.architecture", "s", "llama"}, {"llama.block_count", "u", LAYERS},
     {"llama.context_length", "u", 64}, {"llama.embedding_length", "u", WIDTH}, {"llama.feed_forward_length", "u", HIDDEN},
@@ -103,7 +106,7 @@ for name, kinds in tap.sorted{Q8_0 = {other = "Q8_0"}, Q4_0 = {other = "Q4_0"}, 
   end
 end
 
--- Every kind of model of t/golden/gguf_files.lua, with all matrices whose rows are blocks of Q8_0.
+-- Tries each kind of model in t/golden/gguf_files.lua; every matrix whose rows divide into blocks has type Q8_0.
 tap.group("every architecture", function()
   local families, by_name = dofile("t/lib/families.lua"), {}
   for _, entry in ipairs(dofile("t/golden/families.lua")) do by_name[entry.name] = entry end
@@ -170,7 +173,8 @@ tap.group("errors", function()
   rille.models.llama.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}:save(dir)
   tap.fails(function() rille.models.load(dir, {quantize = "keep"}) end, {dir, 'quantize = "keep" needs a .gguf file'}, "a folder")
   os.execute(("rm -r '%s'"):format(dir))
-  -- A file that is cut anywhere is refused by name, whether the cut is in the head or in the blocks.
+  -- Cuts the file at many places. A file that is cut must be refused by name, whether the cut is in the head or in
+  -- the blocks.
   local whole, wrong = rille._read(file, 1 << 24, "t"), {}
   for at = 0, #whole - 1, 9973 + math.random(0, 99) do
     local f = assert(io.open(file, "wb"))

@@ -94,7 +94,8 @@ local named = train({"abc"}, {size = 300, special = {"<|reserved_0|>", "<|reserv
 tap.is(named:encode("<|reserved_7|><|reserved_0|>"), {299, 298}, "special tokens with names of the filling tokens have the last ids")
 tap.is(named.size, 300, "the vocabulary has the requested size")
 
--- Tries numbers of ranks that do not divide the heads: heads are split unevenly, and key and value heads are replicated.
+-- Tries numbers of ranks that do not divide the number of heads: heads are split unevenly, and key and value heads
+-- are replicated.
 for _, heads in ipairs{{8, 4}, {8, 2}, {6, 3}, {4, 4}, {2, 1}} do
   local want
   for ranks = 1, 8 do

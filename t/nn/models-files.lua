@@ -115,7 +115,8 @@ local function status(key)
 end
 local P8 = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7})
 
--- Loads a model on eight devices. Full copies on each would use eight times the file's size.
+-- Loads a model on eight devices. If each device loaded a full copy, the process would need eight times the file's
+-- size.
 tap.group("a rank reads only what it holds", function()
   if tap.sanitized() then return tap.ok(true, "memory # SKIP a sanitizer keeps what was freed") end
   local at, big = tap.folder(), {vocab = 512, length = 64, layers = 6, heads = 8, width = 256}

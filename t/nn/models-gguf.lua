@@ -47,7 +47,7 @@ for _, entry in ipairs(entries) do
   end
 end
 
--- A model in three files, of which the first has the metadata.
+-- Reads a model in three files, of which only the first has the metadata.
 tap.group("a model in several files", function()
   local entry = entries[1]
   write(entry)
@@ -66,7 +66,7 @@ tap.group("a model in several files", function()
   remove()
 end)
 
--- Reads shards of a Q8_0 tensor that begin and end within blocks. A block is a scale d, an f16, and 32 numbers of 8 bits.
+-- Reads shards of a Q8_0 tensor that begin and end within blocks. A block is an f16 scale d and 32 numbers of 8 bits.
 tap.group("shards of blocks", function()
   local rows, columns, blocks, want = 5, 160, {}, {}
   math.randomseed(tap.seed())
@@ -104,8 +104,8 @@ tap.group("errors", function()
   refused({{"general.architecture", "s", "llama"}}, {path, "vocab_size must be a positive integer, found nil"}, "no sizes")
 end)
 
--- Each metadata value of one entry for each architecture, replaced by values of other kinds, and left out. A file that is then
--- refused is refused by name.
+-- For one entry of each architecture, replaces each metadata value by values of other kinds, and leaves it out. If
+-- the file is then refused, the error must name the file.
 tap.group("other metadata", function()
   local others, seen, wrong = {{"s", "x"}, {"u", 0}, {"i", -1}, {"q", 1 << 62}, {"f", 1 / 0}, {"b", true}, false}, {}, {}
   local turn = 0

@@ -18,7 +18,7 @@ local function copy(t)
   return c
 end
 
--- Returns a copy of t in which no table, also no nested one, has a metatable.
+-- Returns a copy of t without metatables, also in nested tables.
 local function plain(t)
   local c = {}
   for k, v in pairs(t) do c[k] = type(v) == "table" and plain(v) or v end
@@ -72,7 +72,7 @@ tap.group("tensors", function()
   remove(dir)
 end)
 
--- For each tensor name in a file of each kind, tries a tensor of another shape, and a missing tensor. Skips layers and
+-- Replaces each tensor in a file of each kind by a tensor of another shape, and removes each tensor. Skips layers and
 -- experts after the first.
 tap.group("tensors of other shapes", function()
   local shapes = {false, {}, {3}, {6, 5}, {2, 3, 4}, {1 << 20, 1}}
@@ -101,7 +101,7 @@ tap.group("tensors of other shapes", function()
   end
 end)
 
--- Saves a folder of bf16 tensors, with corrections of routers in f32. The bits must stay the same.
+-- Saves a folder of bf16 tensors, whose routers have corrections in f32. The bits must stay the same.
 tap.group("bf16", function()
   for _, entry in ipairs(first) do
     if not tap.share() then goto next end

@@ -20,7 +20,8 @@ local function words(n)
 end
 local function word(bytes, i) return (string.unpack("<I4", bytes, 4 * i + 1)) end
 
--- Returns n scales as bytes of F32, and as a list. Scales are powers of two times a half, so products are exact.
+-- Returns n scales twice: as bytes of F32, and as a list. Scales are powers of two times a half, so products are
+-- exact.
 local function scales(n)
   local list, bytes = {}, {}
   for i = 1, n do list[i] = 1.5 * 2.0 ^ -math.random(3, 6) end
@@ -28,7 +29,7 @@ local function scales(n)
   return list, table.concat(bytes)
 end
 
--- Returns the matrix of value(row, column), from 0.
+-- Returns the matrix of value(row, column), where rows and columns count from 0.
 local function matrix(rows, columns, value)
   local list = {}
   for r = 0, rows - 1 do
@@ -37,7 +38,8 @@ local function matrix(rows, columns, value)
   return rille.tensor(list):reshape{rows, columns}
 end
 
--- ---- methods: each returns the tensors of a weight {out, in} beside `name` (without .weight), and its value ----
+-- ---- methods: each returns two values, for a weight {out, in}: the tensors stored beside `name` (without .weight),
+-- and the weight's value ----
 
 local methods = {}
 
@@ -65,9 +67,9 @@ end
 methods["fp8 blocks"] = {fp8(".weight_scale_inv", 12, 20, {quant_method = "fp8", weight_block_size = {12, 20}})}
 methods["fp8 tensor"] = {fp8(".weight_scale", nil, nil, {quant_method = "fp8"})}
 
--- Integers with a scale for each row.
+-- Stores integers, with one scale per row.
 methods["int8 rows"] = {function(name, out, inner)
-  local bytes, list, packed = {}, scales(out) -- scales returns two values
+  local bytes, list, packed = {}, scales(out) -- keeps both values that scales() returns
   for i = 1, out * inner do bytes[i] = string.char(math.random(0, 255)) end
   bytes = table.concat(bytes)
   return {[name .. ".weight"] = {dtype = "I8", shape = {out, inner}, bytes = bytes},
@@ -78,7 +80,7 @@ end, {quant_method = "compressed-tensors", format = "int-quantized", config_grou
 
 methods["fp8 rows"] = {fp8(".weight_scale", 1, nil, {quant_method = "fbgemm_fp8"})}
 
--- Returns a method for GPTQ. order: inputs have groups in another order.
+-- Returns a method for GPTQ. order: the groups of inputs are permuted.
 local function gptq(bits, group, order, format)
   local per, mask = 32 // bits, (1 << bits) - 1
   return function(name, out, inner)
@@ -148,7 +150,7 @@ local function write(method, change)
   return weights
 end
 
--- Returns the number of elements that differ between a model and weights of Hugging Face's names.
+-- Returns the number of elements in which a model differs from weights with Hugging Face's names.
 local function differences(model, weights)
   local n = 0
   model:save(dir .. "/saved")
@@ -185,7 +187,8 @@ tap.group("errors", function()
   refused({methods.awq[1], {quant_method = "gptq", bits = "4"}}, nil, {"bits must be an integer, found \"4\""})
 end)
 
--- Each entry of quantization_config replaced by values of other kinds: the folder is loaded, or refused by name.
+-- Replaces each entry of quantization_config by values of other kinds. The folder must be loaded, or refused with the
+-- entry's name.
 tap.group("other entries of quantization_config", function()
   local wrong, count = {}, 0
   for name, method in tap.sorted(methods) do
@@ -207,7 +210,7 @@ tap.group("other entries of quantization_config", function()
   tap.is(wrong, {}, count .. " changes: each error names the file")
 end)
 
--- gpt-oss stores its experts as numbers of 4 bits with a power of two for each 32.
+-- Tests the experts of gpt-oss: numbers of 4 bits, with a scale (a power of two) for each 32 numbers.
 tap.group("mxfp4", function()
   local e2m1, weights, tensors = {[0] = 0, 0.5, 1, 1.5, 2, 3, 4, 6}, {}, {}
   os.execute(("mkdir '%s'"):format(dir))

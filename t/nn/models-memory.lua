@@ -1,5 +1,5 @@
--- models-memory.lua - tests that loading a model holds one copy of its file: the peak of resident memory grows by at most 1.05
--- of the file's size. The file is sparse, so making it costs no time.
+-- models-memory.lua - tests that loading a model needs memory for one copy of its file: the peak of resident memory
+-- grows by at most 1.05 times the file's size. The file is sparse, so that writing it costs no time.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local json = require "rille.json"
@@ -51,7 +51,8 @@ local function peak()
   return f:read("a"):match("VmHWM:%%s*(%%d+)") / 1024
 end
 local ids = rille.tensor({{1, 2, 3}}, {dtype = "i64"})
-rille.models.llama.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}(ids):sum():item() -- loads the code
+-- loads the code before memory is measured
+rille.models.llama.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}(ids):sum():item()
 local before = peak()
 local model = rille.models.load("%s", %s)
 %s

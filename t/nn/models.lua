@@ -80,13 +80,13 @@ for kind in pairs(sizes) do
   end)
 end
 
--- Returns the text of a model after its cached steps are discarded.
+-- Returns the text that a model writes after its cached steps are discarded.
 local function new_writer_says(m, ids, how)
   rille._generation()
   return m:generate(ids, how)
 end
 
--- Returns the text, and the number of plans that the call compiles.
+-- Returns two values: the text, and the number of plans that the call compiles.
 local function compiled(m, ids, how)
   local before = rille.counters().compiles
   local out = m:generate(ids, how)
@@ -249,7 +249,8 @@ tap.group("stop and on_token", function()
   for _, bad in ipairs{1.5, true, "1", 0 / 0} do
     line({"ids must be integers", "prompt 1", tostring(bad):match("nan") or tostring(bad)}, function() m:generate{{1}, {2, bad}} end)
   end
-  for _, bad in ipairs{-1, 31, math.maxinteger} do -- invalid ids must be rejected even if the forward pass does not read them
+  -- invalid ids must be rejected even if the forward pass does not read these ids
+  for _, bad in ipairs{-1, 31, math.maxinteger} do
     for _, n in ipairs{0, 2} do
       line({"generate", "prompt 1", tostring(bad), "ids 0 to 30"}, function() m:generate({{1}, {2, bad}}, {max_new_tokens = n}) end)
       line({"generate", "prompt 1", tostring(bad), "ids 0 to 30"}, function() m:generate(ids{{1, 3}, {2, bad}}, {max_new_tokens = n}) end)
@@ -294,7 +295,8 @@ tap.group("invalid sizes", function()
   refused("labels beyond the vocabulary", {"31"}, function() new("gpt2")(ids(text)):reshape{12, 31}:cross_entropy(ids{{31, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item() end)
 end)
 
--- Gives each option of each kind wrong values: the error names the function and the option, not a layer.
+-- Sets each option of each kind of model to wrong values. The error must name the function and the option, not a
+-- layer.
 tap.group("wrong numbers in options", function()
   local options = {
     gpt2 = {"vocab", "length", "layers", "heads", "width", "hidden", "dropout", "eps", "activation", "tied"},
@@ -372,7 +374,7 @@ tap.group("int8", function()
   for name, case in pairs{["a split batch"] = {P2, {data = 0}}, ["split experts"] = {P2, {tensor = 0}},
     ["a split length"] = {P2, {tensor = 0, sequence = true}}, ["2D"] = {P22, {tensor = {0, 1}}},
     ["3D"] = {P222, {tensor = {0, 1, 2}, method = "3d"}}, ["stages"] = {one, {stages = {one, rille.placement("cpu", {1})}}}} do
-    for _, length in ipairs{4, 12} do -- length of each of four rows: few or many ids
+    for _, length in ipairs{4, 12} do -- length of each of four rows, so that experts get few ids or many
       local rows = {}
       for r = 1, 4 do
         rows[r] = {}
@@ -406,8 +408,8 @@ tap.group("resnet", function()
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {2, nil, 2}} end, {"count of blocks", "nil"}, "blocks with a hole")
 end)
 
--- Checks that a model's source is short and states no layouts. The model's classes name roles of their layers
--- (lua/parallel/classes.lua).
+-- Checks that a model's source file is short and states no layouts. Only the model's classes name the roles of their
+-- layers (lua/parallel/classes.lua).
 tap.group("models are short", function()
   for _, name in ipairs{"gpt2", "llama", "moe", "resnet"} do
     local lines, splits = 0, {}
@@ -456,8 +458,8 @@ tap.group("json", function()
     "12345678901234567890123.", "012345678901234567890123", "-12345678901234567890123-", '[12345678901234567890123, "\\'} do
     tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, ("refused: %q"):format(s:sub(1, 26)))
   end
-  -- Changes one to four places of model files. Each must be rejected with file and line, or give a text that encodes and
-  -- decodes to itself.
+  -- Changes one to four places of model files. A changed file must be rejected with file and line, or give a text
+  -- that encodes and decodes to itself.
   math.randomseed(tap.seed(6))
   local whole = {'{"a": 1, "b": [1, 2.5, "x\\u00e9\\ud83d\\ude00"], "c": null, "d": true, "e": {}, "f": [[], [{}]], "g": -1e-3}',
     '["", "\\n\\"\\\\", 0, -0, 1e5, 123456789012345678901]'}
@@ -506,7 +508,8 @@ tap.group("states", function()
   end
 end)
 
--- Checks the balance loss of experts: one number, on whatever devices the blocks are, with a gradient in all blocks.
+-- Checks the balance loss of experts: it is one number with a gradient in all blocks, on whatever devices the blocks
+-- are.
 tap.group("balance", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local function balance(place, recipe, how)
@@ -540,7 +543,7 @@ tap.group("balance", function()
   end
 end)
 
--- Checks that a context uses memory only for its used part: tables of positions grow with the positions used.
+-- Checks that a long context uses memory only for its used part: tables of positions grow with the positions used.
 tap.group("a long context", function()
   local function texts(length)
     rille.manual_seed(1)

@@ -38,7 +38,7 @@ tap.group("no rows", function()
 end)
 
 -- Returns a list of results in x's dtype: output, gradients of x, weight and bias, a second gradient, running
--- statistics, and the output in eval mode.
+-- statistics, and output in eval mode.
 local function parts(x, slant, again, place, sbp)
   local bn = nn.BatchNorm2d(3):to(x.dtype)
   bn:to_global{placement = place, sbp = "B"}

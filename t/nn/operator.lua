@@ -35,7 +35,7 @@ local function one(rule, forward, more)
   return rille.operator(o)
 end
 
--- ---- claims: rule, function, what is refused (nil: nothing) ----
+-- ---- claims. Columns: rule, function, what the error must say (nil: the claim is right) ----
 
 local function softmax(x) return x:softmax(1) end
 local claims = {
@@ -142,7 +142,7 @@ for _, m in ipairs{
 
 -- ---- formulas ----
 
-local formulas = { -- body, operands, the same with methods
+local formulas = { -- columns: body of the formula, operands, the same computation with methods
   {"x / (1 + abs(x))", "x", function(x) return x / (x:abs() + 1) end},
   {"where(gt(x, 0), x, slope * x)", "x, slope", function(x, slope) return x:gt(0):where(x, x * slope) end},
   {"log(1 + exp(-x)) * pi + y ^ 2", "x, y", function(x, y) return (x:neg():exp() + 1):log() * math.pi + y * y end},

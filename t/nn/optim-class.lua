@@ -102,7 +102,8 @@ tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "state_dict and loa
 for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
   for _, compiled in ipairs{false, true} do
     local function schedule() return optim.cosine{lr = 0.1, min_lr = 0.01, warmup = 2, steps = 8} end
-    -- Returns the parameter after 6 steps; resumes: the rest of the steps happens in another optimiser, after a checkpoint.
+    -- Returns the parameter after 6 steps. resumes: loads a checkpoint into another optimiser, which makes the rest
+    -- of the steps.
     local function run(by_hand, resumes)
       local p = rille.tensor({1, 2}, {requires_grad = true})
       local o = Class({p}, {lr = by_hand and 0.1 or schedule()})
@@ -135,7 +136,7 @@ tap.fails(function()
   o:step()
 end, {"optim.SGD: lr must be a number of at least 0, found"}, "a schedule must return a number")
 
--- ---- groups that are added ----
+-- ---- parameter groups that are added later ----
 
 for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
   local p, q = rille.tensor({1, 2}, {requires_grad = true}), rille.tensor({3, 4}, {requires_grad = true})

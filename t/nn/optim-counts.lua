@@ -48,7 +48,8 @@ local methods = {
   {"on two stages", ONE, "B", compiled = {micro_batches = 2}, second = rille.placement("cpu", {1})},
 }
 
--- Makes two parameters, their optimiser, and step(i, both). both: the second parameter has a gradient, too.
+-- Makes two parameters, their optimiser, and step(i, both). both: the second parameter, too, has a gradient in this
+-- step.
 local function training(method, kind)
   local function leaf(place)
     return rille.tensor(START, {placement = place, sbp = method[3]}):detach():requires_grad_()
@@ -98,7 +99,7 @@ tap.group("steps without any gradient", function()
   tap.is({opt.steps, opt:state_dict()["0.steps"]:item()}, {101, 1}, "steps without gradients count as calls of step()")
 end)
 
--- PyTorch 2.15 computes 6.97499943.
+-- Checks a changing rate, and a gradient in every second step. PyTorch 2.15 computes 6.97499943.
 tap.group("a changing rate, and a gradient in every second step", function()
   local p, q = rille.tensor({7}, {requires_grad = true}), rille.tensor({1}, {requires_grad = true})
   local opt = optim.Adam({p, q}, {lr = 0.01})

@@ -33,7 +33,8 @@ tap.group("layouts", function()
   tap.is(opt.slots[1].m.sbp, "S(0)", "the momentum gets the new layout")
 end)
 
--- Moves or casts parameters between the two halves of a gradient computation, after an earlier step has left optimiser state.
+-- Moves or casts parameters between the two halves of a gradient computation. An earlier step has left optimiser
+-- state.
 tap.group("parameters that change under an optimiser", function()
   local changes = {
     {"get new layouts one by one", function(net) for _, p in ipairs(net:parameters()) do p:to_global_{placement = P0, sbp = "S(0)"} end end},
@@ -267,7 +268,8 @@ tap.group("options that are set between steps", function()
   end
 end)
 
--- Checks that state of an option that was set later can be loaded, and that an earlier snapshot removes it.
+-- Sets momentum later. A checkpoint's momentum can then be loaded, and loading an earlier snapshot removes the
+-- momentum.
 tap.group("momentum that is set later", function()
   local function new()
     local w = rille.ones({2}, {requires_grad = true})
@@ -316,7 +318,7 @@ tap.group("parameters and groups are fixed", function()
   tap.ok(tostring(opt.groups[2]):find("optim.SGD(1 parameters, lr = 1,", 1, true), "a group prints as its optimiser does")
 end)
 
--- Tries values of every type for every option: the call works, or the error names the optimiser and the option.
+-- Sets every option to values of every type. The call must work, or the error must name the optimiser and the option.
 tap.group("values of every kind", function()
   local loose = setmetatable({}, {__index = function() return 1 end})
   local values = {-1, 0, 0.5, 2.0 ^ 63, math.huge, 0 / 0, "x", "1", true, false, {}, {0.5, 0.5}, {0.5, "x"}, {{}, 1}, {0.5, 0.5, 0.5}, {a = 1},

@@ -85,8 +85,8 @@ tap.group("bits", function()
   end
 end)
 
--- Checks that a read computes only the gradients that it needs, and that a later read uses the values which earlier
--- reads computed.
+-- Reads gradients one by one. A read must compute only the gradients that it needs; a later read must use the values
+-- of earlier reads.
 tap.group("gradients read one by one", function()
   local orders = {
     forward = function(n) local list = {} for i = 1, n do list[i] = i end return list end,

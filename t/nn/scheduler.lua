@@ -18,7 +18,7 @@ local function new(kind, layers, seed)
   return m
 end
 
--- Prompts and options of texts that are written at a time.
+-- Prompts and options of texts that the scheduler writes at the same time.
 local jobs = {
   {{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}, {max_new_tokens = 9, temperature = 0}},
   {{7}, {max_new_tokens = 12, temperature = 0.9, seed = 3, top_k = 12}},
@@ -34,7 +34,7 @@ local function alone(m)
   return list
 end
 
--- Returns a function that returns the texts of a kind on one device, each alone.
+-- Returns a function that returns the texts of a kind of model, each written alone on one device.
 local function wanted(kind)
   local list
   return function()

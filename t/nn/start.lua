@@ -42,7 +42,7 @@ local function recurrent(m)
   return all
 end
 
--- Returns the distribution of each parameter, by class of layer.
+-- By class of layer: the expected distribution of each parameter.
 local layers = {
   ["nn.Linear"] = function(m) local want = fan_in(m.weight.shape[2]); return {weight = want, bias = want} end,
   ["nn.LoRA"] = function(m)
@@ -107,8 +107,8 @@ tap.group("layers", function()
   end
 end)
 
--- Checks weights whose results are added to the residual stream: their deviation is divided by the root of the number of
--- additions, two per layer.
+-- Checks weights whose results are added to the residual stream. Their deviation must be divided by the root of the
+-- number of additions, which is two per layer.
 tap.group("models", function()
   local std, depth = 0.02, 3
   local small = normal(std / math.sqrt(2 * depth))

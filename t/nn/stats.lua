@@ -49,7 +49,8 @@ tap.group("operations of a step", function()
       local w = rille.ones({16, 4}, {placement = p, sbp = layout[2]})
       local step = rille.graph(function(x) return x:matmul(w) end, {micro_batches = micro})
       step(x):sum():item()
-      local copies = layout[1] == "B" and layout[2] == "B" and 2 or 1 -- both devices compute a replicated product
+      -- if the product is replicated, both devices compute it
+      local copies = layout[1] == "B" and layout[2] == "B" and 2 or 1
       tap.is(step:stats().flops, 2.0 * 8 * 16 * 4 * copies, ("%d micro-batches, x %s, w %s: 2 m n k"):format(micro, layout[1], layout[2]))
       tap.is(step:stats().peak_share, nil, "without measured costs the peak is unknown")
     end

@@ -13,7 +13,7 @@ local places = {
   {"split rows", rille.placement("cpu", {0, 1}), "S(0)", "B"},
   {"split width", rille.placement("cpu", {0, 1}), "S(1)", "B"},
   {"rows and batch", rille.placement("cpu", {{0, 1}, {2, 3}}), {"S(0)", "B"}, {"B", "S(0)"}},
-  -- micro-batches of two rows, which three devices do not divide evenly
+  -- micro-batches of two rows, which cannot be divided evenly among three devices
   {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true},
 }
 
@@ -72,8 +72,8 @@ for _, place in ipairs(places) do
   end
 end
 
--- Checks that an id out of range is reported by its position in the complete batch, whatever device finds it, and that
--- nothing is updated.
+-- Looks up an id out of range. The error must report the id's position in the complete batch, for any device that
+-- finds the id, and nothing may be updated.
 for _, place in ipairs(places) do
   for _, how in ipairs{{"compiled", pieces = 1}, {"two micro-batches", pieces = place.whole and 1 or 2}} do
     local table_, ids, g = values()

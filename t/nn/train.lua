@@ -1,6 +1,6 @@
--- train.lua - tests rille.train.saves_to, which checks before a training if its results can be saved.
+-- train.lua - tests rille.train.saves_to, which checks before a training whether the training's results can be saved.
 --
--- The answer must be that of the save itself, and no file may change.
+-- The answer must agree with a real save, and no file may change.
 
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn

@@ -1,4 +1,5 @@
--- whole.lua - tests that functions which change all parameters of a module change all or none, and name the parameter that fails.
+-- whole.lua - tests functions that change all parameters of a module: they change all parameters or none, and the
+-- error names the parameter that fails.
 --
 -- Tested: to_global, to, load_state_dict, a recipe, a checkpoint.
 

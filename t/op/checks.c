@@ -78,8 +78,8 @@ edges_are_whole(const struct trial *t)
     return true;
 }
 
-/* Runs the kernel, overwrites the operands, and then asks the kernel for the message. So the message must not need
- * the operands. */
+/* Runs the kernel, overwrites the operands, and then asks the kernel for the error message. So the test finds
+ * kernels whose message still reads the operands. */
 static int
 compute(struct trial *t, const struct op *op, struct finding *find)
 {

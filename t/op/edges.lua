@@ -56,7 +56,7 @@ for _, dtype in ipairs{"f32", "bf16"} do
   end
 end
 
--- ---- rows whose squares underflow in f32, with eps = 0 ----
+-- ---- norms with eps = 0 of rows whose squares underflow in f32 ----
 
 for _, dtype in ipairs{"f32", "bf16"} do
   for _, columns in ipairs{3, 17, 64, 1500} do
@@ -81,7 +81,7 @@ for _, dtype in ipairs{"f32", "bf16"} do
   end
 end
 
--- ---- losses within the range of f32, of logits whose sum is beyond it ----
+-- ---- losses that f32 can represent, although the sum of the row's logits overflows f32 ----
 
 for _, columns in ipairs{3, 17, 1500} do
   for _, most in ipairs{3e38, 1e38, 3e37} do
@@ -141,7 +141,7 @@ local function ulps(moved, sbp, what, exact)
   end
   tap.ok(worst <= 1, ("logsumexp of %s: within 1 ulp of its result or 2^-48, %.2f"):format(what, worst))
 end
--- Rows with one entry near 0, in which the exponentials of the others have a small sum s: the reference is log(1 + s) =
+-- Rows with one entry near 0, whose other entries have exponentials with a small sum s: the reference is log(1 + s) =
 -- s - s^2 / 2 + s^3 / 3.
 for _, columns in ipairs{2, 3, 10, 64, 1500} do
   local first = rille.one_hot(rille.randint(0, columns, {400}), columns):eq(1)
@@ -159,7 +159,7 @@ for _, columns in ipairs{1, 2, 3, 10, 64, 300, 1500} do
   end
 end
 
--- ---- remainders of a division by infinity, for any neighbours ----
+-- ---- the remainder of a division by infinity does not depend on neighbouring elements ----
 
 local INF = math.huge
 for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
@@ -180,7 +180,7 @@ for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   end
 end
 
--- ---- the gradient of number ^ x is as exact as the dtype ----
+-- ---- the gradient of c ^ x, where c is a Lua number, is as exact as the dtype allows ----
 
 for _, case in ipairs{{"f64", 1e-14}, {"f32", 1e-6}, {"bf16", 2 ^ -7}, {"f16", 2 ^ -10}} do
   local dtype, eps = case[1], case[2]
@@ -272,7 +272,7 @@ local all = rille.tensor({{2, 0}, {3, 5}}, {dtype = "f64", requires_grad = true}
 local slope = rille.grad((rille.grad(all:prod(), {all}) * rille.tensor({{1, 10}, {100, 1000}}, {dtype = "f64"})):sum(), {all})
 tap.is(table.concat(slope:reshape{4}:totable(), " "), "150.0 7015.0 100.0 60.0", "the second gradient of prod over both axes")
 
--- ---- lists that are longer than one call accepts ----
+-- ---- lists of tensors that are longer than one call accepts ----
 
 for _, n in ipairs{255, 256, 257, 600, 1100} do
   for _, axis in ipairs{0, 1, -1} do

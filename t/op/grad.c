@@ -12,7 +12,7 @@ struct trial {
     const struct op *op;
     struct sample sample;
     uint64_t seed;
-    void *value[SAMPLE_IN]; /* doubles or int64s: the point at which slopes are computed */
+    void *value[SAMPLE_IN]; /* operand values at which slopes are computed: doubles or int64s */
 };
 
 static double
@@ -90,7 +90,7 @@ unit(struct eager *e, const struct val *sum)
 
 /* f and g at the trial's operand values, and their gradients */
 struct gradients {
-    bool depends, again; /* depends: f depends on an operand; again: f's gradient depends on an operand */
+    bool depends, again; /* depends: f depends on an operand; again: the gradient of f depends on an operand */
     double f, g;
     struct val *df[SAMPLE_IN], *dg[SAMPLE_IN];
     struct val *x[SAMPLE_IN];
@@ -161,8 +161,8 @@ error_of(double got, double want)
     return fabs(got - want) / (1 + fabs(want));
 }
 
-/* Returns two largest differences between gradient and numerical slope, of f and of g, over at most PROBES elements
- * per operand. */
+/* Returns two numbers: the largest difference between gradient and numerical slope of f, and that difference of g.
+ * Probes at most PROBES elements per operand. */
 static void
 compare(struct trial *t, const struct gradients *s, double *worst_f, double *worst_g)
 {
@@ -259,7 +259,7 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
     for (int k = 0; k < t.sample.call.nin; k++) free(t.value[k]);
 }
 
-/* Returns true for operators that users call, and that accept real operands. */
+/* Returns true for public operators with real operands. */
 static bool
 needs_gradient(const struct op *op)
 {

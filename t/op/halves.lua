@@ -58,7 +58,7 @@ end
 
 local eps = {f16 = 2 ^ -11, bf16 = 2 ^ -8}
 
--- Returns true if a and b differ by at most n roundings. Both may be infinite.
+-- Returns true if a and b are at most n units in the last place apart, or are the same infinity.
 local function near(a, b, d, n)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * (n * eps[d]) + 2 ^ -24))
   return same:all():item()
@@ -66,7 +66,7 @@ end
 
 for d in pairs(eps) do
   for _, operand in ipairs(operands) do
-    local x = operand[2]:to(d):to"f32" -- values that dtype d can represent
+    local x = operand[2]:to(d):to"f32" -- values rounded to dtype d
     for name, f in pairs(calls) do
       local want, slope = values(f, x, "f32", ONE, "B")
       want, slope = want:to(d):to"f64", slope:to(d):to"f64"
@@ -115,7 +115,7 @@ for d, unit in pairs(eps) do
   end
 end
 
--- Adds a 16-bit sum to its target; only the total is exact in 16 bits: -256 and 257 ones.
+-- Adds -256 and 257 ones in bf16 (2048 in f16) to a target: partial sums are not exact in 16 bits, only the total is.
 for d, n in pairs{bf16 = 256, f16 = 2048} do
   local ids, ones = rille.zeros({n + 1}, {dtype = "i64"}), rille.ones({n + 1}, {dtype = d})
   tap.is(rille.full({1}, -n, {dtype = d}):scatter_add(0, ids, ones):item(), 1.0, ("scatter_add of %s rounds once"):format(d))

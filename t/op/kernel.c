@@ -12,7 +12,7 @@
 
 static const char *taken; /* name of the variant of the last call */
 
-/* Changes the position of the operands' shards to another one in a larger tensor. */
+/* Pretends that the operands are shards at another position of a larger tensor. */
 static void
 place_elsewhere(struct trial *t, const struct call *c)
 {

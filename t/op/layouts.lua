@@ -225,7 +225,7 @@ function case.mse_loss()
 end
 function case.scaled_dot_product_attention()
   local b, h, l, m, d, how = R(4), R(5), R(5), R(5), R(5), {is_causal = R(2) == 1}
-  if R(4) == 1 then b, h, l = R(2), R(2), 127 + R(3) end -- lengths that need several blocks
+  if R(4) == 1 then b, h, l = R(2), R(2), 127 + R(3) end -- sequence lengths that need several blocks of 128
   local f = function(q, k, v, mask) return rille.scaled_dot_product_attention(q, k, v, mask, not mask and how or {}) end
   return f, reals{b, h, l, d}, reals{b, h, m, d}, reals{b, h, m, 3}, R(2) == 1 and reals{b, 1, l, m} or nil
 end
@@ -341,7 +341,7 @@ for _, op in ipairs(rille.operators()) do
     tap.diag(("%-30s%s"):format(op, table.concat(counts)))
   end
 end
--- Checks that, with split classes, the loss and its gradient move a few numbers per position, never the logits.
+-- Checks that, if the classes are split, the loss and its gradient move only a few numbers per row, never the logits.
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local BATCH, CLASSES = 16, 1024
 for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_index = 3}} do
@@ -355,7 +355,7 @@ for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_ind
   tap.ok(back < 100 * BATCH, ("the gradient moves %d bytes"):format(back))
 end
 
--- Tries reductions of empty tensors, whichever rank has them.
+-- Reduces tensors without elements, with the empty shard on any rank.
 for op in ("sum prod mean any all logsumexp"):gmatch"%S+" do
   for name, axis in pairs{["all dimensions"] = false, ["axis 0"] = 0, ["axis 1"] = 1} do
     local function of(x) return tostring(x[op](x, axis or nil):to_global{placement = rille.placement("cpu", {0}), sbp = "B"}) end

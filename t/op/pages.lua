@@ -10,7 +10,7 @@ local function names(e)
   return table.concat(list, ", ")
 end
 
--- Operators whose result has the requested layout: sources and to_global.
+-- Operators whose result may have any requested layout: sources and to_global.
 local free = {to_global = true}
 for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "zeros"} do free[name] = true end
 
@@ -72,7 +72,7 @@ tap.group("attributes", function()
   tap.is(mean:totable(), rille.ones({1, 1, 3, 3}):totable(), "positional arguments have the order of the page")
 end)
 
--- Calls that break the conditions under "errors" on the pages of operators.
+-- Calls that violate a condition listed under "errors" on an operator's page.
 local x, ids = rille.ones(2, 3), rille.tensor({0, 9}, {dtype = "i64"})
 local image, yes = rille.ones(1, 1, 4, 4), rille.tensor{true}
 local broken = {

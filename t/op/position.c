@@ -5,7 +5,7 @@
 
 enum { ROWS = 7, COLUMNS = 300, PIECE = 2 };
 
-/* Operators whose values are functions of positions. "T": operand 0 is a tensor of the result's shape. */
+/* Operators whose values depend on positions, with sample operands. "T" stands for a tensor of the result's shape. */
 static const struct {
     const char *op, *numbers;
 } tried[] = {

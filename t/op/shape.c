@@ -10,7 +10,8 @@ is_source(const struct op *op)
     return op->flags & OP_SOURCE;
 }
 
-/* Returns false for a composite without a rule, because its types follow from the operators that compute it. */
+/* Returns false for a composite without a shape rule, because the types of its results follow from the operators
+ * that compute it. */
 static bool
 has_rule(const struct op *op)
 {
@@ -88,8 +89,8 @@ infer(struct sample *s)
     return status;
 }
 
-/* Makes dimension d of operand k longer by one. Returns true if the call is still valid, or the message begins with
- * the operator's name. */
+/* Makes dimension d of operand k longer by one. Returns true if infer() accepts the call, or rejects it with a
+ * message that begins with the operator's name. */
 static bool
 names_itself(const struct sample *s, int k, int d)
 {

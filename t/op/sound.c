@@ -98,7 +98,8 @@ rounds(const struct sound *s, const struct sbp *v)
     return from != to && (dtype_bytes(to) == 2 || from == DT_F64);
 }
 
-/* Returns true if a partial sum of integers has a result of a wider type. */
+/* Returns true if the operator sums integers into a wider type, so that partial sums have another type than the
+ * result. */
 static bool
 widens(const struct sound *s, const struct sbp *v)
 {
@@ -110,8 +111,9 @@ widens(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* Reasons for signatures that are not derived. Patterns are those of pattern.h. A row applies only if `when` returns
- * true. Rows name operators only if no flag describes them, so that the rows cover new operators, too. */
+/* Reasons for sound signatures that are not derived. Patterns are in the format of pattern.h. A row applies only
+ * if `when` returns true. A row names operators only if no flag describes them, so that the rows cover new
+ * operators, too. */
 static const struct reason {
     const char *op, *sig;
     bool (*when)(const struct sound *s, const struct sbp *v);

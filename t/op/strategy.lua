@@ -98,7 +98,8 @@ for _, op in ipairs(rille.operators()) do
       for _, o in ipairs(fine and step:explain().ops or {}) do found = found or o.outputs[1] == want end
       tap.ok(found, ("%s: the same layout in a step, %s"):format(op, mode))
     end
-    local odd, called = {}, op == "cast" and "to" or op -- errors name the function that was called
+    -- errors name the function that the user called: x:to() calls cast
+    local odd, called = {}, op == "cast" and "to" or op
     for k, list in ipairs(strategy) do
       odd[k] = {table.unpack(list)}
       for d, n in ipairs(list) do odd[k][d] = n == 4 and 3 or n end

@@ -14,10 +14,10 @@ static const struct {
     {"contract", "f64{2,40,9} f64{2,40,20}", 2 * 2 * 40 * 9 * 20},
     {"linear_int8", "f32{3,70} u8{5,70} f32{5}", 2 * 3 * 70 * 5},
     {"linear_blocks", "f32{3,96} u8{5,3,34}", 2 * 3 * 96 * 5},
-    /* rows are multiplied only by their own experts */
+    /* each row is multiplied only by the weights of the experts chosen for the row */
     {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6},
     {"expert_matmul_grad", "f32{1,5,1,4} f32{1,5,2,6} i64{5,2}<3 experts=3", 2 * 5 * 2 * 4 * 6},
-    /* each step multiplies the states by w */
+    /* each time step multiplies the states by w */
     {"recurrence", "f32{4,3,8} f32{8,2} f32{4,2} f32{4,2}", 2 * (4 * 3) * (8 * 2)},
     {"recurrence_grad", "f32{4,3,2} - f32{4,3,2} f32{4,3,0} f32{4,3,0} f32{2,2} f32{4,2} cell=tanh",
      2 * (4 * 3) * (2 * 2)},
@@ -30,7 +30,7 @@ static const struct {
     {"conv2d_grad_w", "f32{2,3,5,6} f32{2,4,3,5} size=3,2", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
     {"conv2d_grad_w", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",
      2 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},
-    /* one operation for each entry of a window */
+    /* max_pool2d: one operation for each entry of a window */
     {"max_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"max_pool2d", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1", (2 * 3 * 8) * (3 * 2)},
     {"max_pool2d_grad", "f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1", (2 * 3 * 3 * 5) * (2 * 2)},
@@ -57,7 +57,8 @@ has_row(const char *name)
     return false;
 }
 
-/* Compares the estimate. Sets *elements to the number of elements that the call reads and writes. */
+/* Compares the estimated work with the expected number of operations. Sets *elements to the number of elements
+ * that the call reads and writes. */
 static bool
 work_of(const char *name, const char *sample, double *flops, double *elements)
 {

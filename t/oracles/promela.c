@@ -10,8 +10,9 @@ struct model {
     const struct plan *p;
     struct str *s;
     struct arena tmp;
-    int32_t *in, *out, *reg, *fan, *held; /* in: first in-port by task; out: first out-port by task; reg, fan: first
-                                             register and first fan by result; held: by fan */
+    /* by task: in: first in-port; out: first out-port. By result: reg: first register; fan: first fan. By fan:
+     * held: first entry of its registers in the array `reading` of the model */
+    int32_t *in, *out, *reg, *fan, *held;
     int32_t nin, nout, nreg, nfan, nheld;
 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that one act has put, and that are not taken yet. */
+/* Bytes that one act has put into the channel, and that the receiver has not taken yet. */
 struct parcel {
     const char *from; /* source of bytes that are not copied yet; NULL: already copied to the slot */
     int64_t ticket;
@@ -18,14 +18,14 @@ struct parcel {
 struct lane {
     const struct channel *sender;
     struct parcel *parcel;
-    char *slots; /* buffers of the ring, one per register of the sender; index: act modulo their number */
+    char *slots; /* buffers of the ring, one per register of the sender; act n uses buffer n modulo their number */
     int64_t put, taken;
 };
 
 struct end {
     struct transport transport;
     struct sim_wire *wire;
-    struct lane **lane; /* index: channel of the partition */
+    struct lane **lane; /* by channel of the partition */
 };
 
 struct sim_wire {
@@ -108,7 +108,7 @@ take(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* Drops bytes that are not copied yet, and does not read the sender's memory again. */
+/* Drops bytes that are not copied yet, without reading the sender's memory. */
 static void
 stop(void *of)
 {

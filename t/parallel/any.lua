@@ -122,7 +122,7 @@ local ViT = class("ViT", function(self)
   self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
   self.token = parameter(1, 1, 8)
   self.places = parameter(1, 5, 8)
-  self.blocks = {{Layer(8, 2)}, {Layer(8, 2), Layer(8, 2)}} -- stages are formed from a list of lists
+  self.blocks = {{Layer(8, 2)}, {Layer(8, 2), Layer(8, 2)}} -- stages are formed from a list of lists of layers
   self.head = nn.Linear(8, 5)
 end, function(self, x)
   local patches = self.patch(x):reshape{-1, 8, 4}:transpose(1, 2)
@@ -181,8 +181,9 @@ end, function(self, source, target)
   return self.head((self.decoder(self.embed(target), {h0 = h, c0 = c})))
 end)
 
--- Models by name. make(): the model; inputs(): its arguments, and labels; layers: roles by name; members: modules that two
--- stages divide; rings: only rows and columns communicate over a tensor axis; cells: recurrent layers.
+-- Models by name. Fields: make() returns the model; inputs() returns the model's arguments, and labels; layers: roles
+-- by layer name; members: modules that two stages divide; rings: true if only row and column layers communicate over
+-- a tensor axis; cells: true if the model has recurrent layers.
 local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
 local models = {
   MLP = {rings = true, make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},
@@ -247,9 +248,9 @@ local function formula_of(m, t, inputs, recipe, place)
   return sum // 1 | 0
 end
 
--- Returns four things: the losses of three steps, what explain() returns, the model, and the bytes of the formula.
--- recipe: of rille.parallel, or "plan": the planner chooses. A recipe with an input finds roles in a trace, so classes
--- name none.
+-- Returns four things: the losses of three steps, what explain() returns, the model, and the bytes by the formula.
+-- recipe: a recipe of rille.parallel, or "plan": the planner chooses. If a recipe has an input, roles are found in a
+-- trace, so classes name no roles.
 local function train(kind, place, recipe, pieces)
   local plan = recipe == "plan"
   local m = make(kind, place, plan and "auto" or nil)
@@ -327,7 +328,8 @@ local function recipe_for(kind, r)
   return recipe
 end
 
--- Prints the bytes of a step beside the recipe's formula, and checks that they agree. by_formula: formula_of().
+-- Prints the bytes of a step beside the bytes by the recipe's formula, and checks that both agree. by_formula: result
+-- of formula_of().
 local function check_bytes(name, kind, r, e, m, by_formula)
   local held, moved, plan = 0, e.bytes, r[3] == "plan"
   for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
@@ -340,7 +342,7 @@ local function check_bytes(name, kind, r, e, m, by_formula)
   end
   if plan then tap.ok(e.bound <= e.cost, name .. ": no plan costs less than the bound") end
   if not r.bytes or kind == "GAT" then return end -- rows of GAT read all other rows
-  -- except models whose loss is no cross-entropy: a cross-entropy adds up its rows over all ranks
+  -- except models whose loss is no cross-entropy: a cross-entropy reduces its rows over all ranks
   local labelled = kind ~= "VAE" and kind ~= "U-Net"
   local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
   -- the two biases of a gate have one gradient, which is reduced once
@@ -357,7 +359,8 @@ for _, kind in ipairs(kinds) do
     tap.ok(want[3] < want[1], kind .. ": the loss falls on one device")
     for _, r in ipairs(recipes) do
       local fits = (kind ~= "MoE" or not r.products) and (kind ~= "GAT" or not r.pieces) -- rows of GAT read all other rows
-        and not (models[kind].cells and r.traced) -- no layer of these pays, as t/parallel/traced checks
+        -- sharding pays for none of these layers, as t/parallel/traced checks
+        and not (models[kind].cells and r.traced)
       if fits and tap.share() then
         local name = ("%s: %s"):format(kind, r[1])
         local got, e, m, by_formula = train(kind, r[2], recipe_for(kind, r), r.pieces)

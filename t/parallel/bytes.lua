@@ -52,8 +52,8 @@ local function entries_of(sbp)
   return list
 end
 
--- Returns a gradient in the layout in which it is stored: that of the parameter, except that P may stay on axes on which
--- the parameter has B.
+-- Returns a gradient in its stored layout: the layout of the parameter, except that P may stay on axes where the
+-- parameter has B.
 local function deposited(g, p)
   local want, has = entries_of(p.sbp), entries_of(g.sbp)
   for axis, e in ipairs(want) do
@@ -143,7 +143,8 @@ tap.group("1D", function()
     expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(rest)})
     expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(rest)})
   end
-  -- Tries more tokens than the width: a rule that considers each product alone would then move the weights.
+  -- Tries more tokens than the width. A rule that considers each product alone would then move the weights, instead
+  -- of activations.
   expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0, {["all-reduce"] = 4},
     {{1, 1, 1}, {4, 1}, {1, 4}, {1, 1, 4}})
   expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0,
@@ -227,8 +228,8 @@ tap.group("equivalent recipes", function()
   tap.is({plain.elements, nothing.elements}, {0, 0}, "one device moves nothing")
 end)
 
--- Returns the number of elements (and of elements of vectors) that a model moves outside its blocks: 2 m(1) - m(2),
--- where m(n) is the number for a model of n blocks. V: size of the vocabulary.
+-- Returns two numbers: the elements that a model moves outside its blocks, and those of vectors among them. Both are
+-- 2 m(1) - m(2), where m(n) is the number for a model of n blocks. V: size of the vocabulary.
 local function beside_blocks(shape, recipe, sizes, column)
   local b, s, h, heads, V = table.unpack(sizes)
   local place, sum = mesh("meta", shape), {}
@@ -307,7 +308,7 @@ local function of_step(step, place)
 end
 
 -- Checks a complete step, whose parameters, state and gradients are sharded by zero. With zero 3, backward gathers
--- parameters a second time, except biases, because it does not read them.
+-- parameters a second time, except biases, because backward does not read biases.
 tap.group("updates", function()
   for _, d in ipairs{2, 4, 8, 9, 16, 64} do
     for zero = 0, 3 do

@@ -41,7 +41,8 @@ tap.group("bits and memory", function()
         local want, plain = train(cpu(0, 1), {micro_batches = pieces, zero = zero, schedule = schedule})
         local got, step = train(cpu(0, 1), {micro_batches = pieces, zero = zero, schedule = schedule, offload = cpu(2, 3)})
         tap.is(got, want, name .. "the bits of a step without offload")
-        -- Activations of a batch and two moments are offloaded. Parameters, gradients and working memory stay on the device.
+        -- Activations of a batch and both moments of Adam are offloaded. Parameters, gradients and working memory
+        -- stay on the device.
         local less, kept = arena(step, 0), arena(plain, 0)
         tap.ok(less < 0.7 * kept, name .. "less memory", ("%d of %d bytes"):format(less, kept))
       end
@@ -97,7 +98,8 @@ tap.group("prefetch", function()
   tap.fails(function() train(cpu(0), {offload = cpu(1), prefetch = 0}) end, {"prefetch", "1 to"}, "prefetch = 0")
 end)
 
--- Simulates the plan. Returns the number of copies on device 1, and the share of their time in which device 0 computes.
+-- Simulates the plan. Returns the number of copies on device 1, and the share of the copies' time in which device 0
+-- computes.
 local function beside(prefetch)
   local layers, P = {}, rille.placement("meta", {0})
   for i = 1, LAYERS do layers[2 * i - 1], layers[2 * i] = nn.Linear(WIDTH, WIDTH), nn.GELU() end

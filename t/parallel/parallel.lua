@@ -105,7 +105,8 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end)
 end
 
--- Checks that queries, keys and values may be one product (lua/nn/stacked.lua), and that it is split like the three.
+-- Checks that under autocast, queries, keys and values may be one product (lua/nn/stacked.lua), and that this product
+-- is split like three separate ones.
 tap.group("under autocast", function()
   local function losses(m, pieces) return rille.autocast("bf16", train, m, pieces) end
   local plain, want = train(new("gpt2", P1)), losses(new("gpt2", P1))
@@ -302,7 +303,8 @@ tap.group("the table", function()
   tap.ok(not tostring(rille.parallel(new("gpt2", P22), {data = {0, 1}})):find(unused, 1, true), "no such line if all axes are used")
 end)
 
--- Checks that the table has the bytes of each gather, and that a parameter's entry can keep the gathered value.
+-- Checks that the returned table states the bytes of each gather, and that a parameter's entry can keep the gathered
+-- value.
 tap.group("gathers", function()
   local m = new("gpt2", P4)
   local t = rille.parallel(m, {data = 0, zero = 3, reshard = false})
@@ -369,7 +371,8 @@ tap.group("stages by costs of blocks", function()
   local flight = {["1f1b"] = function(left) return left end, gpipe = function(_, _, m) return m end, ["zb-h1"] = function(_, p) return p end,
     ["zb-h2"] = function(_, p) return 2 * p - 1 end}
   local contexts = {["v-min"] = {2, 4, 4, 4, 6, 6}, ["v-half"] = {3, 4, 5, 6, 7, 8}, ["zb-v"] = {2, 4, 6, 8, 10, 12}}
-  -- Returns the time of a batch with these numbers of blocks per stage, by definition; nil if a device exceeds the memory limit.
+  -- Returns the time of a batch with these numbers of blocks per stage, by definition of the schedule; nil if a
+  -- device exceeds the memory limit.
   local function time_of(o, counts, device)
     local t, bytes, largest, before, first, all, held = {}, {}, {}, {}, 1, 0, {}
     for s, count in ipairs(counts) do
@@ -408,7 +411,8 @@ tap.group("stages by costs of blocks", function()
     end
     return best
   end
-  -- Returns the time of the chosen division, relative to the best one (1 or more); nil if the division is invalid.
+  -- Returns the time of the chosen division into stages, relative to the best division (1 or more); nil if the chosen
+  -- division is invalid.
   local function try(schedule, n, device)
     local o = {cost = list(n, 20), memory = list(n, 9), activations = list(n, 5), micro_batches = math.random(1, 6),
       memory_limit = math.random(5, 60), hop = math.random(2) == 1 and list(n, 6) or math.random(0, 5), schedule = schedule}
@@ -461,7 +465,7 @@ tap.group("stages by costs of blocks", function()
   tap.is(m.h[2].fc1.weight.placement, P1, "blocks of a model are cut by cost, in folded order")
 end)
 
--- Checks that a role of mesh axes that a user defines is a key of recipes.
+-- Checks that a user can define a role of mesh axes, which is then a key of recipes.
 tap.group("classes and axes are public", function()
   rille.parallel.axis("vocabulary", {column = "S(0)", logits = "S(-1)"})
   local m = new("gpt2", P4)

@@ -10,7 +10,7 @@ local function mesh(ranks) return rille.placement("cpu", ranks) end
 local meshes = {mesh{0, 1}, mesh{3, 1, 0, 2}, mesh{{0, 1}, {2, 3}}}
 local entries = {"S(0)", "S(1)", "B"}
 
--- Iterates over a table by name.
+-- Iterates over a table in the order of its keys.
 local function sorted(t)
   local names = {}
   for name in pairs(t) do names[#names + 1] = name end
@@ -31,7 +31,7 @@ local function layouts(P)
   return list
 end
 
--- Returns the shard of x for each position of the mesh, on one device; coords[k]: the position's coordinates.
+-- Returns a list of the shards of x by mesh position, each on one device. coords[k]: coordinates of position k.
 local function shards(P, x, sbp)
   local list, coords = {}, {}
   for position = 0, P.size - 1 do
@@ -47,7 +47,7 @@ local function shards(P, x, sbp)
   return list, coords
 end
 
--- Returns the values of the ranks along mesh axis `axis` through position k.
+-- Returns the values of all ranks that differ from position k only along mesh axis `axis`.
 local function along(P, list, coords, axis, k)
   local group = {}
   for j, c in ipairs(coords) do
@@ -56,7 +56,7 @@ local function along(P, list, coords, axis, k)
   return group
 end
 
--- name -> {function on local tensors, reference for position k}
+-- by name: a function on local tensors, and its reference for position k
 local calls = {
   psum = {function(m, x, axis) return m:psum(x, axis - 1) end, function(group)
     local y = group[1]

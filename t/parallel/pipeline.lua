@@ -24,7 +24,7 @@ end
 
 local acts_of = dofile("t/lib/acts.lua")
 
--- Returns the acts of an operator as {begin, end} in seconds, in order, by device.
+-- Returns, by device, the acts of an operator as {begin, end} in seconds, in order of time.
 local function events_of(step, name)
   local by_device = {[0] = {}, [1] = {}}
   for _, a in ipairs(acts_of(step)) do
@@ -33,7 +33,7 @@ local function events_of(step, name)
   return by_device
 end
 
--- Returns the seconds during which an event of a and an event of b overlap.
+-- Returns the seconds during which both an event of a and an event of b run.
 local function overlap(a, b)
   local sum = 0
   for _, i in ipairs(a) do
@@ -136,8 +136,8 @@ local function registers(step)
   return most
 end
 
--- Returns, by stage, the largest number of micro-batches between begin of forward and end of backward at one time, read
--- from a trace.
+-- Returns, by stage, the largest number of micro-batches at one time that have begun forward and not ended backward,
+-- read from a trace.
 local function ahead(step)
   local events = {}
   for s = 1, STAGES do events[s] = {} end

@@ -8,8 +8,8 @@ local nn = rille.nn
 
 local WIDTH <const>, LAYERS <const>, PIECES <const>, STAGES <const> = 16, 4, 8, 4
 
--- Trains stages of LAYERS layers each. dropout: probability, nil: none; rows: number per micro-batch. Returns {loss,
--- gradient} and the compiled step.
+-- Trains stages of LAYERS layers each. dropout: probability, nil: none; rows: number of rows per micro-batch. Returns
+-- {loss, gradient} and the compiled step.
 local function trained(kind, options, dropout, rows)
   rille.manual_seed(3)
   local on, layers = {}, {}
@@ -62,7 +62,7 @@ tap.group("memory", function()
   tap.fails(function() meta(0.001, "auto") end, {"memory = 0.001", "the least is", "recompute-auto.lua:"}, "memory that no plan meets")
 end)
 
--- Checks devices with several stages: each stage has its own share of recomputed values.
+-- Checks devices with several stages: the share of recomputed values may differ between the stages of a device.
 tap.group("the least memory of several stages per device", function()
   local dealt = dofile("t/lib/dealt.lua")
   local function place(d) return rille.placement("meta", {d}) end
@@ -90,8 +90,8 @@ tap.group("the least memory of several stages per device", function()
   end
 end)
 
--- Allowed factor between the times of a larger and a smaller limit. A larger limit also tries the budgets of smaller
--- ones, but the choice of recomputed parts may start from another point.
+-- Allowed factor between the times of plans with a larger and a smaller limit. A larger limit also tries the budgets
+-- of smaller limits, but the choice of recomputed parts may start from another point.
 local NEARLY <const> = 1.005
 
 tap.group("more memory makes no step slower", function()

@@ -11,8 +11,8 @@ local nn = rille.nn
 local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2
 local UNIT <const> = 4 * WIDTH * ROWS -- unit of memory: bytes of a layer's result per micro-batch
 
--- Trains blocks of layers that the devices share in turn; place(d) is the placement of device d. Returns the loss and
--- all gradients, and the step.
+-- Trains blocks of layers. The devices share the blocks round robin; place(d) is the placement of device d. Returns
+-- the loss and all gradients, and the step.
 local function trained(place, devices, pieces, schedule, recompute)
   local turns = #devices // (1 + math.max(table.unpack(devices)))
   local net = {}
@@ -69,7 +69,8 @@ local function pieces_of(schedule, p, m, q)
   local lag, split = table.unpack(lags[schedule])
   if lag == 0 then return m, 1 end
   if not split then return math.min(m, lag * (p - 1 - q) + 1), 1 end
-  return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1 -- the first stage computes no gradient of its input
+  -- the first stage need not compute a gradient of its input
+  return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1
 end
 
 -- Units of memory that a stage needs in addition to kept values: working values of a layer, and values that are sent and

@@ -110,7 +110,7 @@ tap.group("initial values", function()
   end
 end)
 
--- Checks the memory of gradients: their addends are freed after the sum, which follows at once, and not after the
+-- Checks the memory of gradients. The addends of a gradient are summed at once and then freed, not kept until the
 -- updates at the end. With ZeRO, replicas do not share a buffer: each device has its own copy.
 tap.group("gradients", function()
   local LAYERS <const>, SIDE <const> = 8, 160

@@ -8,7 +8,8 @@ local tap = dofile("t/lib/tap.lua")
 
 local WIDTH <const>, PIECES <const>, ROWS <const> = 4, 8, 2
 
--- Networks as lists of layers {device, from...}. A layer reads the sum of the results of the layers `from` (0: the input).
+-- Networks as lists of layers {device, from...}. A layer reads the sum of the results of the layers in `from` (0: the
+-- network's input).
 local nets = {
   ["a chain"] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},
   ["there and back"] = {{0, 0}, {1, 1}, {2, 2}, {2, 3}, {1, 4}, {0, 5}},
@@ -20,7 +21,7 @@ local nets = {
 }
 
 -- Runs a step and returns {loss, gradients}. place(d): placement of the network's device d; look(step): optional
--- function that inspects the step; rows: number per micro-batch.
+-- function that inspects the step; rows: number of rows per micro-batch.
 local function trained(net, place, options, look, rows)
   rille.manual_seed(7)
   local weight = {}
@@ -88,7 +89,8 @@ for _, name in ipairs(names) do
   end)
 end
 
--- ---- parts of the loss that no data reaches, on their own devices and on others; losses on devices of data ----
+-- ---- parts of the loss that read no data, on separate devices and on devices of stages; losses on devices that hold
+-- data ----
 
 -- Uses values of 16 KiB: if registers exceed the lower bound, each act gets its own offset.
 tap.group("per-act offsets", function()
@@ -132,7 +134,7 @@ tap.group("parts of the loss that no data reaches", function()
   end
 end)
 
--- ---- nothing is split into micro-batches: no schedule has anything to order ----
+-- ---- nothing is split into micro-batches, so no schedule has anything to order ----
 
 tap.group("no data at all", function()
   for _, schedule in ipairs(schedules) do
@@ -148,8 +150,8 @@ end)
 -- ----
 
 tap.group("a circle of devices", function()
-  -- Trains p layers. again: the gradient of the first weight passes through the layers again; otherwise the loss reads
-  -- the gradient directly.
+  -- Trains p layers. again: the gradient of the first weight passes through the layers once more; otherwise the loss
+  -- reads that gradient directly.
   local function trained(p, again, place, options)
     rille.manual_seed(5)
     local weight = {}

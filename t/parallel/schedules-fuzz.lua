@@ -100,7 +100,7 @@ local function make_whole(params)
   for _, p in ipairs(params) do p:copy_(p:detach():round():maximum(-1):minimum(1)) end
 end
 
--- Returns losses and parameters of three steps. alone: runs eagerly on one device.
+-- Returns losses and parameters of three steps. alone: runs eagerly on one device, as the reference.
 local function trained(c, alone)
   rille.manual_seed(3)
   local weight, bias, params = {}, {}, {}
@@ -166,7 +166,7 @@ local function is_reason(text)
   end
 end
 
--- Returns true if the last step of the training changes weights, because a network without gradients would prove nothing.
+-- Returns true if the last step of the training changes weights. A network without gradients would prove nothing.
 local function is_alive(result)
   local last = result[STEPS]
   for i = 2, #last do

@@ -9,7 +9,8 @@ local tap = dofile("t/lib/tap.lua")
 local pipeline = dofile("t/lib/stages.lua")
 
 local APART <const> = {forward = 1, backward = 1, weight = 1}
-local JOINT <const> = {forward = 1, backward = 2, weight = 0} -- both kinds of gradients count as one act
+-- in these schedules, both kinds of gradients count as one act
+local JOINT <const> = {forward = 1, backward = 2, weight = 0}
 
 local function near(x) return math.floor(x + 0.5) end
 local function slots(step, costs) return near(step:chart(costs).planned.time) end
@@ -82,7 +83,8 @@ local function from_to(first, last)
   for n = first, last do list[#list + 1] = n end
   return list
 end
-local pieces_tried = LONG and from_to(1, 64) or {2, 3, 8, 16, 64} -- t/plan/lower_bound.c tries all numbers in the pipeline simulator
+-- t/plan/lower_bound.c tries all numbers of micro-batches in the pipeline simulator
+local pieces_tried = LONG and from_to(1, 64) or {2, 3, 8, 16, 64}
 
 tap.group("one stage per device", function()
   for p = 2, 16 do
@@ -130,8 +132,8 @@ local function contexts(chart, p)
   return most
 end
 
--- Published schedules (Qi et al. 2024) for F = B = W, with the least memory, half of 1F1B's, and all of 1F1B's. added():
--- slots beyond 6 m; room(): micro-batches held.
+-- Published schedules (Qi et al. 2024) for F = B = W, with three limits of memory: the least, half of 1F1B's, and all
+-- of 1F1B's. added(): slots beyond 6 m; room(): number of micro-batches held.
 local function added(name, p)
   return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1
 end
@@ -147,7 +149,7 @@ tap.group("two stages per device, there and back", function()
         local chart = pipeline(dealt(p, 2, true), m, name):chart(APART)
         local time, want = near(chart.planned.time), 6 * m + added(name, p)
         local what = ("%s, %d devices, %d micro-batches: "):format(name, p, m)
-        -- Schedules are published for even p, V-Min's for p that is no multiple of 3.
+        -- These schedules are published for even p only; V-Min, in addition, for p that is no multiple of 3.
         local published = name == "zb-v" or p % 2 == 0 and (name == "v-half" or p % 3 ~= 0)
         local slack = published and 1.01 or 1.06
         tap.ok(time <= want * slack, what .. "takes the time of its table", ("%d, the table %d"):format(time, want))
@@ -246,7 +248,8 @@ end)
 -- holds fewer micro-batches at once than with 1F1B.
 tap.group("waves of four", function()
   local bubble_1f1b = 4 * 3 * 7 -- bubble of 1F1B, in slots of a stage; 1F1B has a quarter as many stages
-  -- Entries by number of micro-batches: share of 1F1B's bytes, share of 1F1B's bubble, micro-batches on a device at once (1F1B: 32).
+  -- Columns: number of micro-batches, share of 1F1B's bytes, share of 1F1B's bubble, micro-batches on a device at
+  -- once (1F1B: 32).
   local cases = {
     [16] = {{0.6, 0.515, 20}, {0.75, 0.3, 22}, {0.88, 0.205, 24}, {1, 0.12, 30}, {1.2, 1 / 12, 38}},
     [32] = {{0.75, 0.335, 25}, {0.85, 0.24, 24}, {1, 0.16, 30}, {1.2, 1 / 12, 38}},
@@ -317,7 +320,8 @@ tap.group("the least bubble within a limit", function()
   end
 end)
 
--- Checks the reported least memory: at most that of any named schedule, because a search may find named schedules, too.
+-- Checks the reported least memory. It must not exceed that of any named schedule, because a search may choose a
+-- named schedule, too.
 tap.group("the reported least is at most the memory of any schedule", function()
   local function held(devices, schedule, recompute, rows)
     local _, why = pcall(pipeline, devices, 4, schedule, {memory_limit = 1, recompute = recompute, rows = rows})
@@ -436,7 +440,8 @@ tap.group("a stage that no data feeds", function()
   end), 2, "or belongs to the first stage that needs it")
 end)
 
--- Returns the devices in the order in which data visits them, equal neighbours once, such as "0 1 0 1"; at most 16.
+-- Returns the devices in the order in which data visits them, such as "0 1 0 1"; equal neighbours count once. At most
+-- 16 devices.
 local function as_dealt(devices)
   local text, n, last = {}, 0
   for _, d in ipairs(devices) do

@@ -40,9 +40,10 @@ tap.group("a stack of layers", function()
       end
       local m = laid(nn.Sequential(table.unpack(layers)), p)
       local t = rille.parallel(m, {tensor = 0, input = rille.zeros{rows, h}})
-      if n % 2 == 1 then want[n] = t[names[n]].sbp end -- a single layer may be a row as well
+      if n % 2 == 1 then want[n] = t[names[n]].sbp end -- a single layer may be a row layer, too
       tap.is(sbp_of(t, names), want, ("%d layers over %d ranks are columns and rows by turns"):format(n, p))
-      -- n / 2 rows, and all inputs of columns but the first, which needs no gradient
+      -- number of all-reduces: one per row layer (n / 2), and one per input of a column layer, except the first
+      -- input, which needs no gradient
       local rings = n // 2 + math.max(0, n // 2 - 1)
       if n % 2 == 0 then
         tap.is(bytes_of(m, mesh(p), rille.zeros({rows, h}, {placement = mesh(p)})), rings * 2 * (p - 1) * 4 * rows * h,

@@ -13,7 +13,8 @@ local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, Q1, P2, Q2, P4 = mesh{0}, mesh{1}, mesh{0, 1}, mesh{2, 3}, mesh{0, 1, 2, 3}
 local P22 = mesh{{0, 1}, {2, 3}}
 local B = 8         -- number of rows of a batch
-local SCALARS = 256 -- most bytes of numbers that a step moves: sums of the loss, and tensors made from numbers
+-- limit of the bytes that a step moves for scalars: sums of the loss, and tensors made from numbers
+local SCALARS = 256
 
 local function class(name, init, forward)
   local c = nn.Module:extend(name)
@@ -51,8 +52,9 @@ local function upsampled(x)
   return x:reshape{-1, c, h, 1, w, 1}:expand{-1, c, h, 2, w, 2}:reshape{-1, c, 2 * h, 2 * w}
 end
 
--- Models by name. make(): the model; inputs(): arguments of a step; loss(m, ...); members: modules that stages divide; without:
--- keys of recipes that do not apply (pieces, bytes: rows of GAT read all other rows; input: sharding does not pay); layers: roles by name.
+-- Models by name. Fields: make() returns the model; inputs() returns arguments of a step; loss(m, ...); members:
+-- modules that stages divide; without: keys of recipes that do not apply (pieces, bytes: rows of GAT read all other
+-- rows; input: sharding does not pay); layers: roles by layer name.
 local models = {
   MLP = {make = class("MLP", function(self)
     self.fc = {nn.Linear(12, 24), nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 5)}
@@ -92,7 +94,7 @@ local models = {
       x = x + block.attention(block.norm(x))
       x = x + block.mlp(x)
     end
-    return self.norm(x):matmul(self.embed.weight:transpose(0, 1)) -- one table for both ends
+    return self.norm(x):matmul(self.embed.weight:transpose(0, 1)) -- embedding and output layer share the table
   end), inputs = function() return ids(17, B, 5), ids(17, B, 5) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, members = {"blocks.*"},
     layers = {["*.mlp.0"] = "column", ["*.mlp.2"] = "row"}},
@@ -155,7 +157,7 @@ local models = {
     self.encoder = {Attention(8, 2), Attention(8, 2)}
     self.decoder = {Attention(8, 2), Attention(8, 2)}
     self.out = nn.Linear(8, 9)
-    self.out.weight = self.embed.weight -- one table for both ends
+    self.out.weight = self.embed.weight -- embedding and output layer share the table
   end, function(self, source, target)
     local memory, y = self.embed(source), self.embed(target)
     for _, block in ipairs(self.encoder) do memory = memory + block(memory) end
@@ -255,8 +257,8 @@ local recipes = {
   {"stages, one row per micro-batch", P1, {stages = {P1, Q1}}, 8},
 }
 
--- Returns the losses of three steps, and the bytes per step as a multiple of the parameters' bytes. eager: the step is not
--- compiled. schedule: that of the step.
+-- Returns the losses of three steps, and the bytes per step as a multiple of the parameters' bytes. eager: the step
+-- is not compiled. schedule: schedule of the compiled step.
 local function train(of, place, given, pieces, eager, schedule)
   local plan, recipe = given == "plan", {}
   for key, value in pairs(type(given) == "table" and given or {}) do recipe[key] = value end
@@ -311,7 +313,7 @@ for _, kind in ipairs(kinds) do
           want = want or train(of, P1)
           local got, ratio, held = train(of, r[2], recipe, r[4], eager)
           if r.bytes and ratio and not (of.without or {}).bytes then
-            -- gradients of two biases that are added are one gradient, which is reduced once
+            -- the two biases of a gate, which are added, have one common gradient, which is reduced once
             tap.ok(ratio >= 0.94 * r.bytes[1] and ratio <= r.bytes[2] + SCALARS / held, name .. ": bytes are those of the formula", ratio)
           end
           if r.exact and not r[4] then tap.is(got, want, name .. ": the bits of one device")
@@ -322,8 +324,8 @@ for _, kind in ipairs(kinds) do
   end)
 end
 
--- Parameters without modules in stages of which several are on one placement: each is used in its stage, so only values
--- and their gradients move.
+-- Tests parameters without modules, in stages of which several are on one placement. Each parameter is used in its
+-- own stage, so only values and their gradients move.
 tap.group("parameters in folded and interleaved stages", function()
   local WIDTH <const> = 6
   local forms = { -- functions of a list of weights and x
@@ -331,8 +333,8 @@ tap.group("parameters in folded and interleaved stages", function()
     skip = function(w, x) local y = x:matmul(w[1]):tanh(); return (y:matmul(w[2]):tanh():matmul(w[3]):tanh() + y):matmul(w[4]) end,
     ["a weight of the first stage at the end"] = function(w, x) for i = 1, 4 do x = x:matmul(w[i]):tanh() end return x:matmul(w[1]:transpose(0, 1)) end,
   }
-  -- Number of values and gradients of B x WIDTH elements that move per step, in folded and in interleaved order; nil: also a
-  -- parameter moves, to a stage behind all stages on its placement.
+  -- Number of values and gradients of B x WIDTH elements that move per step, in folded and in interleaved order. nil:
+  -- a parameter moves, too, to a stage behind all stages on the parameter's placement.
   local moves = {chain = {4, 6}, skip = {5, 8}, ["a weight of the first stage at the end"] = {4, nil}}
   for name, form in pairs(forms) do
     local Chain = class("Chain", function(self)

@@ -68,8 +68,8 @@ do
   end
 end
 
--- Checks zero in a recipe and in a graph: one may be given, or both with the same number; otherwise an error must name
--- both lines.
+-- Checks zero as an option of a recipe and of a graph. One of them may be given, or both with the same number;
+-- otherwise an error must name both lines.
 do
   local P = rille.placement("cpu", {0, 1})
   local function here() return debug.getinfo(2, "l").currentline end
@@ -124,7 +124,7 @@ do
   tap.ok(step() > 0, "an empty recipe has no zero")
 end
 
--- Tries experts: in their backward, a view of a gathered weight comes before the view's reader.
+-- Tries experts: in their backward, the view of a gathered weight comes before the operator that reads the view.
 do
   local P = rille.placement("cpu", {0, 1})
   local function losses(zero, pieces, offload)

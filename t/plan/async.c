@@ -15,7 +15,8 @@ static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3
  * `split` sums over micro-batches. */
 struct program_of {
     struct maker m;
-    const struct layout *whole, *split, *far; /* far: layout on other devices */
+    /* split: layout after the sum over micro-batches; far: layout on other devices */
+    const struct layout *whole, *split, *far;
     struct val *piece;
     struct val *sum, *rate;
     struct val *early, *late; /* results of the two calls that could be fused */

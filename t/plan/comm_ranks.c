@@ -201,8 +201,8 @@ every_move(struct rille_session *s)
     say(&n, "moves");
 }
 
-/* Moves between lists of devices as pipeline stages do, and within a list if the library has no collective for the
- * move. */
+/* Moves values between two lists of devices, as pipeline stages do. Within one list of devices, moves only if the
+ * library has no collective for the move. */
 static void
 every_stage(struct rille_session *s)
 {
@@ -265,8 +265,8 @@ found_once(struct rille_session *s)
 
 /* ---- failed and stopped runs ---- */
 
-/* Makes a random program in partitions and connects the partitions. Returns false if `counted` finds nothing in the
- * program. */
+/* Makes a random program in partitions and connects the partitions. Returns false if `counted` counts no task of
+ * the wanted kind in the program. */
 static bool
 draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
 {
@@ -278,12 +278,11 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* Runs a plan in which an act fails, or in which the test stops the run. All partitions must end, and the next run must
- * succeed. */
+/* Runs a plan, and makes an act fail or stops the run. All partitions must end, and the next run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
-    enum { PER_RUN = 50 }; /* maximum number of seeds drawn per program with communication */
+    enum { PER_RUN = 50 }; /* maximum number of seeds drawn to find one program with communication */
     int n = 0, ended = 0, again = 0;
     uint64_t turn = 0;
     int most = share_some(getenv("RILLE_LONG") ? 3000 : 300, 40, &turn);
@@ -578,7 +577,7 @@ static struct device_heap {
     const struct parts *parts;
     bool holds, over;
     struct msg m;
-    int choices; /* number of scheduling choices since the message is held */
+    int choices; /* number of scheduling choices since the message was held back */
     bool swapped;
 } held;
 

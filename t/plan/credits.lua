@@ -94,7 +94,7 @@ end)
 
 tap.group("the program determines the stages", function()
   local plain = pipeline({0, 1, 2, 3}, 8, "1f1b")
-  for i = 0, 1100 do -- tries the first permutations of 8 devices
+  for i = 0, 1100 do -- tries the first 1,100 permutations of 8 devices
     local order, left = {}, {0, 1, 2, 3, 4, 5, 6, 7}
     for n = 8, 1, -1 do
       order[#order + 1] = table.remove(left, i % n + 1)

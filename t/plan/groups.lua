@@ -12,7 +12,8 @@ local SHAPES = {{1}, {0}, {7}, {3, 5}, {2, 3, 4}, {64, 33}, {}, {0, 4}, {257}, {
 for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
 local LARGE = {640, 512}
 
--- Columns: operator, number of state tensors (-1: one that is absent), attributes, and operands that are numbers.
+-- Columns: operator, number of state tensors (-1: one state tensor, which is absent), attributes, and operands that
+-- are numbers.
 local KINDS = {
   {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
   {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},
@@ -103,7 +104,7 @@ for _, kind in ipairs(KINDS) do
   end
 end
 
--- An optimiser counts the updates of each parameter, so updates of one task may have different numbers.
+-- An optimiser counts the updates of each parameter, so updates fused into one task may have different step counts.
 tap.group("optimisers", function()
   for _, name in ipairs{"Adam", "AdamW", "SGD"} do
     local function trained(wrap)

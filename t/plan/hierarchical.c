@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 /* side of the matrix: 16 chunks of 6 shares of an eighth */ };
+/* SIZE: side of the square matrix, which divides into 16 chunks of 6 shares, each an eighth */
+enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 };
 static const struct cut cut[] = {{2, {4, 4}}, {2, {2, 6}}, {4, {2, 2, 2, 2}}, {4, {1, 3, 3, 1}}};
 
 /* ---- layouts ---- */
@@ -34,7 +35,7 @@ add_layouts(struct rille_session *s, int naxis, const int32_t *axis)
 
 /* ---- bytes that plans send ---- */
 
-/* Returns the bytes that the busiest host sends or receives, whichever is more. */
+/* Returns the larger of two numbers for the busiest host: bytes sent, and bytes received. */
 static int64_t
 count(const struct parts *x)
 {
@@ -125,7 +126,7 @@ main(void)
     struct rille_session *s;
     struct rille_options o = {.devices = "cpu:8"};
     if (rille_open(&o, &s)) return 1;
-    s->devices.cost.alpha_ns = 0; /* no latency, so that moves are direct instead of in several hops */
+    s->devices.cost.alpha_ns = 0; /* no latency, so that direct moves are chosen, not moves of several hops */
     add_layouts(s, 1, (int32_t[]){8});
     add_layouts(s, 2, (int32_t[]){4, 2});
     add_layouts(s, 2, (int32_t[]){2, 4});

@@ -93,7 +93,7 @@ plant_attribute(struct plan *p, struct task *t, struct count *c)
     judge_kernel(p, t, other_kernel(p, t, &call, exec_made(t->exec)->pieces), c);
 }
 
-/* Changes the number of micro-batches, so that messages would report other positions. */
+/* Changes the kernel's number of micro-batches, so that error messages would report wrong positions. */
 static void
 plant_pieces(struct plan *p, struct task *t, struct count *c)
 {
@@ -266,8 +266,8 @@ is_read(const struct plan *p, const struct task *t)
     return read;
 }
 
-/* Returns true if the tasks may share a kernel, without a comparison of threads, because kernels of small plans have
- * one thread. */
+/* Returns true if the tasks may share a kernel. Does not compare thread counts, because kernels of small plans
+ * have one thread. */
 static bool
 compute_alike(const struct plan *p, const struct task *t, const struct task *u)
 {
@@ -343,8 +343,8 @@ plant_credits(struct plan *p, struct count *c)
             struct out_port *o = &p->task[i].out[k], was = *o;
             if (o->nreg < 2 || o->where.kind != IN_ARENA) continue;
             if (o->bytes == 0 || o->where.stride > where_stride(o->bytes))
-                continue;                       /* results in stage slots may have more registers */
-            if (o->where.nact_offset) continue; /* so may results with per-act offsets */
+                continue; /* results stored in stage slots may have more registers than requested */
+            if (o->where.nact_offset) continue; /* results with per-act offsets may have more registers, too */
             o->nreg = 1;
             o->once = p->task[i].nact / o->every <= 1;
             judge(p, c);

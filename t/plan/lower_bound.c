@@ -32,7 +32,7 @@ all_sets(const struct lower_bound_acts *acts, int n)
     return most;
 }
 
-/* Tries all lanes of n acts whose heads, work and tails are less than `below`. */
+/* Tries all lanes of n acts whose head, work and tail are each less than `below`. */
 static void
 try_lanes(int n, int64_t below)
 {

@@ -54,7 +54,7 @@ end)
 tap.group("between kernels and moves at most two values are live", function()
   local ROWS <const>, N <const> = 2048, 8
   local p = rille.placement("cpu", {0, 1})
-  local moves = { -- layouts of the two factors of each product, and of the operand of softmax
+  local moves = { -- columns: layouts of the two factors of each product, and of the operand of softmax
     ["all-reduce"] = {"S(1)", "S(0)", "B"},
     ["reduce-scatter"] = {"S(1)", "S(0)", "S(0)"},
     ["all-gather"] = {"S(0)", "B", "B"},
@@ -96,7 +96,8 @@ tap.group("memory_limit", function()
     "a step that needs more is refused, with the largest registers in the message")
 end)
 
--- Checks a step that is called with several batch sizes, and so has a plan per size: stats() must describe the last call.
+-- Checks stats() of a step that is called with several batch sizes, and so has several plans: stats() must describe
+-- the last call.
 tap.group("stats are of the last call", function()
   local p = rille.placement("cpu", {6})
   local function made()

@@ -14,13 +14,13 @@
 
 struct count {
     int programs, read, same, equal_plans, apart;
-    int numbered, hops, moves, ordered, changes, count_differing, credits; /* numbers of decisions in outlines */
+    int numbered, hops, moves, ordered, changes, count_differing, credits; /* numbers of decisions seen in outlines */
 };
 
 /* ---- decisions ---- */
 
-/* Checks hops: sorted by step and operand, numbered without gaps, and each continues from the layout of the one
- * before. */
+/* Checks hops: sorted by step and operand, numbered without gaps; each hop starts from the layout at which the
+ * previous hop ends. */
 static bool
 in_order(const struct outline *o)
 {
@@ -142,8 +142,8 @@ try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, stru
 
 /* ---- size ---- */
 
-/* Returns a program on n devices: a product of a split and a replicated matrix, a product with a partial result, and
- * a move of each. */
+/* Returns a program on n devices: a product of a split and a replicated matrix, a product with a partial result,
+ * and a move of each product. */
 static struct program *
 program_on(struct rille_session *s, int32_t n)
 {

@@ -46,7 +46,7 @@ product(struct net *n, struct rille_tensor *x, int64_t in, int64_t out)
     return call(n, "matmul", x, net_param(n, in, out, all));
 }
 
-/* Returns x + more and frees both handles. */
+/* Returns x + more and frees the handles of both. */
 static struct rille_tensor *
 plus(struct net *n, struct rille_tensor *x, struct rille_tensor *more)
 {
@@ -257,7 +257,7 @@ static void
 test_pipelines(void)
 {
     static const struct {
-        int layers, least, most; /* layers: layers per stage; micro-batches: from `least`, doubled up to `most` */
+        int layers, least, most; /* number of micro-batches: `least`, doubled up to `most` */
     } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
     for (size_t i = 0; i < countof(net_schedules); i++)
         for (size_t k = 0; k < countof(size); k++)

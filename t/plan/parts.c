@@ -53,7 +53,8 @@ count_handed(const struct plan *p)
     return n;
 }
 
-/* Returns true if every message is received after it is sent, with later[m] added to the clock of partition m. */
+/* Returns true if every message is received after it is sent, when later[m] ns are added to the clock of partition
+ * m. */
 static bool
 is_caused(const struct plan *p, const int32_t *first, int n, const struct act_time *act, int64_t nact,
           const int64_t *later)
@@ -64,7 +65,7 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     bool good = true;
     for (int64_t i = 0; i < nact; i++) count[act[i].task + 1]++;
     for (int32_t i = 1; i <= p->ntask; i++) count[i] += count[i - 1];
-    /* count[i]: index of the end of task i's acts */
+    /* count[i]: index just behind the acts of task i */
     for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i];
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
@@ -83,8 +84,8 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     return good;
 }
 
-/* Shifts the clocks of partitions by up to an hour. plan_clocks() must find offsets after which receives follow
- * sends, and offset 0 for clocks that are right. */
+/* Shifts the clocks of partitions by up to an hour. plan_clocks() must find offsets by which every receive follows
+ * its send, and the offset 0 for right clocks. */
 static bool
 settles(const struct parts *x, const struct plan *p, const int32_t *first, struct act_time *act, int64_t nact)
 {
@@ -118,7 +119,7 @@ settles(const struct parts *x, const struct plan *p, const int32_t *first, struc
     return good;
 }
 
-/* Checks that the merged plan can be simulated to its end, which requires that every send has a reader. */
+/* Checks that the merged plan can be simulated to its end. So every send must have a reader. */
 static bool
 plays(const struct parts *x)
 {
@@ -233,8 +234,8 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
          n.tasks, n.channels, n.handed, n.transfers);
 }
 
-/* Runs programs that once deadlocked: a value of each micro-batch, or an early send, shared memory with a value that
- * lives until after the last micro-batch. */
+/* Runs programs that once deadlocked: a value per micro-batch, or a value sent early, shared memory with a value
+ * live until after the last micro-batch. */
 static void
 found_once(struct rille_session *s)
 {
@@ -245,7 +246,7 @@ found_once(struct rille_session *s)
            "no micro-batch, and no early send, waits for memory that is free only after the last micro-batch");
 }
 
-/* Runs a program that on one host happens to have enough registers. */
+/* Runs a program that once had enough registers on one host only by chance. */
 static void
 waits_for_all(struct rille_session *s)
 {
@@ -305,7 +306,7 @@ guarded_parts(struct rille_session *s, uint64_t seed, struct parts *x)
     return good;
 }
 
-/* Writes invalid ids into all partitions that have ids. Returns the number of filled leaves. */
+/* Writes invalid ids into the id leaves of all partitions. Returns the number of leaves written. */
 static int
 spoil_ids(struct parts *x)
 {
@@ -366,7 +367,7 @@ static void
 failures(struct rille_session *s, uint64_t first, int kind)
 {
     struct tally n = {0};
-    /* many cases, because few programs are suitable */
+    /* draws many cases, because few programs are suitable */
     uint64_t cases = 4 * (uint64_t)share_of(getenv("RILLE_LONG") ? 6000 : 1500, &first);
     other_kind = kind;
     for (uint64_t seed = first; seed < first + cases; seed++) {

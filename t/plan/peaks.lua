@@ -17,8 +17,8 @@ local function arenas(step)
   return bytes
 end
 
--- Returns three numbers for the device with the largest arena: the quotient of arena and peak bytes in use in simulated
--- runs, and both numbers.
+-- Returns three numbers for the device with the largest arena: the quotient of arena and peak bytes in use in
+-- simulated runs, the arena, and the peak.
 local function packed(step)
   local bytes, device, live = arenas(step), 1, 0
   for d = 2, #bytes do if bytes[d] > bytes[device] then device = d end end

@@ -55,8 +55,8 @@ is_round(const char *schedule)
     return schedule && !strcmp(schedule, "interleaved");
 }
 
-/* Tries several numbers of micro-batches on p devices. Returns the number of schedules tried and of those that differ.
- */
+/* Tries several numbers of micro-batches on p devices. Returns two counts: schedules tried, and schedules whose
+ * times differ. */
 static struct count
 compare_pieces(const char *schedule, double memory, int v, bool back, int p)
 {

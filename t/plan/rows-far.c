@@ -58,7 +58,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
     return *pid < 0;
 }
 
-/* ---- a training step ---- */
+/* Traces a training step. hosts: number of hosts of the two workers; 0: this process runs the step alone. */
 
 /* Traces a training step. hosts: 0: this process alone; otherwise the number of hosts of the two workers. */
 static struct rille_graph *
@@ -138,7 +138,7 @@ struct seen {
     int acts, lanes, parts;
 };
 
-/* Replaces the times of the last timed run by cost_of(). */
+/* Replaces the times of the last timed run by the costs of cost_of(). */
 static void
 set_times(struct rille_graph *g)
 {
@@ -151,8 +151,8 @@ set_times(struct rille_graph *g)
     }
 }
 
-/* Records the losses of runs without schedule rows, of a run with rows from the step's own times, and of a run with the
- * rows of give_rows(). */
+/* Records the losses of three kinds of runs: without schedule rows, with rows computed from the step's measured
+ * times, and with the rows of give_rows(). */
 static void
 look(const struct dealt *how, int hosts, struct seen *out)
 {
@@ -196,7 +196,7 @@ test_order(const struct dealt *how)
     return here.lanes > 0;
 }
 
-/* Checks that rows which are written and read are equal, and that damaged rows are rejected, or are valid rows. */
+/* Checks that serialised rows are read back unchanged. Damaged rows must be rejected, or be valid rows. */
 static void
 test_bytes(const struct dealt *how)
 {

@@ -70,7 +70,7 @@ make_rows(struct rille_graph *g, uint64_t *rng)
     free(cost);
 }
 
-/* Shuffles each lane's row, and lets the lane wait for a random short time. */
+/* Shuffles each lane's row, and limits the lane's wait to a random short time. */
 static void
 break_rows(struct rille_graph *g, uint64_t *rng)
 {
@@ -101,7 +101,7 @@ plays(const struct rille_graph *g, uint64_t *rng)
     return good;
 }
 
-/* Runs with rows. loss: the losses of as many runs without rows. */
+/* Runs the step with rows. loss: expected losses, from as many runs without rows. */
 static void
 try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct count *c)
 {

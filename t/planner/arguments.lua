@@ -78,7 +78,8 @@ for _, row in ipairs{
   tap.ok(good or tostring(got[2]):match('"auto".*two layouts'), row[1] .. " with one tensor: right values, or an error about two layouts", got[2])
 end
 
--- Micro-batches are slices of an argument's shards, so its layout must be known.
+-- Checks that "auto" is refused with micro-batches. Micro-batches are slices of an argument's shards, so the
+-- argument's layout must be known.
 local step = rille.graph(function(x) return x:sum() end, {auto_parallel = true, micro_batches = 2})
 tap.fails(function() step(fresh(P, "auto", 1)) end, {"argument 1", '"auto"', "2 micro-batches", "layout"}, "micro-batches with an \"auto\" argument: the error asks for a layout")
 tap.ok(close(rille.graph(function(x) return x:sum() end)(fresh(P, "auto", 1)), fresh(P, "B", 1):sum()), "without a planner an \"auto\" argument is B")

@@ -8,7 +8,8 @@ local rille = require "rille"
 local P = rille.placement
 local line = {"cpu", {0, 1, 2, 3}}
 local square = {"cpu", {{0, 1}, {2, 3}}}
--- Pairs of a mesh without and a mesh with axes of size 1, and the positions of the other axes in the second mesh.
+-- Pairs of meshes: one without axes of size 1, and one with such axes. The third column has the positions of the
+-- first mesh's axes in the second mesh.
 local meshes = {
   {line, {"cpu", {{0}, {1}, {2}, {3}}}, {1}},
   {line, {"cpu", {{0, 1, 2, 3}}}, {2}},

@@ -100,7 +100,8 @@ tap.group("rows split across devices", function()
   end
 end)
 
--- Splits keys and values along the keys. A rank attends to its own keys; a few numbers per query move, but no keys.
+-- Splits keys and values along the keys. Each rank computes attention over its shard of the keys; a few numbers per
+-- query move, but no keys.
 tap.group("attention over split keys", function()
   for _, rows in ipairs{1, 128} do
     local shape = {{2, 2, rows, 8}, {2, 2, 192, 8}, {2, 2, 192, 8}}
@@ -166,7 +167,8 @@ end)
 tap.group("operators that need the sum of a partial value", function()
   local inf = math.huge
   local P3 = rille.placement("cpu", {0, 1, 2})
-  for name, sign in pairs{max = 1, min = -1} do -- two of three ranks have no elements and contribute the identity, an infinity
+  -- in each case two of three ranks have no elements; they contribute the identity, an infinity
+  for name, sign in pairs{max = 1, min = -1} do
     local one = rille.full({1, 2}, 3):max{axis = 0}
     local x = rille.full({1, 2}, 3, {placement = P3, sbp = "S(0)"})
     x = x[name](x, {axis = 0})

@@ -66,8 +66,8 @@ local cases = {
     {{"to_global", 2, "argument f32{64, 64} (S(0), B)", 1, "to_global (B, S(1))", 2, "(S(0), B)", "(B, S(1))", 16384}}},
 }
 
--- Checks that each meeting is a move in explain() with equal bytes, and that all meetings together take no more time
--- than the step.
+-- Returns true if each reported conflict is a move in explain() with equal bytes, and all these moves together take
+-- no more time than the step.
 local function are_moves(e)
   local ns = 0
   for _, m in ipairs(e.meetings) do
@@ -98,7 +98,8 @@ for _, case in ipairs(cases) do
 end
 tap.ok(met >= 6, "meetings found in all programs: " .. met)
 
--- Checks that meetings name variables. The layouts of batch and parameter meet at the sum of a gradient.
+-- Checks that a reported hint conflict names the variables. Here the layouts of the batch and of the parameter
+-- conflict at the sum of the gradient.
 do
   local w = nn.Parameter(ones(line, {64, 64}, "B"))
   local opt = optim.SGD({w}, {lr = 0.1})
@@ -108,7 +109,7 @@ do
   tap.is(e.meetings[1].bytes, e.bytes, "data parallel: nothing else moves")
 end
 
--- Checks that the move of a value that differs between micro-batches counts once per micro-batch.
+-- Checks a value that differs between micro-batches: its move counts once per micro-batch.
 do
   local w = ones(line, {64, 512}, "S(1)")
   local step = rille.graph(function(x) return (x:to_global{sbp = "S(1)"}:exp():matmul(w)) end, {auto_parallel = "propagate", micro_batches = 4})
@@ -118,7 +119,7 @@ do
   tap.ok(#e.meetings > 0 and sum == e.bytes, ("micro-batches: all bytes moved are those of meetings (%d, %d)"):format(sum, e.bytes))
 end
 
--- Checks that other modes of the planner report no meetings.
+-- Checks that all other modes of the planner report no conflicts.
 for _, mode in ipairs{"optimal", "recursive", "greedy"} do
   local e = planned(chain, mode, ones(line, {64, 64}, "S(0)"))
   tap.ok(e.meetings == nil and not tostring(e):find("hints conflict"), mode .. ": layouts are not propagated, so no meetings are reported")

@@ -50,7 +50,8 @@ local function are_chosen(e)
   return true
 end
 
--- Checks the reported source lines of calls. For a call inside a module it is the line of the user's call or that of the module.
+-- Checks the reported source lines of calls. For a call inside a module, the line must be that of the user's call, or
+-- a line of the module.
 local function are_lines(e, first)
   for _, op in ipairs(e.ops) do
     local at, number = op.line:match("^(.*):(%d+)$")
@@ -67,7 +68,7 @@ local function near(a, b)
   return #a == #b
 end
 
--- Checks that each meeting of hints is a move of the plan.
+-- Checks that each reported conflict of hints is a move of the plan.
 local function are_moves(e)
   for _, m in ipairs(e.meetings or {}) do
     local found
@@ -118,8 +119,8 @@ for _, pieces in ipairs{1, 2} do
 end
 tap.is(tried, 2 * (5 * 3 * 2 + 4 * 2 * 4), "all combinations were tried")
 
--- Compares each regret with the extra cost of a step whose strategy forces the candidate. A hint whose value is gathered
--- twice counts once, with the cost of both gathers.
+-- Compares each regret with the extra cost of a step whose strategy forces the candidate. A hint whose value is
+-- gathered twice is reported once, with the cost of both gathers.
 do
   local function planned(c, strategy, sbp)
     rille.manual_seed(3)

@@ -19,7 +19,7 @@ local make = {
   function(v, i, w) return function() return v[i - 1]:matmul(w.square) end end,
   function(v, i) return function() return v[i - 1]:softmax(-1) end end,
 }
-local SHARE <const> = {9, 15, 17, 18, 20} -- cumulative weights of the five kinds of operators, out of 20
+local SHARE <const> = {9, 15, 17, 18, 20} -- probabilities of the five kinds of operators, cumulative, in twentieths
 
 local function chain(seed)
   math.randomseed(seed)
@@ -33,7 +33,8 @@ local function chain(seed)
     while SHARE[kind] < draw do kind = kind + 1 end
     call[i] = make[kind](v, i, w)
   end
-  -- Returns the bytes that the fullest device holds, and the bytes that the planner counts for this device; or raises an error.
+  -- Returns a function of the memory limit. The function returns two numbers: the bytes that the fullest device
+  -- holds, and the bytes that the planner reports for this device. It raises an error if no plan meets the limit.
   return function(limit)
     local step = rille.graph(function(y)
       v[0] = y

@@ -25,7 +25,8 @@ do
   tap.ok(not good and tostring(why):find("in 1 byte per device", 1, true), "the error for one byte says 1 byte: " .. tostring(why))
 end
 
--- Checks that a plan holds no more than its limit, and that an error names a least limit for which a plan exists.
+-- Checks that a plan holds no more than its limit. If no plan exists, the error must name a least limit, for which a
+-- plan exists.
 do
   local function most(limit, sbp, mode, program)
     rille.manual_seed(1)
@@ -69,8 +70,8 @@ do
   end
 end
 
--- Tries stages whose layouts a planner chooses and whose schedule is searched: they stay within the limit, or the error
--- names the least limit.
+-- Tries stages with planned layouts and a searched schedule: the plan stays within the limit, or the error names the
+-- least limit.
 do
   local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
   local PIECES <const> = 4
@@ -112,7 +113,7 @@ do
   end
 end
 
--- Checks that limits in whatif include scratch memory of kernels, and that an error names the least limit.
+-- Checks limits in whatif: they include scratch memory of kernels, and an error names the least limit.
 do
   local P = place("line")
   local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))

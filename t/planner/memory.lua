@@ -8,7 +8,7 @@ local rille = require "rille"
 local programs, hints, lay = dofile("t/lib/layouts.lua")
 local ROWS <const> = 64
 local SEED <const>, ALL <const> = tonumber(os.getenv("SEED") or 1), os.getenv("RILLE_LONG")
-local some <const> = not tap.share(1) -- true in a share of the runs, which draws fewer cases
+local some <const> = not tap.share(1) -- true if this run takes only a share of the cases, and so draws fewer
 print("# SEED=" .. SEED)
 math.randomseed(SEED + (tap.which or 0))
 
@@ -16,7 +16,7 @@ local names = {}
 for name in pairs(programs) do names[#names + 1] = name end
 table.sort(names)
 
--- Returns n random combinations of one entry per list; all combinations with RILLE_LONG.
+-- Returns n random combinations, each with one entry of every list; with RILLE_LONG all combinations.
 local function drawn(n, ...)
   local all = {{}}
   for _, list in ipairs{...} do
@@ -39,7 +39,7 @@ local function held_by(step)
   return held
 end
 
--- Returns a training step that was not called yet, and the step's arguments.
+-- Returns a training step that has not been called yet, and the step's arguments.
 local function step_of(program, hint, options)
   rille.manual_seed(5)
   local net = program[1]()
@@ -68,8 +68,8 @@ local function train(program, hint, limit, seconds)
   return held_by(step), reported.memory, reported.scratch, scratch, first, far, far.cost == reported.cost, reported.cost
 end
 
--- Checks that reported scratch memory equals that of the plan. On the step's own mesh, whatif must report the memory of
--- the step's plan. KEPT: bytes that a mixture of experts keeps from the trace for its load balance, because the balance
+-- Checks that the reported scratch memory is the plan's. On the step's own mesh, whatif must report the memory of the
+-- step's plan. KEPT: bytes that a mixture of experts keeps from the trace for its load balance, because the balance
 -- reads an earlier value of the router.
 local KEPT <const> = {moe = 16 * 4 * 4}
 local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)
@@ -87,9 +87,9 @@ end
 
 tap.ok(alike >= #tried // 2, "at least half of the cases chose the same plan", alike)
 
--- Checks memory with micro-batches. A value that backward reads, and a copy that both phases read, have a register per
--- micro-batch in flight, by the schedule. A sum over micro-batches lives from the first one on; a value made once lives
--- until the last one ends.
+-- Checks memory with micro-batches. A value read in backward, and a copy read in both phases, have one register per
+-- micro-batch in flight (by the schedule). A sum over micro-batches lives from the first one on; a value made once
+-- lives until the last one ends.
 for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
@@ -106,8 +106,8 @@ for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp"
     ("%s, %s, %d micro-batches by %s: whatif meets the reported memory as a limit"):format(name, how, pieces, schedule), within and within.memory)
 end
 
--- Checks that an impossible limit leads to an error with the least limit, whatever the time limit, and that a plan
--- exists for the least limit.
+-- Sets an impossible memory limit. For any time limit, the error must name the least memory limit, and a plan must
+-- exist for the least limit.
 for _, how in ipairs{"tp", "fsdp"} do
   local held = train(programs.mlp, hints[how])
   local good, why = pcall(train, programs.mlp, hints[how], held // 4)
@@ -118,8 +118,8 @@ for _, how in ipairs{"tp", "fsdp"} do
   local again, _, _, _, first = train(programs.mlp, hints[how], least)
   tap.ok(math.max(again, first) <= least, ("%s: the least limit, %d bytes, has a plan of %d"):format(how, least, again))
 end
--- Checks a norm over split columns. Computed in parts, it moves fewer bytes but needs more memory; if the limit is lower, it
--- is computed in one piece. The least limit in the error must take both ways into account.
+-- Checks a norm over split columns. Computed in parts, the norm moves fewer bytes but needs more memory, so below
+-- some limit it is computed in one piece. The least limit in the error must consider both methods.
 do
   local line = hints.dp[1]
   local along, at = {placement = line, sbp = "S(0)"}, {placement = line, sbp = "S(1)"}

@@ -63,8 +63,9 @@ tap.group("moves written by the user", function()
   tap.ok(seed or some > tried // 2, "most draws move something", some)
 end)
 
--- Moves between all pairs of layouts that the call allows, also partial ones. Each mode of the planner must find a plan,
--- and the optimal mode must cost least. (One kind of partial value cannot become another.)
+-- Tries moves between all pairs of layouts that the call allows, also partial layouts. Each mode of the planner must
+-- find a plan, and no plan may cost less than that of the optimal mode. (One kind of partial value cannot become
+-- another.)
 tap.group("moves between all layouts", function()
   local line, grid = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}, {}
   for _, a in ipairs{"S(0)", "B", "P", "P(max)"} do

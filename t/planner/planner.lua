@@ -46,7 +46,8 @@ do
   tap.ok(#step:hints() == 2, "a layout changed by the user is a hint again")
 end
 
--- Checks that a call over a split axis becomes several operators if these take less time than the call in one piece.
+-- Checks that a call over a split axis becomes several operators if the operators take less time than the call in one
+-- piece.
 do
   local P, traces = place("line"), 0
   local function run(mode, weight, P, rows, columns)
@@ -122,7 +123,8 @@ do
   tap.ok(open > 0, "without search time some regrets are intervals")
 end
 
--- Checks certificates.
+-- Checks certificates: rille.certificate() prints the cost, and refuses a certificate with another choice, and an
+-- endless file.
 do
   local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})
   local path = os.tmpname()
@@ -210,8 +212,8 @@ do
   end
 end
 
--- Checks conflicting hints, which lead to moves. On other devices a strategy may fit no layout; the error must then name
--- these strategies, with their lines, and no other hints. On a mesh with another number of axes hints are ignored.
+-- Checks conflicting hints, which lead to moves. On other devices a strategy may fit no layout. The error must then
+-- name each such strategy with its line, and no other hints. On a mesh with another number of axes hints are ignored.
 do
   local P = place("line")
   local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
@@ -360,9 +362,9 @@ do
   tap.ok(x:sum():item() == x:sum():item(), "tensors keep their values after errors")
   tap.ok(rille.whatif(step, {mesh = {1024, 96}, bandwidth = 1e11}).step_time > 0, "whatif plans for 98,304 devices")
 end
--- Checks whatif if traced layouts are not legal on the other mesh. On an axis of one rank all layouts are equal, and a
--- reshape that keeps rows split over two ranks may be impossible over three. whatif must report the bytes of a step that
--- is traced on that mesh.
+-- Checks whatif if traced layouts are not legal on the other mesh. On an axis of one rank all layouts are equal, and
+-- a reshape that keeps rows split over two ranks may be impossible over three. whatif must report the bytes of a step
+-- traced on the other mesh.
 tap.group("layouts that are legal on another mesh", function()
   local function on(n) return rille.placement("cpu", tap.ranks(n)) end
   local programs = {

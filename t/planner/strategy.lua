@@ -71,7 +71,7 @@ for _, mode in ipairs(modes) do
 end
 
 -- Checks a norm. If the strategy splits the normalised axis, the call is computed in parts, each split as requested,
--- even if that costs more. Otherwise the call stays in one piece.
+-- even if that costs more. Without such a strategy the call stays in one piece.
 local GRID <const> = rille.placement("cpu", {{0, 1}, {2, 3}})
 local W, C = whole({256}, "B") / 4, whole({256}, "B")
 local norms = {
@@ -140,8 +140,8 @@ for name, f in pairs(norms) do
   end
 end
 
--- Checks a call that expands into several operators: its strategy splits these like the call's operands, by the letters
--- of their rules.
+-- Checks a call that expands into several operators. The call's strategy splits the operators like the call's
+-- operands, by the letters of the operators' rules.
 do
   local y, ids = whole({8, 256}, "S(0)"), rille.randint(0, 256, {8}, {placement = P, sbp = "B"})
   local made = {
@@ -292,7 +292,8 @@ do
   end
 end
 
--- Checks a call that does not change its operand, or undoes an earlier call: its operand still has the requested layout.
+-- Checks a call that does not change its operand, or undoes an earlier call: the call's operand still has the layout
+-- that the strategy requests.
 do
   local calls = {
     permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,
@@ -342,8 +343,8 @@ do
   end
 end
 
--- Checks that a view has the requested layout whatever reads it, and that two equal calls become one only if their
--- strategies are equal.
+-- Checks that a view has the requested layout for any reader. Two equal calls may become one only if their strategies
+-- are equal.
 do
   local x = whole({8, 12}, {"S(1)", "S(0)"}, GRID)
   local z = whole({12, 8}, {"S(0)", "S(1)"}, GRID)

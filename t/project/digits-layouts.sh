@@ -3,7 +3,7 @@
 rille=$1
 . t/lib/tap.sh
 
-losses() { # losses NAME ARGUMENTS...: prints the losses
+losses() { # losses NAME ARGUMENTS...: runs the example and prints its losses
   local name=$1
   shift
   "$rille" -d cpu:4 examples/digits.lua --steps 30 --log "$dir/$name" "$@" >"$dir/$name.out" 2>&1

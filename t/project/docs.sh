@@ -26,7 +26,7 @@ printf '    gone_away   t/lib/programs.c   a function that does not exist\n' >"$
 is "a missing function is found" "$(stale "$dir/y.md" | sed 's,.*/y.md: ,,')" "gone_away is not in t/lib/programs.c
 1 functions"
 
-brackets() { # brackets: prints missing files among those that the glossary names in brackets
+brackets() { # brackets: prints the files that the glossary names in brackets and that do not exist
   grep -oE '\[[^]]*\]' GLOSSARY.md | grep -oE '[a-z_]+(/[a-z_0-9]+)+\.(h|c|lua)' | sort -u | while read -r file; do [ -e "$file" ] || echo "$file"; done
 }
 is "each file in brackets of the glossary exists" "$(brackets)" ""

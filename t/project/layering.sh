@@ -100,8 +100,9 @@ arrows_point_down() {
   local file header from to
   while IFS=: read -r file header; do
     from=$(house "$file") to=$(house "$header")
-    [ "$header" = rille.h ] && to=actors/session/face # exception: the session implements the public functions
-    [ "$header" = rille_operator.h ] && to=runtime/base # a public header without functions
+    # exception: calls go to the session, which implements the public functions
+    [ "$header" = rille.h ] && to=actors/session/face
+    [ "$header" = rille_operator.h ] && to=runtime/base # exception: a public header without functions
     [ "$from" = "$to" ] || [[ $header = rille.h && $from = actors/session/* ]] && continue
     lower "$from" "$to" || echo "$file includes $header"
   done < <(quoted "${folders[@]}")
@@ -200,7 +201,7 @@ core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
     "${core[@]}" | grep -v '^runtime/base/arena\.c:'
 }
-# The shell has a clock of its own, because it includes only rille.h.
+# Only runtime/base/clock.h reads the clock. The shell has its own clock.h, because it includes only rille.h.
 clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
     grep -vE '^(runtime/base/clock\.h|shell/bind/base/clock\.h|bench/peers/[^:]*):'
@@ -214,7 +215,7 @@ nothing_is_left_open() {
 }
 files_hold_one_idea() {
   find "${folders[@]}" lua t examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.lua' 2>/dev/null |
-    grep -v '^t/golden/values' | # test data
+    grep -v '^t/golden/values' | # except test data
     xargs -r -d '\n' wc -l | awk '$2 != "total" && $1 > 800 { print $2 " has " $1 " lines" }'
 }
 files_begin_with_their_idea() { # expects "/* box.c - moving a tensor ...", or an operator's name without suffix
@@ -298,7 +299,7 @@ trap 'rm -rf "$planted"' EXIT
 calls=$planted/calls
 list_calls >"$calls"
 [ -s "$calls" ] || echo "# no objects in ${built:-no folder}: what calls what is not looked at"
-case ${2:-} in arrows | parts) # parts are for docs/structure.lua
+case ${2:-} in arrows | parts) # the words `arrows` and `parts` are used by docs/structure.lua
   "$2"
   exit ;;
 esac

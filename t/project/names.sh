@@ -10,7 +10,7 @@ list=$PWD/t/project/names.tsv
 folders=(runtime sbp boxing kernels actors shell)
 
 sources() { find "${folders[@]}" -name '*.[ch]' -o -name '*.inc' -o -name '*.def' 2>/dev/null | sort; }
-old_names_in_use() { # removes comments and strings
+old_names_in_use() { # searches sources without comments and strings for old names
   sources | xargs -r -d '\n' perl -0777 -e '
     open my $list, "<", shift or die; my %new = map { (split /\t/)[0, 1] } split /\n/, <$list>;
     for my $file (@ARGV) {

@@ -35,7 +35,7 @@ pictures() { (cd "$pages" && find . -name '*.svg' | while read -r page; do [ -s 
 is "every picture is in the site" "$(pictures)" ""
 ok "the search index has pages of help by name" grep -q '"title":"nn.Linear"' "$dir/site/search/search_index.json"
 is "no page loads anything from another host" "$(grep -rhoE '<(script|link|img)[^>]* (src|href)="(https?:)?//[^"]*"' "$dir/site" --include='*.html')" ""
-loaded() { # the files that pages load, and that are missing
+loaded() { # loaded: prints the files that pages load and that do not exist
   (cd "$dir/site" && grep -oE '<(script|link|img)[^>]* (src|href)="[^"#?]*"' -r . --include='*.html' | sed 's/:.*"\([^"]*\)"$/ \1/' |
     while read -r page file; do
       case $page in ./404.html) continue ;; esac # its links are those of a server's root

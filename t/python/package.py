@@ -32,7 +32,7 @@ def aligned(array):
     return out
 
 
-OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # shares no bool and no read-only memory
+OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # this NumPy cannot share bools or read-only memory
 VIEWS = {
     "all": lambda a: a,
     "transposed": lambda a: a.T,

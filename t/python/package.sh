@@ -11,7 +11,7 @@ if [ ! -e "$RILLE_LIBRARY" ] || grep -q 'RILLE_SANITIZE:STRING=.' "$build/CMakeC
 elif ! "$python" -c 'import cffi, numpy; numpy.from_dlpack' 2>/dev/null; then
   skip "the Python package" "there is no Python with cffi and NumPy"
 else
-  for part in package process; do # each check of a part is a check of this test
+  for part in package process; do # prints each check of a part as a check of this test
     "$python" -W error t/python/$part.py >"$dir/out" 2>"$dir/err"
     status=$?
     while IFS= read -r line; do

@@ -180,6 +180,6 @@ def moved(folder):
 
 
 HOME = pathlib.Path.cwd()
-cases = [ends, fork, libraries, example, notebook, page, wheel]  # a process takes 0.3 s to import the package
+cases = [ends, fork, libraries, example, notebook, page, wheel]  # a process needs 0.3 s to import the package
 tap.group(*[case for i, case in enumerate(cases) if tap.share(i)])
 sys.exit(tap.finish())

@@ -41,7 +41,7 @@ test_random(const char *name, uint64_t spread, int nitem, uint64_t seed)
     ok(t.n == 0 && !times(&t, 0, item), "a freed table is empty");
 }
 
-/* Checks that equal arrays share one copy, and that the copy is not the caller's array. */
+/* Checks that equal arrays share one copy, made from the caller's array. */
 static void
 test_kept(void)
 {

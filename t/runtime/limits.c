@@ -53,8 +53,8 @@ end_tree(void)
     nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A machine: groups of version 1 or 2; whole: the mount shows all groups, otherwise only /pod and the groups inside, as
- * in a container. */
+/* A simulated machine: control groups of version 1 or 2; whole: the mount shows all groups, otherwise only /pod
+ * and the groups inside, as in a container. */
 struct machine {
     bool two, whole;
 };
@@ -89,7 +89,8 @@ write_lists(const struct machine *m)
                within, within);
 }
 
-/* Returns the path of the group at a level (0: the top, 2: /pod/job), as the mount shows it; NULL: it does not. */
+/* Returns the path of the group at a level (0: the top, 2: /pod/job), as the mount shows it; NULL: the mount does
+ * not show it. */
 static const char *
 group_at(const struct machine *m, int level)
 {
@@ -127,7 +128,8 @@ write_quota(const struct machine *m, const char *group, int tenths)
     if (!m->two) write_file(name, "50000\n");
 }
 
-/* Checks one choice of limits, by level, against the least of those that the mount shows. */
+/* Checks one choice of limits, given by level. The result must be the least limit of the levels that the mount
+ * shows. */
 static bool
 limits_hold(const struct machine *m, int number)
 {

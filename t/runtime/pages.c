@@ -68,7 +68,7 @@ test_random(void)
     ok(!pages_take(SIZE_MAX - 10) && !pages_take(SIZE_MAX / 4), "a block larger than any host's memory is refused");
 }
 
-/* Tests sizes that are typical of weights and caches: eight sizes between each power of two and the next. */
+/* Tests block sizes that are typical of weights and caches: eight sizes from each power of two to the next. */
 static void
 test_huge(void)
 {

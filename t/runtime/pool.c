@@ -82,7 +82,7 @@ take_and_give(struct pool *p, int n, size_t bytes)
     return pool_count(p).nalloc - before;
 }
 
-/* Checks idle blocks: 160 MB of large blocks are more than a pool may keep idle for long. */
+/* Checks the limit of idle memory with 160 MB of large blocks, more than a pool may keep idle for long. */
 static void
 test_idle(void)
 {
@@ -196,7 +196,7 @@ resident_bytes(void)
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { QUARANTINE = 256 << 20 }; /* bytes of freed memory that AddressSanitizer keeps */
+enum { QUARANTINE = 256 << 20 }; /* bytes of freed memory that AddressSanitizer keeps in quarantine */
 #else
 enum { QUARANTINE = 0 };
 #endif

@@ -96,7 +96,7 @@ test_keys(void)
        "a value depends on each of key, micro-batch and position");
 }
 
-/* Checks each function against a direct computation from Philox words. */
+/* Checks each function that draws numbers against a direct computation from Philox words. */
 static void
 test_words(void)
 {

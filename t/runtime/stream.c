@@ -82,8 +82,8 @@ close_streams(struct stream **s, int n)
 
 /* ---- tests ---- */
 
-/* Enqueues work on a ring of streams; each stream waits for the stream before it. one_by_one: the owner waits for
- * each piece of work; otherwise all work is enqueued at once. */
+/* Enqueues work on a ring of streams, in which each stream waits for the previous stream. one_by_one: the owner
+ * waits for each piece of work; otherwise all work is enqueued at once. */
 static void
 in_a_ring(bool one_by_one)
 {
@@ -102,7 +102,7 @@ in_a_ring(bool one_by_one)
     close_streams(s, STREAMS);
 }
 
-/* Lets every stream wait for a slow stream, and checks that no stream misses the wake-up. */
+/* Lets all streams wait for one slow stream. Checks that each stream is woken up when the slow stream is done. */
 static void
 many_wait_for_one(void)
 {
@@ -273,7 +273,8 @@ launch(const struct stream_work *w, const struct stream *s)
     return lane_add(s->device, (struct launched){.piece = w->piece});
 }
 
-/* Host code between launches: for odd pieces launches the step, for even ones runs the step itself. */
+/* Host code that runs between launches: launches the step for odd pieces of work, and runs the step itself for
+ * even ones. */
 static int
 look(const struct stream_work *w, const struct stream *s)
 {

@@ -50,7 +50,8 @@ test_promotion(void)
     is_int(wrong_weak, 0, "only the class of a number affects promotion");
 }
 
-/* Expected torch.result_type of a tensor with dimensions, a tensor without, and a number; "-": absent. */
+/* Expected torch.result_type of three operands: a tensor with dimensions, a tensor without dimensions, and a
+ * number; "-": absent. */
 static const struct {
     const char *tensor, *scalar, *number, *want;
 } mixed[] = {
@@ -170,8 +171,8 @@ same_half(const struct half *f, uint16_t a, uint16_t b)
     return a == b || ((a & 0x7fff) > f->infinity && (b & 0x7fff) > f->infinity);
 }
 
-/* Checks that a row is converted like single values, for every length around that of a vector. Bytes beside the row
- * must stay unchanged. */
+/* Checks that converting a row equals converting each element alone, for every row length from 0 to beyond a SIMD
+ * vector. Bytes around the row must not change. */
 static void
 test_half_rows(const struct half *f)
 {
@@ -185,7 +186,7 @@ test_half_rows(const struct half *f)
     for (uint32_t i = 0; i < PATTERNS; i++) {
         float v = f->get(all[i]);
         wrong += isnan(v) ? !isnan(wide[i]) : bits_of(v) != bits_of(wide[i]);
-        /* a value between this half and the next, or beyond the largest */
+        /* a value between this half and the next half; above the largest half, a value beyond it */
         near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16));
     }
     ok(wrong == 0, "%s: a row of all bit patterns is read like single values", f->name);

@@ -22,7 +22,7 @@ next_position(const struct view *v, int64_t *at)
     return false;
 }
 
-/* Returns true if two views have equal elements; the copy under test must satisfy this. */
+/* Returns true if two views have equal elements. */
 static bool
 copied(const struct view *dst, const struct view *src)
 {
@@ -36,7 +36,7 @@ copied(const struct view *dst, const struct view *src)
     return true;
 }
 
-/* Returns the number of bytes, of n, that differ from the fill byte. */
+/* Returns how many of n bytes differ from the fill byte. */
 static int
 touched(const uint8_t *p, int n)
 {
@@ -61,7 +61,7 @@ permuted(enum dtype d, const int64_t *dim, const int *order, int gap, void *data
     return v;
 }
 
-/* Also checks that copies by rows of bytes equal view_copy. */
+/* Also checks that copies made row by row (view_as_rows) equal those of view_copy. */
 static void
 test_permutations(void)
 {

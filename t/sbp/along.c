@@ -53,7 +53,7 @@ used(const struct net *n, int level)
     return false;
 }
 
-static int better; /* number of choices that the search along axes improved */
+static int better; /* number of choices that the search along mesh axes improved */
 
 static bool
 no_axis_gains(struct arena *a, struct net *n)

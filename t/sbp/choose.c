@@ -20,8 +20,8 @@ struct naive {
     const struct layout *layout[SAMPLE_IN + OP_OUT];
 };
 
-/* Returns the lowest price of making these axes of layout l B or S, over all combinations of dimensions. The axes
- * split in mesh order, or after the other axes. */
+/* Returns the lowest price of converting layout l so that these axes have B or S, over all combinations of
+ * dimensions. The axes split in mesh order, or after all other axes. */
 static int64_t
 debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsigned axes)
 {
@@ -49,7 +49,7 @@ debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsi
     return least;
 }
 
-/* Returns true if an operand becomes partial on mesh axis x in a way that is not allowed. */
+/* Returns true if an operand becomes partial on mesh axis x although the rules forbid it. */
 static bool
 partial_by_itself(const struct sound *s, const struct layout *const *given, const struct layout *const *layout, int x)
 {
@@ -65,8 +65,8 @@ partial_by_itself(const struct sound *s, const struct layout *const *given, cons
     return false;
 }
 
-/* Returns true if, on axis x, an operand already splits the factor of signature g, and every other operand with this
- * factor splits it in the same way or is B. */
+/* Returns true if, on axis x, an operand already splits the factor of signature g, and every other operand with
+ * this factor splits it in the same way or is replicated (B). */
 static bool
 laid_out_so(const struct sound *s, const struct sig *g, const struct layout *const *given, int x)
 {
@@ -103,7 +103,7 @@ owed_naively(struct sound *s, const struct place *p, const struct layout *const 
     return MAX(owed - before, 0);
 }
 
-/* Returns true if some rank has no element of an operand or result that has elements. */
+/* Returns true if some rank has no element of a tensor (operand or result) that is not empty. */
 static bool
 leaves_idle(const struct sound *s, const struct layout *const *layout)
 {
@@ -215,7 +215,7 @@ is_tried(const struct op *op)
     return computes && !op->ninplace && !(op->flags & (OP_SOURCE | OP_MOVE));
 }
 
-/* Tries random operands on meshes of which some axes are longer than many dimensions of the samples. */
+/* Tries random operands on meshes that include axes longer than many dimensions of the samples. */
 static void
 test_choice(const struct op *op, uint64_t seed)
 {

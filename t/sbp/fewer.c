@@ -62,7 +62,7 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
     net_state = seed;
     s.net.nnode = 2 * nlayer + 1;
     s.net.nlevel = 1;
-    /* with room for two more nodes per layer, which are updates */
+    /* leaves room for two more nodes per layer, which are updates */
     s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode + 2 * nlayer);
     s.net.tensor = ARENA_ARRAY(a, struct net_tensor, 7 * nlayer);
     s.forth_cost = draw_costs(a, FORTH, 100);
@@ -193,7 +193,7 @@ layers_are_told(void)
     struct fewer f;
     ok(fewer_begin(&f, &s.net), "forty repeated layers are recognised");
     bool continued = true;
-    for (int32_t l = 2; l + 3 < s.nlayer; l++) /* layers at the ends may stay unrecognised */
+    for (int32_t l = 2; l + 3 < s.nlayer; l++) /* the first and last layers may stay unrecognised */
         continued = continued && f.like.layer[forth(l)] - f.like.layer[forth(2)] == l - 2 &&
                     f.like.layer[back(&s, l)] == f.like.layer[forth(l)] &&
                     repeat_moved(&f.like, forth(l), 1) == forth(l + 1) &&

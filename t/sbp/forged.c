@@ -104,8 +104,8 @@ steps(void)
     ok(accepted(&s), "steps after the closing split are skipped");
 }
 
-/* Writes a certificate with one tensor of n readers, in which each reader uses its own form of the tensor, without
- * cost. */
+/* Writes a certificate of one tensor with n readers, in which each reader uses the tensor in a different layout,
+ * at no cost. */
 static void
 many_forms(void)
 {

@@ -1,5 +1,5 @@
-/* Tests of sbp/limit/limited.c on random nets: the bound must be valid for any prices of memory, and its proof must
- * not show more than the bound. */
+/* Tests of sbp/limit/limited.c on random nets: the bound must be valid for any prices of memory, and its proof
+ * must not claim more than the bound. */
 #include "sbp/limit/limited.h"
 #include "sbp/limit/limit.h"
 

@@ -13,8 +13,8 @@ struct tally {
     int parts, whole, large;
 };
 
-/* Returns the cost function network of a random net after the given number of dual sweeps; NULL if no choice is
- * possible. */
+/* Returns the cost function network of a random net after the given number of dual sweeps; NULL if the net has no
+ * valid choice. */
 static struct cfn *
 network(const struct net *n, int sweeps)
 {

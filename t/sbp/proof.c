@@ -10,7 +10,8 @@
 #include "t/lib/nets.h"
 #include "t/lib/tap.h"
 
-/* Solves a network and writes the certificate. more: the certificate claims optimality, even without a proof. */
+/* Solves a network and writes the certificate. more: the certificate also claims optimality, whether proved or
+ * not. */
 static bool
 written(struct arena *a, const struct net *n, bool more, struct solved *s, struct str *text)
 {
@@ -59,7 +60,7 @@ accepted_with(const struct str *text, const char *key, int64_t by)
     return good;
 }
 
-/* Checks that no prefix of a certificate is accepted. */
+/* Checks that every truncated certificate is rejected. */
 static bool
 cut_off_is_refused(const struct str *text)
 {
@@ -68,7 +69,7 @@ cut_off_is_refused(const struct str *text)
     return true;
 }
 
-/* Checks that no text with one changed byte is accepted. */
+/* Checks that a certificate with any one byte changed is rejected. */
 static bool
 change_is_refused(struct str *text)
 {
@@ -82,8 +83,8 @@ change_is_refused(struct str *text)
     return true;
 }
 
-/* Changes random bytes and recomputes the digest. The checker must give an answer for each text; an accepted text
- * with the same network must prove a true bound. */
+/* Changes random bytes and recomputes the digest. The checker must accept or reject each text, without a crash. An
+ * accepted text with the same network must prove a true bound. */
 static bool
 changed_is_answered(struct str *text, int64_t optimum)
 {
@@ -328,7 +329,7 @@ draw_tangle(struct arena *a, uint64_t seed)
     return n;
 }
 
-/* Ends a search: returns true after `left` calls. */
+/* Stops a search: returns true after `left` calls. */
 static bool
 runs_out(void *left)
 {
@@ -372,7 +373,7 @@ every_search(uint64_t seed, int n)
         o.stop = runs_out;
         o.arg = &left;
         bool alone = draw(2);
-        if (alone) left = questions = draw(1000); /* a search without a start can only be ended by this count */
+        if (alone) left = questions = draw(1000); /* only this count can end a search without a start */
         if (!alone && draw(4) == 0) net.memory_limit = 20 + draw(60);
         int status = alone ? search_alone(&a, &net, runs_out, &left, &s) : net_solve(&a, &net, &o, &s);
         ended += left < 0;

@@ -431,8 +431,7 @@ test_reshape(void)
     }
 }
 
-/* Lists all factorisations of n into at most four sizes. test_all_reshapes() checks that each reshape between two
- * factorisations fits its rule and has the right sizes. */
+/* Lists all factorisations of n into at most four sizes, for test_all_reshapes(). */
 static int
 all_shapes(int64_t n, int64_t *dim, int ndim, int64_t (*shape)[5], int count)
 {

@@ -54,8 +54,8 @@ try_golden(const struct op *op, const char *sample, const char *sigs)
     sound_end(&s);
 }
 
-/* Also tries declarations that no record has: a difference increases with one operand and decreases with the other; a
- * sum is linear also in a number. */
+/* Also tries declarations that no real record has: a difference, which increases with one operand and decreases
+ * with the other; a sum that is linear also in a number. */
 static void
 test_golden(void)
 {
@@ -93,8 +93,8 @@ prove(const struct op *op, const char *sample, uint64_t seed)
     return all;
 }
 
-/* Checks that the test finds false signatures: those of real records with one false declaration. (t/op/sound.c proves
- * the signatures of the real records.) */
+/* Checks that the soundness test finds false signatures: those of real records with one false declaration.
+ * (t/op/sound.c proves the signatures of the real records.) */
 static void
 test_false(uint64_t seed)
 {

@@ -20,14 +20,14 @@ same_as_exhaustive(struct arena *a, struct net *n)
     return fine;
 }
 
-/* Counts of solutions with limits: networks for which a choice exists, found choices, and found optima. */
+/* Counts of solutions with memory limits: networks for which a choice exists, choices found, and optima found. */
 static struct {
     int possible, found, best;
 } within;
 
 /* Checks a solution with a memory limit. The choice must keep the limit and cost at least the optimum; the bound
- * must be at most the optimum. An error must name a peak, not below the floor, that some choice has; with `quick`, a
- * search with that peak as limit must succeed. */
+ * must be at most the optimum. If there is no choice, the error must name a peak, in bytes, that some choice has
+ * and that is not below the floor; with `quick`, a search with that peak as limit must succeed. */
 static bool
 keeps_limit(struct arena *a, struct net *n)
 {
@@ -94,7 +94,7 @@ net_of_bytes(struct arena *a, const struct net *n)
     return sent;
 }
 
-/* Checks that, of the cheapest choices, the solver takes one that sends the fewest bytes. */
+/* Checks that the solver chooses, of all cheapest choices, one that sends the fewest bytes. */
 static bool
 ties_go_to_fewer_bytes(struct arena *a, struct net *drawn)
 {

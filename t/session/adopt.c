@@ -1,6 +1,6 @@
-/* adopt.c - tests that threads hand a session over to each other: each computes, reads and runs a compiled step, and
- * only the present owner may. With ThreadSanitizer, the test finds data that a thread would use without the hand-over.
- */
+/* adopt.c - tests that threads hand a session over to each other. Each thread computes, reads and runs a compiled
+ * step while it owns the session; all other threads must be refused. With ThreadSanitizer, the test finds data
+ * that a thread would use without the hand-over. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -12,7 +12,7 @@ enum { THREADS = 3, TURNS = 12 };
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t passed;
-    int turn; /* number of the turn; thread turn % THREADS has it */
+    int turn; /* number of the turn; it is the turn of thread turn % THREADS */
     struct rille_session *s;
     struct rille_tensor *x; /* doubled in each turn */
     struct rille_graph *g;
@@ -32,14 +32,14 @@ trace_double(void)
     if (rille_trace_begin(shared.s, &(struct rille_graph_options){0}, 1, &shared.x, &piece)) return 1;
     const struct rille_arg args[] = {tensor(piece), tensor(piece)};
     int status = rille_call(shared.s, rille_op_find("add"), 2, args, 0, NULL, &twice);
-    shared.failed += rille_adopt(shared.s) == 0; /* not during a trace */
+    shared.failed += rille_adopt(shared.s) == 0; /* a session cannot be handed over during a trace */
     status = status || rille_trace_end(shared.s, 1, &twice, &shared.g);
     rille_tensor_free(&piece);
     rille_tensor_free(&twice);
     return status;
 }
 
-/* Doubles x: by an operator in even turns, by the compiled step in odd ones. */
+/* Doubles x: by an operator in even turns, by the compiled step in odd turns. */
 static int
 double_x(int turn)
 {

@@ -5,7 +5,8 @@ local rille = require "rille"
 
 local ROWS <const>, COLUMNS <const> = 4, 3
 
--- Each kind of assignment to x: in place, and as a function that returns the new value. y: tensor of x's shape.
+-- Kinds of assignment to x. Columns: the assignment in place, and a function that returns the new value. y: tensor of
+-- x's shape.
 local kinds = {
   {function(x, y) x:copy_(y) end, function(_, y) return y end},
   {function(x, y) x:add_(y) end, function(x, y) return x + y end},

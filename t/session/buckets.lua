@@ -15,8 +15,8 @@ local function tokens(shape, place, sbp)
   return ids:to_global{placement = place, sbp = sbp}:detach(), ((ids * 3 + 1) % CLASSES):to_global{placement = place, sbp = sbp}:detach()
 end
 
--- Returns a model of token embeddings whose function f(ids, labels, weight) returns loss, logits and gradients. Without a
--- weight, the loss is the mean over all tokens.
+-- Returns a model of token embeddings. Its function f(ids, labels, weight) returns loss, logits and gradients.
+-- Without a weight, the loss is the mean over all tokens.
 local function model(place)
   rille.manual_seed(3)
   local embedding, head = nn.Embedding(CLASSES, WIDTH), nn.Linear(WIDTH, CLASSES)

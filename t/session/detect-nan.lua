@@ -1,5 +1,6 @@
--- detect-nan.lua - tests rille.detect_nan() and check = "nan". The first NaN, or infinity that no operand has, must be
--- an error that names the operator and its line. Tries eager calls and compiled steps, every layout and micro-batch.
+-- detect-nan.lua - tests rille.detect_nan() and check = "nan". The first result with a NaN, or with an infinity that
+-- no operand has, must be an error that names the operator and its line. Tries eager calls and compiled steps, every
+-- layout and micro-batch.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -35,7 +36,7 @@ local function first_error(f, ...)
   return ok and "" or tostring(e)
 end
 
--- Returns the error's text without its line.
+-- Returns the error's text without the line number.
 local function reason(e) return (e:gsub("^[^:]*:%d+: ", ""):gsub(" %(needed at .*", "")) end
 
 for _, case in ipairs(cases) do

@@ -40,7 +40,7 @@ delete_versioned(struct DLManagedTensorVersioned *m)
     ++*(int *)m->manager;
 }
 
-/* A tensor of another library: its numbers are bytes of a pattern, 0 and 1 for bool. */
+/* A tensor of another library: its elements are bytes of a pattern; those of a bool are 0 and 1. */
 struct foreign {
     _Alignas(64) unsigned char bytes[MOST * 8 + 64];
     int64_t shape[3], strides[3];
@@ -84,7 +84,7 @@ same_elements(const struct foreign *f, const void *bytes)
     return true;
 }
 
-/* Returns true if the tensor equals the foreign one, also after an export of both kinds. */
+/* Returns true if the tensor equals the foreign one, also after an export by both versions of the protocol. */
 static bool
 round_trips(struct rille_tensor *t, const struct foreign *f)
 {
@@ -104,8 +104,9 @@ round_trips(struct rille_tensor *t, const struct foreign *f)
     return right;
 }
 
-/* Imports the foreign tensor in each of three ways. Returns true if all are equal to it, shared as expected, and
- * released once: after the call if copied, else when the tensor is freed. */
+/* Imports the foreign tensor in each of three ways. Returns true if each import has the foreign elements, shares
+ * memory as expected, and releases the foreign tensor once: after the call if copied, otherwise when the imported
+ * tensor is freed. */
 static bool
 imports(struct rille_session *s, const struct foreign *f, const char *dtype, bool read_only, bool shared)
 {
@@ -122,7 +123,7 @@ imports(struct rille_session *s, const struct foreign *f, const char *dtype, boo
         bool copies = !shared || (how == 1 && read_only);
         if (status || n != copies || !round_trips(t, f)) return false;
         rille_tensor_free(&t);
-        struct DLManagedTensor *next; /* an export frees those before it */
+        struct DLManagedTensor *next; /* a new export frees all earlier exports */
         if (rille_create(s, rille_op_find("ones"), 0, NULL, 0, NULL, NULL, NULL, &t) || rille_to_dlpack(t, &next))
             return false;
         next->deleter(next);
@@ -141,7 +142,7 @@ is_dense(int ndim, const int64_t *shape, const int64_t *strides)
     return true;
 }
 
-/* All shapes of up to three dimensions of 0 to 3, and strides of 0 to 9. */
+/* Tries all shapes of up to three dimensions of size 0 to 3, with strides of 0 to 9. */
 static void
 test_strides(struct rille_session *s)
 {

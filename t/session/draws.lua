@@ -6,8 +6,8 @@ local rille = require "rille"
 local ROWS <const>, WIDTH <const> = 8, 6
 local P0, P1, P01, P23 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 
--- Random numbers of the batch do not depend on micro-batches, stages and ranks: values, results and gradients of two
--- calls are those of the complete batch on one device.
+-- Checks that random numbers of the batch do not depend on micro-batches, stages and ranks. Values, results and
+-- gradients of two calls must be those of the complete batch on one device.
 tap.group("random numbers", function()
   local functions = {
     dropout = function(x) return x:dropout(0.4) end,

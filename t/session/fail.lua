@@ -7,7 +7,7 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
 local first, second = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
-local LINES <const> = {} -- index: line number; value: description of the code on that line
+local LINES <const> = {} -- by line number: description of the code on that line
 
 local function mark(what)
   LINES[debug.getinfo(2, "l").currentline] = what
@@ -165,8 +165,8 @@ tap.group("labels out of range", function()
   end
 end)
 
--- Tests bad ids and labels of values that are not read. The forward call is not computed, so only its gradient checks the ids.
--- With split classes, only the loss reads the logits at the labels.
+-- Tests bad ids and labels whose forward value is not read. The forward call is then not computed, so only its
+-- gradient checks the ids. With split classes, only the loss reads the logits at the labels.
 tap.group("bad ids and labels of values that are not read", function()
   local wrong, tried, at = {}, 0, {placement = rille.placement("cpu", {0, 1})}
   local there = {placement = at.placement}

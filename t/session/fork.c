@@ -83,7 +83,7 @@ child_closes(struct rille_session *s, const struct rille_options *o)
     return rille_close(&s) != 0 && s && child_opens(s, o);
 }
 
-/* A child of the child that uses the child's session. */
+/* Forks a grandchild that uses the child's session. */
 static bool
 grandchild_is_refused(struct rille_session *s, const struct rille_options *o)
 {

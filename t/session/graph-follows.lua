@@ -21,7 +21,8 @@ function Silent:forward(x)
   return x
 end
 
--- A user's module without settings(), with layers and parameters in fields and tables. A row changes one field.
+-- A user's module without settings(), with layers and parameters in fields and tables. Each row of the test changes
+-- one field.
 local Holder = nn.Module:extend("Holder")
 function Holder:init()
   self.named, self.pairs, self.later, self.seen = {left = nn.Linear(8, 8)}, {{nn.Linear(8, 8)}}, {}, {}
@@ -437,7 +438,7 @@ tap.group("counts and lists in checkpoints and snapshots", function()
   local w, opt, step = new()
   step(T{1}); step(T{1})
   rille.checkpoint.save(dir, {optimizer = opt, step = 2})
-  opt.steps = 0 -- the value in old versions of Rille, which did not count compiled steps
+  opt.steps = 0 -- the value that old versions of Rille left, because they did not count compiled steps
   rille.checkpoint.save(dir .. "/old", {optimizer = opt, step = 2})
   step(T{1})
   for at, steps in pairs{[dir] = 3, [dir .. "/old"] = 1} do

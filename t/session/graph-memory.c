@@ -32,7 +32,7 @@ struct model {
     const char *wrong;
 };
 
-/* Operators whose gradients save nothing, operands, results, or both. */
+/* Four kinds of operators: their gradients read nothing, operands, results, or both. */
 static const struct op ops[] = {{.name = "a"},
                                 {.name = "b", .grad.saves = "0"},
                                 {.name = "c", .grad.saves = "1a"},
@@ -204,7 +204,7 @@ some_node(struct model *m, bool done)
     return -1;
 }
 
-/* Computes a random node: allocates the stores of needed results, then marks the node as done. */
+/* Computes a random node: allocates memory for the needed results, then marks the node as done. */
 static void
 compute(struct model *m)
 {
@@ -239,7 +239,7 @@ spend(struct model *m)
     if (n->done && n->holding == HOLD_SAVED) n->holding = HOLD_REMEMBERED;
 }
 
-/* Marks a node whose result bytes are freed for computation, so that it is computed again. */
+/* Marks a node for another computation, because its result bytes were freed. */
 static void
 revive(struct model *m)
 {
@@ -361,7 +361,7 @@ long_chains(void)
     graph_free(&g);
 }
 
-/* number of freed versions that were reported to their owner */
+/* number of freed versions that the graph has reported to the owner so far */
 static int norphan;
 
 static void
@@ -371,8 +371,8 @@ orphan(struct rille_tensor *owner)
     norphan++;
 }
 
-/* Checks the versions of a variable. A version must not hold the previous version, because differentiation stops there.
- */
+/* Checks the versions of a variable. A version must not keep the previous version alive, because differentiation
+ * stops at a version. */
 static void
 versions(void)
 {

@@ -10,7 +10,8 @@ local function warnings_of(script, environment) return (tap.run("", script, envi
 
 -- ---- each way of reading ----
 
--- Chunks by kind of read. A chunk returns the function, and a list of changes that are applied in order.
+-- Chunks, one for each kind of read. A chunk returns the function, and a list of changes that the test applies in
+-- order.
 local methods = {
   ["a number in an upvalue"] = "local k = 2.0; return function(x) return x * k end, {function() k = 3.0 end}",
   ["a number in a global"] = "K = 2.0; return function(x) return x * K end, {function() K = 3.0 end}",
@@ -175,8 +176,8 @@ tap.group("warnings", function()
   tap.is(sizes(1, 20, "4, n % 3 + 1"), "", "three sizes cause no warning, however many calls")
 end)
 
--- Tries expressions of x and k, each with the expected number of traces for 20 values of k: 1 if k becomes a live number
--- (2 with a failed first attempt); 20 if the value of k must be fixed in a trace.
+-- Tries expressions of x and k, each with the expected number of traces for 20 values of k. 1: k becomes a live
+-- number; 2: the same after one failed attempt; 20: each value of k is fixed in its own trace.
 tap.group("numbers", function()
   local x = rille.tensor{1.5, 2}
   for _, row in ipairs{
@@ -252,8 +253,8 @@ end)
 
 -- ---- random programs ----
 
--- Kinds of variables. Columns: declarations, a statement that changes y, and changes. @ stands for the variable's
--- number, $ for the new value.
+-- Kinds of variables. Columns: declarations, a statement that changes y, and changes. "@" stands for the variable's
+-- number, "$" for the new value.
 local kinds = {
   {"local a@ = 1", "y = y * a@", "a@ = $"},
   {"A@ = 1", "y = y + A@", "A@ = $"},

@@ -11,7 +11,7 @@ math.randomseed(tap.seed(1))
 local trials = os.getenv("RILLE_LONG") and 2000 or 100
 local two, meta = rille.placement("cpu", {0, 1}), rille.placement("meta", {0})
 
--- Operands of a correct call of each operator, to be damaged.
+-- Operands of a correct call of each operator; the test damages them.
 local f, ids, truth, image = rille.ones{4, 5}, T({1, 0, 2}, I64), T({true, false, true}), rille.ones{2, 3, 4, 4}
 local heads, five, turn = rille.ones{1, 2, 3, 4}, rille.ones{5}, rille.ones{3, 2}
 local right = {
@@ -50,7 +50,7 @@ local function shown(v)
   return "{" .. table.concat(parts, ", ") .. "}"
 end
 
--- Returns the operands of a correct call with one or two changed, and sometimes with fewer operands.
+-- Returns the operands of a correct call after one or two changes, sometimes without the last operands.
 local function spoilt(op)
   local args, n = {}, 2
   for k, v in ipairs(right[op] or {f, f}) do args[k], n = v, k end
@@ -67,7 +67,7 @@ local function values(y)
   if y.device == "meta" then tostring(rille.plan(y)) else tostring(y) y:totable() end
 end
 
--- Returns a description of the fault in the error text; nil if the text has none.
+-- Returns what is wrong with the error text; nil: nothing.
 local function fault(op, err, first)
   err = tostring(err)
   if not err:find("^[^:]*hostile%-calls.lua:%d+: " .. op .. ": ") then return "does not begin with line and operator" end

@@ -6,7 +6,7 @@ local nn, T = rille.nn, rille.tensor
 local dir = tap.folder()
 local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
--- Checks that fn raises an error that consists of the user's line, the function's name and the text `want`.
+-- Checks that fn raises an error of three parts: the user's line, the function's name, and the text `want`.
 local function refused(fn, want, what)
   local good, why = pcall(fn)
   why = tostring(why)
@@ -60,7 +60,7 @@ for _, n in ipairs{128, 130, #npy - 1} do
   end
 end
 
--- ---- where a model should be ----
+-- ---- wrong files in the place of a model ----
 
 local one, none = dir .. "/small.json", dir .. "/none"
 for kind, models in pairs{gpt2 = ", a .safetensors of such a folder or a .bin of llm.c", llama = ", or a .safetensors of such a folder"} do

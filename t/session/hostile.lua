@@ -115,7 +115,8 @@ tap.group("tensors with more bytes than can be counted", function()
       local x = T({1}, {dtype = dtype}):expand{size}
       for _, call in ipairs{"argmax", "argmin", "topk", "logsumexp"} do
         local args = call == "topk" and {1, 0} or {0}
-        -- true if the gathered tensor, in its own dtype or in f32, has more bytes than an int64 can count, or than any memory has
+        -- true if the gathered tensor, in its dtype or in f32, has more bytes than an int64 can count, or than any
+        -- machine's memory has
         local uncounted = size == 1 << 61 and (call == "logsumexp" or dtype == "bf16")
         tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", uncounted and "2^62 bytes" or "out of memory on cpu:0"},
           ("%s of 2^60 elements is refused"):format(call))
@@ -358,7 +359,8 @@ tap.group("axes out of range", function()
   end
 end)
 
--- Checks an argument inside a graph: it never requires a gradient, so a request for its gradient must be an error instead of 0.
+-- Checks an argument of a compiled step. Arguments never require a gradient, so a request for an argument's gradient
+-- must be an error, not 0.
 tap.group("gradients of tensors that require none", function()
   local w, x = T({2}, {requires_grad = true}), T({3}, {requires_grad = true})
   local function slopes(x) return rille.grad((x * w):square():sum(), {w, x}) end

@@ -1,4 +1,5 @@
--- Tests of live numbers: a live number's function may do anything except call its own step. The function runs before arguments are bound.
+-- Tests of live numbers: a live number's function may do anything except call its own step. Rille calls the function
+-- before it binds arguments.
 local rille = require "rille"
 local tap = dofile "t/lib/tap.lua"
 

@@ -84,7 +84,7 @@ tap.group("operators", function()
   } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end
 end)
 
--- Checks that no error of a composite operator names an operator that users cannot call.
+-- Checks errors of composite operators: none may name an operator that users cannot call.
 tap.group("composites", function()
   local wrong
   local public = {}
@@ -102,8 +102,8 @@ tap.group("composites", function()
   tap.ok(not wrong, "an error of a composite names no hidden operator", wrong)
 end)
 
--- Rows of modules whose data are wrong: what a run finds must name the user's line and the module's path, eagerly and in a
--- compiled step.
+-- Rows of modules with wrong data, which Rille finds during a run. The error must name the user's line and the
+-- module's path, eagerly and in a compiled step.
 tap.group("modules", function()
   local Net = nn.Module:extend("Net")
   function Net:init(inner) self.blocks = {nn.ReLU(), inner} end

@@ -9,7 +9,7 @@
 
 static struct rille_session *s;
 
-/* Call a function with the struct, whose other fields make most calls fail for another reason. */
+/* Call a function with the struct. All other fields make most calls fail for another reason. */
 static void
 call_open(const void *options)
 {
@@ -88,15 +88,15 @@ static const struct {
     {"rille_cluster", sizeof(struct rille_cluster), call_whatif},
 };
 
-/* Returns true if the call refused the struct's size (unknown: an unknown option) with a struct of `size` bytes, the
- * last of which is `last`. */
+/* Returns true if the call refused the struct because of its size (or, with `unknown`, because an unknown option
+ * is set). The struct has `size` bytes, the last of which is `last`. */
 static bool
 refuses(size_t k, size_t size, size_t room, char last, const char *how)
 {
     char *options = calloc(1, room + 1);
     memcpy(options, &size, sizeof size);
     if (last) options[size - 1] = last;
-    call_open(&(struct rille_options){.devices = "none"}); /* another error */
+    call_open(&(struct rille_options){.devices = "none"}); /* fails for another reason */
     structs[k].call(options);
     bool refused = strstr(rille_error(), how) != NULL;
     free(options);

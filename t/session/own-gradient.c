@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What a function of the test does and has done. */
+/* What a gradient function or hook of the test should do, and what it has done. */
 struct calls {
     struct rille_session *s;
     int ncall, ndrop, fails;
@@ -47,7 +47,7 @@ sum(struct rille_session *s, struct rille_tensor *t)
     return out;
 }
 
-/* Returns the first element of the gradient of t; -1: none. */
+/* Returns the first element of the gradient of t; -1: t has no gradient. */
 static double
 first_gradient(struct rille_tensor *t)
 {
@@ -70,7 +70,7 @@ backward(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *co
     return 0;
 }
 
-/* Returns t times 2, with the gradient of c. */
+/* Returns 2 t, computed by an operator with the gradient function of c. */
 static struct rille_tensor *
 doubled(struct calls *c, struct rille_tensor *t)
 {

@@ -17,7 +17,7 @@ local alone = arg[4] == "alone"
 local load, pcall, setmetatable, type, tostring, debug = load, pcall, setmetatable, type, tostring, debug
 local random, choose, floor = math.random, nil, math.floor
 
--- Functions that wait, write to stdout, or make other programs fail.
+-- Functions that the programs must not call, because they wait, write to stdout, or make other programs fail.
 local left_out = {_slow_op = true, _fail_act = true, _forget_presses = true, help = true, peak = true, recover = true}
 local function names_of(t)
   local list = {}

@@ -134,7 +134,7 @@ compare(struct program *p, const struct rille_tensor *a, const struct rille_tens
         wrong(p, what);
         return;
     }
-    /* Compares two arrays of floats; 0 and -0 count as equal. */
+    /* Compares two arrays of floats. 0 and -0 count as equal. */
     bool same = true;
     bool is_f32 = !strcmp(rille_tensor_dtype(a), "f32"), is_f64 = !strcmp(rille_tensor_dtype(a), "f64");
     for (int64_t i = 0; i < rille_tensor_numel(a) && same; i++)
@@ -160,7 +160,7 @@ struct instruction {
     const char *op;
     int nin;
     enum shape attrs;
-    bool grows, tied; /* grows: results must be clamped; tied: gradients can be fractions */
+    bool grows, tied; /* grows: results must be clamped afterwards; tied: gradients may be fractions */
 };
 static const struct instruction instruction[] = {
     {"add", 2, PLAIN, true, false},           {"sub", 2, PLAIN, true, false},
@@ -216,7 +216,7 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
         a[0] = (struct rille_attr){.name = "pad", .kind = RILLE_INTS, .n = 2, .list = list};
         a[1] = (struct rille_attr){.name = "value", .kind = RILLE_FLOAT, .f = 3};
         return 2;
-    case FLAT: /* merges all dimensions but the last, or all */
+    case FLAT: /* merges all dimensions, or all dimensions except the last */
         list[0] = -1;
         list[1] = ndim ? rille_tensor_shape(x)[ndim - 1] : 1;
         a[0] = (struct rille_attr){.name = "shape", .kind = RILLE_INTS, .n = 1 + chance(r, 2), .list = list};
@@ -228,7 +228,7 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
     }
 }
 
-/* Calls op on the tensors at index[], and on a number if it is not 0, in one world. */
+/* Calls op in one world on the tensors at index[], and on a number unless it is 0. */
 static int
 call(struct program *p, struct world *w, const char *op, int nin, const int *index, int nattr,
      const struct rille_attr *attr, int64_t number, struct rille_tensor **out)
@@ -260,7 +260,7 @@ cut(struct world *w, struct rille_tensor **t)
     return status;
 }
 
-/* Calls an instruction in both worlds. Checks that the two worlds either both succeed or both fail. */
+/* Calls an instruction in both worlds. Checks that the instruction succeeds in both worlds or fails in both. */
 static bool
 both(struct program *p, const struct instruction *in, const int *index, int nattr, const struct rille_attr *attr,
      int64_t number, struct rille_tensor **a, struct rille_tensor **b)
@@ -336,13 +336,13 @@ step(struct program *p)
     int nattr = attributes(p, in, p->one.t[index[0]], attr, list);
     bool number = in->nin == 2 && in->attrs == PLAIN && strcmp(in->op, "matmul") && chance(&p->random, 4);
     bool cuts = !strcmp(in->op, "remainder");
-    if (cuts && !number) return false; /* avoids division by zero */
+    if (cuts && !number) return false; /* without a number, the instruction could divide by zero */
     if (!both(p, in, index, nattr, attr, number ? 2 + below(&p->random, 3) : 0, &a, &b)) return false;
     keep(p, a, b);
     return true;
 }
 
-/* Assigns another value to a leaf. Values that were computed from the old value are compared at the end. */
+/* Assigns another value to a leaf. The test compares values that were computed from the old value at its end. */
 static void
 update(struct program *p)
 {

@@ -8,7 +8,7 @@ local rille = require "rille"
 
 local seed <const> = tap.seed(1)
 local PROGRAMS <const> = tonumber(os.getenv("PROGRAMS")) or os.getenv("RILLE_LONG") and 2000 or 100
-local MOST <const> = 2 ^ 24 -- bound of all values
+local MOST <const> = 2 ^ 24 -- bound of the absolute values of all elements
 
 local MESHES <const> = {{0, 1}, {2, 0, 1}, {0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{4, 0, 2}, {5, 3, 1}}}
 local R = math.random

@@ -13,7 +13,7 @@ local function body(w)
   end
 end
 
--- The same loop in plain Lua.
+-- Computes the same as rille.scan by a loop in plain Lua.
 local function loop(fn, state, xs, axis, n)
   local first, last = {}, {}
   for t = 0, n - 1 do

@@ -18,8 +18,8 @@ local function permutations(list, at, found)
   return found
 end
 
--- Cases by name: a function of leaves that returns tensors, several of which are results of one operator; then the sizes
--- of the leaves.
+-- Cases by name. Columns: a function of leaves that returns tensors, several of them results of one operator; the
+-- sizes of the leaves.
 local cases = {
   topk = {function(x) return x:topk(2, 0) end, {4, 3}},
   ["topk and its sum"] = {function(x)

@@ -15,7 +15,7 @@ local function whole(rows, cols)
 end
 local weight = whole(ROWS, COLUMNS)
 
--- Lists of {begin, end} of columns. The loss is the sum of the slices, each weighted by its number.
+-- Cases: lists of slices {begin, end} of columns. The loss is the sum of the slices, each weighted by its number.
 local cuts = {
   {"chunks", {{0, 4}, {4, 8}, {8, 12}}, whole = true},
   {"chunks backwards", {{8, 12}, {4, 8}, {0, 4}}, whole = true},

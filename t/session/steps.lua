@@ -38,9 +38,9 @@ local function settled()
   return rille.counters()
 end
 
--- Runs a long loop. Returns the number of compilations after the second step, and two growths: bytes since step 20, and
--- number of values since step 800. The number of values is stable only then, because the session remembers 10,000
--- computed operators for explain().
+-- Runs a long loop. Returns three numbers: compilations after the second step, growth in bytes since step 20, and
+-- growth of the number of values since step 800. The number of values is stable only from step 800 on, because the
+-- session remembers 10,000 computed operators for explain().
 local function long_loop(net, step, read)
   local random = rille.data.permutation(STEPS, tap.seed(1))
   local two, bytes, values, last
@@ -131,8 +131,8 @@ tap.group("forward is computed once", function()
   tap.is(acts_of(function() net.x:totable() end), 0, "reading a leaf computes nothing")
 end)
 
--- Makes an operator sleep, so that backward after item() is slow if it computes the operator again. Compares the best of
--- three runs.
+-- Makes an operator sleep, so that backward after item() is slow if backward computes the operator again. Compares
+-- the best of three runs.
 tap.group("values that gradients read are kept", function()
   local SLEEP <const> = 0.1
   local x, y = rille.rand({16, 8}), rille.zeros({16}, {dtype = "i64"})
@@ -140,7 +140,7 @@ tap.group("values that gradients read are kept", function()
   local function seconds_of(name, forward)
     local best = math.huge
     for _ = 1, 3 do
-      local loss = forward(x:matmul(w)) -- only the loss keeps a handle
+      local loss = forward(x:matmul(w)) -- only the loss still has a handle
       loss:item()
       rille._slow_op(name, SLEEP)
       local begin = rille.clock()

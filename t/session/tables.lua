@@ -1,5 +1,5 @@
--- tables.lua - tests tables with tensors as arguments and results of compiled steps: values are those of the plain function,
--- tables made anew cause no trace, and other structures do.
+-- tables.lua - tests tables with tensors as arguments and results of compiled steps. Values must be those of the
+-- plain function. A new table with the same structure must cause no new trace; another structure must cause one.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")

@@ -11,7 +11,8 @@ local function status(key)
   end
 end
 
-local SIDE <const>, LIMIT <const> = 512, 100 -- SIDE: a square f32 tensor of this side has 1 MiB; LIMIT: MB
+-- SIDE: a square f32 tensor with this side has 1 MiB; LIMIT: limit of the process's memory, MB
+local SIDE <const>, LIMIT <const> = 512, 100
 local computed = os.getenv("RILLE_LONG") and 100000 or 3000
 
 local function small(name)
@@ -46,7 +47,8 @@ end)
 tap.group("values computed next to a training", function()
   local nn, optim = rille.nn, rille.optim
   local P = rille.placement("cpu", {0, 1})
-  -- Functions by name. Each gets the network and returns two functions: one to call after each step, and one that reads the result.
+  -- Functions by name. Each accepts the network and returns two functions: the first is called after each step, the
+  -- second reads the result.
   local readers = {
     ["an average in place"] = function(net)
       local ema = rille.zeros(net.weight.shape, {placement = P})

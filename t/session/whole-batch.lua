@@ -30,7 +30,7 @@ local function class_weight(z, y)
   return y:eq(IGNORED):where(0, of[y:eq(IGNORED):where(0, y)])
 end
 
--- loss(z, y, w): a function of logits, labels and the second layer's weight.
+-- Columns of losses: name, and loss(z, y, w), a function of logits, labels and the second layer's weight.
 local losses = {
   {"cross_entropy", function(z, y) return z:cross_entropy(y) end},
   {"cross_entropy with smoothing", function(z, y) return z:cross_entropy(y, {label_smoothing = 0.1}) end},
@@ -107,7 +107,8 @@ for _, l in ipairs(losses) do
   end
 end
 
--- A number that changes between calls becomes a live number; the number of rows beside it stays that of the complete batch.
+-- Tests a mean whose scale changes between calls. The scale becomes a live number; the number of rows must stay that
+-- of the complete batch.
 tap.group("a mean by hand with a scale that changes", function()
   local scale = 1.5
   local w = rille.ones({WIDTH}, {requires_grad = true})
@@ -230,7 +231,8 @@ tap.group("a contrastive loss", function()
   tap.fails(function() rille.graph(loss, {micro_batches = 2})(x) end, {"per_micro_batch", "whole-batch.lua"}, "is an error otherwise")
 end)
 
--- Each function combines rows of the batch. A step of micro-batches must refuse it, or compute the value of the whole batch.
+-- Checks functions that combine rows of the batch. A step of micro-batches must refuse such a function, or compute
+-- the value of the complete batch.
 tap.group("calls that combine rows", function()
   local w = rille.randn({6, 6}, {requires_grad = true})
   local function z(x) return x:matmul(w) end
@@ -294,7 +296,8 @@ tap.group("calls that combine rows", function()
   end
 end)
 
--- Losses and metrics of means and sums: each must be that of the whole batch, with its gradient, or an error.
+-- Checks losses and metrics that are means and sums. Each must have the value and gradient of the complete batch, or
+-- be refused.
 tap.group("functions of means", function()
   local w = rille.randn({6}, {requires_grad = true})
   local function B(x) return x.shape[1] end
@@ -344,7 +347,7 @@ tap.group("a refused step", function()
   tap.is(s(rille.ones(2, 6)):totable(), {2, 2, 2, 2, 2, 2}, "leaves no numbers for the next step")
 end)
 
--- Rows that are joined with other rows, or with another dimension, are still rows of the batch.
+-- Checks that rows joined with other rows, or with another dimension, still count as rows of the batch.
 tap.group("rows in blocks", function()
   local w = rille.randn({6, 6}, {requires_grad = true})
   local calls = {
@@ -376,7 +379,7 @@ tap.group("values of halves", function()
   end
 end)
 
--- Cases of torchtitan#2206 and transformers#34191: logits, labels and PyTorch's values.
+-- Checks the cases of torchtitan#2206 and transformers#34191. Columns: logits, labels and PyTorch's values.
 tap.group("PyTorch's values", function()
   local L = rille.tensor{{0.2, 1.0, 0.5}, {0.1, 0.3, 0.6}, {1, 2, 3}, {-1, 0, 1}}
   local step = rille.graph(function(x, y) return x:cross_entropy(y) end, {micro_batches = 2})
@@ -424,7 +427,7 @@ local function number(v) return rille.tensor(v, {dtype = "f64"}) end
 local function zeros(...) return rille.zeros({...}, {dtype = "f64"}) end
 local function twice(a, w) return rille.concat({a, a:sin()}, {axis = 0}):matmul(w) end
 
--- fn(w, a, n): loss and a further result of a step; w: {4, 3}, a: {ROWS, 4}, n: {ROWS}.
+-- fn(w, a, n) returns the loss and a further result of a step; w: {4, 3}, a: {ROWS, 4}, n: {ROWS}.
 local functions = {
   {"a tensor made from the number of rows", function(w, a) return a:matmul(w):sum() / number(a.shape[1]), number(a.shape[1]) end},
   {"a list made from it", function(w, a) return (a:matmul(w):sum{axis = 0} / number{a.shape[1], 2, 3}):sum() end},
@@ -474,7 +477,7 @@ local functions = {
   end},
 }
 
--- Returns the values of a step of that many micro-batches: loss, further result, gradient of w. split: rows are sharded.
+-- Returns loss, further result and gradient of w, of a step of `pieces` micro-batches. split: rows are sharded.
 local function values_of(fn, pieces, split)
   rille.manual_seed(5)
   local place, sbp = split and P01 or P0, split and "S(0)" or "B"

@@ -1,5 +1,5 @@
--- Tests of lua/args.lua: the options that it parses from command lines, and its messages about wrong options. Each case runs
--- in a new process, because a wrong command line ends the process.
+-- Tests of lua/args.lua: options parsed from command lines, and messages about wrong options. Each case runs in a new
+-- process, because a wrong command line ends the process.
 
 local t = dofile("t/lib/tap.lua")
 

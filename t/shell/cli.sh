@@ -78,7 +78,7 @@ for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" 
   go $options
   is "$options alone is an error of usage" "$code:$stdout" "2:"
 done
-# misspelt words
+# Command lines with misspelt words, and a part of each expected message.
 while IFS='|' read -r words want; do
   go $words
   is "rille $words is an error of usage" "$code:$stdout" 2:

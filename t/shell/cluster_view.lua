@@ -60,7 +60,7 @@ tap.group(":mem", function()
   tap.ok(text:find("in brackets: not in memory, computed when read", 1, true), ":mem explains the brackets")
   tap.ok(text:find("later .-%(1.0 MiB%)") > text:find("x .-16 KiB"), ":mem lists pending values last")
   later:sum():item()
-  later:sum():item() -- from the second read on the value is kept
+  later:sum():item() -- from the second read on, the value is kept instead of recomputed
   tap.ok(whos.whos({{"later", later}}, 40):find(" 1.0 MiB\n"), ":mem shows a computed value without brackets")
   for columns = 40, 120, 20 do
     for line in whos.mem({{"later", later}, {"opt", opt}}, 0, columns):gmatch("[^\n]+") do
@@ -78,7 +78,7 @@ tap.group(":actors", function()
   tap.ok(list[1].line:find("cluster_view.lua:%d+"), "each actor has the user's line")
   local text = actors_text(list, 100)
   tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "cluster_view.lua"), "actors are printed as a table")
-  -- Checks that after a failure, actors report at which act they stopped.
+  -- Checks that after a failure, :actors shows at which act each actor stopped.
   local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
   tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
   local waiting = {}

@@ -17,7 +17,7 @@ forms=(
   'def f(x):' 'write function name(x) ... end' 'def f(' 'write function name(x) ... end' 'if x == 1:' 'write if x then ... end'
   'for i in range(3):' 'write for i = 0, n - 1 do ... end' 'while True:' 'write while x do ... end' 'try:' 'write pcall(f)'
   'class A:' 'write a table of functions' 'else:' 'write else ... end')
-# Lines that are valid Lua, or wrong in another way: their errors must not contain such a hint.
+# Lines that are valid Lua, or have another mistake: their errors must not contain a hint about other languages.
 plain=('x = 1 )' 'return #x )' 'f(function() x = 1 end, )' 'y[x:size()] = = 1' 'from = 1 from = )' 't = {[1] = 2 )' '::top:: )'
   'x = "a @ b" )')
 lines=()

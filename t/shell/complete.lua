@@ -44,7 +44,7 @@ local cases = {
   {"rille.load('examples/em", "examples/embed.c examples/embed.lua"}, {"rille.load('exampl", "examples/"}, {"'longn", ""}, {"[[longn", ""},
   -- commands and pages
   {":ti", "time"}, {":time x:matm", "matmul"}, {":explain net.fc", "fc1"}, {"?nn.Lin", "nn.Linear"}, {"?matm", "matmul"}, {":help matm", "matmul"},
-  -- ends of lines that are no prefix of a name
+  -- lines whose end is no prefix of a name
   {"1 .. longn", "longname"}, {"a..longn", "longname"}, {"'abc' .. x.dty", "dtype"}, {"x:nosuch():", ""}, {"-- longn", ""}, {"::lab", ""}, {"x::", ""},
   {"x:", "..."}, {"", "..."}, {"}", "..."}, {")", "..."}, {"x[", "..."}, {"((((", "..."}, {"x:softmax(", "..."}, {"'\\'", ""}, {"\"a\\\\\" .. longn", "longname"},
 }

@@ -6,8 +6,8 @@ build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
 flags="-std=c11 -D_GNU_SOURCE -I. $(pkg-config --cflags lua5.4) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror"
 
-# with NAME DEFINITION HEADER: compiles the editor's three files, links them with the program's other objects, and runs
-# those checks of repl.sh that the editor supports.
+# with NAME DEFINITION HEADER: compiles the shell's three editor files for one line editor, links them with the
+# program's other objects, and runs the checks of repl.sh that this editor supports.
 with() {
   local name=$1 definition=$2 header=$3
   if [ -n "$header" ] && ! cc -include stdio.h -include "$header" -x c -E /dev/null >/dev/null 2>&1; then

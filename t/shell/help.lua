@@ -40,7 +40,7 @@ end
 -- names that are no parameters: the object itself, and values
 local KNOWN = {x = true, y = true, ["true"] = true, ["false"] = true, Net = true}
 
--- Returns the faults of a page's form, as one string.
+-- Returns what is wrong with the form of a page, as one string.
 local function faults(name)
   local row, wrong = pages.row(name), {}
   local function check(good, why) if not good then wrong[#wrong + 1] = why end end
@@ -103,8 +103,8 @@ local asked = {
   ["save a model"] = "model.save", ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
 }
 
--- Words of users of other programs, each with the page that must be the first result. The answer names a chapter of the guide
--- if the word is that of a topic.
+-- Words of users of other programs, each with the page that must be the first result. If the words are a topic of the
+-- guide, the answer names the guide's chapter.
 local first = {
   ["two machines"] = "workers", ["reduce memory"] = "nn.Module.recompute", dlpack = "load_npy", ["custom op"] = "operator",
   ["auto parallel"] = "graph", communication = "graph.explain", ema = "copy_", ["variable length"] = "graph", python = "save",
@@ -158,7 +158,7 @@ tap.group("topics", function()
   end
 end)
 
--- Misspelt questions, each with the question that is meant.
+-- Misspelt questions, each with the question that the user meant.
 local misspelt = {
   atention = "attention", convolusion = "convolution", dropot = "dropout", optimzer = "optimizer", tensorbord = "tensorboard",
   ["gradint cliping"] = "gradient cliping", ["learnig rate"] = "learning rate", sofmax = "softmax", transformr = "transformer",
@@ -223,7 +223,7 @@ tap.group("names", function()
   count("nn.init.", rille.nn.init)
   count("sbp.", rille.sbp)
   for name in pairs(debug.getmetatable(rille.ones(1)).__methods) do
-    local base = name:gsub("_$", "") -- x:add_(y) is documented on the page of add
+    local base = name:gsub("_$", "") -- x:add_(y) is documented on the page of x:add(y)
     if name:sub(1, 1) ~= "_" then needs(pages.row(name) and name or base) end
   end
   for _, name in ipairs{"shape", "ndim", "dtype", "placement", "sbp", "device", "requires_grad", "grad", "name"} do

@@ -45,7 +45,7 @@ send_all(int fd, const char *text, size_t n)
     }
 }
 
-/* Reads until the text contains `end` or the end of an error, or the connection ends. */
+/* Reads until the text contains `end`, or until an error response or the connection ends. */
 static const char *
 read_until(int fd, char *to, const char *end)
 {
@@ -67,7 +67,7 @@ request(char *to, const char *path, const char *body)
                            path, strlen(body), body);
 }
 
-/* Sends a request on a connection of its own. Returns the connection. */
+/* Sends a request on a new connection. Returns the connection. */
 static int
 ask(const struct http *h, const char *path, const char *body)
 {
@@ -77,7 +77,7 @@ ask(const struct http *h, const char *path, const char *body)
     return fd;
 }
 
-/* ---- an owner, which answers by the path ---- */
+/* ---- the server's owner, which answers each request by its path ---- */
 
 struct owner {
     struct http *http;
@@ -177,7 +177,8 @@ damage(struct http *h)
         }
     }
     bool good = false;
-    for (int tries = 0; tries < 1000 && !good; tries++) { /* a full queue asks to try again */
+    /* repeats the request while the full queue answers "try again" */
+    for (int tries = 0; tries < 1000 && !good; tries++) {
         int fd = ask(h, "/echo", "still here");
         good = strstr(read_until(fd, text, "still here"), "still here") != NULL;
         close(fd);
@@ -198,7 +199,8 @@ be_client(void *arg)
     struct client *c = arg;
     char body[40], text[ANSWER];
     snprintf(body, sizeof body, "client %d.", c->number);
-    for (int tries = 0; tries < 1000 && !c->good; tries++) { /* a full queue asks to try again */
+    /* repeats the request while the full queue answers "try again" */
+    for (int tries = 0; tries < 1000 && !c->good; tries++) {
         int fd = ask(c->http, c->number % 2 ? "/stream" : "/echo", body);
         c->good = strstr(read_until(fd, text, c->number % 2 ? "end." : body), c->number % 2 ? "end." : body) != NULL;
         close(fd);
@@ -242,7 +244,7 @@ receive(struct http *h, struct http_request *r)
     return http_receive(h, 60, r);
 }
 
-/* Waits until a client that has closed its connection is noticed. */
+/* Waits until the server notices that a client has closed its connection. */
 static bool
 leaves(struct http *h, int64_t id)
 {
@@ -284,7 +286,7 @@ full(void)
     struct http_request r;
     int fd[QUEUE + 1], refused = -1;
     for (int i = 0; i <= QUEUE; i++) fd[i] = ask(h, "/a", "");
-    for (int i = 0; i <= QUEUE; i++) { /* the connections are read in any order */
+    for (int i = 0; i <= QUEUE; i++) { /* the server may read the connections in any order */
         struct timeval short_time = {0, 300000};
         setsockopt(fd[i], SOL_SOCKET, SO_RCVTIMEO, &short_time, sizeof short_time);
         if (*read_until(fd[i], text, "}}")) refused = i;

@@ -162,7 +162,7 @@ end
 local function entries(size, axis)
   local mask = {}
   for i = 1, size do mask[i] = i ~= 2 or size < 3 end
-  while size > 2 and #mask > 2 and mask[4] do mask[4] = false end -- two entries are true
+  while size > 2 and #mask > 2 and mask[4] do mask[4] = false end -- leaves two entries true
   return {
     {at = -1}, {range = {}}, {range = {1}}, {range = {nil, nil, -1}}, {range = {-1, 0, -2}},
     {ids = {axis % size, -1}, shape = {2}}, {ids = {{0}, {size - 1}, {-1}}, shape = {3, 1}}, {mask = mask, shape = {size}},
@@ -194,7 +194,7 @@ keys[#keys + 1] = {{mask = {true, false, true, true, false, false, true, false, 
 keys[#keys + 1] = {{mask = {false, false}, shape = {2}}}
 keys[#keys + 1] = {{rest = true}}
 
--- Index tensors that count the rows of an axis, beside others.
+-- Returns index tensors that count the rows of an axis, alone and beside other index tensors.
 local function counted(size, axis)
   local rows = {}
   for i = 1, size do rows[i] = i - 1 end
@@ -273,8 +273,9 @@ local function difference(key, x, tensors)
     or compare("the cleared variable", shown(SHAPE, cleared), shown(SHAPE, flat(zeros)))
 end
 
--- Compares the gradients of assignments to a copy of x: of x's old value and of the assigned value. Element p has the
--- gradient p + 1, which reaches the last value assigned there, or all values added there, or x's old element.
+-- Compares two gradients of assignments to a copy of x: that of x's old value, and that of the assigned value.
+-- Element p has the gradient p + 1, which reaches the last value assigned there, all values added there, or x's old
+-- element.
 local function gradient_difference(key, x, tensors)
   local shape, at = interpret(key, SHAPE)
   local all, rest, last, added = {}, {}, {}, {}

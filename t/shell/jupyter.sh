@@ -29,7 +29,8 @@ ok "an unknown signature scheme is refused" \
   refused '{"ip": "127.0.0.1", "transport": "tcp", "key": "k", "signature_scheme": "hmac-md5"}' hmac-md5
 ports=$(for k in shell control stdin iopub hb; do printf ', "%s_port": %d' $k "$(free_port)"; done)
 printf '{"ip": "127.0.0.1", "transport": "tcp", "key": ""%s}' "$ports" >"$dir/connection.json"
-few_files() { # few_files: for each limit of open files that is too small, the kernel exits with 2 and prints the reason
+# few_files: for each limit of open files that is too small, the kernel exits with code 2 and prints the reason
+few_files() {
   local most code
   for most in $(seq 12 80); do
     (ulimit -n $most; timeout 3 "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null)

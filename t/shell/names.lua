@@ -57,7 +57,7 @@ for scope, names in pairs(asked) do
       local good, why = pcall(function() return scopes[scope][name] end)
       local says = not good and (tostring(why):find("has no [%w ]*'" .. name .. "': %l") or tostring(why):find("'" .. name .. "': %l")
         or tostring(why):find("the nearest name is '", 1, true))
-      good = good and (why ~= nil or name == "grad") -- a tensor without a gradient
+      good = good and (why ~= nil or name == "grad") -- x.grad is nil for a tensor without a gradient
       tap.ok(good or says, ("%s of %s exists, or its error says what to write"):format(name, scope), tostring(why))
       local hint = rille._elsewhere(scope, name)
       tap.ok(not (good and hint), ("%s of %s does not have both"):format(name, scope), hint)
@@ -72,7 +72,7 @@ tap.group("global names", function()
   end
 end)
 
--- Returns the paths that a hint names, such as rille.nn.Conv2d, and do not exist.
+-- Returns the paths in a hint, such as rille.nn.Conv2d, that do not exist.
 local function unknown(hint)
   local list = {}
   for path in hint:gmatch("rille(%.[%w_.]*[%w_])") do

@@ -113,7 +113,8 @@ for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "ran
   end
 end
 
--- Pages that show braces although the function has no options: the braces are lists, names chosen by the user, or operands.
+-- Pages whose functions have no options although the pages show braces: the braces are lists, names chosen by the
+-- user, or operands.
 local none = {args = true}
 
 local function has_options(name)
@@ -153,7 +154,7 @@ tap.group("values", function()
     local call = calls[name]
     for braces in (call and pages.signature(name) or ""):gmatch("%b{}") do
       for option in ("{" .. braces:sub(2, -2):gsub("%b{}", "")):gmatch("([%a_][%w_]*) =") do
-        -- nn.GELU and others are called from pcall, so that no line of this file calls them
+        -- makes a line of this file the caller: pcall would call nn.GELU and similar functions directly
         local from_here = function(o) local _ = call(o) end
         tap.is(misplaced(from_here, option), "", ("%s: an error of the option %s names the user's line"):format(name, option))
       end

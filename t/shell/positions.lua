@@ -9,8 +9,8 @@ local NIL = {}
 local values = {NIL, 4, -1, 0.5, tap.folder() .. "/none", true, {}, {1}, nothing, rille.ones{2, 2}, nn.Linear(2, 2), nn.Linear, rille.placement("cpu", {0})}
 local function given(v) if v ~= NIL then return v end end
 
--- Returns the errors of calls that do not begin with this line and, if the function is named, with its name without
--- "rille.". Without duplicates.
+-- Returns the errors, without duplicates, of calls whose error does not begin with this line and, if the function has
+-- a name, with that name without "rille.".
 local function misplaced(fn, ...)
   local found, list, fixed = {}, {}, table.pack(...)
   local function try(a, b)
@@ -52,7 +52,8 @@ tap.group("methods", function()
     public.methods(kind, object, function(name, fn)
       check(name, fn, object)
       check(name:gsub(":", "."), function(a, b)
-        if type(a) ~= "table" or not getmetatable(a) then local _ = fn(a, b) end -- other objects may have the method, too
+        -- skips methods on other objects, which may have a method of this name
+        if type(a) ~= "table" or not getmetatable(a) then local _ = fn(a, b) end
       end)
     end)
   end

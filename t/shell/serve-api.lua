@@ -44,7 +44,7 @@ local function add(http, path, body, method)
   return http.last
 end
 
--- Runs the loop until all requests are answered. during(n): called before the n-th step.
+-- Runs the server's loop until all requests are answered. during(n) is called before the n-th step of the loop.
 local function run(server, http, during)
   local n = 0
   server:run(function()
@@ -54,7 +54,7 @@ local function run(server, http, during)
   end)
 end
 
--- Returns the answers of some requests, as tables.
+-- Returns the answers to a list of requests, as tables.
 local function ask(list, options)
   local server, http = new(options)
   for i, r in ipairs(list) do add(http, r[1], r[2], r[3]) end
@@ -77,8 +77,8 @@ local function written(prompt, o)
   return tokenizer:decode(new_ids, {skip_special_tokens = true}), new_ids, #ids
 end
 
--- Returns a seed whose text has a match for the pattern behind its first bytes, the text, its ids, the prompt's number of ids,
--- and the match.
+-- Returns five things: a seed whose text matches the pattern behind its first bytes, the text, its ids, the prompt's
+-- number of ids, and the match.
 local function text_with(pattern, prompt, o)
   for seed = 1, 100 do
     o.seed = seed

@@ -7,7 +7,7 @@ RILLE_DEVICES=cpu:2
 
 "$rille" -e "rille.models.llama.new{vocab = 601, length = 64, layers = 1, heads = 2, width = 16, hidden = 24}:save('$dir/small')"
 cp t/golden/tokenizer.json "$dir/small/"
-refused() { # refused WORDS OPTION...: the command fails, and its message has these words
+refused() { # refused WORDS OPTION...: checks that the command fails with a message that contains WORDS
   local words=$1 said
   shift
   said=$(timeout $hang "$rille" serve "$dir/small" "$@" 2>&1) && return 1
