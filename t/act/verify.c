@@ -573,8 +573,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 
 /* ---- changes that are more than one number ---- */
 
-/* Changes an operand's layout at random. The verifier must report an illegal signature as such, and must not
- * accept a wrong plan. */
+/* Changes an operand's layout at random. The verifier must report an illegal signature, and accept no wrong plan. */
 static void
 test_layouts(struct rille_session *s, uint64_t seed)
 {

@@ -263,8 +263,7 @@ add_led(const struct op *op, const char *text, enum memory m, const struct led_c
     append(w);
 }
 
-/* Adds n chains, each with another memory layout of operands. Also tries a misaligned first operand, and special
- * values. */
+/* Adds n chains, each with another memory layout of operands; some have a misaligned operand or special values. */
 static void
 add_leds(const struct op *op, const char *text, size_t n, uint64_t seed)
 {
@@ -305,8 +304,7 @@ hash_of(const struct cuda_source *s)
     return strtoull(s->name + strlen(s->name) - 16, NULL, 16);
 }
 
-/* Returns true if the call's launches are tested in bundles: reductions (as moves launch them), updates (as
- * optimisers do), and a sample of all others. */
+/* Returns true if the call's launches are tested in bundles: reductions, updates, and a sample of all others. */
 static bool
 is_bundled(const struct work *w)
 {

@@ -107,8 +107,7 @@ note(cudaError_t e)
     return e;
 }
 
-/* Returns the error that every call reports for a lost or held GPU. A thread that has not chosen a GPU uses the
- * first one, which may be held. */
+/* Returns the error of calls on a lost or held GPU. A thread that has not chosen a GPU uses the first one. */
 static cudaError_t
 state(void)
 {
@@ -353,8 +352,7 @@ add_node(struct CUgraph_st *g)
     return l;
 }
 
-/* Records the first launch of a kernel. The first launch loads code and allocates memory, so a capture must not
- * contain it. */
+/* Records the first launch of a kernel, which no capture may contain: it loads code and allocates memory. */
 static cudaError_t
 see_kernel(const void *kernel)
 {
@@ -416,8 +414,7 @@ carry_out(const struct launch *l)
     return !e && l->host ? l->host(l->of) : e;
 }
 
-/* Runs the work of a stream up to number `upto`. A launch that waits for an event first runs the event's stream up
- * to the event. */
+/* Runs the work of a stream up to number `upto`. A launch that waits for an event first runs work before it. */
 static cudaError_t
 do_all(struct stream *s, long upto)
 {

@@ -47,8 +47,7 @@ deliver(struct worker *w, const struct reader *r)
     if (++w->actors->actor[r->task].in[r->port].tokens == p->need) await_less(w, r->task);
 }
 
-/* Notifies readers number `first` to end - 1 of a fan on this thread. For a result: a register is full. For a
- * control edge: a signal was sent. */
+/* Notifies readers `first` to end - 1 of a fan on this thread that a register is full, or that a signal was sent. */
 static void
 tell_readers(struct worker *w, const struct fan *fan, int first, int end)
 {
@@ -222,8 +221,7 @@ end_work(struct act *a)
     return a->task->kind->done ? a->task->kind->done(a) : 0;
 }
 
-/* Charges the thread's time to a device. Reads the clock only when the device changes, because a read per act costs
- * too much. */
+/* Charges the thread's time to a device. Reads the clock only when the device changes, to save time. */
 void
 worker_bill(struct worker *w, int32_t device)
 {

@@ -1,3 +1,4 @@
+/* deadlock.c - prints the report of a deadlock: the tasks that wait for each other. */
 #include "actors/plan/model/deadlock.h"
 
 #include "runtime/device/device.h"

@@ -5,7 +5,7 @@
  * The analysis depends only on the type, the two layouts and the map, so the partitions at both ends of a channel
  * find the same channels. A task has one channel per source. Replicas on one host that read the same data share a
  * channel, so the data crosses once. Reads between memory spaces of this host are grouped in the same way, but
- * become transfers instead of channels. */
+ * become transfers instead of channels. The cache (struct redistributions) owns the analyses; one thread. */
 #ifndef RILLE_PLAN_REDISTRIBUTE_H
 #define RILLE_PLAN_REDISTRIBUTE_H
 

@@ -83,8 +83,7 @@ is_repeated(const struct val *v, int axis)
 
 /* ---- signatures on the axis of micro-batches ---- */
 
-/* A call under one signature on the axis of micro-batches: how well each operand fits, and the shares of the
- * results. */
+/* A call under one signature on the axis of micro-batches: how well operands fit, and the results' shares. */
 struct reading {
     struct call call;
     struct type in[OPERANDS], out[OP_OUT];
@@ -235,8 +234,7 @@ read_concat(struct reading *r, int nin, struct val *const *in, const struct attr
     return true;
 }
 
-/* Reads a slice of complete blocks of the rows: the result has the rows of these blocks. Returns false if the call
- * is no such slice. */
+/* Reads a slice of complete blocks of the rows, whose rows the result has. Returns false for any other call. */
 static bool
 read_slice(const struct rille_session *s, struct reading *r, const struct val *x, const struct attr *attr)
 {

@@ -342,7 +342,7 @@ void conditions_begin(lua_State *L, int pattern);
  * pops these conditions. Returns false if something else has changed, or a number cannot be live. */
 bool conditions_begin_live(lua_State *L, int pattern);
 void conditions_none(lua_State *L); /* declares that the next trace has no conditions */
-/* Call conditions_enter before, and conditions_leave after, the traced function runs; failed: the function raised
+/* Call conditions_enter before, and conditions_end after, the traced function runs; failed: the function raised
  * an error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
