@@ -226,7 +226,7 @@ function Model:generate(inputs, given)
 end
 
 function Model:scheduler()
-  check.fail("%s: scheduler is not supported, because each text needs inputs; use generate", self.__name)
+  check.fail("%s: an encoder-decoder has no scheduler, because each text has its own inputs of the encoder; use generate", self.__name)
 end
 
 function Model:describe()

@@ -713,7 +713,7 @@ steps(struct state *s)
         while (k < countof(step_of) && !proof_word(s->r, step_of[k].name)) k++;
         if (k == countof(step_of)) return proof_wrong(s->r, "an unknown proof step");
         TRY(step_of[k].step(s));
-        if (s->r->fell) return proof_wrong(s->r, "costs lower than can be checked");
+        if (s->r->fell) return proof_wrong(s->r, "a cost is below the least number that this check supports");
         if (!step_of[k].has_lines) TRY(proof_line_ends(s->r));
     }
     if (s->closed) {

@@ -230,7 +230,9 @@ worker_job_connect(struct worker_process *w, struct job *j)
 {
     for (int32_t c = 0; c < j->plan->nchannel; c++) {
         int64_t addr = worker_epoch_address(w, j->plan->channel[c].peer, j->far[c].thread);
-        if (addr < 0) return fail(E_PLAN, "channels: another host has no thread %d", (int)j->far[c].thread);
+        if (addr < 0)
+            return fail(E_PLAN, "channels: channel %d needs thread %d of host %d, which has no such thread", (int)c,
+                        (int)j->far[c].thread, (int)j->plan->channel[c].peer);
         j->far[c].addr = (uint32_t)addr;
     }
     carrier_channels_free(&j->carrying);

@@ -36,7 +36,8 @@ check_options(const struct rille_graph_options *o)
         return fail(E_ARG, "graph: memory_limit must be at least 1 byte, found %lld", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
     if (o->auto_parallel && o->recompute_auto)
-        return fail(E_ARG, "graph: recompute = \"auto\" and auto_parallel both choose for a memory limit; use one");
+        return fail(E_ARG, "graph: recompute = \"auto\" and auto_parallel both choose what is recomputed under the "
+                           "memory limit; use one");
     if (o->auto_parallel && o->offload)
         return fail(E_ARG, "graph: offload and auto_parallel both choose where values are stored; use one");
     if (o->auto_parallel && o->zero)
