@@ -231,7 +231,7 @@ tap.group("generation", function()
       local pair = model:generate(both, {prompt = long, max_new_tokens = 2, n = 2, temperature = 0})
       tap.is({#pair, pair[1], pair[3]}, {4, pair[2], pair[4]}, entry.name .. ": n texts for each input")
       tap.fails(function() model:generate(both, {draft = model}) end, {"the option draft is not supported"}, entry.name .. ": a draft")
-      tap.fails(function() model:scheduler() end, {"scheduler is not supported, because each text needs inputs"}, entry.name .. ": a scheduler")
+      tap.fails(function() model:scheduler() end, {"has no scheduler, because each text has its own inputs"}, entry.name .. ": a scheduler")
       os.execute(("rm -rf '%s'"):format(at))
     end
   end
