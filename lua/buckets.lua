@@ -86,7 +86,7 @@ local function true_size(o, args, positions)
   return size
 end
 
--- Returns the smallest bucket that is not below n entries.
+-- Returns the smallest bucket of at least n entries.
 local function bucket_of(o, n, position)
   for _, size in ipairs(o.sizes) do
     if size >= n then return size end

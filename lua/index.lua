@@ -216,8 +216,8 @@ local function arrange(y, first, merged)
   return y:permute(order):reshape(sizes), sizes
 end
 
--- Applies index tensors some of which count over an axis (`rows`), so that one entry of each row is gathered. So the
--- rows stay as they are split over ranks and micro-batches.
+-- Applies index tensors, some of which (`rows`) count over a whole axis, by gathering one entry of each row. The rows
+-- stay split over ranks and micro-batches as in y.
 local function gather_rows(y, rows, rest, shape, place)
   local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
   for d = 0, #shape - 1 do
@@ -372,8 +372,8 @@ local function merged_values(x, v, at, is_whole, tail)
   return v:expand(table.move(merged, 2, #merged, #lead + 1, lead)):reshape(merged)
 end
 
--- Reshapes y back to the axes of x. Its first axis has all positions of the indexed axes, or size 1; the whole axes
--- follow.
+-- Reshapes y back to the axes of x. The first axis of y has all positions of the indexed axes, or size 1; then follow
+-- the axes that are whole in the key.
 local function unmerged(x, y, a)
   local shape, back = {}, {}
   for k, axis in ipairs(a.order) do
@@ -454,7 +454,7 @@ local function index_tensors(key)
 end
 
 -- Returns the new value of x for a key that selects one entry of each row, x[{rille.arange(n), ids}], and otherwise
--- whole axes; nil: the key has another form. The rows stay as they are split over ranks and micro-batches.
+-- whole axes; nil: the key has another form. The rows stay split over ranks and micro-batches as in x.
 local function assign_rows(x, key, v, accumulate)
   local picks, tail, place = index_tensors(key)
   local shape = shape_of_picks(x, picks or {})

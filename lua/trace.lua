@@ -347,8 +347,8 @@ local function done(list, failed, traces)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
 end
 
--- Returns true if the value of place i equals the recorded value, although it is not identical. i = 1 stands for the
--- modes of modules.
+-- Called if the object at place i is not the recorded one: returns true if the two are equal. For i = 1, returns true
+-- if all modules are in their recorded training modes.
 local function holds(list, i)
   if i == 1 then return is_in_mode(list) end
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)

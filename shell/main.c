@@ -309,7 +309,7 @@ load_script(lua_State *L, const char *name)
 {
     int code = luaL_loadfilex(L, name, "t");
     if (!code || !name) return code;
-    if (strstr(lua_tostring(L, -1), ":1: unexpected symbol near '<\\127>'")) /* the first byte of ELF */
+    if (strstr(lua_tostring(L, -1), ":1: unexpected symbol near '<\\127>'")) /* an ELF program begins with byte 127 */
         lua_pushfstring(L, "%s is a program, expected a script; write only the script and its arguments", name);
     else if (!strstr(lua_tostring(L, -1), name))
         lua_pushfstring(L, "%s: %s", name, lua_tostring(L, -1));

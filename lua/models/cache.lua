@@ -49,7 +49,7 @@ local function spans_of(self, left)
   return self.spans[left]
 end
 
--- Begins a later pass over one row only, which belongs to row `slot` of the buffers, i64 (1).
+-- Begins a later pass over one row of ids. slot: the row of the buffers to which these ids belong, i64 (1).
 function Cache:go_to_row(at, slot)
   self:go_to(at)
   local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
@@ -74,7 +74,7 @@ local function room_for(t, batch, room)
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
 
--- Repeats the only row of t for each row of the buffers.
+-- Repeats t, which has one row, for each row of the buffers.
 local function in_all_rows(t, batch)
   local shape = t.shape
   shape[1] = batch

@@ -60,15 +60,15 @@ end
 
 local function total(p) return p:sum{axis = 1, keepdim = true} end
 
--- Keeps the probabilities of the likeliest ids, as few as sum to at least `share`, and sets all others to 0.
+-- Keeps the fewest likeliest ids whose probabilities sum to at least `share`, and sets all other probabilities to 0.
 local function top_p(p, share)
   local greatest = p:max{axis = 1, keepdim = true}
   local low = bisect(greatest * 0, greatest, function(middle) return total(rille.where(p:gt(middle), p, 0)):ge(share) end)
   return rille.where(p:gt(low), p, 0)
 end
 
--- Keeps the ids whose information, -log p, is nearest to the entropy, as few as sum to at least `share` (Meister et
--- al. 2023).
+-- Keeps the fewest ids whose probabilities sum to at least `share`, in order of how near their information, -log p,
+-- is to the entropy (Meister et al. 2023).
 local function typical_p(p, share)
   p = p / total(p)
   local information = rille.where(p:gt(0), p, 1):log() * -1

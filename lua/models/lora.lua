@@ -133,7 +133,7 @@ local function alpha_of(c, name)
   return c.lora_alpha
 end
 
--- Adds the adapter of one row, with the tensors A and B of the file, to options and values, by path of the layer.
+-- Adds one row's adapter to `options` and `values`, by path of the layer. a, b: the tensors A and B of the file.
 local function divide(m, row, c, a, b, options, values)
   local rank, entry = a.shape[1], {name = row[1], shape = b.shape, dtype = b.dtype}
   for k = 2, #row do
@@ -177,7 +177,7 @@ local function load(m, dir)
   return m
 end
 
--- Returns t, replicated on the placement of one device.
+-- Returns t replicated on every device of its placement.
 local function replicated(t) return t:detach():to_global{placement = t.placement, sbp = "B"} end
 
 -- Returns A, B and the scaling of one adapter for a PEFT folder; nil if no part has an adapter. parts: the linear

@@ -38,7 +38,7 @@ end
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
   local most, best = p:topk(self.top_k) -- if experts tie for the last place, topk may choose any of them
-  -- a product of means; with micro-batches, the result is the mean over the micro-batches
+  -- is computed from means over rows; with micro-batches, the result is the mean over the micro-batches
   balance_of[self] = rille.per_micro_batch(function()
     local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
     return (share * p:mean{axis = 0}):sum() * self.experts

@@ -182,7 +182,7 @@ local function rates_of(opt)
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
-    -- a compiled step has already counted itself when it reads the rate
+    -- a compiled step has already incremented opt.steps when it reads the rate
     rates[group] = tracing and rille.live(function() return rate(group, math.max(opt.steps - 1, 0)) end) or rate(group, opt.steps)
   end
   return rates

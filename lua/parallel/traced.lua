@@ -224,8 +224,8 @@ local function measure(trace)
   return count()
 end
 
--- Keeps the chain, in all members of its list, or leaves its first unit replicated. A chain is kept if it has two or
--- more weights, or if it moves fewer bytes than the copies that it saves.
+-- Shards the chain, in all members of its list, or leaves its first unit replicated. A chain is sharded if it has two
+-- or more weights, or if it moves fewer bytes per step than the copies of weights that it saves.
 local function settle(trace, chain)
   local kept = chain.weights > 1 or chain.bytes < chain.copies
   local copies = {chain, table.unpack(repeated(trace, chain))}

@@ -84,7 +84,7 @@ function operands.broadcast(list)
   return list
 end
 
--- Like broadcast, for matrices; refuses an operand of one axis, which would be taken for a row.
+-- Converts the operands of matmul like broadcast. Refuses an operand of one axis, which broadcast would treat as a row.
 function operands.matrices(list)
   for i = 1, list.n do
     check.that(is_local(list[i]) and list[i].ndim >= 2, "per_rank: matmul: operand %d must be a local tensor of 2 or more axes, found %s; unsqueeze adds an axis", i,

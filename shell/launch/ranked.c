@@ -212,7 +212,8 @@ misses(const struct row *row, char why[FRONT_TEXT])
     return wanted;
 }
 
-/* Sets `why` to the name of the wrong variable (one of the two), its value and the expected value. */
+/* Sets `why` to an error text for the rank or the number of processes: the name of the wrong variable, its value and
+ * the expected value. */
 static void
 wrong_ranks(const struct row *row, char why[FRONT_TEXT])
 {
