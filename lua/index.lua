@@ -2,7 +2,7 @@
 -- all keys that shell/bind/tensor/lua_index.c does not handle.
 --
 -- An entry of a key x[{...}] is a position, a range {start, stop, step}, a list of positions or booleans {{2, 0, 1}},
--- an index tensor, a mask (a bool tensor, which takes as many axes as it has), rille.newaxis, or "...". The result is
+-- an index tensor, a mask (a bool tensor of n axes, for n axes of x), rille.newaxis, or "...". The result is
 -- that of NumPy: index tensors broadcast together. If they are adjacent in the key, their axes replace those of the
 -- first; else their axes are the first axes of the result. A position in a key with index tensors counts as an index
 -- tensor. Reads consist of operators that have gradients and accept every layout. An assignment computes the whole

@@ -213,7 +213,7 @@ local function check_layouts(o, letter, operands)
   end
 end
 
--- Returns a copy of o for the check, which records in has_gradient which operands have a gradient.
+-- Returns a copy of o for the check. The copy records in has_gradient which operands have a gradient.
 local function noted(o)
   local has_gradient = {}
   local function backward(...)

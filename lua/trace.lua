@@ -230,7 +230,7 @@ local function enter(list)
     local holder, key, now = row.holder, row.key, row.now
     local live = rille.live(function()
       local v = read(holder, key)
-      -- during tracing this place holds the live number, so the value from before is returned
+      -- during tracing this place holds the live number, so the live number's value before tracing is returned
       return type(v) == "userdata" and now or v
     end)
     list.live[k] = live

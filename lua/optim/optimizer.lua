@@ -349,7 +349,7 @@ local function keep(opt)
     for g = 0, #was do
       for name in pairs(opt.kind.options) do set(opt, (opt.groups[g] or opt).own, name, was[g][name]) end
     end
-    -- removes state tensors that an option required which was set after the snapshot
+    -- removes state tensors that were added for an option set after the snapshot
     for i, slot in ipairs(opt.slots) do
       for name in pairs(slot) do slot[name] = (not had[i] or had[i][name]) and slot[name] or nil end
     end

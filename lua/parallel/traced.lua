@@ -46,8 +46,8 @@ local function units_of(model, roles, least)
   return units
 end
 
--- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets
--- source, for layers of Rille: the path of the module whose result is the layer's input; nil: no module returns it.
+-- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets the
+-- field source of each layer of Rille: path of the module whose result is the layer's input; nil: none.
 local function sort_by_call(trace)
   local modules, paths, first, source, maker, n = {}, {}, {}, {}, {}, 0
   for path, m in trace.model:named_modules() do modules[#modules + 1], paths[#paths + 1] = m, path end

@@ -71,7 +71,7 @@ struct words { /* values of the cluster options; NULL: not given */
 static const struct cluster_option {
     const char *name;
     size_t at;
-    bool kept; /* true: the option also stays in the arguments, because main.c reads it, too */
+    bool kept; /* true if the option also stays in the arguments, because main.c reads it, too */
 } cluster_options[] = {
     {"-n", offsetof(struct words, n), false},
     {"--bind", offsetof(struct words, bind), false},
