@@ -303,8 +303,8 @@ local function tell_change(name)
 end
 
 -- Notes that the traced function changed place i. The trace fits calls that find the value before the change. If a
--- second trace also changes the place, the place holds a running value, such as a counter, and is no longer followed;
--- then returns true.
+-- second trace also changes the place, the place holds a running value, such as a counter: returns true, and the
+-- place is no longer followed.
 local function note_change(list, i)
   local holder, key, memory = list[i], list[i + 1], list.memory
   local changed = field_of(memory.changed, holder)

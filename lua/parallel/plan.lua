@@ -96,7 +96,7 @@ local function replicate_heads(place, parts, role, heads)
   end
 end
 
--- Returns into how many pieces the row and column axes of the 2D method together divide the contraction axis.
+-- Returns the number of pieces into which the 2D method divides a panel: a common multiple of its two axis sizes.
 local function panel_unit(placement, parts)
   local n = {rows = 1, columns = 1}
   for a, part in ipairs(parts) do

@@ -152,7 +152,7 @@ local function extend(trace, chain, sbp)
   return #chain > n
 end
 
--- Returns the chain that begins with this unit in this role. Its field bytes is the number of bytes that it adds to a
+-- Returns the chain that begins with this unit in this role. chain.bytes: number of bytes that the chain adds to a
 -- step.
 local function grow(trace, unit, role)
   local chain, bytes = {{unit = unit, role = role}}, nil
