@@ -55,7 +55,7 @@ local function hides_tensor(t)
   return false
 end
 
--- Returns the positions of the arguments to pad: those in the option args, or without it those of all tensors that
+-- Returns the positions of the arguments to pad: the option args, or by default the positions of all tensors that
 -- have the axis.
 local function padded_positions(o, args)
   if o.args then return o.args end

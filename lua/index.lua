@@ -103,7 +103,7 @@ end
 
 -- ---- reading ----
 
--- Returns the shape to which two shapes broadcast; nil: they cannot be broadcast.
+-- Returns the shape to which two shapes broadcast; nil if they do not broadcast.
 local function broadcast_shape(a, b)
   local shape = {}
   for d = 1, math.max(#a, #b) do
@@ -319,8 +319,8 @@ local function product(sizes)
   return n
 end
 
--- Returns how a key divides x's axes: {order = the indexed axes and then the whole ones, indexed = number of the former,
--- sizes = sizes of x's axes with 1 for whole axes, total = product of these, tail = sizes of the whole axes}.
+-- Returns how a key divides x's axes: {order = the indexed axes, then the whole ones; indexed = number of indexed
+-- axes; sizes = sizes of x's axes, 1 for whole axes; total = product of `sizes`; tail = sizes of the whole axes}.
 local function divide_axes(x, key)
   local a, whole, axis = {order = {}, sizes = {}, tail = {}}, {}, 0
   for _, entry in ipairs(key) do
@@ -436,8 +436,8 @@ local function on_axes_of(x, t, axis_of)
   return t
 end
 
--- Returns three values for a key of index tensors and whole axes: the index tensors, the whole axes, and the number of
--- dimensions of x[key] before those of the index tensors. Returns nil for other keys.
+-- For a key of index tensors and whole axes, returns the index tensors, the whole axes, and the number of dimensions
+-- of x[key] that precede the dimensions of the index tensors. Returns nil for other keys.
 local function index_tensors(key)
   local picks, tail, axis, place = {}, {}, 0, nil
   for _, entry in ipairs(key) do

@@ -525,7 +525,7 @@ open_log(struct program *p)
     return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job, 1) ? EXIT_USAGE : 0;
 }
 
-/* Runs the program, and serves its metrics meanwhile if --metrics is given. */
+/* Runs the program. If --metrics is given, serves metrics until the program ends. */
 static int
 run_monitored(lua_State *L, const struct program *p)
 {

@@ -85,7 +85,7 @@ local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_
 
 -- Stores the keys k and values v of this pass. seen: {is_causal =, window =} of the layer. Returns the keys and
 -- values to attend to, and a table that says which keys each query sees: is_causal and window, or spans. If a pass
--- calls a layer several times, each call has its own buffers.
+-- calls a layer more than once, each call has separate buffers.
 function Cache:keep(layer, k, v, seen)
   k, v = settled(k), settled(v)
   local turn = (self.used[layer] or 0) + 1

@@ -603,7 +603,7 @@ end
 
 describe.known = families
 
--- Returns true if the model_type is that of an encoder.
+-- Returns true if models of this model_type are encoders.
 function describe.is_encoder(model_type) return encoders[model_type] or false end
 
 return describe

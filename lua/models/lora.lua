@@ -98,7 +98,7 @@ local function rows_of(m)
   files.each_row(m.kind, m.config, function(row)
     local theirs = row[1]:match("^(.*)%.weight$")
     if not theirs or row.stack or row.view or row.plus then return end
-    -- the naming tables of these kinds lack the prefix
+    -- if a kind's names are a table, not a function, they lack the prefix
     if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end
     local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
     for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end

@@ -34,7 +34,7 @@ function MixtureOfExperts:init(d, hidden, experts, options)
   self.down = start.fan_in({experts, hidden, d}, hidden)
 end
 
--- Returns the chosen experts of each row, and the weights of these experts, both (n, top_k). The weights of a row sum to 1.
+-- Returns the chosen experts of each row and their weights, both (n, top_k). The weights of a row sum to 1.
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
   local most, best = p:topk(self.top_k) -- if experts tie for the last place, topk may choose any of them

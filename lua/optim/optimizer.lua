@@ -81,7 +81,7 @@ local function check_rate(kind, lr)
   if type(lr) ~= "function" then check.number(kind.name, "lr", lr, 0) end
 end
 
--- Creates a group of opt from {params =, ...}: a table with the group's options, which falls back to those of opt.
+-- Creates a group of opt from {params =, ...}: a table of the group's options; missing options are read from opt.
 local function group_of(opt, given)
   local kind, own = opt.kind, setmetatable({}, {__index = opt.own})
   for name, value in pairs(given) do

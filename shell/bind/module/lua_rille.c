@@ -231,7 +231,7 @@ devices(lua_State *L)
     return 1;
 }
 
-/* rille.device_info("cuda", 0): {name =, memory =, capability =, kernels =} */
+/* rille.device_info("cuda", 0): returns {name =, memory =, capability =, kernels =} of the device; memory in bytes. */
 static int
 device_info(lua_State *L)
 {

@@ -372,8 +372,8 @@ replace_trace(lua_State *L, struct step_call *c, int k)
 
 /* ---- option check = "trace" ---- */
 
-/* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the recorded program differs from
- * that of trace k. */
+/* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the recorded program differs from the
+ * program of trace k. */
 static void
 check_trace(lua_State *L, struct step_call *c, int k)
 {
