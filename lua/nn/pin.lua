@@ -11,7 +11,7 @@
 -- `placement` with their SBP.
 --
 -- During the call, a parameter in `use` (of m or of m's tables) has the SBP given there; its gradient keeps the layout of the call and
--- is redistributed when it is deposited. panels: a linear layer multiplies its operands panel by panel (panels.lua).
+-- is redistributed when it is accumulated. panels: a linear layer multiplies its operands panel by panel (panels.lua).
 -- whole: m is a model in pipeline stages, and values shared by blocks are moved once per stage. rille.parallel sets
 -- pins; layers know nothing of them.
 

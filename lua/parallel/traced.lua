@@ -136,8 +136,8 @@ local function with(trace, chain)
   return roles
 end
 
--- Adds to the chain the units that were used as shards in the trial, up to the first row. Returns true if there were
--- any.
+-- Adds to the chain the units whose gradients the trial sharded, up to and including the first row. Returns true if
+-- there were any.
 local function extend(trace, chain, sbp)
   local within, n = {}, #chain
   for _, link in ipairs(chain) do within[link.unit] = true end
