@@ -212,8 +212,7 @@ misses(const struct row *row, char why[FRONT_TEXT])
     return wanted;
 }
 
-/* Sets `why` to an error text for the rank or the number of processes: the name of the wrong variable, its value and
- * the expected value. */
+/* Sets `why` to an error: the name of the wrong variable, the expected value, and the value found. */
 static void
 wrong_ranks(const struct row *row, char why[FRONT_TEXT])
 {
