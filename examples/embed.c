@@ -232,8 +232,8 @@ update(struct training *t, struct param *p)
     rille_tensor_free(&gradient);
 }
 
-/* Runs forward, backward and updates. Outside a trace rille_step() computes everything; within a trace it is
- * recorded. */
+/* Runs forward, backward and updates. Outside a trace rille_step() computes everything; within a trace all calls are
+ * only recorded. */
 static struct rille_tensor *
 train(struct training *t, struct rille_tensor *x, struct rille_tensor *y)
 {

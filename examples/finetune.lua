@@ -35,7 +35,7 @@ local model = rille.models.load(from, {placement = placement, parallel = how, dt
 
 if o.lora > 0 then
   rille.models.lora(model, {r = o.lora, alpha = 2 * o.lora, targets = "all-linear"}):train()
-  if how then rille.parallel(model, how) end -- the recipe's layouts of adapters
+  if how then rille.parallel(model, how) end -- lays out the adapters as the recipe says
 end
 
 -- ---- ids, in windows whose order depends on the seed ----

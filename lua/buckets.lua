@@ -55,7 +55,7 @@ local function hides_tensor(t)
   return false
 end
 
--- Returns the positions of the arguments to pad: those in the option args, or without it those of all tensors that
+-- Returns the positions of the arguments to pad: the option args, or by default the positions of all tensors that
 -- have the axis.
 local function padded_positions(o, args)
   if o.args then return o.args end
@@ -86,7 +86,7 @@ local function true_size(o, args, positions)
   return size
 end
 
--- Returns the smallest bucket that is not below n entries.
+-- Returns the smallest bucket of at least n entries.
 local function bucket_of(o, n, position)
   for _, size in ipairs(o.sizes) do
     if size >= n then return size end

@@ -104,7 +104,7 @@ function check.listed(list)
   return "{" .. table.concat(texts, ", ") .. "}"
 end
 
--- Joins a list of problems for a message: the first eight, and the number of the others.
+-- Joins a list of problems for a message: lists the first eight, and says how many more there are.
 function check.problems(wrong)
   local text = table.concat(wrong, "; ", 1, math.min(#wrong, 8))
   return #wrong > 8 and ("%s; and %d more"):format(text, #wrong - 8) or text

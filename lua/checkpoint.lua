@@ -131,9 +131,9 @@ local function names_of(parts)
   return name_of, params
 end
 
--- Returns, by module path, the class and settings of each module. Settings are needed because tensor shapes do not
--- show, for example, the number of heads. They are the fields of Rille's modules, and the values that a user's class
--- names. The field `with` holds the settings; nil: the class has none.
+-- Returns the class and the settings of each module, by module path. Settings are needed because tensor shapes do not
+-- show, for example, the number of heads. Settings are the fields of Rille's modules, and the values that a user's
+-- class names. They are in the field `with`; nil: the class has none.
 local function settings_of(model)
   local all = {}
   for path, m in (model.named_modules or function() return pairs{} end)(model) do
@@ -523,8 +523,8 @@ local function is_ours(saved)
   return true
 end
 
--- Returns all mismatches as short messages. The mismatches of the model come first (only its settings, if these
--- differ), then those of the optimiser. Optimiser tensors are reported only if nothing else is wrong, and gradients
+-- Returns all mismatches as short messages: first the mismatches of the model (only its settings, if these differ),
+-- then the mismatches of the optimiser. Optimiser tensors are reported only if nothing else is wrong, and gradients
 -- only if the optimiser tensors match.
 local function all_wrong(parts, contents, saved, reported)
   local wrong, of_model = {}, reported("model")

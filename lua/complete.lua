@@ -84,8 +84,8 @@ end
 
 -- ---- the meaning of an expression ----
 
--- Describes a value as {value =}, or as {is = "tensor"} if the value would have to be computed; in the latter case
--- the help pages are tensor.*. page: the help page of a function.
+-- A value is described by a table: {value =}, or {is = "tensor"} if the value would have to be computed; then its
+-- help pages are tensor.*. page: the help page of a function.
 local methods = metatable_of(rille.tensor(0)).__methods
 
 local is_module = {}

@@ -2,7 +2,7 @@
 -- all keys that shell/bind/tensor/lua_index.c does not handle.
 --
 -- An entry of a key x[{...}] is a position, a range {start, stop, step}, a list of positions or booleans {{2, 0, 1}},
--- an index tensor, a mask (a bool tensor, which takes as many axes as it has), rille.newaxis, or "...". The result is
+-- an index tensor, a mask (a bool tensor of n axes, for n axes of x), rille.newaxis, or "...". The result is
 -- that of NumPy: index tensors broadcast together. If they are adjacent in the key, their axes replace those of the
 -- first; else their axes are the first axes of the result. A position in a key with index tensors counts as an index
 -- tensor. Reads consist of operators that have gradients and accept every layout. An assignment computes the whole
@@ -103,7 +103,7 @@ end
 
 -- ---- reading ----
 
--- Returns the shape to which two shapes broadcast; nil: they cannot be broadcast.
+-- Returns the shape to which two shapes broadcast; nil if they do not broadcast.
 local function broadcast_shape(a, b)
   local shape = {}
   for d = 1, math.max(#a, #b) do
@@ -216,8 +216,8 @@ local function arrange(y, first, merged)
   return y:permute(order):reshape(sizes), sizes
 end
 
--- Applies index tensors some of which count over an axis (`rows`), so that one entry of each row is gathered. So the
--- rows stay as they are split over ranks and micro-batches.
+-- Applies index tensors, some of which (`rows`) count over a whole axis, by gathering one entry of each row. The rows
+-- stay split over ranks and micro-batches as in y.
 local function gather_rows(y, rows, rest, shape, place)
   local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
   for d = 0, #shape - 1 do
@@ -319,8 +319,8 @@ local function product(sizes)
   return n
 end
 
--- Returns how a key divides x's axes: {order = the indexed axes and then the whole ones, indexed = number of the former,
--- sizes = sizes of x's axes with 1 for whole axes, total = product of these, tail = sizes of the whole axes}.
+-- Returns how a key divides x's axes: {order = the indexed axes, then the whole ones; indexed = number of indexed
+-- axes; sizes = sizes of x's axes, 1 for whole axes; total = product of `sizes`; tail = sizes of the whole axes}.
 local function divide_axes(x, key)
   local a, whole, axis = {order = {}, sizes = {}, tail = {}}, {}, 0
   for _, entry in ipairs(key) do
@@ -372,8 +372,8 @@ local function merged_values(x, v, at, is_whole, tail)
   return v:expand(table.move(merged, 2, #merged, #lead + 1, lead)):reshape(merged)
 end
 
--- Reshapes y back to the axes of x. Its first axis has all positions of the indexed axes, or size 1; the whole axes
--- follow.
+-- Reshapes y back to the axes of x. The first axis of y has all positions of the indexed axes, or size 1; then follow
+-- the axes that are whole in the key.
 local function unmerged(x, y, a)
   local shape, back = {}, {}
   for k, axis in ipairs(a.order) do
@@ -436,8 +436,8 @@ local function on_axes_of(x, t, axis_of)
   return t
 end
 
--- Returns three values for a key of index tensors and whole axes: the index tensors, the whole axes, and the number of
--- dimensions of x[key] before those of the index tensors. Returns nil for other keys.
+-- For a key of index tensors and whole axes, returns the index tensors, the whole axes, and the number of dimensions
+-- of x[key] that precede the dimensions of the index tensors. Returns nil for other keys.
 local function index_tensors(key)
   local picks, tail, axis, place = {}, {}, 0, nil
   for _, entry in ipairs(key) do
@@ -454,7 +454,7 @@ local function index_tensors(key)
 end
 
 -- Returns the new value of x for a key that selects one entry of each row, x[{rille.arange(n), ids}], and otherwise
--- whole axes; nil: the key has another form. The rows stay as they are split over ranks and micro-batches.
+-- whole axes; nil: the key has another form. The rows stay split over ranks and micro-batches as in x.
 local function assign_rows(x, key, v, accumulate)
   local picks, tail, place = index_tensors(key)
   local shape = shape_of_picks(x, picks or {})

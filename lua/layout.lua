@@ -28,7 +28,7 @@ local floats = {f32 = true, f64 = true, bf16 = true, f16 = true}
 function layout.is_float(t) return floats[t.dtype] or false end
 function layout.is_integer(t) return not floats[t.dtype] and t.dtype ~= "bool" end
 
--- Returns the bytes of one of t's shards (t:shards()).
+-- Returns the size in bytes of one of t's shards; shard: an entry of t:shards().
 local sizes = {f32 = 4, f64 = 8, bf16 = 2, f16 = 2, i32 = 4, i64 = 8, u8 = 1, bool = 1}
 function layout.shard_bytes(t, shard)
   local bytes = sizes[t.dtype]

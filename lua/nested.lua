@@ -87,7 +87,7 @@ local function is_spread(traces, i, t)
   return traces.spread[i]
 end
 
--- Returns the arguments of a call, with holders in place of tables, followed by the tensors of these tables.
+-- Returns the arguments of a call, with holders in place of tables, and then the tensors of the replaced tables.
 function nested.spread(traces, ...)
   local args, tensors = table.pack(...), {}
   traces.slots, traces.holders = {}, traces.holders or {}
@@ -137,8 +137,8 @@ end
 
 local function constant(v) return type(v) == "table" and tostring(v) or type(v) .. tostring(v) end
 
--- Returns the results of a traced function, with templates in place of tables that contain tensors, followed by the
--- tensors of these tables.
+-- Returns the results of a traced function, with templates in place of tables that contain tensors, and then the
+-- tensors of the replaced tables.
 function nested.gather(traces, ...)
   local results, tensors = table.pack(...), {}
   traces.templates = traces.templates or {}

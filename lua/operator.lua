@@ -161,7 +161,7 @@ local function check_gradients(o, operands, results, gradients, dy)
   end
 end
 
--- Cuts each tensor that has the letter in half along it, and returns half h (0 or 1); other tensors are replicated.
+-- Returns half h (0 or 1) along the letter's dimension of each tensor that has the letter, and other tensors whole.
 local function halves(list, tensors, letter, h)
   local out = {}
   for i, dims in ipairs(list) do
@@ -213,7 +213,7 @@ local function check_layouts(o, letter, operands)
   end
 end
 
--- Returns a copy of o for the check, which records in has_gradient which operands have a gradient.
+-- Returns a copy of o for the check. The copy records in has_gradient which operands have a gradient.
 local function noted(o)
   local has_gradient = {}
   local function backward(...)

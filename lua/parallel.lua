@@ -143,8 +143,8 @@ local function check_sbp(name, key, sbp, placements)
   check.fail("parallel: '%s' cannot have this %s: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
 end
 
--- Returns the placements of m's parameters, or of the model's parameters if m has none. The input of m is on one of
--- these placements.
+-- Returns the placements of m's parameters, or of all the model's parameters if m has none. The input of m is on one
+-- of the returned placements.
 local function placements_of(placement_of, m, model)
   local list = {}
   for _, t in ipairs(#m:parameters() > 0 and m:parameters() or model:parameters()) do list[#list + 1] = placement_of(t) end
@@ -232,8 +232,8 @@ local function set_stages(model, list)
   rille._stages(all)
 end
 
--- Sets the layouts of parameters, optimiser state and gradients, the pins and the stages; replaces those of the last
--- recipe. p: plan of the recipe, or nil.
+-- Sets the layouts of parameters, optimiser state and gradients, the pins and the stages. Replaces what the previous
+-- recipe set. p: plan of the recipe, or nil.
 local function set(model, what, p)
   local list = {}
   for _, s in ipairs(what.parameters) do

@@ -230,7 +230,7 @@ local function enter(list)
     local holder, key, now = row.holder, row.key, row.now
     local live = rille.live(function()
       local v = read(holder, key)
-      -- during tracing this place holds the live number, so the value from before is returned
+      -- during tracing this place holds the live number, so the live number's value before tracing is returned
       return type(v) == "userdata" and now or v
     end)
     list.live[k] = live
@@ -303,8 +303,8 @@ local function tell_change(name)
 end
 
 -- Notes that the traced function changed place i. The trace fits calls that find the value before the change. If a
--- second trace also changes the place, the place holds a running value, such as a counter, and is no longer followed;
--- then returns true.
+-- second trace also changes the place, the place holds a running value, such as a counter: returns true, and the
+-- place is no longer followed.
 local function note_change(list, i)
   local holder, key, memory = list[i], list[i + 1], list.memory
   local changed = field_of(memory.changed, holder)
@@ -347,8 +347,8 @@ local function done(list, failed, traces)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
 end
 
--- Returns true if the value of place i equals the recorded value, although it is not identical. i = 1 stands for the
--- modes of modules.
+-- Called if the object at place i is not the recorded one: returns true if the two are equal. For i = 1, returns true
+-- if all modules are in their recorded training modes.
 local function holds(list, i)
   if i == 1 then return is_in_mode(list) end
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)

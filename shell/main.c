@@ -309,7 +309,7 @@ load_script(lua_State *L, const char *name)
 {
     int code = luaL_loadfilex(L, name, "t");
     if (!code || !name) return code;
-    if (strstr(lua_tostring(L, -1), ":1: unexpected symbol near '<\\127>'")) /* the first byte of ELF */
+    if (strstr(lua_tostring(L, -1), ":1: unexpected symbol near '<\\127>'")) /* an ELF program begins with byte 127 */
         lua_pushfstring(L, "%s is a program, expected a script; write only the script and its arguments", name);
     else if (!strstr(lua_tostring(L, -1), name))
         lua_pushfstring(L, "%s: %s", name, lua_tostring(L, -1));
@@ -525,7 +525,7 @@ open_log(struct program *p)
     return setenv("RILLE_LOG", path, 1) || setenv("RILLE_JOB", job, 1) ? EXIT_USAGE : 0;
 }
 
-/* Runs the program, and serves its metrics meanwhile if --metrics is given. */
+/* Runs the program. If --metrics is given, serves metrics until the program ends. */
 static int
 run_monitored(lua_State *L, const struct program *p)
 {

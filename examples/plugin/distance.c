@@ -37,7 +37,7 @@ row_of(const struct rille_operator_tensor *t, int64_t i)
     return (const float *)t->data + i * t->stride[0];
 }
 
-/* distance() in f32, with any strides */
+/* Computes distance() in f32, for operands with any strides. */
 static int
 distance_f32(const struct rille_operator_call *c)
 {
@@ -144,7 +144,7 @@ softsign(const struct rille_operator_value *attr, const double *x)
     return x[0] / (attr[SCALE].f + fabs(x[0]));
 }
 
-/* x[0]: the operand of softsign; x[1]: the gradient of its result */
+/* Returns the gradient of softsign. x[0]: softsign's operand; x[1]: the gradient of softsign's result. */
 static double
 softsign_dx(const struct rille_operator_value *attr, const double *x)
 {

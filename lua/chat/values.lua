@@ -123,8 +123,8 @@ local function quoted_text(s)
   end) .. quote
 end
 
--- Limit of the values that are written or compared. A nested list can contain the same list many times, so without
--- the limit a short template could produce an endless text.
+-- Maximum number of values that a template may write or compare. A nested list can contain one list many times, so
+-- without this limit a short template could produce an endless text.
 local MOST <const> = 500000
 local counted = 0
 function values.begin() counted = 0 end

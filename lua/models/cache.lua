@@ -49,7 +49,7 @@ local function spans_of(self, left)
   return self.spans[left]
 end
 
--- Begins a later pass over one row only, which belongs to row `slot` of the buffers, i64 (1).
+-- Begins a later pass over one row of ids. slot: the row of the buffers to which these ids belong, i64 (1).
 function Cache:go_to_row(at, slot)
   self:go_to(at)
   local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
@@ -74,7 +74,7 @@ local function room_for(t, batch, room)
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
 
--- Repeats the only row of t for each row of the buffers.
+-- Repeats t, which has one row, for each row of the buffers.
 local function in_all_rows(t, batch)
   local shape = t.shape
   shape[1] = batch
@@ -85,7 +85,7 @@ local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_
 
 -- Stores the keys k and values v of this pass. seen: {is_causal =, window =} of the layer. Returns the keys and
 -- values to attend to, and a table that says which keys each query sees: is_causal and window, or spans. If a pass
--- calls a layer several times, each call has its own buffers.
+-- calls a layer more than once, each call has separate buffers.
 function Cache:keep(layer, k, v, seen)
   k, v = settled(k), settled(v)
   local turn = (self.used[layer] or 0) + 1

@@ -4,7 +4,7 @@
 -- `how` contains only the settings that at least one row uses:
 --   drawn          (rows, 1) random numbers in [0, 1); nil: every row is greedy
 --   scale          (rows, 1) 1 / temperature; 0: the row is greedy. mixed: set if some rows are greedy, and some are not
---   top_k          (rows, 1) i64; 0: off. widest: the greatest top_k, as text, because numbers of a step could change
+--   top_k          (rows, 1) i64; 0: off. widest: the greatest top_k, as text, because a number could become live
 --   top_p, typical_p   (rows, 1) share of probability; 2: off
 --   min_p          (rows, 1) least share of the greatest probability; 0: off
 --   bias, adds     {ids = (rows, n), values = (rows, n)}: numbers added to logits before and after the repetition penalty
@@ -60,15 +60,15 @@ end
 
 local function total(p) return p:sum{axis = 1, keepdim = true} end
 
--- Keeps the probabilities of the likeliest ids, as few as sum to at least `share`, and sets all others to 0.
+-- Keeps the fewest likeliest ids whose probabilities sum to at least `share`, and sets all other probabilities to 0.
 local function top_p(p, share)
   local greatest = p:max{axis = 1, keepdim = true}
   local low = bisect(greatest * 0, greatest, function(middle) return total(rille.where(p:gt(middle), p, 0)):ge(share) end)
   return rille.where(p:gt(low), p, 0)
 end
 
--- Keeps the ids whose information, -log p, is nearest to the entropy, as few as sum to at least `share` (Meister et
--- al. 2023).
+-- Keeps the fewest ids whose probabilities sum to at least `share`, in order of how near their information, -log p,
+-- is to the entropy (Meister et al. 2023).
 local function typical_p(p, share)
   p = p / total(p)
   local information = rille.where(p:gt(0), p, 1):log() * -1

@@ -183,7 +183,7 @@ function files.model_type(who, path)
 end
 
 -- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json
--- as a table}; For a folder with int8 weights in Rille's format (own =), the second value is the list of the file's
+-- as a table}. For a folder with int8 weights in Rille's format (own =), the second value is the list of the file's
 -- tensors instead of pieces. The reader of llm.c's files returns the same three values.
 local function read_folder(kind, path, complete, report, keep)
   local who = ("models.%s.load"):format(kind.name)

@@ -17,11 +17,11 @@ local scheduler_of = require "rille.models.scheduler"
 
 local who = "generate"
 
--- Options in addition to those of sampling.lua.
+-- Options that generate has and sampling.lua does not.
 local own = {on_token = check.none, n = 1, beams = check.none, length_penalty = 1, early_stopping = check.none, draft = check.none,
   draft_tokens = 4}
 
--- Returns the layout of the ids: that of the prompts, but not sharded along a row.
+-- Returns the layout of the ids: the prompts' layout, but not sharded along a row.
 local function place_of(model, ids)
   if layout.is_tensor(ids) then return {placement = ids.placement, sbp = (ids.sbp:gsub("S%(1%)", "B"))} end
   return model:__input_layout()

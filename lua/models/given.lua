@@ -5,8 +5,8 @@
 --   logits = m(ids, {positions = p})     other positions than 0, 1, 2...
 --
 -- A document is a run of equal numbers in a row, and so is padding. For each query, attention receives the first key
--- and the end of its run (a span); spans need memory linear in the length. The object is used in place of a key/value
--- cache (cache.lua).
+-- and the end of its run (a span); spans need memory linear in the length. This object replaces the key/value cache
+-- (cache.lua).
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -50,9 +50,8 @@ end
 local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.weight"},
   {"ln_f.bias", "ln_f.bias"}}
 
--- Returns a row for a weight. In Hugging Face's files weights are {in, out}, and the weights of queries, keys and
--- values are joined.
--- ours: one name, or a list of names of parameters that the file joins in one tensor
+-- Returns a naming row for a weight. In Hugging Face's files weights are {in, out}, and the weights of queries, keys
+-- and values are joined. ours: a name, or the list of names of the parameters that are joined in the file's tensor
 local function both(theirs, ours)
   for _, part in ipairs{"weight", "bias"} do
     local row = {theirs .. "." .. part, turn = part == "weight"}

@@ -98,7 +98,7 @@ local function rows_of(m)
   files.each_row(m.kind, m.config, function(row)
     local theirs = row[1]:match("^(.*)%.weight$")
     if not theirs or row.stack or row.view or row.plus then return end
-    -- the naming tables of these kinds lack the prefix
+    -- if a kind's names are a table, not a function, they lack the prefix
     if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end
     local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
     for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end
@@ -133,7 +133,7 @@ local function alpha_of(c, name)
   return c.lora_alpha
 end
 
--- Adds the adapter of one row, with the tensors A and B of the file, to options and values, by path of the layer.
+-- Adds one row's adapter to `options` and `values`, by path of the layer. a, b: the tensors A and B of the file.
 local function divide(m, row, c, a, b, options, values)
   local rank, entry = a.shape[1], {name = row[1], shape = b.shape, dtype = b.dtype}
   for k = 2, #row do
@@ -177,7 +177,7 @@ local function load(m, dir)
   return m
 end
 
--- Returns t, replicated on the placement of one device.
+-- Returns t replicated on every device of its placement.
 local function replicated(t) return t:detach():to_global{placement = t.placement, sbp = "B"} end
 
 -- Returns A, B and the scaling of one adapter for a PEFT folder; nil if no part has an adapter. parts: the linear

@@ -25,8 +25,8 @@ local llama = {
 local four_norms = {norm3 = "post_attention_layernorm", norm2 = "pre_feedforward_layernorm", norm4 = "post_feedforward_layernorm"}
 local fused_gates = {gate_up = "mlp.gate_up_proj"}
 
--- Row settings for a tensor that joins queries, keys and values. The tensor consists of `groups` blocks (nil: one),
--- and each block holds the three in these shares.
+-- Row settings for a tensor that joins queries, keys and values: it consists of `groups` blocks (nil: one), and each
+-- block holds queries, keys and values in these shares.
 local function joined(c) return {shares = {c.heads, c.kv_heads, c.kv_heads}} end
 local function by_head(c) return {groups = c.heads, shares = {1, 1, 1}} end
 local function by_group(c) return {groups = c.kv_heads, shares = {c.heads // c.kv_heads, 1, 1}} end

@@ -150,7 +150,7 @@ end
 -- Returns the SBP, as text, with S(0) in place of every S(axis).
 local function by_rows(sbp) return (sbp:gsub("S%(%d%)", "S(0)")) end
 
--- Computes the parameter of a piece from the tensor that was read. like: a tensor in the parameter's layout.
+-- Computes a parameter from the window of the file that its piece names. like: a tensor in the parameter's layout.
 local function made(piece, value, like)
   if piece.make then return rille.eval(piece.make(value):to_global{placement = like.placement, sbp = like.sbp}) end
   if not piece.turn then return value end

@@ -197,7 +197,7 @@ function Reader:pass(feeds, scored, more)
   return out
 end
 
--- Replaces the contents of each slot s by those of slot from[s].
+-- Replaces the contents of each slot s by the contents of slot from[s].
 function Reader:reorder(from)
   local known, ids, same = {}, {}, true
   for s = 1, self.n do

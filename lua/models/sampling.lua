@@ -23,8 +23,8 @@ function sampling.check_id(who, what, id, vocab)
   return math.tointeger(id)
 end
 
--- Returns the set of stop ids and the list of stop strings, from an id, a string, a list of these, or nil. An id outside
--- the vocabulary is an error, because it would never stop a text.
+-- Returns the set of stop ids and the list of stop strings, from an id, a string, a list of ids and strings, or nil.
+-- An id outside the vocabulary is an error, because it would never stop a text.
 local function read_stops(who, o, vocab)
   local list, stops, texts, n = type(o.stop) == "table" and o.stop or {o.stop}, {}, {}, 0
   for i = 1, #list do

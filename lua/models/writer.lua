@@ -46,8 +46,8 @@ local function entries_at(x, last)
   return x:gather(1, layout.on_mesh_of(last, x):reshape{batch, n, 1}:expand{batch, n, width})
 end
 
--- Returns a key for a set of sampling settings, a text that differs if another program is needed: it contains the
--- names of settings, their plain values, and the shapes of tensors.
+-- Returns a key for a set of sampling settings. Sets that need different programs have different keys: a key contains
+-- the names of settings, their plain values, and the shapes of tensors.
 local function form_of(how)
   local words = {}
   for name, value in pairs(how) do

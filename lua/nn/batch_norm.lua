@@ -37,9 +37,9 @@ end
 -- Casts x to f32 if its dtype has 16 bits.
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
--- Returns x minus its mean per channel, and that mean. The computed mean has a rounding error, which matters if the
--- mean is far from 0. This error equals the mean of the difference, which is subtracted as well. The first mean
--- cancels out of the result, so it needs no gradient.
+-- Returns x minus its mean per channel, and the mean. The computed mean has a rounding error, which matters if the
+-- mean is far from 0. This error equals the mean of (x - mean), which is subtracted as well. The first mean cancels
+-- out of the result, so it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
   local near = wide(x) - across(mean)

@@ -39,7 +39,7 @@ function Conv1d:init(n_in, n_out, kernel_size, options)
   for name, least in pairs{stride = 1, padding = 0, dilation = 1} do check.whole("nn.Conv1d", name, self.how[name], least) end
 end
 
--- Computes the convolution as that of images of height 1.
+-- Computes the convolution as a Conv2d of images of height 1.
 function Conv1d:forward(x)
   check.that(x.ndim == 3, "nn.Conv1d: input must have 3 dimensions, (batch, channels, length), found %d", x.ndim)
   local how = self.how

@@ -34,11 +34,11 @@ function MixtureOfExperts:init(d, hidden, experts, options)
   self.down = start.fan_in({experts, hidden, d}, hidden)
 end
 
--- Returns the chosen experts of each row, and the weights of these experts, both (n, top_k). The weights of a row sum to 1.
+-- Returns the chosen experts of each row and their weights, both (n, top_k). The weights of a row sum to 1.
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
   local most, best = p:topk(self.top_k) -- if experts tie for the last place, topk may choose any of them
-  -- a product of means; with micro-batches, the result is the mean over the micro-batches
+  -- is computed from means over rows; with micro-batches, the result is the mean over the micro-batches
   balance_of[self] = rille.per_micro_batch(function()
     local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
     return (share * p:mean{axis = 0}):sum() * self.experts

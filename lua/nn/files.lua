@@ -6,7 +6,7 @@ local layout = require "rille.layout"
 
 local files = {}
 
--- Returns the tensors to save for a module: a tensor with several names is saved once, under the first name.
+-- Returns the tensors to save for a module: a tensor with two or more names is saved once, under its first name.
 function files.saved(module)
   local state = {}
   for name, t in module:named_parameters() do state[name] = t end

@@ -52,8 +52,8 @@ local function grouped(who, t, count, groups)
 end
 
 -- Computes attention. If there are fewer key/value heads than query heads, keys and values are broadcast within a
--- group. They are copied only if the shard of a rank divides a group. options: is_causal, scale, window and softcap
--- as in rille.scaled_dot_product_attention; sinks: (heads); spans: (batch, 1, queries, 2).
+-- group, and copied only if a rank's shard divides a group. options: is_causal, scale, window and softcap as in
+-- rille.scaled_dot_product_attention; sinks: (heads); spans: (batch, 1, queries, 2).
 function heads.attend(who, q, k, v, mask, options)
   local count, sinks, spans = q.shape[2], options.sinks, options.spans
   if count ~= k.shape[2] and k.shape[2] % layout.shard_count(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end

@@ -23,7 +23,7 @@ local function layout_of(weight, axis)
   return {placement = weight.placement, sbp = sbp}
 end
 
--- Sets the frozen weight and bias to those of the base layer.
+-- Makes the base layer's weight and bias the frozen weight and bias of the adapter.
 local function take_base(self, layer)
   if layer.scale then
     self:buffer("weight", layer.weight)

@@ -6,7 +6,7 @@
 -- two panels are in memory.
 --
 -- On devices with streams, panel k + 1 is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua);
--- panel k + 1 takes the memory of panel k - 1. On CPU threads, a copy and a product share one core, so overlapping
+-- panel k + 1 uses the memory of panel k - 1. On CPU threads, a copy and a product share one core, so overlapping
 -- them saves no time, and panel k + 1 uses the memory of panel k.
 
 local rille = require "rille"
@@ -35,7 +35,7 @@ function panels.call()
   return ends
 end
 
--- Returns the panels of x: (batch, length, in / count), replicated along its last dimension.
+-- Returns the `count` panels of x, each (batch, length, in / count) and replicated along its last dimension.
 local function panels_of(x, cut, count)
   local batch, length, width = table.unpack(x.shape)
   local parts = x:reshape{batch, length, cut, count, width // (cut * count)}

@@ -11,7 +11,7 @@
 -- `placement` with their SBP.
 --
 -- During the call, a parameter in `use` (of m or of m's tables) has the SBP given there; its gradient keeps the layout of the call and
--- is redistributed when it is deposited. panels: a linear layer multiplies its operands panel by panel (panels.lua).
+-- is redistributed when it is accumulated. panels: a linear layer multiplies its operands panel by panel (panels.lua).
 -- whole: m is a model in pipeline stages, and values shared by blocks are moved once per stage. rille.parallel sets
 -- pins; layers know nothing of them.
 
@@ -33,8 +33,8 @@ end
 -- differ).
 local function in_layout(t, placement, sbp, move)
   if not layout.is_tensor(t) then return t end
-  -- an SBP with another number of axes than the mesh means that t is on a wrong mesh; the layer's operators report
-  -- that with both placements
+  -- if sbp has more or fewer axes than t's mesh, t is on the wrong mesh: returns t unchanged, and the layer's
+  -- operators report both placements
   if not placement and axes_of(sbp) ~= #t.placement.shape then return t end
   placement = placement or t.placement
   if not sbp and placement == t.placement then return t end

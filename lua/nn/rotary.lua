@@ -188,7 +188,7 @@ local function new_tables(self, placement)
   local of = {base = self.base, size = self.size, length = self.length, scaling = self.scaling and copy_of(self.scaling)}
   local where = {base = of.base, scaling = of.scaling, placement = placement}
   local new = {placement = placement, short = {length = 0}, long = {length = 0}, of = of, where = where,
-    -- a table without columns and with one row per position: looking up a position beyond the length in it is an
+    -- a table with one row per position and no columns: looking up a position of self.length or more in it is an
     -- error
     there = trace.outside(rille.zeros, {of.length, 0}, {dtype = "f64", placement = placement, sbp = layout.replicated(placement)})}
   new.short.frequency, new.magnitude = trace.outside(frequencies, of.size, where)

@@ -5,8 +5,8 @@
 -- gradients are slices of the result of one product.
 --
 -- A weight (out, in) sharded by rows over n ranks is viewed as (n, out / n, in). The views are stacked along the
--- second dimension, and the result is viewed as (layers * out, in). So each rank has its rows of the first layer,
--- then of the second, and so on. So stacking moves no data between ranks, as long as the layers have equal layouts.
+-- second dimension, and the result is viewed as (layers * out, in). Each rank then has its rows of the first layer,
+-- of the second, and so on. So stacking moves no data between ranks, as long as the layers have equal layouts.
 
 local rille = require "rille"
 local layout = require "rille.layout"

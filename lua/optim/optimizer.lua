@@ -81,7 +81,7 @@ local function check_rate(kind, lr)
   if type(lr) ~= "function" then check.number(kind.name, "lr", lr, 0) end
 end
 
--- Creates a group of opt from {params =, ...}: a table with the group's options, which falls back to those of opt.
+-- Creates a group of opt from {params =, ...}: a table of the group's options; missing options are read from opt.
 local function group_of(opt, given)
   local kind, own = opt.kind, setmetatable({}, {__index = opt.own})
   for name, value in pairs(given) do
@@ -182,7 +182,7 @@ local function rates_of(opt)
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
-    -- a compiled step has already counted itself when it reads the rate
+    -- a compiled step has already incremented opt.steps when it reads the rate
     rates[group] = tracing and rille.live(function() return rate(group, math.max(opt.steps - 1, 0)) end) or rate(group, opt.steps)
   end
   return rates
@@ -349,7 +349,7 @@ local function keep(opt)
     for g = 0, #was do
       for name in pairs(opt.kind.options) do set(opt, (opt.groups[g] or opt).own, name, was[g][name]) end
     end
-    -- removes state tensors that an option required which was set after the snapshot
+    -- removes state tensors that were added for an option set after the snapshot
     for i, slot in ipairs(opt.slots) do
       for name in pairs(slot) do slot[name] = (not had[i] or had[i][name]) and slot[name] or nil end
     end

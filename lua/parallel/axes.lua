@@ -67,8 +67,7 @@ local function cutting_order(parts, reverse)
   return not plain and list or nil
 end
 
--- Returns an SBP as text. If two axes shard one dimension in an order that is not that of the mesh, the order is
--- appended.
+-- Returns an SBP as text. If two axes shard one dimension in an order other than mesh order, the order is appended.
 local function text_of(entries, order)
   if #entries == 1 then return entries[1] end
   local text, last, matters = "(" .. table.concat(entries, ", ") .. ")", {}, false

@@ -51,8 +51,8 @@ end
 
 -- ---- cost of stages ----
 
--- Returns the costs of n blocks, in the form that the functions below use. device[s]: device of stage s; devices are
--- numbered from 1 in the order in which they first appear.
+-- Returns an object with the costs of n blocks, which the functions below use. device[s]: device of stage s; devices
+-- are numbered from 1 in the order in which they first appear.
 local function pipeline(o, n, device)
   local cost, memory, kept = sums(o.cost, n), sums(o.memory, n), sums(o.activations, n)
   local l = {n = n, cost = cost, stages = #device, device = device, pieces = o.micro_batches or 1, limit = o.memory_limit, owned = {}}
@@ -83,8 +83,8 @@ local function pipeline(o, n, device)
   return l
 end
 
--- Returns the time of a batch if stage s has counts[s] blocks, and the total of bytes by which devices exceed the
--- limit.
+-- Returns the time of a batch if stage s has counts[s] blocks, and by how many bytes in total the devices exceed the
+-- memory limit.
 local function measure(l, counts)
   local first, last, t, before, at, all = {}, {}, {}, {}, 1, 0
   for s, count in ipairs(counts) do

@@ -96,7 +96,7 @@ local function replicate_heads(place, parts, role, heads)
   end
 end
 
--- Returns into how many pieces the row and column axes of the 2D method together divide the contraction axis.
+-- Returns the number of pieces into which the 2D method divides a panel: a common multiple of its two axis sizes.
 local function panel_unit(placement, parts)
   local n = {rows = 1, columns = 1}
   for a, part in ipairs(parts) do
@@ -195,7 +195,7 @@ end
 local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
   for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
-  local sums = inner:find("S(-1)", 1, true) -- true-like if column layers return pending reductions
+  local sums = inner:find("S(-1)", 1, true) -- not nil if column layers return pending reductions
   if role == "norm" then
     if pin.input == stream then pin.input = nil end
     -- the stream is gathered before the norm, and its gradient is reduced there

@@ -46,8 +46,8 @@ local function units_of(model, roles, least)
   return units
 end
 
--- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets
--- source, for layers of Rille: the path of the module whose result is the layer's input; nil: no module returns it.
+-- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets the
+-- field source of each layer of Rille: path of the module whose result is the layer's input; nil: none.
 local function sort_by_call(trace)
   local modules, paths, first, source, maker, n = {}, {}, {}, {}, {}, 0
   for path, m in trace.model:named_modules() do modules[#modules + 1], paths[#paths + 1] = m, path end
@@ -136,8 +136,8 @@ local function with(trace, chain)
   return roles
 end
 
--- Adds to the chain the units that were used as shards in the trial, up to the first row. Returns true if there were
--- any.
+-- Adds to the chain the units whose gradients the trial sharded, up to and including the first row. Returns true if
+-- there were any.
 local function extend(trace, chain, sbp)
   local within, n = {}, #chain
   for _, link in ipairs(chain) do within[link.unit] = true end
@@ -152,7 +152,7 @@ local function extend(trace, chain, sbp)
   return #chain > n
 end
 
--- Returns the chain that begins with this unit in this role. Its field bytes is the number of bytes that it adds to a
+-- Returns the chain that begins with this unit in this role. chain.bytes: number of bytes that the chain adds to a
 -- step.
 local function grow(trace, unit, role)
   local chain, bytes = {{unit = unit, role = role}}, nil
@@ -224,8 +224,8 @@ local function measure(trace)
   return count()
 end
 
--- Keeps the chain, in all members of its list, or leaves its first unit replicated. A chain is kept if it has two or
--- more weights, or if it moves fewer bytes than the copies that it saves.
+-- Shards the chain, in all members of its list, or leaves its first unit replicated. A chain is sharded if it has two
+-- or more weights, or if it moves fewer bytes per step than the copies of weights that it saves.
 local function settle(trace, chain)
   local kept = chain.weights > 1 or chain.bytes < chain.copies
   local copies = {chain, table.unpack(repeated(trace, chain))}

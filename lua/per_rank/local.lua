@@ -84,7 +84,7 @@ function operands.broadcast(list)
   return list
 end
 
--- Like broadcast, for matrices; refuses an operand of one axis, which would be taken for a row.
+-- Converts the operands of matmul like broadcast. Refuses an operand of one axis, which broadcast would treat as a row.
 function operands.matrices(list)
   for i = 1, list.n do
     check.that(is_local(list[i]) and list[i].ndim >= 2, "per_rank: matmul: operand %d must be a local tensor of 2 or more axes, found %s; unsqueeze adds an axis", i,
@@ -141,20 +141,20 @@ function attributes.axis(x, op, a)
   end
 end
 
--- For operators whose default axis is 0.
+-- Converts the axis of operators whose default axis is 0.
 function attributes.first(x, op, a) a.axis = moved_axis(x, op, a.axis or 0, #local_shape(x)) end
 
--- For operators whose result has one more axis than the operand.
+-- Converts the axis of operators whose result has one more axis than the operand.
 function attributes.new(x, op, a) a.axis = moved_axis(x, op, a.axis or 0, #local_shape(x) + 1) end
 
--- For operators whose default axis is the last one.
+-- Converts the axis of operators whose default axis is the last one.
 function attributes.last(x, op, a) a.axis = moved_axis(x, op, a.axis or -1, #local_shape(x)) end
 
 local function check_axes(x, op, n)
   check.that(x.ndim >= n, "per_rank: %s: x must have at least %d axes, found %d", op, n, x.ndim)
 end
 
--- For operators that act on all axes if the axis is absent or an empty list.
+-- Converts the axes of operators that act on all axes if the axis is absent or an empty list.
 function attributes.all(x, op, a)
   local n, axes, key = x.ndim, {}, op == "flip" and "axes" or "axis"
   check_axes(x, op, 1)
@@ -164,13 +164,13 @@ function attributes.all(x, op, a)
   a[key] = moved_axes(x, op, given or axes, n)
 end
 
--- For operators that act on the last two axes of x.
+-- Checks x for operators that act on its last two axes.
 function attributes.matrix(x, op) check_axes(x, op, 2) end
 function attributes.pad(x, op, a) check_axes(x, op, #(a.pad or {}) // 2) end
 function attributes.norm(x, op, a) check_axes(x, op, math.max(1, #(a.normalized_shape or {}))) end
 
--- For operators that act by default on the axes of size 1. Returns true if x has no such axis, because the result is
--- then x.
+-- Converts the axes of operators that act by default on the axes of size 1. Returns true if x has no such axis,
+-- because the result then equals x.
 function attributes.ones(x, op, a)
   local axes, own = {}, local_shape(x)
   for i, size in ipairs(own) do axes[#axes + 1] = size == 1 and i - 1 or nil end

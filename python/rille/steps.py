@@ -77,7 +77,7 @@ def flatten(value, tensors):
     if value is None:
         return lambda it: None
     if isinstance(value, (tuple, list)):
-        kind = getattr(value, "_make", type(value))  # of a named tuple, or tuple or list
+        kind = getattr(value, "_make", type(value))  # constructor of a named tuple, tuple or list
         parts = [flatten(v, tensors) for v in value]
         return lambda it: kind([part(it) for part in parts])
     if isinstance(value, dict):

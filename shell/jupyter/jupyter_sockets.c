@@ -435,7 +435,7 @@ bind_sockets(json_t *connection, char *why, size_t size)
     return 0;
 }
 
-/* Returns 0 or an errno, which may be one of zmq's. */
+/* Connects the sockets `inner` and `outer`. Returns 0 or an errno, which may be one of zmq's. */
 static int
 connect_threads(void)
 {

@@ -231,7 +231,7 @@ agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT])
     name_key(r, key);
     request_validate(&wait);
     request_wait(&wait, key);
-    /* GET is sent only after the answer to WAIT, because the store serves requests behind WAIT at once */
+    /* sends GET only after the answer to WAIT, because the store does not delay requests that follow a WAIT */
     request_kind(&get, GET);
     request_text(&get, key);
     if (store_open(&s)) return -1;

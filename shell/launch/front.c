@@ -71,7 +71,7 @@ struct words { /* values of the cluster options; NULL: not given */
 static const struct cluster_option {
     const char *name;
     size_t at;
-    bool kept; /* true: the option also stays in the arguments, because main.c reads it, too */
+    bool kept; /* true if the option also stays in the arguments, because main.c reads it, too */
 } cluster_options[] = {
     {"-n", offsetof(struct words, n), false},
     {"--bind", offsetof(struct words, bind), false},
@@ -781,8 +781,7 @@ int
 front_options(struct front *f, const char *devices, struct rille_options *o)
 {
     if (!f->on) return 0;
-    bool here =
-        f->cluster.start && !f->hosts.n; /* the first worker runs on this host, so its GPUs are asked for, too */
+    bool here = f->cluster.start && !f->hosts.n; /* asks for GPUs, too, because the first worker runs on this host */
     if (devices && rille_devices(devices, here)) return -1;
     f->devices = f->cluster.devices = devices;
     f->cluster.size = sizeof f->cluster;

@@ -199,8 +199,8 @@ is_spread(const struct row *row, const struct ranked *r)
     return row->hosts && !environment_integer(row->hosts, &n) && n > 1;
 }
 
-/* Returns true and sets `why` if the processes are on several hosts and an address is missing: that of rank 0's
- * host, or a port and every variable from which a port could be derived. */
+/* Returns true and sets `why` if the processes are on two or more hosts and an address is missing: the address of
+ * rank 0's host, or both a port and all variables from which a port could be derived. */
 static bool
 misses(const struct row *row, char why[FRONT_TEXT])
 {
@@ -212,7 +212,7 @@ misses(const struct row *row, char why[FRONT_TEXT])
     return wanted;
 }
 
-/* Sets `why` to the name of the wrong variable (one of the two), its value and the expected value. */
+/* Sets `why` to an error: the name of the wrong variable, the expected value, and the value found. */
 static void
 wrong_ranks(const struct row *row, char why[FRONT_TEXT])
 {

@@ -123,7 +123,7 @@ wake_spawner(void)
     if (write(out.wake[1], "", 1) < 0) return;
 }
 
-/* Returns 0 or an errno. */
+/* Starts the thread that prints the output of workers, unless it runs. Returns 0 or an errno. */
 static int
 start_spawn_thread(void)
 {

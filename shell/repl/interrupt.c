@@ -10,7 +10,7 @@
  *
  * A line of a visitor (an attached prompt, attached.c) runs by the same means: a signal handler sets a hook, which
  * runs the line between two Lua instructions, unless a core call is in progress. In the chain, the coroutines of a
- * visitor's line follow those of the program, and the visitor's Ctrl-C stops only the former.
+ * visitor's line follow those of the program, and the visitor's Ctrl-C stops only that line's coroutines.
  *
  * SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP (the terminal was closed) also stop the running code, and then end the program,
  * unless the program handles the signal with rille.stopping(). A second such signal ends the program at once; so does

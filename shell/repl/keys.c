@@ -87,7 +87,7 @@ begins_with_end(const char *line)
     return token_is_any(&first, closing);
 }
 
-/* Reduces the indentation of a line that begins with "end" to that of its block, if the indentation is automatic. */
+/* Reduces the automatic indentation of a line that begins with "end" to the indentation of its block. */
 static void
 pull_back(void)
 {

@@ -63,8 +63,8 @@ log_reports(void)
     journal_report(fields);
 }
 
-/* rille._report(names, values, adds, last): stores numbers; adds: name of the number whose values are summed. Passes
- * all numbers to the log. Returns false if there are more names than a program may have. */
+/* rille._report(names, values, adds): stores numbers, and passes all stored numbers to the log. Values of the number
+ * named `adds` are summed. Returns false if there are more names than a program may have. */
 static int
 report(lua_State *L)
 {

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the number of the module at i, made of bits of its address. A run that fails later names the module of
- * its operator by this number. */
+/* Returns a number that identifies the module at i: bits of its address. The core stores the number with each
+ * operator, so that a run that fails later names the operator's module. */
 static int32_t
 number_of_module(lua_State *L, int i)
 {

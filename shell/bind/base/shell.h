@@ -46,7 +46,7 @@ struct line { /* a line of the user's program */
 struct environment {
     struct rille_options options;
     const char *trace;     /* RILLE_TRACE: a file for the trace of each graph, or NULL */
-    bool check_trace;      /* RILLE_CHECK=trace: traces of steps are checked */
+    bool check_trace;      /* true if RILLE_CHECK=trace: compiled steps trace some calls again and compare the traces */
     const char *transport; /* RILLE_TRANSPORT: "tcp" or "mpi", or NULL */
     char cost[PATH_MAX];   /* path of the file of measured transfer costs; "": no folder exists for it */
     char error[PATH_MAX];  /* error message, set if reading the environment fails */
@@ -60,8 +60,8 @@ struct shell {
     const void *meta[NKIND]; /* addresses of the metatables of all kinds */
     struct line line;        /* line last passed to rille_at() */
     bool asking;             /* true while a starting run calls Lua for a live number */
-    const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
-    bool check_trace;        /* RILLE_CHECK=trace: traces of steps are checked */
+    const char *trace;       /* RILLE_TRACE, as in struct environment */
+    bool check_trace;        /* true if RILLE_CHECK=trace, as in struct environment */
     int ntrace;
     const struct graph *tracing; /* compiled step whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;          /* number of times that the error "interrupted" was raised */
@@ -478,7 +478,7 @@ void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops running code */
 void interrupt_stop(void);          /* restores the Ctrl-C handler that was set before interrupt_start() */
 int interrupt_count(void);          /* returns how often Ctrl-C was pressed since interrupt_start() */
-bool interrupt_untold(void);        /* at a prompt: true if the last Ctrl-C has not reached the running code */
+bool interrupt_untold(void);        /* returns true, at a prompt, if the last Ctrl-C has not reached the running code */
 void interrupt_interactive(void);   /* from now on Ctrl-C returns to the prompt, and never ends the program */
 void interrupt_catch(void); /* makes SIGTERM and similar signals end the program in an orderly way from now on */
 int interrupt_quit(void);   /* returns the signal that asked the program to end; 0: none */

@@ -29,7 +29,7 @@ to_bf16(double value)
     float f = (float)value;
     uint32_t bits = bits_of_float(f);
     if (isnan(f)) return (uint16_t)(bits >> 16 | 0x40);
-    /* rounds to odd, because the value is rounded again below */
+    /* rounds f to odd, because f is rounded again below, to 16 bits */
     if ((double)f != value) bits = (bits - (fabs((double)f) > fabs(value))) | 1;
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }

@@ -354,7 +354,7 @@ contents(lua_State *L)
     return 2;
 }
 
-/* rille.load_npy(path[, options]): returns the tensor of a .npy file. options: those of a creation function. */
+/* rille.load_npy(path[, options]): returns the tensor of a .npy file. options: as for functions that create tensors. */
 static int
 load_npy(lua_State *L)
 {

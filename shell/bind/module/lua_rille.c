@@ -231,7 +231,7 @@ devices(lua_State *L)
     return 1;
 }
 
-/* rille.device_info("cuda", 0): {name =, memory =, capability =, kernels =} */
+/* rille.device_info("cuda", 0): returns {name =, memory =, capability =, kernels =} of the device; memory in bytes. */
 static int
 device_info(lua_State *L)
 {
@@ -340,7 +340,7 @@ fail_act(lua_State *L)
     return 0;
 }
 
-/* rille._slow_op(name, seconds): makes each kernel of this operator take that many seconds longer. */
+/* rille._slow_op(name, seconds): makes each later call of this operator's kernel take `seconds` longer. */
 static int
 slow_op(lua_State *L)
 {

@@ -46,8 +46,8 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
     lua_setfield(L, -2, key);
 }
 
-/* A list that the core stores once for many records becomes one shared Lua table. The table at `lists` maps the list's
- * address to it. If the list at this address has a Lua table, sets the field to that table and returns true. */
+/* If the table at `lists` has a Lua table for the core's list at this address, sets the field `key` to that Lua
+ * table and returns true. So a list that many records share becomes one Lua table. */
 static bool
 is_address_shared(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -59,8 +59,8 @@ is_address_shared(lua_State *L, const char *key, const void *address, int lists)
     return false;
 }
 
-/* Stores the field `key` of the table at the top, which was made from the core's list at this address, in the table
- * at `lists`, so that other records share it. */
+/* Adds the value of the field `key`, which was made from the core's list at this address, to the table at `lists`,
+ * so that later records share the value. */
 static void
 share_table(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -265,8 +265,8 @@ make_explain(lua_State *L)
     return 1;
 }
 
-/* Builds the table with the collector stopped: nothing that is built is garbage, and repeated marking took a
- * quarter of whatif's time. The call is protected, so that the collector is restarted if memory runs out. */
+/* Builds the table with the collector stopped: nothing built here is garbage, and collections took a quarter of
+ * whatif's time. The call is protected, so that the collector is restarted if memory runs out. */
 void
 explain_push(lua_State *L, struct rille_explain **e)
 {

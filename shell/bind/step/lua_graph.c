@@ -39,7 +39,7 @@ bool_option(lua_State *L, int i, const char *key)
     return v;
 }
 
-/* Pops a value. Returns a number, which must be above 0 and fit into 63 bits; returns 0 for nil. */
+/* Pops and returns a number above 0 and at most 9e18; returns 0 for nil. key: name of the option, for errors. */
 static double
 amount_at(lua_State *L, const char *who, const char *key)
 {

@@ -226,8 +226,8 @@ gather_results(lua_State *L, struct step_call *c)
     return call_nested(L, "gather", n, LUA_MULTRET);
 }
 
-/* Traces the function, with the conditions that were begun; Sets *made to the trace, or to NULL after an error. The
- * function's results are left on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
+/* Traces the function, with the conditions that were begun. Sets *made to the trace, or to NULL after an error.
+ * Leaves the function's results on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
 static int
 trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
 {
@@ -372,8 +372,8 @@ replace_trace(lua_State *L, struct step_call *c, int k)
 
 /* ---- option check = "trace" ---- */
 
-/* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the recorded program differs from
- * that of trace k. */
+/* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the recorded program differs from the
+ * program of trace k. */
 static void
 check_trace(lua_State *L, struct step_call *c, int k)
 {

@@ -267,8 +267,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
     apply_top(L, "reshape", 1, &attr);
 }
 
-/* Expands v to the full size of an axis of x: entry j is the entry of v that is assigned to position j, or an
- * arbitrary entry of v if no entry is assigned there. */
+/* Expands v along an axis to x's size: entry j becomes the value to assign at position j, or an arbitrary entry of v
+ * if nothing is assigned there. */
 static void
 spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {

@@ -680,8 +680,8 @@ is_operator_added(lua_State *L, const struct rille_op *op)
     return added;
 }
 
-/* Adds the loaded operators. Returns the name of one that cannot be added because its name is taken; NULL: none.
- * Stack: the module at the top. */
+/* Adds the loaded operators. Returns the name of an operator that cannot be added because its name is taken; NULL:
+ * none. Stack: the module at the top. */
 static const char *
 add_loaded(lua_State *L)
 {
