@@ -46,7 +46,7 @@ making_attends(const struct kcall *k)
     return can;
 }
 
-/* Returns true if each row is a multiple of 16 bytes long, and starts a multiple of 16 bytes behind the first row. */
+/* Returns true if the length of a row and the distance of each row from the first one are multiples of 16 bytes. */
 static bool
 is_whole_view(const struct view *v)
 {

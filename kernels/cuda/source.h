@@ -71,7 +71,7 @@ struct cuda_source {
     struct cuda_parts {
         const char *member, *head, *body;
         int threads; /* threads per block */
-        int crowd;   /* minimum resident blocks per multiprocessor, which limits the registers */
+        int crowd;   /* minimum number of resident blocks per multiprocessor, which limits the registers */
     } parts;         /* the parts from which the kernel's text is assembled */
     int room;       /* maximum number of bundled calls per launch (cuda_source_many()); 0: the kernel is for one call */
     int64_t blocks; /* number of blocks to launch; 0: there is nothing to compute */
@@ -80,7 +80,7 @@ struct cuda_source {
     int nfill;
     struct cuda_fill {
         int word, index;
-        /* What a run puts into the word: the address of operand or result `index` plus skip, the index of the
+        /* Value that a run writes to the word: the address of operand or result `index` plus skip, the index of the
          * micro-batch, or an address in the scratch that all passes share. */
         enum { FILL_ADDRESS, FILL_PIECE, FILL_SCRATCH } what;
         int64_t skip; /* offset that is added to the address, bytes */

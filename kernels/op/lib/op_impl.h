@@ -108,7 +108,7 @@ size_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
 }
 
-/* Returns the `linear` text of add and sub. If every operand is a tensor, these pass partial sums through. */
+/* Returns op_partial.linear of add and sub, which pass partial sums if every operand is a tensor; else NULL. */
 const char *linear_if_tensors(const struct call *c);
 
 /* Checks the result dtype of a product, given by attribute `at`. The dtype must be the operands' promoted dtype, or
