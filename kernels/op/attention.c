@@ -337,7 +337,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* GPU body; a line of threads computes one query. */
+/* GPU kernel; a team of threads computes one query. */
 static const char line[] = ATTENTION_BODY BODY({
     const int64_t me = at[ROW], seen = here ? keys : 0;
     const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };
