@@ -129,8 +129,8 @@ head_count(const struct kcall *k, const struct view *scores)
     return n;
 }
 
-/* Sets the number of threads of a block, and of resident blocks per multiprocessor. A block has four warps. Several
- * resident blocks hide the latency of each other's exponentials. */
+/* Sets the number of threads per block and the number of resident blocks per multiprocessor. A block has four warps.
+ * Several resident blocks hide the latency of each other's exponentials. */
 static void
 set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 {

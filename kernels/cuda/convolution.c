@@ -7,8 +7,8 @@
 /* Orders of an image's dimensions, from the innermost to the outermost: row-major (NCHW), channels last (NHWC). */
 static const int by_row[] = {3, 2, 1, 0}, by_channel[] = {1, 3, 2, 0};
 
-/* Returns true if the image is dense in this order. Sets the strides of dimensions of size 1, which may have any
- * value, to match the order for the library. */
+/* Returns true if the image is dense in this order. Strides of dimensions of size 1 may have any value; sets
+ * them to the values that the library expects. */
 static bool
 has_dense_order(struct cuda_image *i, const int *order)
 {

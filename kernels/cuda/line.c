@@ -528,7 +528,7 @@ share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing 
     p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
 
-/* Writes the beginning of the struct of a body, without its end; declarations of operands and results follow. */
+/* Begins the struct that holds a body; the caller appends declarations of operands and results, and the end. */
 static void
 begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {

@@ -64,7 +64,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     /* Returns the index in the block of this team's thread with rank r. */
     static METHOD int place_of(int64_t r) { return (int)(threadIdx.x + (r - rank()) * GAP); }
     enum { TURN = WIDTH * PACK, READS = PACK > 4 ? 2 : 4 }; /* READS: packs that are read before one is written */
-    /* Calls f(e) with the elements of COUNT turns, from the pack at `first` on. All these elements must exist. */
+    /* Calls f(e) with the elements of COUNT packs, WIDTH packs apart, the first pack at `first`. All must exist. */
     template <int COUNT, class F> METHOD void turns(int64_t first, int slot, F f) const
     {
         element e[COUNT * PACK];
@@ -72,7 +72,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         for (int u = 0; u < COUNT * PACK; u++) e[u] = {first + u / PACK * TURN, u % PACK, slot};
         f(e);
     }
-    /* Visits this thread's elements: many(e) with COUNT turns at once, one(e) for the remaining turns. */
+    /* Visits this thread's elements: many(e) with COUNT packs at once, one(e) with each of the remaining packs. */
     template <int COUNT, class Many, class One> METHOD void through(Many many, One one) const
     {
         if constexpr (HELD > 0) {

@@ -26,7 +26,7 @@
  * Body of a line. The body's lambdas receive elements as `element i`: packs of 16 bytes if all operands are contiguous,
  * else single elements. An int64_t i is any single element.
  *
- *   n, a.length, line        elements of the line or part; elements of the whole line; number of the line
+ *   n, a.length, line        element count of the line or part; element count of the whole line; index of the line
  *   x<k>(i), y<k>(i, value)  element of operand k; writes result k. Also views with one value per line, or one for all
  *   each, once, fold, fold_near, fold_products, fold_exponentials, each_of, held, each_named
  *                            loops of lines.cuh. An operator with OP_LEADS writes result 0 in each_of, which first
@@ -38,7 +38,7 @@
  *                            kept_part<type>(part, k) and fold_parts<sums>(start, f)
  *   x<k>(at)                 operands read by position (by_position): x<k>_from(x<k>_at(at)); x<k>_nth(j): element j in
  *                            row-major order; where(i, at): position of element i of the line
- *   place0(d), whole0(d)     offset and global size of the operand that is cut into lines; if a result is cut:
+ *   place0(d), whole0(d)     offset, global size of the operand that is divided into lines; if a result is divided:
  *                            size(d), place(d), NDIM
  *
  * With lanes, x<k>(i) returns one element from each of several adjacent lines (lanes of device.cuh).

@@ -77,11 +77,10 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* Builds the gradients of dx with respect to x, dy and weight. r: 1 / deviation; xhat: the normalised x;
- * u: dy * weight; h: the gradient of dx; G(x, u): the formula for dx at the top of this file. The gradient of u is
- * G(x, h). The gradient of x has two terms: G(x, -r * (h * mean(u * xhat) + u * mean(h * xhat))), because xhat depends
- * on x; and -xhat * r * mean(h * dx), because r depends on x. Argument x: operand x of n, in f32 if it is a 16-bit
- * float. */
+/* Builds the gradients of dx with respect to x, dy and weight. h: gradient of dx; r: 1 / deviation; u: dy * weight;
+ * xhat: normalised x; G(x, u): the formula for dx at the top of this file. The gradient of u is G(x, h). The gradient
+ * of x has two terms: G(x, -r * (h * mean(u * xhat) + u * mean(h * xhat))), because xhat depends on x; and
+ * -xhat * r * mean(h * dx), because r depends on x. x: operand x of n, in f32 if it is a 16-bit float. */
 static void
 through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, struct val **din)
 {
