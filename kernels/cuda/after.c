@@ -2,7 +2,7 @@
  * further steps.
  *
  * Each thread reads the operands of the further steps at the elements that it writes, with the same vector width.
- * The steps do not change how lines are distributed over threads, so sums have the same bits without an epilogue. */
+ * The steps do not change how lines are distributed over threads, so sums have the same bits as without them. */
 #include "kernels/cuda/line.h"
 
 #include "runtime/base/error.h"

@@ -765,7 +765,7 @@ attention_keys(const Call &call, int64_t job)
                     if ((unsigned)(8 * n + i % 2 - begin[i / 2]) >= (unsigned)count[i / 2]) s[n][i] = t[n][i] = 0;
         }
         const bool edge = Call::CAUSAL && !whole;
-        if (edge) __syncthreads(); /* all warps have read the tiles before they are cleaned */
+        if (edge) __syncthreads(); /* all warps have read the tiles before tile_clean() */
         const bool odd_q = edge && tile_clean<N, D>(queries[stage]), odd_g = edge && tile_clean<N, W>(slopes[stage]);
         add_weighed<N, W>(dv, s, slopes[stage]);
         add_weighed<N, D>(dk, t, queries[stage]);

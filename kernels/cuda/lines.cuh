@@ -144,7 +144,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void each_named(int64_t count, Key key, Value value, Begin begin, Add add, End end)
     {
-        const int64_t MOST = (int64_t)1 << (64 - listing::PLACE); /* most lines per listing */
+        const int64_t MOST = (int64_t)1 << (64 - listing::PLACE); /* maximum number of lines per listing */
         int64_t most = MOST;
         for (int64_t turn = 0, turns; turn < mine.count; turn += turns) {
             turns = least::join(most, mine.count - turn);
@@ -316,7 +316,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     /* Calls add(value[0..n-1]) in order. */
     template <class Add> static METHOD void each_value(const int64_t *value, int n, Add add)
     {
-        enum { DEEP = 8 }; /* reads in flight */
+        enum { DEEP = 8 }; /* number of reads in flight */
         for (; n >= DEEP; n -= DEEP, value += DEEP) {
 #pragma unroll
             for (int d = 0; d < DEEP; d++) add(value[d]);

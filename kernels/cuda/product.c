@@ -28,7 +28,7 @@ struct factors {
     uint64_t seen; /* set of letters that were already read */
 };
 
-/* ---- letters ---- */
+/* ---- letters of the SBP rule ---- */
 
 /* Returns the dimension of an operand that has this letter; -1: none. */
 static int
@@ -326,7 +326,7 @@ cuda_product_of(struct arena *a, int lead, int nstep, const struct fuse_step *st
     return r.nread == nstep && r.now->out >= 0;
 }
 
-/* ---- running ---- */
+/* ---- running products and convolutions ---- */
 
 struct cuda_multiply *
 cuda_multiply_new(struct arena *a, int device, int lead, int nstep, const struct fuse_step *step, int nin,

@@ -134,16 +134,16 @@ bool dense_out(const struct kcall *k);
 /* Variant that runs the reference directly on dense memory of any dtype, without conversion. */
 extern const struct kernel_variant kernel_direct[];
 
-/* Implements infer() for an operator that adds a dimension: E_SHAPE if the first operand already has MAX_DIM
- * dimensions. */
+/* Implements infer() for an operator that adds a dimension; fails with E_SHAPE if the first operand already has
+ * MAX_DIM dimensions. */
 int infer_one_more(const struct call *c, int64_t *size);
-/* Implements infer() for arithmetic that is undefined for bool: E_DTYPE if the result would be bool, that is, if all
- * operands are bool. */
+/* Implements infer() for arithmetic that is undefined for bool; fails with E_DTYPE if the result would be bool, that
+ * is, if all operands are bool. */
 int infer_no_truth(const struct call *c, int64_t *size);
 /* Implements build() for comparisons: if a number is compared with a 16-bit float tensor, rounds the number to the
  * 16-bit dtype first, as a tensor of that number would be rounded. */
 int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-/* Implements infer() for sources, whose shape is given by the call: dtype f32 unless the caller asks for another. */
+/* Implements infer() for sources, whose call gives the shape; the dtype is f32 unless the call gives another. */
 int source_f32(const struct call *c, int64_t *size);
 
 #endif
