@@ -1,9 +1,8 @@
-/* after.c - epilogues of calls along lines: the kernel of a chain's leading call also computes the steps that follow
- * it.
+/* after.c - epilogues: the kernel of a chain's leading call, which processes lines, also computes the chain's
+ * further steps.
  *
- * Each thread of a line reads the epilogue's other operands at the elements that it writes, with the same vector
- * width. The steps do not change how lines are distributed over threads, so sums have the same bits as without the
- * steps. */
+ * Each thread reads the operands of the further steps at the elements that it writes, with the same vector width.
+ * The steps do not change how lines are distributed over threads, so sums have the same bits as without them. */
 #include "kernels/cuda/line.h"
 
 #include "runtime/base/error.h"
@@ -53,8 +52,8 @@ add_epilogue_end(struct making *m, const struct lines_on *l, const struct passin
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* Writes the declaration of each_of, which reads the chain's operands before it writes. If a thread can keep all
- * elements of its line, it reads the whole line first; otherwise it reads pack by pack. */
+/* Writes the declaration of each_of, which reads the operands of the chain before it writes results. If a thread can
+ * keep all elements of its line, each_of reads the whole line first; otherwise it reads pack by pack. */
 static void
 add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {
@@ -125,8 +124,8 @@ broadcast_view(const struct view *v, const struct view *to)
     return all;
 }
 
-/* Returns true if operand or result i of the chain is read or written along the lines. These are the operands of the
- * steps behind the leading one, and the first result of each step. */
+/* Returns true if operand or result i of the chain is read or written along the lines: an operand of a step other
+ * than the leading one, or the first result of any step. */
 static bool
 goes_along(const struct after *f, int i)
 {
@@ -139,7 +138,7 @@ goes_along(const struct after *f, int i)
     return false;
 }
 
-/* Renumbers the operands and results whose addresses a run fills in: from indices in the leading call to indices in
+/* Changes the indices in s->fill, which name operands and results, from indices in the leading call to indices in
  * the chain. */
 static void
 renumber_source(struct cuda_source *s, const struct after *f)
@@ -157,7 +156,7 @@ renumber_source(struct cuda_source *s, const struct after *f)
         }
 }
 
-/* Sets the views of the leading call as if it were alone, with a dense first result. */
+/* Sets the views of the leading call as for a call outside a chain; the first result is dense. */
 static void
 lead_views(const struct fuse_step *lead, const struct making_ends *e, struct view *in, struct view *out)
 {

@@ -46,7 +46,7 @@ making_attends(const struct kcall *k)
     return can;
 }
 
-/* Returns true if each row is a multiple of 16 bytes long, and starts a multiple of 16 bytes behind the first row. */
+/* Returns true if the length of a row and the distance of each row from the first one are multiples of 16 bytes. */
 static bool
 is_whole_view(const struct view *v)
 {
@@ -129,8 +129,8 @@ head_count(const struct kcall *k, const struct view *scores)
     return n;
 }
 
-/* Sets the number of threads of a block, and of resident blocks per multiprocessor. A block has four warps. Several
- * resident blocks hide the latency of each other's exponentials. */
+/* Sets the number of threads per block and the number of resident blocks per multiprocessor. A block has four warps.
+ * Several resident blocks hide the latency of each other's exponentials. */
 static void
 set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 {

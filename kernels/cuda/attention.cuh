@@ -2,10 +2,10 @@
  * memory.
  *
  * Part of the sources that attention.c writes, behind fragments.cuh. A block has WARPS warps. Each warp holds 16
- * rows: of queries, or of keys for the gradients of keys and values. The other side is read through shared memory,
- * NEAR rows at a time. Weights are computed in f32 and rounded to 16 bits for the product that reads them; sums are
- * f32. The order of all sums is fixed. The template argument `call` is the struct that attention.c writes: the
- * operands of a head as rows<half>, sizes, the scale times log2(e), the mask.
+ * rows: of queries, or of keys for the gradients of keys and values. The rows of the other operands (keys, or
+ * queries) are read through shared memory, NEAR rows at a time. Weights are computed in f32 and rounded to 16 bits
+ * for the product that reads them; sums are f32. The order of all sums is fixed. The template argument `call` is
+ * the struct that attention.c writes: a head's operands as rows<half>, sizes, the scale times log2(e), the mask.
  *
  * Online softmax: Dao 2023 (FlashAttention-2). */
 enum { OWN = 16 * WARPS };
@@ -164,7 +164,7 @@ power_of_2(float x)
 
 /* ---- tiles in shared memory ---- */
 
-/* Starts to copy eight elements to shared memory, or eight zeros unless `there`. They have arrived after
+/* Starts to copy eight elements to shared memory, or eight zeros unless `there`. The copy is complete after
  * tiles_wait(). */
 enum { UNIT = 8 };
 template <class T>
@@ -180,7 +180,7 @@ bring_unit(T *to, const T *from, bool there)
     for (int k = 0; k < UNIT; k++) to[k] = there ? from[k] : T();
 #endif
 }
-/* Starts to copy one float to shared memory; it has arrived after tiles_wait(). */
+/* Starts to copy one float to shared memory; the copy is complete after tiles_wait(). */
 DEVICE void
 bring_number(float *to, const float *from)
 {
@@ -241,9 +241,9 @@ tiles_bring(T (*xs)[PITCH], const rows<T> &x, T (*ys)[PITCH_Y], const rows<T> &y
         tile_bring<N, W>(ys, y, first);
     }
 }
-/* Waits, on all threads, until the started copies have arrived and no thread reads the tiles of the previous turn
- * any more. Do not start copies for a later turn before this call: the fence for products of warpgroups waits for
- * all copies. */
+/* Waits, on all threads, until the started copies are complete and no thread reads the tiles of the previous
+ * iteration any more. Do not start copies for a later iteration before this call: the fence for products of
+ * warpgroups waits for all copies. */
 DEVICE void
 tiles_wait()
 {
@@ -263,7 +263,7 @@ tile_clean(T (*tile)[PITCH])
     struct __align__(16) unit { T of[UNIT]; };
     bool any = false;
     for (int u = threadIdx.x; u < N * WIDE / UNIT; u += 32 * WARPS) {
-        /* Elements are replaced where they are stored, so their order within a row does not matter. */
+        /* Elements are replaced in place, so the order of a row's elements (swizzle) does not matter. */
         unit *const at = (unit *)&tile[u / (WIDE / UNIT)][u % (WIDE / UNIT) * UNIT];
         unit x = *at;
         bool odd = false;
@@ -278,8 +278,8 @@ tile_clean(T (*tile)[PITCH])
     tell_groups();
     return __syncthreads_or(any);
 }
-/* Adds the elements that tile_clean() replaced to the sums of those rows that do see them. sees(row, n): row `row`
- * of `sum` sees row n of the tile. */
+/* Adds the elements that tile_clean() replaced to the sums of the rows that see them. sees(row, n): returns true
+ * if row `row` of `sum` sees row n of the tile. */
 template <int N, int WIDE, class T, class Sees>
 DEVICE void
 add_odd(float (&sum)[WIDE / 8][4], const rows<T> &x, int first, Sees sees)
@@ -420,7 +420,7 @@ scores_wait(float (&sum)[N][4])
 }
 /* ---- a block of queries and its scores ---- */
 
-/* The block of queries that job number `job` computes. The first jobs have the queries that see the most keys, so
+/* The block of queries that job number `job` computes. The queries that see the most keys have the first jobs, so
  * that the longest jobs start first. */
 template <class Call> struct queries_at {
     const Call &call;
@@ -748,7 +748,7 @@ attention_keys(const Call &call, int64_t job)
         }
         if (!whole) {
             seldom();
-            int begin[2], count[2]; /* queries that see each of the thread's two keys */
+            int begin[2], count[2]; /* per key of the thread: first query that sees the key; number of such queries */
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 const int row = own + row_of(2 * h);
@@ -765,7 +765,7 @@ attention_keys(const Call &call, int64_t job)
                     if ((unsigned)(8 * n + i % 2 - begin[i / 2]) >= (unsigned)count[i / 2]) s[n][i] = t[n][i] = 0;
         }
         const bool edge = Call::CAUSAL && !whole;
-        if (edge) __syncthreads(); /* all warps have read the tiles before they are cleaned */
+        if (edge) __syncthreads(); /* all warps have read the tiles before tile_clean() */
         const bool odd_q = edge && tile_clean<N, D>(queries[stage]), odd_g = edge && tile_clean<N, W>(slopes[stage]);
         add_weighed<N, W>(dv, s, slopes[stage]);
         add_weighed<N, D>(dk, t, queries[stage]);

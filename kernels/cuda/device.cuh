@@ -250,7 +250,7 @@ struct attribute {
     int64_t list[17];
 };
 struct operand_type {
-    int dtype; /* DT_NONE: absent */
+    int dtype; /* type of the elements; DT_NONE: the operand is absent */
 };
 struct call {
     attribute attr[9];
@@ -407,7 +407,7 @@ write_words(void *at, const uint32_t (&w)[2])
 {
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" : : "l"(at), "r"(w[0]), "r"(w[1]) : "memory");
 }
-template <int BYTES> struct bits_of; /* unsigned type of an element's size */
+template <int BYTES> struct bits_of; /* unsigned integer of BYTES bytes */
 template <> struct bits_of<1> {
     typedef uint8_t type;
 };

@@ -19,7 +19,7 @@ finish_source(struct arena *a, const struct cuda_source *s, int nin, struct cuda
     return s->then ? finish_source(a, s->then, nin, &l->then) : 0;
 }
 
-/* Adds the kernel that searches for invalid data. Findings are stored in scratch behind the numbers of the passes. */
+/* Adds the kernel that searches for invalid data, and stores its findings in scratch behind the passes' values. */
 static int
 add_finder(struct arena *a, const struct kcall *k, struct cuda_launch *l)
 {

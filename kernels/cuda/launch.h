@@ -27,8 +27,8 @@ int cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_laun
  * bit by bit. bundled: the launch is only used in bundles. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         bool bundled, struct cuda_launch **made);
-/* Launches all passes. If the call checks data, waits for the finding. scratch: scratch_bytes bytes of memory that
- * the device can access. find: receives the first invalid element; NULL: data is not checked. Fails with E_KERNEL. */
+/* Launches all passes. If the call checks data, waits for the search's end. scratch: scratch_bytes bytes of memory
+ * that the device can access. find: receives the first invalid element; NULL: no check. Fails with E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                     uint64_t piece, struct finding *find);
 

@@ -45,9 +45,9 @@ is_flat(const struct kcall *k, const struct lines_on *l)
     return k->call->op->gpu.line_dims == no_dims;
 }
 
-/* Divides a tensor of independent elements into lines of STRETCH elements. A thread then has 16 elements, so the
- * work that a body does once per line costs little. The length does not depend on the tensor, so variables of all
- * shapes share one text. */
+/* Divides a tensor whose elements are computed independently into lines of STRETCH elements. A thread then has 16
+ * elements, so the work that a body does once per line costs little. The length does not depend on the tensor, so
+ * tensors of all shapes share one text. */
 static void
 flatten_lines(struct lines_on *l)
 {
@@ -61,9 +61,9 @@ flatten_lines(struct lines_on *l)
     l->size[1][0] = STRETCH;
 }
 
-/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. The letters of the SBP
- * rule decide. Without a rule, the number of elements decides, which is ambiguous if there are as many lines as
- * elements per line. */
+/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. The letters of the
+ * SBP rule decide. Without a rule, the number of elements decides; the result is ambiguous if there are as many
+ * lines as elements per line. */
 static int
 lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
 {
@@ -152,7 +152,7 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     if (!l->ruled) err_clear();
     line_dims(k->call, pass, l->gone);
     for (int d = 0; d < x->ndim; d++) {
-        /* counts an empty dimension as 1, because loops divide by the size even if they are empty */
+        /* counts an empty dimension as 1, because kernels divide by the sizes of loops even if there is no element */
         l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1);
         *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
     }
@@ -239,8 +239,8 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
     return true;
 }
 
-/* What the body of a reduction computes: the result of a whole line, the result of a part of a line, or the
- * combination of the parts' results. */
+/* Parts of a reduction that a body can compute: the result of a whole line, the result of one part of a line, or the
+ * combination of the results of a line's parts. */
 enum fold_form { FOLD_WHOLE, FOLD_PART, FOLD_PARTS };
 
 static const char *
@@ -270,8 +270,8 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
     return own;
 }
 
-/* Writes the declaration of where(), which returns the position of element i of the line in its tensor. Bodies use
- * it to read other operands by position. */
+/* Writes the declaration of the C++ function where(), which returns the position of element i of the line in its
+ * tensor. Bodies use where() to read other operands by position. */
 static void
 add_place_type(struct making *m, const struct lines_on *l, bool of_result)
 {
@@ -420,8 +420,8 @@ line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, i
     return true;
 }
 
-/* Returns how many neighbours a thread processes at once: elements of a line if g is 1, lines if g is 0. still:
- * ignores views with step 0, because a thread reads them again for each element. */
+/* Returns the number of neighbours that a thread processes at once: elements of a line if g is 1, lines if g is 0.
+ * still: ignores views in which neighbours share an element, because a thread reads it again for each neighbour. */
 static int
 lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g, bool still)
 {
@@ -493,8 +493,8 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
  * (lanes). */
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
-/* Returns the number of blocks, a power of two, of a pass whose lines are selected by keys. Every block searches all
- * keys for those of its lines. */
+/* Returns the number of blocks, a power of two, of a pass in which keys select the lines. Every block searches all
+ * keys for keys that select its lines. */
 static int64_t
 naming_blocks(int64_t count)
 {
@@ -528,7 +528,7 @@ share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing 
     p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
 
-/* Writes the beginning of the struct of a body, without its end; declarations of operands and results follow. */
+/* Begins the struct that holds a body; the caller appends declarations of operands and results, and the end. */
 static void
 begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -570,8 +570,8 @@ add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, c
     }
 }
 
-/* Writes the call of a body whose lines are selected by keys. A block processes all its lines in one call; the
- * number of blocks is a power of two. */
+/* Writes the call of a body in which keys select the lines. A block processes all its lines in one call; the number
+ * of blocks is a power of two. */
 static void
 add_named(struct making *m)
 {
@@ -655,9 +655,9 @@ reads_more(const struct after *f)
     return false;
 }
 
-/* Returns the minimum number of resident blocks per multiprocessor, which limits the registers. For threads that
- * keep elements of f32 lines, more blocks hide memory latency better than more registers would. Registers per thread
- * for lines of 768 elements, 24 per thread, with and without this limit:
+/* Returns the minimum number of resident blocks per multiprocessor, which limits the registers of a thread. If
+ * threads keep elements of f32 lines, more blocks hide memory latency better than more registers would. Registers
+ * per thread for lines of 768 elements, of which a thread keeps 24, with and without this limit:
  *
  *   norm                               64    74
  *   gradient of norm, keeps two lines  80   108

@@ -43,7 +43,7 @@ struct lines_on {
     int64_t total;
     struct rule rule; /* letters of operands and results in the SBP rule, if `ruled` */
     bool ruled;
-    int at;                    /* index in the rule of the tensor `of` */
+    int at;                    /* index of tensor `of` among the operands of the rule */
     const struct after *after; /* the epilogue; NULL: none */
 };
 
@@ -53,7 +53,7 @@ struct passing {
     const struct line_pass *pass;
     const struct after *after; /* the epilogue; NULL: none */
     int parts;                 /* number of parts per line; each part has a team of threads */
-    int width, gap;            /* number of threads in a team; distance between neighbouring threads of a team */
+    int width, gap; /* number of threads in a team; distance between neighbouring threads of a team, threads */
     /* pack: number of elements that a thread accesses at once. held: number of a line's elements that a thread keeps
      * in registers; 0: none. */
     int pack, held;
@@ -65,7 +65,7 @@ struct passing {
     /* Offsets in scratch, bytes, of the values that this pass stores and of the values that the previous pass has
      * stored. */
     int64_t keep_at, kept_at;
-    int joins;       /* parts per line of the previous pass, which this pass combines; 0: lines were not divided */
+    int joins; /* number of parts per line in the previous pass, combined by this pass; 0: lines were not divided */
     int part_kept;   /* number of values that the previous pass has stored per part */
     int64_t part_at; /* offset in scratch of the values that the previous pass stored per part, bytes */
 };

@@ -27,21 +27,21 @@ bits_in(uint32_t x)
 #endif
 }
 
-/* The lines of a block if keys select lines: `count` lines first, first + (1 << shift), first + 2 * (1 << shift),
- * ... Frequent keys are often neighbours, so neighbouring lines belong to different blocks. */
+/* The lines of a block if keys select lines: `count` lines, at first, first + (1 << shift), first + 2 * (1 <<
+ * shift), ... Frequent keys are often neighbours, so neighbouring lines belong to different blocks. */
 struct every {
     int64_t first, count;
     int shift;
 };
-/* The keys that select lines of this block. An entry is the line's turn (its index in struct every) and the position
- * of the key, in one integer. Each warp collects the entries of its part of the keys in order; then all entries are
- * sorted. */
+/* The keys that select lines of this block. An entry is one integer made of the line's index in struct every (its
+ * turn) and the position of the key. Each warp collects the entries of its part of the keys in order; then all
+ * entries are sorted. */
 struct listing {
     enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* PLACE: bits of a key's position */ };
     uint64_t found[WARPS][EACH];
     int nfound[WARPS]; /* more than EACH: entries beyond EACH were left out */
     int n;             /* number of all entries; -1: some were left out */
-    int turn[ALL], alike[ALL]; /* by entry: index of its line in struct every; number of entries with that line */
+    int turn[ALL], alike[ALL]; /* by entry: index of its line in struct every; number of entries of that line */
     int64_t value[ALL];        /* by entry: what value() has returned for the key's position */
     bool flag[WARPS * WARP];
 };
@@ -50,13 +50,13 @@ struct listing {
  * team. GAP is 1 or, if lines are adjacent in memory, the number of lines side by side, so that neighbouring
  * threads read neighbouring elements. HALVES: elements have 16 bits, so sums of four are computed as floats. PACK:
  * number of elements that a thread reads at once; n is a multiple of PACK. HELD: maximum number of elements of a
- * thread, all kept in registers; 0: no limit, none kept. All threads of a block make the same calls and meet all
- * barriers; threads without a line have n = 0. */
+ * thread, which keeps all of them in registers; 0: no limit, and no element is kept. All threads of a block make
+ * the same calls and reach all barriers; threads without a line have n = 0. */
 template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> struct team {
     typedef packed<PACK> element;
     int64_t n;
-    bool here; /* the team has a line */
-    double *room; /* the block's 256 numbers in shared memory; if keys select lines: a struct listing */
+    bool here; /* true: the team has a line */
+    double *room; /* shared memory of the block: 256 numbers; if keys select lines: a struct listing */
     every mine;   /* lines of this block, in calls whose lines are selected by keys */
 
     enum { THREADS = WIDTH, NEAR = GAP > 1 ? 1 : WIDTH < 32 ? WIDTH : 32, FAR = WIDTH / NEAR };
@@ -64,7 +64,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     /* Returns the index in the block of this team's thread with rank r. */
     static METHOD int place_of(int64_t r) { return (int)(threadIdx.x + (r - rank()) * GAP); }
     enum { TURN = WIDTH * PACK, READS = PACK > 4 ? 2 : 4 }; /* READS: packs that are read before one is written */
-    /* Calls f(e) with the elements of COUNT turns, from the pack at `first` on. All these elements must exist. */
+    /* Calls f(e) with the elements of COUNT packs, WIDTH packs apart, the first pack at `first`. All must exist. */
     template <int COUNT, class F> METHOD void turns(int64_t first, int slot, F f) const
     {
         element e[COUNT * PACK];
@@ -72,7 +72,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         for (int u = 0; u < COUNT * PACK; u++) e[u] = {first + u / PACK * TURN, u % PACK, slot};
         f(e);
     }
-    /* Visits this thread's elements: many(e) with COUNT turns at once, one(e) for the remaining turns. */
+    /* Visits this thread's elements: many(e) with COUNT packs at once, one(e) with each of the remaining packs. */
     template <int COUNT, class Many, class One> METHOD void through(Many many, One one) const
     {
         if constexpr (HELD > 0) {
@@ -144,7 +144,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void each_named(int64_t count, Key key, Value value, Begin begin, Add add, End end)
     {
-        const int64_t MOST = (int64_t)1 << (64 - listing::PLACE); /* most lines per listing */
+        const int64_t MOST = (int64_t)1 << (64 - listing::PLACE); /* maximum number of lines per listing */
         int64_t most = MOST;
         for (int64_t turn = 0, turns; turn < mine.count; turn += turns) {
             turns = least::join(most, mine.count - turn);
@@ -178,7 +178,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         else
             return fold_packs<Fold, FOURS>(start, f);
     }
-    /* Like fold(), but adds four floats as floats before they are added to the double. */
+    /* Like fold(), but adds values in groups of four as floats; then adds the sum of each group to the double. */
     template <class Fold, class F> METHOD auto fold_near(double start, F f) const { return fold<Fold, 1>(start, f); }
     /* Returns the sum of f(i) g(i). Sums of four products are floats; if the result suggests overflow or underflow
      * of floats, all products are computed again as doubles. */
@@ -190,7 +190,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return fold<sums>(0.0, [&](element i) { return (double)f(i) * g(i); });
     }
     template <class F> METHOD double fold_squares(F f) const { return fold_products(f, f); }
-    /* Returns true if `is` holds on all teams of the block. If a team is a warp, considers this team only. */
+    /* Returns true if `is` holds on all teams of the block. If a team is within a warp: only on this team. */
     METHOD bool all_of(bool is) const
     {
 #ifdef __CUDACC_RTC__
@@ -298,7 +298,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         }
     }
     /* Lists the keys from..to-1 that select one of `turns` lines; n: their number. Returns false, with n = -1, if
-     * there is no room. */
+     * the listing cannot hold them. */
     template <class Key, class Value>
     METHOD bool list(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key, Value value) const
     {
@@ -316,7 +316,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
     /* Calls add(value[0..n-1]) in order. */
     template <class Add> static METHOD void each_value(const int64_t *value, int n, Add add)
     {
-        enum { DEEP = 8 }; /* reads in flight */
+        enum { DEEP = 8 }; /* number of reads in flight */
         for (; n >= DEEP; n -= DEEP, value += DEEP) {
 #pragma unroll
             for (int d = 0; d < DEEP; d++) add(value[d]);
@@ -434,7 +434,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         }
         return joined_lanes<Fold>(value);
     }
-    /* Returns the value of the thread `up` positions further, among OF neighbours. */
+    /* Returns the value of the thread `up` positions further in a group of OF; the caller's if there is none. */
     template <int OF, class C> METHOD C from_near(C value, int up) const
     {
 #ifdef __CUDACC_RTC__

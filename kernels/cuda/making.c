@@ -56,7 +56,7 @@ making_compute(enum compute c)
     return of[c];
 }
 
-/* Appends text in capitals, as in the names APPROXIMATE and APPROXIMATE_TANH. */
+/* Appends text in capitals, for names of constants like APPROXIMATE and APPROXIMATE_TANH. */
 static void
 add_capitals(struct str *s, const char *text, size_t n)
 {
@@ -69,7 +69,7 @@ making_places(int64_t n)
     return n < INT32_MAX ? "uint32_t" : "int64_t";
 }
 
-/* Writes constants that bodies use: the indices of attributes, and the values of the words of text attributes. */
+/* Writes constants that bodies use: the indices of attributes, and the numbers of the words of text attributes. */
 void
 making_add_names(struct str *s, const struct op *op)
 {

@@ -36,8 +36,8 @@ void making_word(struct making *m, uint64_t w);
 void making_words(struct making *m, int n, const int64_t *w);
 void making_fill(struct making *m, int what, int index, int64_t skip);
 
-/* Return C++ types: making_memory, of an element in memory; making_compute, of a value in computations;
- * making_places, of a position in a loop over n elements. */
+/* Return C++ types. making_memory: type of an element in memory. making_compute: type of a value in computations.
+ * making_places: integer type of a position in a loop over n elements. */
 const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 const char *making_places(int64_t n);

@@ -1,9 +1,9 @@
-/* product.c - finds calls that are matrix products, and the epilogue that a library can compute with them.
+/* product.c - finds calls that are matrix products, and the epilogue that a library can compute with a product.
  *
- * The letters of a call's SBP rule are of four kinds: batch (in x, w and y), rows (in x and y), columns (in w and
- * y), sum (in x and w). Neighbouring letters of one kind that are adjacent in memory form one loop. A library's
- * product has one loop per kind. Further loops of rows (or columns) become batch loops, in which the factor w (or x)
- * does not change. */
+ * Each letter of a call's SBP rule has one of four kinds: batch (in x, w and y), rows (in x and y), columns (in w
+ * and y), sum (in x and w). Letters of one kind whose dimensions are adjacent in memory form one loop. A library's
+ * product has one loop per kind. Further loops of rows become batch loops in which factor w does not change; further
+ * loops of columns become batch loops in which factor x does not change. */
 #include "kernels/cuda/product.h"
 
 #include "kernels/cuda/convolution.h"
@@ -28,7 +28,7 @@ struct factors {
     uint64_t seen; /* set of letters that were already read */
 };
 
-/* ---- letters ---- */
+/* ---- letters of the SBP rule ---- */
 
 /* Returns the dimension of an operand that has this letter; -1: none. */
 static int
@@ -161,7 +161,7 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
     const struct rule_operand *of[ALL] = {[X] = &rule.operand[0], [W] = &rule.operand[1], [Y] = &rule.operand[2]};
     for (int o = X; o < ALL; o *= 2)
         if (!is_plain_operand(of[o], view[o])) return false;
-    for (int o = Y; o; o /= 2) /* reads y's letters first, so that loops are in y's order */
+    for (int o = Y; o; o /= 2) /* reads y's letters first, so that loops have the order of y's dimensions */
         if (!add_letters(&f, &rule, of[o], of, view)) return false;
     for (int d = 0; d < of[Y]->ndim; d++)
         if (of[Y]->dim[d].nfactor && letter_dim(of[W], of[Y]->dim[d].factor[0]) >= 0) *columns |= 1u << d;
@@ -170,8 +170,8 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
 
 /* ---- epilogue ---- */
 
-/* State of the search for an epilogue: now, the step that made the current value; nread, the number of steps that
- * belong to the epilogue. */
+/* State of the search for an epilogue. now: step that computed the current value. nread: number of steps that belong
+ * to the epilogue so far. */
 struct reading {
     int nstep, nread;
     const struct fuse_step *step, *now;
@@ -326,7 +326,7 @@ cuda_product_of(struct arena *a, int lead, int nstep, const struct fuse_step *st
     return r.nread == nstep && r.now->out >= 0;
 }
 
-/* ---- running ---- */
+/* ---- running products and convolutions ---- */
 
 struct cuda_multiply *
 cuda_multiply_new(struct arena *a, int device, int lead, int nstep, const struct fuse_step *step, int nin,

@@ -215,8 +215,8 @@ template <class real, class T> struct products {
      * i), place(l))); column j of the right operand has right(right_at(place(l), column(b, j))). left_at and
      * right_at return offsets; left(0) and right(0) are read in place of missing elements, so they must be valid.
      * Calls put(b, i, j, sum) for each result. Each sum has the terms for which meets(place, column) is true. The
-     * right element of other terms is replaced by 0; if a left element is infinite or NaN, the other terms are
-     * skipped. */
+     * right element of other terms is replaced by 0. If the slice has an infinite or NaN left element, these terms
+     * are skipped, because 0 times the element would be NaN. */
     template <class Row, class Column, class Place, class LeftAt, class Left, class RightAt, class Right, class Put,
               class Meets>
     METHOD void multiply(int64_t count, int64_t m, int64_t n, int64_t k, walk w, Row row, Column column, Place place,
@@ -238,8 +238,8 @@ template <class real, class T> struct products {
             bool odd = false;
             tile sums;
             sums.begin();
-            /* Reads the elements of the slice that begins at index l0 of the sum into registers, with the offsets
-             * places[which]. */
+            /* Reads elements into registers: those of the slice that begins at index l0 of the sum. places[which]
+             * has the slice's offsets along k. */
             const auto read = [&](int64_t l0, int which) {
                 const int depth = end - l0 < SLICE ? (int)(end - l0) : SLICE;
                 odd = false;

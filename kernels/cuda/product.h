@@ -1,11 +1,11 @@
 /* product.h - runs matrix products and convolutions (convolution.h) with a library of the device (cuBLASLt, cuDNN),
  * alone or with an epilogue.
  *
- * The SBP rule of a call tells whether the call is a product y = x w: each letter must occur in two of x, w and y,
- * or in all three, and the dimensions must form matrices (product.c). Element-wise operators can be an epilogue if
- * their records say so (struct eltwise, field follow): a bias, gelu, or a multiplication by gelu's derivative. The
- * library needs aligned addresses, so the owner of a struct cuda_multiply needs a second method for other addresses.
- * The session's thread makes a cuda_multiply; a stream's thread runs it. */
+ * A call is a product y = x w if each letter of its SBP rule occurs in two of x, w and y, or in all three, and the
+ * dimensions form matrices (product.c). Element-wise operators can be an epilogue if their records say so (struct
+ * eltwise, field follow): a bias, gelu, or a multiplication by gelu's derivative. The library needs aligned
+ * addresses, so the owner of a struct cuda_multiply needs a second method for other addresses. The session's thread
+ * makes a cuda_multiply; a stream's thread runs it. */
 #ifndef RILLE_KERNELS_CUDA_PRODUCT_H
 #define RILLE_KERNELS_CUDA_PRODUCT_H
 

@@ -65,7 +65,7 @@ pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t 
     return n;
 }
 
-/* Adds a term to the condition `whole`: the elements of this view, if contiguous, are aligned to packs. */
+/* Extends the C++ condition `whole`: the elements of this view, if contiguous, must be aligned to packs. */
 static void
 add_alignment_test(struct str *s, const char *lying, const char *name, int i, size_t pack_bytes)
 {
@@ -357,7 +357,7 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
              lying_of(out.n, out.stride), y, i, i, out.n - 1, i);
 }
 
-/* Returns the number of elements in a pack, as allowed by the strides of both source and destination of a copy. */
+/* Returns the number of elements in a pack that the strides of source and destination of a copy allow. */
 static int
 copy_pack(const struct view *from, const struct view *to)
 {
@@ -534,7 +534,7 @@ finders_of(int64_t n)
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
 
-/* Body of a finder. at(p) is element p; `first` is the start of the allowed range. */
+/* Body of a finder of invalid data. at(p): element p. first: start of the allowed range. */
 static const char find_body[] =
     "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "
     "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"
@@ -593,7 +593,7 @@ source_factor(const struct kcall *k)
     return halves ? making_memory(first) : "real";
 }
 
-/* Returns the C++ type of positions along dimensions, and of small sums of positions and attributes. */
+/* Returns the C++ type of positions along dimensions. Sums of a few positions and attributes fit the type, too. */
 static const char *
 coordinate_of(const struct kcall *k)
 {

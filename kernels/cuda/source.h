@@ -26,7 +26,7 @@
  * Body of a line. The body's lambdas receive elements as `element i`: packs of 16 bytes if all operands are contiguous,
  * else single elements. An int64_t i is any single element.
  *
- *   n, a.length, line        elements of the line or part; elements of the whole line; number of the line
+ *   n, a.length, line        element count of the line or part; element count of the whole line; index of the line
  *   x<k>(i), y<k>(i, value)  element of operand k; writes result k. Also views with one value per line, or one for all
  *   each, once, fold, fold_near, fold_products, fold_exponentials, each_of, held, each_named
  *                            loops of lines.cuh. An operator with OP_LEADS writes result 0 in each_of, which first
@@ -38,7 +38,7 @@
  *                            kept_part<type>(part, k) and fold_parts<sums>(start, f)
  *   x<k>(at)                 operands read by position (by_position): x<k>_from(x<k>_at(at)); x<k>_nth(j): element j in
  *                            row-major order; where(i, at): position of element i of the line
- *   place0(d), whole0(d)     offset and global size of the operand that is cut into lines; if a result is cut:
+ *   place0(d), whole0(d)     offset, global size of the operand that is divided into lines; if a result is divided:
  *                            size(d), place(d), NDIM
  *
  * With lanes, x<k>(i) returns one element from each of several adjacent lines (lanes of device.cuh).
@@ -71,7 +71,7 @@ struct cuda_source {
     struct cuda_parts {
         const char *member, *head, *body;
         int threads; /* threads per block */
-        int crowd;   /* minimum resident blocks per multiprocessor, which limits the registers */
+        int crowd;   /* minimum number of resident blocks per multiprocessor, which limits the registers */
     } parts;         /* the parts from which the kernel's text is assembled */
     int room;       /* maximum number of bundled calls per launch (cuda_source_many()); 0: the kernel is for one call */
     int64_t blocks; /* number of blocks to launch; 0: there is nothing to compute */
@@ -80,7 +80,7 @@ struct cuda_source {
     int nfill;
     struct cuda_fill {
         int word, index;
-        /* What a run puts into the word: the address of operand or result `index` plus skip, the index of the
+        /* Value that a run writes to the word: the address of operand or result `index` plus skip, the index of the
          * micro-batch, or an address in the scratch that all passes share. */
         enum { FILL_ADDRESS, FILL_PIECE, FILL_SCRATCH } what;
         int64_t skip; /* offset that is added to the address, bytes */

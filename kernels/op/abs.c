@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/eltwise/tile.h"
 
-/* Returns plain zero for a subnormal number: it compares equal to zero, but fabs would keep its nonzero bits
- * (runtime/base/denormal.h). */
+/* Returns zero for a subnormal number. A comparison flushes a subnormal number to zero, but fabs alone would keep
+ * its nonzero bits (runtime/base/denormal.h). */
 REALS({ return x[0] == 0 ? 0 : fabs(x[0]); });
 
 INTEGERS({ return x[0] < 0 ? (int64_t)(0 - (uint64_t)x[0]) : x[0]; });

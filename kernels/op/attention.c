@@ -12,7 +12,7 @@
 
 extern const struct op op_attention_softmax, op_matmul, op_tanh;
 
-/* ---- the rule ---- */
+/* ---- the SBP rule ---- */
 
 /* Returns the type of the scores: the batch dimensions, queries, keys. A batch dimension of size 1 in one operand
  * is broadcast to its size in another. */
@@ -189,7 +189,7 @@ attention_flops(const struct call *c)
     return MIN(square, (double)type_numel(&s) * each * part);
 }
 
-/* ---- meaning ---- */
+/* ---- reference ---- */
 
 static double
 unbounded_score(const struct query *q, int64_t key)
@@ -337,7 +337,7 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
-/* GPU body; a line of threads computes one query. */
+/* GPU kernel; a team of threads computes one query. */
 static const char line[] = ATTENTION_BODY BODY({
     const int64_t me = at[ROW], seen = here ? keys : 0;
     const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };

@@ -1,19 +1,19 @@
 /* attention_grad.c - the gradients of attention with respect to q, k and v. The operands are those of attention,
  * then dout and out.
  *
- *   p = softmax(scale q k^T + mask),  t = dout v^T,  e = scale p (t - sum of dout out)
+ *   p = softmax(scale q k^T + mask),  t = dout v^T,  mean = sum(dout * out),  e = scale p (t - mean)
  *   dq = e k,  dk = e^T q,  dv = p^T dout
  *
  * With a softcap, e is also multiplied by the derivative of the bounded scores. The fourth result has, for each
- * query, the gradient of its head's sink: -p(sink) times the sum of dout out. Without sinks, this result is empty.
+ * query, the gradient of its head's sink: -p(sink) * mean. Without sinks, this result is empty.
  *
- * out = p v is the result of attention, so a query's sum of dout out equals its sum of p t and is known before any
+ * out = p v is the result of attention, so a query's mean equals sum(p * t) over its keys, and is known before any
  * weight is computed. The weights p are recomputed. dk and dv are sums over queries, and e is linear in t and in
- * dout, which are sums over the width of values. So a split of the queries or of the width of values leaves
+ * mean, which are sums over the width of values. So a split of the queries or of the width of values leaves
  * partial sums. If an operand is broadcast over the batch, its result has one gradient per batch entry, not yet
  * summed.
  *
- * The use of the sum of dout out is from Dao et al. 2022. */
+ * The computation of mean from dout and out is from Dao et al. 2022. */
 #include "kernels/op/lib/attention.h"
 
 #include "runtime/base/stop.h"
@@ -106,14 +106,14 @@ both(struct build *b, struct val *x, struct val *y)
 }
 
 /* Values of the gradient of the gradient, in f32 for 16-bit floats; NULL: no gradient passes. h, i, j and m are
- * the gradients of dq, dk, dv and of the result for the sinks:
- *   w = scale (t - mean) slope,  e = p w,  a = h k^T + q i^T, the gradient of e
- * p and the weight of the sink together are one softmax, so their gradients share the sum `common`. */
+ * the gradients of dq, dk, dv and of the result for the sinks. slope: derivative of the softcap.
+ *   e = p * scale * (t - mean) * slope,  a = h k^T + q i^T, the gradient of e
+ * p and the weight of the sink are the results of one softmax, so their gradients share the sum `common`. */
 struct second {
-    struct val *p, *dp;       /* weights, and their gradient */
-    struct val *rest, *drest; /* weight of the sink */
-    struct val *dt, *dmean;   /* gradients of t and of the sum of dout out */
-    struct val *du;           /* gradient of the scores before the softcap, from its derivative */
+    struct val *p, *dp;       /* weights of keys, and the gradient of the weights */
+    struct val *rest, *drest; /* weight of the sink, and its gradient */
+    struct val *dt, *dmean;   /* gradients of t and of mean */
+    struct val *du;           /* gradient of the scores before the softcap, through slope */
 };
 
 /* Returns the product x * y; NULL if x or y is NULL. */

@@ -202,8 +202,8 @@ lines(const struct kcall *k, struct line_call *c)
     return k->in[SCORES].dtype == DT_F64;
 }
 
-/* Builds the gradient of y = softmax(scale x + mask). A masked key has y = 0 and no gradient. A sink's weight is 1
- * minus the sum of y, and its gradient is minus the weight times the sum of y dy. */
+/* Builds the gradient of y = softmax(scale * x + mask). A masked key has y = 0 and no gradient. A sink's weight is
+ * 1 - sum(y); the sink's gradient is minus this weight times sum(y * dy). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -258,7 +258,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = accepts, .run = run}, LINES_ROW, {NULL}};
 
-/* GPU body; masked keys are never read. */
+/* GPU kernel; masked keys are never read. */
 static const char line[] = BODY({
     int64_t at[8], entry[9];
     where(0, at);

@@ -29,8 +29,8 @@ take_beyond(struct build *b, struct val *beyond, struct val **g)
     return taken;
 }
 
-/* Builds the gradients of x and of the two bounds. The bound `most` is applied last, after `least`, so its gradient is
- * computed first. */
+/* Builds the gradients of x and of the two bounds. The upper bound `most` is applied after the lower bound `least`,
+ * so the gradient of `most` is computed first. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -52,8 +52,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Returns the operands in which the call is linear, for op_partial.linear: all operands together, if there are at
- * most 16. Returns NULL if the result is rounded, because a sum must be complete before it is rounded (cast.c). */
+/* Returns op_partial.linear, the operands in which the call is linear: all operands together, if there are at most
+ * 16. Returns NULL if the result is rounded, because a sum must be complete before it is rounded (cast.c). */
 static const char *
 linear_of(const struct call *c)
 {

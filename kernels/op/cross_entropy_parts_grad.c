@@ -69,7 +69,7 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* Builds h * dx, where dx is this operator's result for gradients dsum and dat. Either may be NULL: then its term
+/* Builds h * dx, where dx is this operator's result for the gradients dsum and dat. If dsum or dat is NULL, its term
  * is left out. */
 static struct val *
 times(struct build *b, const struct node *n, struct val *h, struct val *dsum, struct val *dat)

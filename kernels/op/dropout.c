@@ -26,7 +26,7 @@ infer(const struct call *c, int64_t *size)
     return p >= 0 && p <= 1 ? 0 : call_fail(E_ATTR, c, "p must be from 0 to 1, found %g", p);
 }
 
-/* Builds no call if nothing is dropped: returns the operand. */
+/* If nothing is dropped, returns the operand and builds no call. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

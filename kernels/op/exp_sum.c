@@ -1,9 +1,9 @@
-/* exp_sum.c - sums e^(x - m) over dimensions; each sum has its m, which prevents overflow. logsumexp with a split
- * axis uses this operator, and adds up the sums of the ranks.
+/* exp_sum.c - sums e^(x - m) over dimensions. Each sum has its number m, which prevents overflow. logsumexp with a
+ * split axis uses this operator, and adds up the sums of the ranks.
  *
- * It is one operator instead of a subtraction, an exponential and a sum, because its gradient dy e^(x - m) has x's
- * layout. The gradient of a separate sum would be dy, repeated along the axis, in dy's layout; the whole repeated
- * tensor would be moved to x's layout. */
+ * exp_sum is one operator instead of a subtraction, an exponential and a sum, because its gradient dy * e^(x - m)
+ * has x's layout. The gradient of a separate sum would be dy, repeated along the axis, in dy's layout; the whole
+ * repeated tensor would be moved to x's layout. */
 #include "kernels/op/lib/exp_sum.h"
 
 #include "kernels/cpu/rows/reduce.h"

@@ -1,9 +1,9 @@
 /* expert_matmul.c - multiplies each row by the matrix that the row's id selects: a layer of a mixture of experts.
  *
- * Experts are in groups, and the result has one row per group: zeros if the row's expert is in another group. If
- * each rank has one group, each rank's result is complete, not a partial sum, so non-linear functions may follow.
- * A split within a group leaves partial sums, as for a lookup table. Ids count through all groups. The result for
- * an id without an expert is zero. */
+ * Experts are in groups. The result has, per group, a row for each row of x: zeros if another group has its expert.
+ * If each rank has one group, each rank's result is complete, not a partial sum, so non-linear functions may follow.
+ * A split within a group leaves partial sums, as for a lookup table. Ids count through all groups. If no expert has
+ * the id, the row is zeros. */
 #include "kernels/op/lib/experts.h"
 
 extern const struct op op_expert_matmul, op_expert_matmul_grad;

@@ -1,7 +1,7 @@
 /* line_sum.c - a sum over split dimensions: like sum, except for its gradient.
  *
- * The gradient of sum, repeated along the summed dimensions, has the layout of the sum. It would have to be moved
- * to x's layout after the repetition, as a tensor of x's size. In line_sum the gradient is multiplied by ones in
+ * The gradient of sum is repeated along the summed dimensions in the layout of the sum. The repeated gradient, of
+ * x's size, would then have to be moved to x's layout. In line_sum the gradient is multiplied by ones in
  * x's layout, so that only one number per line is moved. */
 #include "kernels/op/lib/op_impl.h"
 

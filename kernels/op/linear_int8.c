@@ -152,7 +152,7 @@ run_f64(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* Builds the gradients dx = (dy * scale) (w - 128) and dscale = sum over rows of dy (x (w - 128)^T). */
+/* Builds the gradients dx = (dy * scale) (w - 128) and dscale = sum over rows of dy * (x (w - 128)^T). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -31,9 +31,9 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
  * is infinite, not NaN. The result does not depend on m, so m is rounded to an integer, whose derivative is 0.
  *
  * m has more than one reader. A partial maximum passes through increasing operators, so each reader would complete
- * the maximum separately. A product, even with 1, does not pass partial maxima, so m is multiplied by 1: the
- * maximum is completed once, before the product. The sum over ranks is in f64, too: if m and the logarithm nearly
- * cancel, a sum of f32 exponentials lacks the digits of the result. */
+ * the maximum separately. A product, even with 1, does not pass partial maxima. So m is multiplied by 1, which
+ * completes the maximum once. The sum over ranks is in f64, too: if m and the logarithm nearly cancel, a sum of f32
+ * exponentials lacks the digits of the result. */
 static struct val *
 by_parts(struct build *b, struct val *x, const struct call *c)
 {

@@ -94,7 +94,7 @@ matmul_grad(struct build *b, const struct node *n, struct val *const *dout, stru
     }
 }
 
-/* ---- meaning ---- */
+/* ---- reference ---- */
 
 struct product {
     int64_t m, n, k;

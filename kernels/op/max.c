@@ -1,4 +1,4 @@
-/* max.c - the maximum over dimensions; NaN if any element is NaN. A split of a reduced dimension leaves P(max). */
+/* max.c - the maximum over dimensions; NaN if any element is NaN. A split reduced dimension leaves P(max). */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

@@ -1,4 +1,4 @@
-/* min.c - the minimum over dimensions; NaN if any element is NaN. A split of a reduced dimension leaves P(min). */
+/* min.c - the minimum over dimensions; NaN if any element is NaN. A split reduced dimension leaves P(min). */
 #include "kernels/op/lib/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

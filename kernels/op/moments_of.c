@@ -4,7 +4,7 @@
  * The operator does not read the values of x, but x receives the gradient of its moments. In a row of n elements,
  * with sums over the shards:
  *
- *   dx = (sum of d mean) / n - (x - mean) rstd^3 (sum of d rstd) / n
+ *   dx = sum(dmean) / n - (x - mean) * rstd^3 * sum(drstd) / n
  *
  * So ranks exchange two numbers per row. */
 #include "kernels/op/lib/moments.h"

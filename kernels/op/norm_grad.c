@@ -77,10 +77,10 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* Builds the gradients of dx with respect to x, dy and weight. Let r be 1 / deviation, xhat the normalised x, u =
- * dy weight, h the gradient of dx, and G(x, u) the formula for dx at the top of this file. The gradient of u is
- * G(x, h). The gradient of x has two terms: G(x, -r (h mean(u xhat) + u mean(h xhat))), because xhat depends on x,
- * and -xhat r mean(h dx), because r depends on x. x: operand x of n, in f32 if it is a 16-bit float. */
+/* Builds the gradients of dx with respect to x, dy and weight. h: gradient of dx; r: 1 / deviation; u: dy * weight;
+ * xhat: normalised x; G(x, u): the formula for dx at the top of this file. The gradient of u is G(x, h). The gradient
+ * of x has two terms: G(x, -r * (h * mean(u * xhat) + u * mean(h * xhat))), because xhat depends on x; and
+ * -xhat * r * mean(h * dx), because r depends on x. x: operand x of n, in f32 if it is a 16-bit float. */
 static void
 through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, struct val **din)
 {
@@ -111,9 +111,9 @@ add_to(struct build *b, struct val **sum, struct val *g)
     *sum = *sum ? b_add(b, *sum, g) : g;
 }
 
-/* Builds the gradients of dw and db with respect to x and dy. Let h be the gradient of dw: the gradient of dy is h
- * xhat, and the gradient of x is G(x, h dy). Let g be the gradient of db: it adds g to each row of the gradient of
- * dy. Sums for 16-bit floats are f32 until the final cast. */
+/* Builds the gradients of dw and db with respect to x and dy. With h the gradient of dw, the gradient of dy is
+ * h * xhat, and the gradient of x is G(x, h * dy). The gradient of db is added to each row of the gradient of dy.
+ * Sums for 16-bit floats are f32 until the final cast. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

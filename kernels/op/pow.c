@@ -8,8 +8,8 @@
 
 extern const struct op op_eq, op_ge, op_logical_and, op_pow, op_pow_derivative;
 
-/* Replaces each subnormal number by a zero of the same sign: it compares equal to zero, but pow would read its
- * bits (runtime/base/denormal.h). */
+/* Replaces each subnormal number by a zero of the same sign. A comparison flushes a subnormal number to zero, but
+ * pow would read its bits (runtime/base/denormal.h). */
 REALS({ return pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] == 0 ? 0 * x[1] : x[1]); });
 
 INTEGERS({

@@ -1,8 +1,8 @@
 /* prod_others.c - for each factor of a line, the product of the other factors: the gradient of prod.
  *
- * Computed from two numbers per line: the product of the factors that are not 0 (rest), and the number of zeros
- * (count). If a line has one zero, all results are 0 except the result at the zero; if it has two, all results are
- * 0.
+ * The result is computed from two numbers per line: the product of the factors that are not 0 (rest), and the number
+ * of zeros (count). If a line has one zero, all results are 0 except the result at the zero; if it has two, all
+ * results are 0.
  *
  * Second-order gradients are right, too: the derivative with respect to a zero is the product of the remaining
  * factors. rest and count must be computed from x, because only the gradient of x contains the effect of a zero on
@@ -32,9 +32,9 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     }
 }
 
-/* Builds the gradient of x. Where x is not zero, dx = -dy y / x. Where x is zero, dx is the sum of dy rest / x
- * over the other factors (with 1 instead of x for a factor that is zero). The sum leaves out factors for which
- * more than one other factor is zero. */
+/* Builds the gradient of x. Where x is not zero, dx = -dy * y / x. Where x is zero, dx is the sum of dy * rest / x
+ * over the other factors, with 1 for an x that is zero. A factor is left out of the sum if more than one of its
+ * other factors is zero. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -79,7 +79,7 @@ block_of_doubles(const struct call *c, int64_t n, const double *const *x, double
 }
 
 INTEGERS({
-    /* 0: never used, because op_divisor has rejected it; -1: the quotient INT64_MIN / -1 would overflow */
+    /* 0: never used, because op_divisor has rejected it; -1: the remainder is 0; INT64_MIN / -1 would overflow */
     if (x[1] == 0 || x[1] == -1) return 0;
     int64_t r = x[0] % x[1];
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;

@@ -3,8 +3,8 @@
  *
  *   a, b -> a cos - b sin, b cos + a sin
  *
- * a, b: a pair. Entry i of the first half and entry i of the second half are a pair; with interleaved set, two
- * neighbours are. Su et al. 2021. */
+ * a, b: a pair. A pair is entry i of the first half and entry i of the second half of the last dimension; if
+ * `interleaved` is set, two neighbours. Su et al. 2021. */
 #include "kernels/op/lib/op_impl.h"
 
 extern const struct op op_concat, op_stack;

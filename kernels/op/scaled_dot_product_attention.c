@@ -15,10 +15,10 @@ extern const struct op op_attention;
 
 enum { CAUSAL, SCALE, WINDOW, SOFTCAP };
 
-/* Returns true if the call is faster by parts: it has more queries than the single operator's kernel for few
- * queries accepts (GEMM_FEW), but fewer than FEW queries. For so few, packing keys and values into blocks takes
- * longer than it saves. Times in us on one core for rows of 64 elements. The columns are: forward as one operator,
- * forward by parts, forward and backward as one operator, forward and backward by parts.
+/* Returns true if the call is faster by parts (two products and a softmax): it has more queries than the single
+ * operator's kernel for few queries accepts (GEMM_FEW), but fewer than FEW. For so few queries, packing keys and
+ * values into blocks takes longer than it saves. Times in us on one core for rows of 64 elements. The columns are:
+ * forward as one operator, forward by parts, forward and backward as one operator, forward and backward by parts.
  *
  *   256 heads, 16 x 16, f32    540  480 1,260   880
  *

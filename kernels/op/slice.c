@@ -43,8 +43,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Returns the first position, or the position before the end, of a range with a negative step. otherwise: its
- * default. */
+/* Returns the position that a, start or stop of a range with negative step, names; `otherwise` if a is not set. */
 static int64_t
 position_back(const struct attr *a, int64_t n, int64_t otherwise)
 {

@@ -72,10 +72,10 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
  * Example: a loop that reads x[t] for each t has as many slice_grads as x has rows. The rows are joined once, instead
  * of adding as many tensors of x's size. */
 
-struct piece { /* the gradient of the entries start to stop of the axis */
+struct piece { /* the gradient of entries start .. stop - 1 of the axis */
     struct val *g;
     int64_t start, stop;
-    int32_t nth;  /* position in the list of operands: equal starts keep this order */
+    int32_t nth;  /* position in the list of operands; pieces with equal start and stop keep this order */
     int64_t step; /* distance between entries; above 1, stop is start + the number of entries (sum_strided) */
 };
 
@@ -88,7 +88,7 @@ by_start(const void *a, const void *b)
     return x->nth < y->nth ? -1 : 1;
 }
 
-/* Returns the piece padded with zeros to the entries lo to hi. */
+/* Returns the piece padded with zeros to the entries lo .. hi - 1. */
 static struct piece
 pad_piece(struct build *b, int64_t axis, struct piece p, int64_t lo, int64_t hi)
 {

@@ -1,4 +1,4 @@
-/* softmax_grad.c - the gradient of softmax: dx = y (dy - sum of y dy), along one axis. */
+/* softmax_grad.c - the gradient of softmax: dx = y * (dy - sum(y * dy)), along one axis. */
 #include "kernels/op/lib/op_impl.h"
 
 enum { AXIS };

@@ -56,7 +56,7 @@ round_to_block(const double *x, bool four, uint8_t *out)
     memcpy(out, &half, sizeof half);
     if (four) memset(out + 2, 0, SIZE / 2);
     for (int i = 0; i < SIZE; i++) {
-        double q = d != 0 ? x[i] / d : 0; /* NaN becomes an end of the range, too */
+        double q = d != 0 ? x[i] / d : 0; /* if q is NaN, fmax returns the lower bound */
         if (four)
             out[2 + i % 16] |= (uint8_t)((int)fmin(fmax(floor(q + 8.5), 0), 15) << (i / 16 * 4));
         else

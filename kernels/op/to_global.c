@@ -1,8 +1,8 @@
 /* to_global.c - converts a tensor to another layout. The operator computes nothing: boxing (redistribution) moves the
  * data (boxing/box.h).
  *
- * The requested layout is a property of the result, not an attribute. The gradient has the result's layout; adding
- * it to the operand's gradient boxes it to the operand's layout. */
+ * The requested layout is a property of the result, not an attribute. The gradient has the result's layout; it is
+ * boxed to the operand's layout when it is added to other gradients of the operand. */
 #include "kernels/op/lib/op_impl.h"
 
 #include <string.h>

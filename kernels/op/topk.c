@@ -237,8 +237,8 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
 }
 
 /* A double that holds a float does not use its last 29 bits. These bits store the position of the element, so that
- * a key is one number, and an earlier position makes a greater key. Each key is compared with the best keys so far
- * by minimum and maximum, without branches, because a branch would be mispredicted. */
+ * one integer is the key of value and position, and an earlier position makes a greater key. Each key is compared
+ * with the best keys so far by minimum and maximum, without branches, because a branch would be mispredicted. */
 enum { FEW = 8, FLOAT_REST = (1 << 29) - 1 };
 INLINE void
 few_best(const uint64_t *key, int64_t size, int64_t n, uint64_t *best)

@@ -16,7 +16,7 @@ b_call(struct build *b, const struct op *op, int nin, struct val *const *in, con
     return b->add(b, op, nin, in, attr ? attr : defaults, res);
 }
 
-/* Returns NULL if x is NULL: the operands of these helpers are required, so an earlier helper has failed. */
+/* The helpers below return NULL if a required operand is NULL, because an earlier helper has failed. */
 struct val *
 b_call1(struct build *b, const struct op *op, struct val *x)
 {
@@ -229,8 +229,8 @@ b_along(struct build *b, struct val *x, struct val *y)
     return x && y ? b_mul(b, b_cast(b, b_true(b, x), x->type.dtype), y) : NULL;
 }
 
-/* Returns true if n is a view of its whole operand, in the operand's own layout. Returns false for a view of a part:
- * computing the operand's sum in f32 for such a view would compute the sum a second time. */
+/* Returns true if n is a view of its whole operand that keeps the operand's layout. Returns false for a view of a
+ * part: to compute its operand's sum in f32 would compute the sum a second time. */
 static bool
 shows_all(const struct node *n)
 {

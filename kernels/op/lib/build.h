@@ -33,7 +33,7 @@ struct val *b_mul(struct build *b, struct val *x, struct val *y);
 struct val *b_div(struct build *b, struct val *x, struct val *y);
 struct val *b_where(struct build *b, struct val *cond, struct val *x, struct val *y);
 
-/* Return x * f and x + f, where f is a number. */
+/* Return x * f and x + f, where f is a constant. */
 struct val *b_scale(struct build *b, struct val *x, double f);
 struct val *b_shift(struct build *b, struct val *x, double f);
 

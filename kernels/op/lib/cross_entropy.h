@@ -19,8 +19,8 @@ ce_axis(int ndim)
     return ndim > 1 ? 1 : 0;
 }
 void ce_line_dims(const struct call *c, bool *gone);
-/* Appends the SBP rule of a pattern, in which x stands for the dimensions of the logits (operand 0) and l for the
- * dimensions of the labels. unsplit: the class axis may not be split. */
+/* Appends the call's SBP rule, made from a pattern in which x stands for the dimensions of the logits (operand 0)
+ * and l for the dimensions of the labels. unsplit: the class axis may not be split. */
 int ce_rule(const struct call *c, bool unsplit, const char *pattern, struct str *rule);
 /* Builds a bool tensor that is true for the labels other than ignore_index. */
 struct val *ce_which_count(struct build *b, struct val *labels, int64_t ignored);

@@ -57,8 +57,8 @@
         return code[0] == 255 ? sqrt(-1.0) : ldexp((double)s, code[0] - 126 - 23);                                     \
     }
 
-/* Returns r such that 2^r >= sqrt(parts). With equal shards, the mean of a shard is at most sqrt(parts) row
- * deviations from the row's mean. */
+/* Returns the least integer r such that 2^r >= sqrt(parts), where parts is the number of shards. With equal shards,
+ * the mean of a shard is at most sqrt(parts) row deviations from the row's mean. */
 #define MOMENTS_RANGE                                                                                                  \
     {                                                                                                                  \
         int range = 0;                                                                                                 \

@@ -1,7 +1,7 @@
 /* norm.h - code shared by layer_norm, rms_norm and their gradients.
  *
- * The operators normalise the last dimensions together, as many as the weight has; these dimensions are unsplit. Pure,
- * except for writes to the caller's memory; any thread. */
+ * The operators normalise over the last dimensions of x together, as many dimensions as the weight has. These
+ * dimensions are unsplit. Pure, except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_NORM_H
 #define RILLE_KERNELS_OP_NORM_H
 

@@ -108,7 +108,7 @@ size_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
 }
 
-/* Returns the `linear` text of add and sub. If every operand is a tensor, these pass partial sums through. */
+/* Returns op_partial.linear of add and sub, which pass partial sums if every operand is a tensor; else NULL. */
 const char *linear_if_tensors(const struct call *c);
 
 /* Checks the result dtype of a product, given by attribute `at`. The dtype must be the operands' promoted dtype, or
@@ -134,16 +134,16 @@ bool dense_out(const struct kcall *k);
 /* Variant that runs the reference directly on dense memory of any dtype, without conversion. */
 extern const struct kernel_variant kernel_direct[];
 
-/* Implements infer() for an operator that adds a dimension: E_SHAPE if the first operand already has MAX_DIM
- * dimensions. */
+/* Implements infer() for an operator that adds a dimension; fails with E_SHAPE if the first operand already has
+ * MAX_DIM dimensions. */
 int infer_one_more(const struct call *c, int64_t *size);
-/* Implements infer() for arithmetic that is undefined for bool: E_DTYPE if the result would be bool, that is, if all
- * operands are bool. */
+/* Implements infer() for arithmetic that is undefined for bool; fails with E_DTYPE if the result would be bool, that
+ * is, if all operands are bool. */
 int infer_no_truth(const struct call *c, int64_t *size);
 /* Implements build() for comparisons: if a number is compared with a 16-bit float tensor, rounds the number to the
  * 16-bit dtype first, as a tensor of that number would be rounded. */
 int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-/* Implements infer() for sources, whose shape is given by the call: dtype f32 unless the caller asks for another. */
+/* Implements infer() for sources, whose call gives the shape; the dtype is f32 unless the call gives another. */
 int source_f32(const struct call *c, int64_t *size);
 
 #endif

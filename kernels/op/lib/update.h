@@ -1,7 +1,7 @@
 /* update.h - code shared by optimiser updates: the scale factor of the gradient.
  *
  * Gradient clipping by norm multiplies each gradient by one number, a tensor without dimensions. An update accepts
- * that number as an operand of its own beside the original gradient, so the products are never stored. Any thread. */
+ * that number as a separate operand beside the unscaled one, so scaled gradients are never stored. Any thread. */
 #ifndef RILLE_KERNELS_OP_UPDATE_H
 #define RILLE_KERNELS_OP_UPDATE_H
 
