@@ -41,7 +41,7 @@ struct state {
     int32_t before; /* index of the state before the last hop; -1: start */
     int8_t nhop;
     int64_t bytes; /* bytes of the last hop */
-    int64_t rest;  /* bytes still to be moved */
+    int64_t rest;  /* lower bound of the bytes that the hops after this state must still send */
     int64_t staging;
     double ns, hop_ns;
     const int64_t *received; /* bytes received so far, by examined rank */
@@ -59,7 +59,7 @@ struct search {
     double best; /* price of the cheapest path so far, ns */
     struct state *state;
     int32_t nstate, capacity;
-    int32_t level;           /* index of the first state with the present number of hops */
+    int32_t level;           /* index of the first state with the number of hops that is being processed */
     struct hash_table found; /* states by representative layout */
     struct arena kept;       /* memory of the caches and buffers below */
     struct hash_table known; /* cache of box_bytes_known() */
@@ -534,7 +534,7 @@ path_arrive(struct search *s, int32_t last, struct box_path *p)
     s->best = MIN(s->best, s->state[last].ns);
 }
 
-/* Processes all states with the present number of hops. A path that reaches `to` becomes a candidate; the other
+/* Processes all states that have the current number of hops. A path that reaches `to` becomes a candidate; the other
  * paths are continued. Returns false if there are no new states. */
 static bool
 path_goes_on(struct search *s, struct box_path *p)

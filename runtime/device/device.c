@@ -34,7 +34,7 @@
 enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
 static const size_t idle_floor = (size_t)64 << 20; /* number of idle bytes that a pool may always keep */
 /* With each freed block, the recent peak of live bytes (crest) decreases by 1 / CREST_FADES of its distance to the
- * present live bytes. A pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
+ * current live bytes. A pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
 enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
 /* ---- kinds ---- */
@@ -286,7 +286,7 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
         pool_trim(p, 0, true);
         *out = pool_take(p, capacity);
     }
-    /* true: the host that stores the source's bytes was lost, or the device is broken */
+    /* true: the host that stores the bytes of the pool's source was lost, or the device is broken */
     bool gone = err_last() == E_LOST || err_last() == E_KERNEL;
     if (!*out) return gone ? (int)err_last() : refuse_allocation(p, bytes);
     p->count.nalloc++;

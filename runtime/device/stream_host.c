@@ -169,7 +169,7 @@ settle_begun(struct host_stream *s)
     return true;
 }
 
-/* Ends the present group, which is then in flight. If LAUNCHED groups are in flight, waits for the older half.
+/* Ends the current group, which is then in flight. If LAUNCHED groups are in flight, waits for the older half.
  * Returns false if the group is empty. */
 static bool
 launch_taken(struct host_stream *s)

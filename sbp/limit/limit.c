@@ -201,7 +201,8 @@ price_tensor(struct limit *m, const struct net_tensor *t)
         extra[k] = MIN(NET_NEVER / 64, extra[k] + limit_bytes_worth(price, t->bytes[t->form[k]]));
 }
 
-/* Fills in m->sum and m->extra. Returns an upper bound on the sum of all extra costs and of the limit's worth. */
+/* Fills in m->sum (prefix sums of the prices) and m->extra (price times bytes, by candidate). Returns an upper bound
+ * on the sum of all extra costs and of the memory limit times the sum of the prices. */
 static double
 fill_peaks(struct limit *m)
 {
