@@ -393,8 +393,8 @@ receives_no_more(const struct search *s, const struct state *x, const struct sta
     return true;
 }
 
-/* Returns true if a state makes state y useless: the state is as cheap as y, and has as many hops, or fewer hops and
- * no more staging and received bytes. */
+/* Returns true if a known state of y's layout makes y useless: it costs no more than y, and has as many hops as y, or
+ * fewer hops (unless s->every) without more staging or received bytes. */
 static bool
 is_needless(const struct search *s, const struct state *y)
 {

@@ -185,8 +185,8 @@ plan_stage(struct maker *m, int32_t pos)
 
 /* ---- hierarchical reductions ---- */
 
-/* Returns the source that holds the running sum of a share after a segment: the owner's stage or, if the segment is
- * a single addend, the addend's shard. */
+/* Returns the source that holds the running sum of a share after a segment: the owner's stage or, for a first
+ * segment of a single addend, the addend's shard. */
 static struct box_source
 handed_source(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {

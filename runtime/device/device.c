@@ -99,7 +99,7 @@ static const struct device_kind device_cpu = {
     .copy = host_copy,
     .fill = host_fill,
 };
-/* The kind meta has the flags of cpu, so that plans for both kinds are equal. */
+/* The kind meta fuses like cpu and has the kernel variants of cpu, so that plans for both kinds are equal. */
 static const struct device_kind device_meta = {.number = DEV_META, .flags = NO_BYTES | FUSES, .variants = DEV_CPU};
 
 static const struct device_kind *const kinds[NDEVICE_KIND] = {

@@ -209,7 +209,7 @@ over(const struct squeeze *q, int32_t time)
     return (double)(q->limit.live[time] - q->net->memory_limit);
 }
 
-/* Records the current choice. Returns false if it was recorded before, or the list is full. */
+/* Records the current choice. Returns false if one of equal cost and bytes was recorded before, or the list is full. */
 static bool
 remember_choice(struct squeeze *q)
 {
@@ -322,7 +322,8 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Generates choices until one recurs. beside: true: prices only the copies that readers need in the current choice. */
+/* Generates choices until one recurs. beside: true: prices a copy from its readers in the current choice; false: from
+ * all readers that may need it. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {
