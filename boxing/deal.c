@@ -190,8 +190,8 @@ keep_whole_addends(struct deal *d)
     }
 }
 
-/* Assigns each remaining addend to the group with the most holders. If no group has a holder, assigns the addends to
- * the holders' own groups and to free groups in turn. */
+/* Assigns each remaining addend to the group with the most holders. If no group has a holder, assigns the
+ * addend to its holder's group in another tile (if groups have one member) or to a group without addends. */
 static void
 give_apart(struct deal *d)
 {
@@ -208,7 +208,7 @@ give_apart(struct deal *d)
 }
 
 /* Assigns all remaining addends to one group: to the next group, in turn, that holds one of these addends; if no
- * group does, to any group. */
+ * group does, to a group without addends. */
 static void
 give_sum(struct deal *d)
 {

@@ -258,8 +258,7 @@ enum { ROOM_AGES = 16, KEPT_SHARE = 8, KEPT_MOST = 64 << 20 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool known;
 static size_t limit; /* bytes of the lowest limit of a group; SIZE_MAX: no limit is below the machine's memory */
-static size_t kept;  /* bytes of the limit that stay free for small allocations, such as stacks: 1 / KEPT_SHARE, at most
-                        KEPT_MOST */
+static size_t kept;  /* bytes of the limit kept free for small allocations: 1 / KEPT_SHARE, at most KEPT_MOST */
 static _Thread_local bool refused; /* the last call of this thread returned false */
 static size_t spare;               /* bytes that can be allocated before limits_fits() calls limits_room() again */
 
