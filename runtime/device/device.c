@@ -475,8 +475,8 @@ buffer_copy(const struct buffer *to, const struct buffer *from)
     return buffer_copy_part(to, from, 0, to->bytes);
 }
 
-/* Frees idle blocks of other size classes first, because the next request usually has the class of the block that
- * was just freed. */
+/* Puts a freed block on its idle list. Before that, frees other idle blocks if too many bytes would be idle, because
+ * the next request usually has the size class of the block that was just freed. */
 static void
 block_idle(struct pool *p, struct block *b)
 {
