@@ -116,8 +116,8 @@ count_senders(struct arena *a, const struct box_work *w, int32_t self)
     return n - (sorted_find(rank, n, self) >= 0);
 }
 
-/* Returns the load of a rank that fills one stage or destination shard. self: number of the rank's device as a source;
- * -1: the rank is no source, because the device kinds differ. */
+/* Returns the load of a rank that fills one stage or destination shard. self: number of the rank's device as a
+ * source; -1: the rank is no source, because the device kinds differ. */
 static struct load
 load_of(struct arena *a, const struct box_plan *p, const struct box_work *w, int32_t self)
 {

@@ -209,7 +209,7 @@ over(const struct squeeze *q, int32_t time)
     return (double)(q->limit.live[time] - q->net->memory_limit);
 }
 
-/* Records the current choice. Returns false if one of equal cost and bytes was recorded before, or the list is full. */
+/* Records the current choice. Returns false if one of equal cost and bytes is known, or the list is full. */
 static bool
 remember_choice(struct squeeze *q)
 {
