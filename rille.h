@@ -89,14 +89,15 @@ struct rille_workers {
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
-    /* time without progress of any worker that owes an answer, after which one of them counts as lost, s; 0: 600 */
+    /* time after which a worker counts as lost if no worker that owes an answer makes progress, s; 0: 600 */
     double hang_seconds;
     /* returns the host of a rank, for error texts; NULL, or result NULL: this host */
     const char *(*host)(void *arg, int rank);
     /* receives news, such as rejected workers, on any thread; NULL: no news */
     void (*say)(void *arg, const char *text);
     void *arg;
-    /* text that names the job, the same in all its processes; workers of other jobs are rejected; NULL: no name */
+    /* text that names the job; all processes of a job pass the same text, and workers of other jobs are rejected;
+     * NULL: no name */
     const char *job;
 };
 /* Opens a session, which lasts until rille_close(). The texts of the options need not outlive the call, but those of
@@ -195,7 +196,8 @@ struct rille_worker_info {
     double heartbeat;                       /* time since the last heartbeat, s */
     int64_t acts;                           /* number of acts in all runs */
     double busy;                            /* time in which the worker's devices had work, s, summed over devices */
-    double slow; /* duration of the worker's acts relative to workers with the same tasks; 0: not much longer */
+    /* how many times as long the acts take as those of workers with the same tasks; 0: not much longer */
+    double slow;
 };
 /* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
  * only worker. Any thread, until rille_close() is called. */
@@ -249,12 +251,12 @@ void rille_doing(struct rille_session *s, char *text, size_t size);
  * Returns false if there is no such thread. Session's thread, async-signal-safe. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 /* Describes what an idle device thread of this process waits for: "matmul (a.lua:3) waits for relu (a.lua:2) on
- * cpu:0"; "": nothing. "to read" follows if the relu has still to read registers of the matmul. Apart from that, the
- * function is like rille_doing_thread(). */
+ * cpu:0"; "": nothing. The text ends with "to read" if the relu must first read registers of the matmul. Apart from
+ * that, the function is like rille_doing_thread(). */
 bool rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size);
-/* Describes the job of a session with workers, also during a run: phase, number of the run, and a line for each worker
- * with its state, the time without progress, and the act that it runs. "": the session has no workers. Any thread,
- * until rille_close() is called. */
+/* Describes the job of a session with workers, also during a run: the phase, the number of the run, and a line for
+ * each worker. A worker's line has its state, the time without progress, and its current act. "": the session has no
+ * workers. Any thread, until rille_close() is called. */
 void rille_status(struct rille_session *s, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* sets the seed and resets the count of random calls */
 /* Get and set the state of the random numbers. Sessions with equal seed and count draw the same numbers from then
@@ -490,8 +492,8 @@ bool rille_tensor_is_leaf(const struct rille_tensor *t);
 /* returns true if values can be assigned to t: t is a leaf, a clone, or a leaf to which a value with a gradient was
  * assigned */
 bool rille_tensor_is_variable(const struct rille_tensor *t);
-/* returns the dimension along which t counts 0, 1, 2, ..., as an arange does that is reshaped to other dimensions of
- * size 1; -1: t does not count, or its value is in memory */
+/* returns the dimension along which the values of t count 0, 1, 2, ..., if t is an arange whose other dimensions
+ * have size 1; -1: t is no such tensor, or its value is in memory */
 int rille_tensor_counts(const struct rille_tensor *t);
 /* returns true if the value is in memory; false: reading computes it */
 bool rille_tensor_has_value(const struct rille_tensor *t);
@@ -546,9 +548,9 @@ int rille_tensor_auto(struct rille_tensor *leaf, bool on);
  * an operator: a leaf without requires_grad becomes a result of src's computation, which rille_tensor_is_variable()
  * still reports as a variable. E_STATE: both the leaf and src require a gradient. */
 int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
-/* Assigns to n leaves without recording gradients: to all or, after an error, to none. *wrong: index of the leaf that
- * failed; wrong may be NULL. Operators that can fail because of their data, such as an embedding of ids, are computed
- * at once so that their errors are reported here. */
+/* Assigns values to n leaves without recording gradients: to all leaves or, after an error, to none. *wrong: index
+ * of the leaf that failed; wrong may be NULL. Operators that can fail because of their data, such as an embedding of
+ * ids, are computed at once, so that this call reports their errors. */
 int rille_tensors_assign(struct rille_session *s, int n, struct rille_tensor *const *leaf,
                          struct rille_tensor *const *src, int *wrong);
 /* Changes the layout of the leaf and of its gradient in place (to_global_). Resets rille_tensor_set_grad_layout().
@@ -576,8 +578,8 @@ int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *con
 /* Returns a new handle on the tensor's gradient; NULL: the tensor has no gradient. */
 struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
 int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g NULL: removes the gradient */
-/* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout that suits
- * the leaf's. Changing the leaf's layout resets the setting. */
+/* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout chosen to
+ * fit the leaf's layout. Changing the leaf's layout resets the setting. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
 /* Sets when compiled steps gather a sharded variable that they read replicated. true (the initial setting): steps
  * free the gathered value after forward, and gather again for backward. false: steps gather once, and keep the value
@@ -604,8 +606,8 @@ int rille_own_gradient(struct rille_session *s, const struct rille_backward *bac
                        struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
                        struct rille_tensor *const *result, struct rille_tensor **out);
 
-/* From now on plans and errors of runs name this function as the one that made the calls; NULL: none. Returns the
- * previous name. */
+/* Sets the name of the function that plans and errors of runs report as the maker of the following calls; NULL:
+ * none. Returns the previous name. */
 const char *rille_name_calls(struct rille_session *s, const char *name);
 
 /* A hook is called with the gradient of a tensor, once in each backward pass. It may set *out to a new handle on
@@ -646,7 +648,7 @@ bool rille_detect_nan(struct rille_session *s, bool on);
  * rille_step() runs all added updates together. */
 int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args,
                  int nattrs, const struct rille_attr *attrs);
-/* Adds the update of a variable to a value that other operators compute. */
+/* Adds an update that sets the variable to `value`, which other operators compute. rille_step() runs the update. */
 int rille_update_to(struct rille_tensor *variable, struct rille_tensor *value);
 /* Computes the updates added since the last step, the gradients of their leaves, and the values on which backward
  * was called. After an error, the variables are unchanged. Gradients that cannot be computed because of invalid data
@@ -699,9 +701,9 @@ struct rille_graph_options {
     /* memory limit of a planner and of a schedule search, bytes per device; a plan above the limit is an error; 0:
      * none */
     int64_t memory_limit;
-    /* Trace the whole batch once to find the numbers that the function computes from its size, such as 1 / n for a
-     * mean; the caller ends the trace by rille_trace_abort(). The next trace of the session uses these numbers in place
-     * of those that the function computes from the size of a micro-batch. */
+    /* Trace the whole batch once to find the numbers that the function computes from the batch size, such as 1 / n
+     * for a mean; the caller ends the trace by rille_trace_abort(). The next trace of the session uses these numbers
+     * in place of those that the function computes from the size of a micro-batch. */
     bool whole;
     bool check_nan; /* search this step's results like rille_detect_nan() */
     /* time limit of the planner's search, seconds of one core by a count of work, so that every machine finds the
@@ -727,8 +729,8 @@ void rille_trace_abort(struct rille_session *s);
 /* Reports, in a trace of the whole batch (rille_graph_options.whole), that the function returned without an error. Then
  * the next trace fails if it makes other calls. */
 void rille_trace_returned(struct rille_session *s);
-/* Returns true if the last trace failed for this reason. A second trace of the whole batch, and a second trace, succeed
- * if only the first call of the function differs. */
+/* Returns true if the last trace failed because it made other calls than the trace of the whole batch. If only the
+ * first call of the function differs from later calls, tracing the whole batch again and then the step succeeds. */
 bool rille_trace_differs(const struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
 /* returns true while a step that a planner will lay out is being traced */
@@ -736,12 +738,13 @@ bool rille_planning(const struct rille_session *s);
 /* Pauses or continues the trace. While the trace is paused, calls behave as outside a trace. An optimiser uses this
  * to create its state. Returns the previous setting. */
 bool rille_trace_pause(struct rille_session *s, bool pause);
-/* Sets whether calls may combine the rows of one micro-batch, as in softmax along axis 0, while a step of several
- * micro-batches is traced; otherwise such a call fails with E_PLAN, because it would differ from that of the whole
- * batch. Returns the previous setting. */
+/* Sets whether calls may combine the rows of one micro-batch, as softmax along axis 0 does, while a step of several
+ * micro-batches is traced. If false, such a call fails with E_PLAN, because its result would differ from that of the
+ * whole batch. Returns the previous setting. */
 bool rille_micro_batch_alone(struct rille_session *s, bool alone);
-/* States what a result of such calls is for the whole batch: joined from those of the micro-batches if it has as many
- * rows as the micro-batch, else their mean. Does nothing outside such a trace. */
+/* States how the whole batch's value of a result of such calls follows from the values of the micro-batches. If the
+ * result has as many rows as the micro-batch, the values are concatenated; else their mean is taken. Does nothing
+ * outside such a trace. */
 int rille_micro_batch_result(struct rille_tensor *t);
 /* Returns the mean of t over the micro-batches, which is known after the last one; without micro-batches, t itself.
  * For values that change once per step. */
@@ -756,16 +759,16 @@ bool rille_graph_is_stale(const struct rille_graph *g);
 int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);
 int rille_graph_results(const struct rille_graph *g);
 /* Compares two traces of one step. *how: NULL if both compute the same; else a text that describes the first
- * difference, which the caller must free(). A live number equals a constant with its present value. */
+ * difference, which the caller must free(). A live number equals a constant with its current value. */
 int rille_graph_compare(struct rille_graph *a, struct rille_graph *b, char **how);
 void rille_graph_free(struct rille_graph **g);
 /* Makes all graphs traced so far stale, because something that traces depend on has changed (train or eval mode,
  * layouts). */
 void rille_generation(struct rille_session *s);
 
-/* Sets the placements of pipeline stages, in order; a placement may have several stages. Values of different stages
- * that meet in a call are moved to the stage in progress (rille_stage), or to the last of their stages. n = 0: no
- * stages. */
+/* Sets the placements of pipeline stages, in order; a placement may have several stages. If the operands of a call
+ * are on different stages, they are moved to the stage in progress (rille_stage) or, without one, to the last of
+ * their stages. n = 0: no stages. */
 int rille_stages(struct rille_session *s, int n, const struct rille_place *const *place);
 /* Sets the placement of the stage in progress; NULL: none. */
 int rille_stage(struct rille_session *s, const struct rille_place *now);
@@ -784,8 +787,8 @@ struct rille_stats {
     double step_time, ideal;
     double bubble; /* idle share of step_time: 1 - ideal / step_time */
     double flops;  /* floating-point operations of a run on all devices */
-    double peak; /* floating-point operations per second of devices that can act at once; 0: costs were not measured */
-    int nhost;   /* number of hosts with devices of the step; at most 64 are reported */
+    double peak;   /* peak rate of devices that can act at once, operations per second; 0: costs were not measured */
+    int nhost;     /* number of hosts with devices of the step; at most 64 are reported */
     int ndevice;
     /* statistics by device; the graph owns them; the next rille_graph_stats() overwrites them */
     struct rille_device_stats *device;
@@ -829,8 +832,8 @@ struct rille_chart {
     int natonce;  /* number of devices that can act at the same time; some share threads */
     struct rille_chart_device *device;
     bool split; /* weight gradients may be delayed */
-    int lag;    /* lookahead of its credits, micro-batches; 0: all micro-batches */
-    /* costs are estimates from built-in rates, because there is no timed run and no costs were given */
+    int lag;    /* lookahead of the schedule's credits, micro-batches; 0: all micro-batches */
+    /* costs are estimates from built-in rates, because no run was timed and the caller passed no costs */
     bool reckoned;
     double forward, backward, weight, moving; /* planned time per micro-batch on a device of a stage, s */
     double bound;                             /* lower bound of the bubble, for any schedule with these costs */
@@ -841,7 +844,7 @@ struct rille_chart {
     int64_t call, ncall; /* call: number of the measured call of the step, from 1; ncall: number of calls */
     void *memory;        /* memory of all arrays and texts above */
 };
-/* Times per micro-batch on each device of a stage, s. move: per segment of a move; update: per batch. */
+/* Costs of a stage on each of its devices, s per micro-batch. move: per segment of a move; update: per batch. */
 struct rille_chart_costs {
     double forward, backward, weight, move, update;
     double jitter; /* random variation of each act's cost, as a fraction; 0 to 1 */
@@ -901,12 +904,13 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    /* bytes received by rank. NULL (nrank 0): more than 64 "meta" ranks; each axis after the third counts double */
+    /* bytes received by rank. NULL (nrank 0): a mesh of "meta" devices has more than 64 ranks, where each axis after
+     * the third doubles the count */
     const int64_t *received;
     const char *name;  /* usual name of the move: "all-gather", ... */
     const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
-    /* for a hierarchical reduction between hosts: its shape and time, and the time if owners read all addends, ", in
-     * 2 segments, 4 chunks: 95.0 us between hosts, not 160.0"; else "" */
+    /* for a hierarchical reduction between hosts, a text with its shape and time, and the time if each owner read
+     * all addends: ", in 2 segments, 4 chunks: 95.0 us between hosts, not 160.0"; else "" */
     const char *handed_on;
     const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
     int64_t times;         /* number of times that the move runs per step */
@@ -922,10 +926,10 @@ struct rille_explain_boxing {
     } * candidates;
     const char *text; /* description of the move as text */
 };
-/* A conflict of hints, only for steps planned by "propagate": the layout of a value follows from one hint, and the
- * layout that a reader needs follows from another, so the value must move. Hints are arguments, variables, moves,
- * strategies, operators without a choice, and results with a required layout. If no call made a hint, its line is
- * that of its first reader. */
+/* A conflict of hints, only for steps planned by "propagate": one hint determines the layout of a value, another
+ * hint determines the layout in which a reader needs it, and the layouts differ, so the value must move. Hints are
+ * arguments, variables, moves, strategies, operators without a choice, and results with a required layout. If no
+ * call made a hint, its line is that of the hint's first reader. */
 struct rille_explain_meeting {
     const char *op, *line; /* the reader and its line; "to_global": a result with a required layout */
     struct rille_explain_meeting_hint {
@@ -958,9 +962,9 @@ struct rille_explain {
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
-/* Cost of a layout that the user set (to_global, strategy, variable; not one that follows another): lower and upper
- * bound of the time that it adds to a planned step, ns. For each, the step is planned again without that layout, for
- * a quarter of a second. */
+/* Cost of a layout that the user set by to_global, a strategy or a variable (not of a layout that follows from
+ * another): lower and upper bound of the time that the layout adds to a planned step, ns. For each such layout, the
+ * step is planned again without it, for a quarter of a second. */
 struct rille_hint {
     const char *what, *line;
     int64_t price, price_high;
@@ -1041,15 +1045,15 @@ bool rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry
 int rille_file_find(const struct rille_file *f, const char *name);
 /* Returns the i-th metadata entry in the order of the file. Returns false if there are at most i entries. */
 bool rille_file_text(const struct rille_file *f, int i, const char **key, const char **value);
-/* Calls visit for each value of a list in the metadata of a .gguf file, in order: a text of n bytes, which a number or
- * boolean (number true) is printed to. E_ARG: the file has no such list. */
+/* Calls visit for each value of a list in the metadata of a .gguf file, in order. A value is passed as a text of n
+ * bytes; number: true if the value is a number or boolean, printed as text. E_ARG: the file has no such list. */
 int rille_file_list(struct rille_file *f, const char *key,
                     void (*visit)(void *arg, const char *text, size_t n, bool number), void *arg);
 /* Replaces the tensors of each quantised weight by the weight, in f32. method: "scaled" (weight, weight_scale or
  * weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros, scales, g_idx) or "awq" (qweight, qzeros,
- * scales). Method "blocks" only adds, for a tensor X that a .gguf file stores in blocks, a u8 tensor X.blocks
- * (..., blocks, bytes of a block). bits: of a number; group: inputs that share a scale, -1: all; rows, columns: block
- * that shares a scale, 0: none; minus_one: zero points are stored minus one. */
+ * scales). Method "blocks" only adds, for a tensor X that a .gguf file stores in blocks, a u8 tensor X.blocks (...,
+ * blocks, bytes of a block). bits: bits per number; group: number of inputs that share a scale (-1: all); rows,
+ * columns: size of the block that shares a scale (0: none); minus_one: the file stores each zero point minus 1. */
 struct rille_quantisation {
     const char *method;
     int bits;
@@ -1161,7 +1165,7 @@ struct rille_token_rows {
 };
 int rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *rows, struct rille_tensor **x,
                        struct rille_tensor **y);
-/* Statistics of prefetching. In the best case the reader waits for credits, and callers never wait. */
+/* Statistics of prefetching. Prefetching is fast enough if the reader waits for credits and callers never wait. */
 struct rille_source_stats {
     int64_t depth;       /* credits: number of batches that the reader may be ahead */
     int64_t read, taken; /* number of batches read, and taken by callers */

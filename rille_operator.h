@@ -62,9 +62,9 @@ struct rille_operator_tensor {
 struct rille_operator_value {
     uint8_t set;                       /* 1: the caller gave the attribute; 0: the value is the default */
     int32_t n;                         /* INTS: number of integers */
-    int64_t i;                         /* INT, BOOL; WORD: index of the word */
-    double f;                          /* FLOAT */
-    int64_t list[RILLE_OPERATOR_LIST]; /* INTS */
+    int64_t i;                         /* value of INT and BOOL; WORD: index of the word */
+    double f;                          /* value of FLOAT */
+    int64_t list[RILLE_OPERATOR_LIST]; /* value of INTS */
 };
 
 struct rille_operator_call {
@@ -74,8 +74,8 @@ struct rille_operator_call {
     const struct rille_operator_tensor *in;
     const struct rille_operator_tensor *out; /* results, to be written; NULL in infer() */
     const struct rille_operator_value *attr; /* in the order of the record */
-    char *error;                             /* room for the text of an error */
-    uint64_t error_size;                     /* bytes of that room */
+    char *error;                             /* buffer for the text of an error */
+    uint64_t error_size;                     /* size of that buffer, bytes */
     int64_t *letter; /* infer(): receives the sizes of letters that only results have; NULL elsewhere */
 };
 
@@ -89,7 +89,7 @@ enum {
 };
 struct rille_operator_operand {
     const char *name; /* NULL ends the list */
-    uint32_t flags;   /* sum of RILLE_OPERAND_ */
+    uint32_t flags;   /* sum of RILLE_OPERAND_ flags */
 };
 
 enum rille_operator_kind {
@@ -101,14 +101,14 @@ enum rille_operator_kind {
 };
 struct rille_operator_attribute {
     const char *name;  /* NULL ends the list */
-    int32_t kind;      /* RILLE_ATTRIBUTE_ */
+    int32_t kind;      /* one of RILLE_ATTRIBUTE_ */
     int64_t i;         /* default of INT and BOOL */
     double f;          /* default of FLOAT */
     const char *words; /* WORD: words, separated by '|' */
     const char *doc;   /* meaning, for the help page */
 };
 
-/* How shards of a result combine if a letter that only operands have is split. */
+/* How the devices' parts of a result are combined if a letter that only operands have is split. */
 enum rille_operator_reduce {
     RILLE_REDUCE_NONE, /* the letter is never split */
     RILLE_REDUCE_SUM,
@@ -152,9 +152,9 @@ struct rille_operator {
      * claims nothing of b; "1" is a dimension of size 1; "(ab)" a merged dimension, major letter first; "[n]" only on
      * the right is new, and infer() sets its size. NULL for an element-wise operator, whose operands are broadcast. */
     const char *rule;
-    int32_t reduce; /* RILLE_REDUCE_ */
-    /* Operands that pass partial sums: if the operand is a sum of parts, so is the result. Numbers of operands;
-     * "0|1": in each alone; "01": in both together. NULL: none. */
+    int32_t reduce; /* one of RILLE_REDUCE_ */
+    /* Operands in which the operator is linear: if such an operand is a partial sum, so is the result. Text of
+     * operand numbers: "0|1": operand 0 alone or operand 1 alone; "01": both together. NULL: none. */
     const char *linear;
     const char *accepts; /* dtypes of all operands: letters F (floats), I (integers), B (bool); NULL: all */
     int32_t result;      /* dtype of the results: RILLE_RESULT_ */
@@ -165,14 +165,14 @@ struct rille_operator {
     /* The definition: computes the results. Operands and results are dense; floats have dtype f64, integers and bools
      * i64. An element-wise operator has `element` instead. */
     int (*run)(const struct rille_operator_call *c);
-    /* Computes the same faster, from views with any strides, for tensors whose dtypes are all in fast_dtypes (a sum of
-     * 1 << RILLE_DTYPE_). NULL: run() computes all calls. */
+    /* Computes the same results faster than run(), from views with any strides, for tensors whose dtypes are all in
+     * fast_dtypes (a sum of 1 << RILLE_DTYPE_). NULL: run() computes all calls. */
     int (*fast)(const struct rille_operator_call *c);
     uint32_t fast_dtypes;
     /* The definition of an element-wise operator: the result for elements x[0], x[1], ... of the operands. */
     double (*element)(const struct rille_operator_value *attr, const double *x);
-    /* Computes n elements in f32. x[k]: elements of operand k; y may be equal to an x[k]. NULL: element() computes all
-     * dtypes. */
+    /* Computes n elements in f32. x[k]: elements of operand k; y may be the same memory as one x[k]. NULL: element()
+     * computes all dtypes. */
     void (*element_f32)(const struct rille_operator_value *attr, int64_t n, const float *const *x, float *y);
     /* Returns the number of operations of a call, for planners; NULL: 2 per point of the rule. */
     double (*operations)(const struct rille_operator_call *c);

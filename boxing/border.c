@@ -88,7 +88,7 @@ find_group_members(struct inverse *v, int32_t group)
         members_of_mesh(v);
         return;
     }
-    if (v->apart) { /* the members of the group use the replicas in turn */
+    if (v->apart) { /* no device is in both placements, so the group's members use the replicas in turn */
         step = from->nreplica;
         first = (v->at.replica + step - tile % step) % step;
     }

@@ -82,7 +82,7 @@ struct box_plan {
     struct type type;
     const struct layout *from, *to;
     const struct box_relay *relay; /* NULL: no hierarchical reduction, so owners read all addends */
-    bool alias;                    /* no bytes move: the destination is the source's bytes under another layout */
+    bool alias; /* the move sends no bytes: the destination has the source's bytes under another layout */
     int32_t nstage, npart;
     struct box_stage *stage; /* stages by number, filled before the destination shards */
     struct box_work *part;   /* work by position of the destination mesh; none in an alias */
@@ -126,8 +126,8 @@ struct box_read {
 
 /* The border of a set of ranks. `in`: reads from ranks outside the set; `out`: reads by ranks outside the set. Each
  * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets A and B,
- * the reads in A's `in` that come from B equal the reads in B's `out` that go to A, entry by entry. Time and memory
- * are proportional to the data that these ranks exchange. */
+ * A's reads from B (in A's `in`) equal B's reads by A (in B's `out`), entry by entry. Time and memory are
+ * proportional to the data that these ranks exchange. */
 /* Returns true if a read between two ranks of the set cannot be done in place, for instance because they are in
  * different memory spaces. `in` lists such reads, too; `out` does not. No function (NULL): all reads within the set
  * are in place. Arguments are mesh positions; `to` is in the source mesh if the read fills a stage. */
@@ -145,9 +145,9 @@ const char *box_name(const struct type *t, const struct layout *from, const stru
 /* Returns the `bytes` that box_plan would compute, without making the steps. INT64_MAX: box_plan rejects the move.
  * Allocates nothing. */
 int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns the same number as box_bytes(), and takes less time for callers that price many moves, because common
- * parts are counted once. known: cache for any types, layouts and meshes, initially empty, with its arena set; one
- * thread. NULL: no cache. */
+/* Returns the same number as box_bytes(). Takes less time for callers that price many moves, because parts that
+ * moves share are counted once. known: cache for any types, layouts and meshes, initially empty, with its arena set;
+ * one thread. NULL: no cache. */
 int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
                         struct hash_table *known);
 /* Returns true if the move changes only the layout's name (layout_same_boxes). bytes: box_bytes of the move. If both
@@ -230,8 +230,7 @@ int32_t box_rank_at(const struct box_plan *p, int32_t rank);
  * a sum of f32 partials becomes bf16 or f16. dst may be src[0]. box_fill computes BOX_FILL: it writes the identity
  * of r. */
 void box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src);
-/* Computes like box_reduce, but gets operands one by one: at() returns the address of operand k, whenever the loop
- * reads it. */
+/* Computes like box_reduce, but calls at() for the address of operand k each time that the loop reads operand k. */
 struct box_operand {
     const struct view *view; /* shape and strides of the operand, without a data pointer */
     void *data;
@@ -239,7 +238,7 @@ struct box_operand {
 typedef void box_operand_fn(const void *of, int k, struct box_operand *out);
 void box_reduce_each(enum reduce r, const struct view *dst, int n, box_operand_fn *at, const void *of);
 void box_fill(enum reduce r, const struct view *dst);
-/* Returns the index of the stage's own slice that contains `slice`. */
+/* Returns the index of the slice of the stage that contains `slice`. */
 int32_t box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice);
 /* Computes one source's part of a step: dst = combine(dst, src), or a copy if `first`. Both views have the same
  * shape and any strides. */

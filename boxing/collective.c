@@ -104,8 +104,8 @@ intersect_or_empty(const struct box *a, const struct box *b, int ndim, struct bo
     if (!box_intersect(a, b, ndim, out)) *out = (struct box){0};
 }
 
-/* Computes one of n blocks of the position's shard in layout `own`: the intersection with rank i's shard in layout
- * `other`. */
+/* Computes one of the n blocks of a position's shard: the intersection of the shard in layout `own` with rank i's
+ * shard in layout `other`. */
 static void
 block_box(const struct collective *c, const struct type *t, const struct layout *own, const struct layout *other,
           int32_t n, int32_t pos, int32_t i, struct box *out)

@@ -57,7 +57,7 @@ best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t 
     return best;
 }
 
-/* Returns true if some position holds the cell before and after the move. Source and destination must have one mesh. */
+/* Returns true if some position holds the cell before and after the move. Both layouts must be on one mesh. */
 static bool
 cell_is_held(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -87,8 +87,8 @@ struct rest {
 };
 
 /* Computes struct rest like rest_of(), if source and destination have one mesh. On an axis that changes from P to S,
- * one addend is near the cell. On an axis that is B before and after, every member of a group holds the addend. On
- * an axis that is B only afterwards, one member holds it. */
+ * ranks that need the cell hold one of the addends. On an axis that is B before and after, every member of a group
+ * holds the addend. On an axis that is B only afterwards, one member of the group holds the addend. */
 static struct rest
 rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -190,8 +190,8 @@ keep_whole_addends(struct deal *d)
     }
 }
 
-/* Assigns each remaining addend to the group with the most holders. If no group has a holder, assigns the addends to
- * the holders' own groups and to free groups in turn. */
+/* Assigns each remaining addend to the group with the most holders. If no group has a holder, assigns the
+ * addend to its holder's group in another tile (if groups have one member) or to a group without addends. */
 static void
 give_apart(struct deal *d)
 {
@@ -208,7 +208,7 @@ give_apart(struct deal *d)
 }
 
 /* Assigns all remaining addends to one group: to the next group, in turn, that holds one of these addends; if no
- * group does, to any group. */
+ * group does, to a group without addends. */
 static void
 give_sum(struct deal *d)
 {

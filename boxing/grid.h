@@ -45,8 +45,8 @@ enum reduce grid_reduce(const struct grid *g);
 struct cell_walk {
     const struct grid *g;
     struct box within;
-    struct box box; /* present tile, clipped to the box */
-    int32_t corner; /* corner of the present tile */
+    struct box box; /* the tile that the walk has reached, clipped to the box */
+    int32_t corner; /* corner of the tile that the walk has reached */
     int32_t part[MAX_DIM];
 };
 /* Begins the iteration. Use: for (bool more = cell_begin(&w, &g, &box); more; more = cell_next(&w)) */

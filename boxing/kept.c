@@ -11,7 +11,7 @@
  *   only by their length. The same holds for parts of a range that both sides cut
  *   alike. Parts have at most two lengths, so one part of each length is examined.
  * All other parts are enumerated one by one. The next axis is the one with the fewest parts to examine among the axes
- * that cut a present range, because smaller ranges overlap fewer parts.
+ * that cut a current range, because smaller ranges overlap fewer parts.
  *
  * Callers that price many moves cache the groups: a tensor has many pairs of layouts, but few groups, because pairs
  * share most of them. A group is independent of mesh and tensor: axes of equal size are interchangeable, and a move
@@ -44,8 +44,8 @@ struct group {
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];
 };
-/* Present ranges of the enumeration. A dimension's range is restricted by the coordinates of the axes that split it,
- * up to the first axis that is not enumerated yet. */
+/* Ranges that the enumeration has reached. A dimension's range is restricted by the coordinates of the axes that
+ * split it, up to the first axis that is not enumerated yet. */
 struct ranges {
     struct span {
         int64_t lo, hi;
@@ -247,7 +247,7 @@ alike_until(const struct parts *p, int32_t c)
     return lo < p->o.lo || hi > p->o.hi ? c + 1 : MIN(end, p->within);
 }
 
-/* Returns the axis to enumerate next: among the axes that split a present range, the axis with the fewest
+/* Returns the axis to enumerate next: among the axes that split a current range, the axis with the fewest
  * coordinates to examine. These are *first to *end - 1. -1: no axis is left. */
 static int
 next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t *end)

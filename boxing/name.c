@@ -84,7 +84,7 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
     int x = only_kind(from), y = only_kind(to);
     if (p == q) {
         enum turn turn = turn_by_axis(from, to);
-        /* LOCAL, but bytes are sent: an inner cut of the same dimension also moved */
+        /* bytes are sent although all effects are LOCAL, because an inner cut of the same dimension also moved */
         return turn_text[turn == LOCAL ? MIXED : turn];
     }
     if (same_mesh(p, q) && turn_by_axis(from, to) == STAY && x != SBP_B && !layout_has_partial(from)) return "permute";

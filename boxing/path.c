@@ -41,7 +41,7 @@ struct state {
     int32_t before; /* index of the state before the last hop; -1: start */
     int8_t nhop;
     int64_t bytes; /* bytes of the last hop */
-    int64_t rest;  /* bytes still to be moved */
+    int64_t rest;  /* lower bound of the bytes that the hops after this state must still send */
     int64_t staging;
     double ns, hop_ns;
     const int64_t *received; /* bytes received so far, by examined rank */
@@ -59,7 +59,7 @@ struct search {
     double best; /* price of the cheapest path so far, ns */
     struct state *state;
     int32_t nstate, capacity;
-    int32_t level;           /* index of the first state with the present number of hops */
+    int32_t level;           /* index of the first state with the number of hops that is being processed */
     struct hash_table found; /* states by representative layout */
     struct arena kept;       /* memory of the caches and buffers below */
     struct hash_table known; /* cache of box_bytes_known() */
@@ -116,8 +116,8 @@ count_senders(struct arena *a, const struct box_work *w, int32_t self)
     return n - (sorted_find(rank, n, self) >= 0);
 }
 
-/* Returns the load of one rank at one level of stages. self: mesh position of the rank as a source; -1: the rank is
- * no source, because the device kinds differ. */
+/* Returns the load of a rank that fills one stage or destination shard. self: number of the rank's device as a
+ * source; -1: the rank is no source, because the device kinds differ. */
 static struct load
 load_of(struct arena *a, const struct box_plan *p, const struct box_work *w, int32_t self)
 {
@@ -393,8 +393,8 @@ receives_no_more(const struct search *s, const struct state *x, const struct sta
     return true;
 }
 
-/* Returns true if a state makes state y useless: the state is as cheap as y, and has as many hops, or fewer hops and
- * no more staging and received bytes. */
+/* Returns true if a known state of y's layout makes y useless: it costs no more than y, and has as many hops as y, or
+ * fewer hops (unless s->every) without more staging or received bytes. */
 static bool
 is_needless(const struct search *s, const struct state *y)
 {
@@ -534,7 +534,7 @@ path_arrive(struct search *s, int32_t last, struct box_path *p)
     s->best = MIN(s->best, s->state[last].ns);
 }
 
-/* Processes all states with the present number of hops. A path that reaches `to` becomes a candidate; the other
+/* Processes all states that have the current number of hops. A path that reaches `to` becomes a candidate; the other
  * paths are continued. Returns false if there are no new states. */
 static bool
 path_goes_on(struct search *s, struct box_path *p)

@@ -40,7 +40,7 @@ struct box_candidate {
     int nhop; /* number of hops; 1: the direct exchange */
     struct box_hop *hop;
     int64_t bytes;   /* bytes sent, sum over ranks and hops */
-    int64_t staging; /* maximum number of bytes that a rank holds between hops */
+    int64_t staging; /* maximum number of bytes that a rank holds between hops, on this path */
     double ns;
 };
 

@@ -32,11 +32,11 @@ struct maker {
     struct grid from, to;
     struct deal deal;
     struct relay relay; /* used if the plan has a hierarchical reduction */
-    int32_t leg;        /* in a hierarchical reduction with `back`: segment of the present destination shard */
+    int32_t leg; /* in a hierarchical reduction with `back`: segment of the destination shard that is being planned */
     struct box_plan *plan;
     struct memo addends, parts; /* addends: cache of equal lists of sources; parts: cache of equal works */
-    int32_t replica;            /* source replica that the present steps read */
-    struct box_step *step;      /* steps of the present work; allocated by malloc */
+    int32_t replica;            /* source replica from which the steps being planned read */
+    struct box_step *step;      /* steps of the work being planned; allocated by malloc */
     int32_t nstep, capacity;
 };
 
@@ -142,7 +142,7 @@ plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
     append_step(m, step, &share);
 }
 
-/* Makes the stage with this number from the present steps. Stores the steps' slices one after the other in the
+/* Makes the stage with this number from the current steps. Stores the steps' slices one after the other in the
  * stage. */
 static void
 add_stage(struct maker *m, int32_t number)
@@ -185,8 +185,8 @@ plan_stage(struct maker *m, int32_t pos)
 
 /* ---- hierarchical reductions ---- */
 
-/* Returns the source that holds the running sum of a share after a segment: the owner's stage or, if the segment is
- * a single addend, the addend's shard. */
+/* Returns the source that holds the running sum of a share after a segment: the owner's stage or, for a first
+ * segment of a single addend, the addend's shard. */
 static struct box_source
 handed_source(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {

@@ -25,7 +25,7 @@ struct quota {
     struct hash_table room; /* cache of limits by layout */
 };
 
-/* Returns false if a path will certainly exceed the quota, given its present layout and the bytes received so far.
+/* Returns false if a path will certainly exceed the quota, given its current layout and the bytes received so far.
  * The path must send the least bytes over all ranks. */
 bool quota_lasts(struct quota *q, const struct layout *at, const int64_t *received);
 

@@ -78,8 +78,8 @@ static combine_fn *const combine[NDTYPE][NREDUCE] = {
 
 /* ---- views as rows ---- */
 
-/* The outer dimensions of views whose rows are processed at once. A row consists of the last dimensions that are
- * dense in all views. */
+/* Loop over the outer dimensions of several views; each iteration processes one row. A row consists of the last
+ * dimensions, as many as are dense in all views. */
 struct rows {
     int ndim;    /* number of outer dimensions */
     int64_t row; /* elements per row */

@@ -274,7 +274,7 @@ box_show_text(const struct type *t, const struct layout *l, int columns, bool co
 /* Prints text in lines that fit the columns, and indents continuation lines. */
 struct words {
     struct str *s;
-    int columns, at; /* at: number of characters in the present line */
+    int columns, at; /* columns: maximum characters per line; at: number of characters in the current line */
 };
 
 /* Returns the number of visible characters. Text is ASCII; escape sequences, which end in 'm', do not count. */

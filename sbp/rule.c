@@ -25,7 +25,7 @@ struct reader {
     const char *text, *at;
     struct rule *rule;
     int8_t index[128]; /* by letter: its factor; -1: none yet */
-    uint64_t seen;     /* factors that the present operand has, as bits */
+    uint64_t seen;     /* factors that the current operand has, as bits */
 };
 
 static int
@@ -37,7 +37,7 @@ rule_expected(const struct reader *r, const char *expected)
     return fail(E_ARG, "rule \"%s\", position %d: expected %s, found '%c'", r->text, position, expected, *r->at);
 }
 
-/* Returns the factor of the present letter; makes a new factor for a new letter. */
+/* Returns the factor of the current letter; makes a new factor for a new letter. */
 static int
 rule_factor_index(struct reader *r)
 {

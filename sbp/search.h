@@ -11,7 +11,8 @@
 
 #include "sbp/sig.h"
 
-/* NENTRY: number of entries: S of each dimension, B, and three kinds of P */
+/* EXACT: maximum number of combinations that are all tried; NENTRY: number of entries: S of each dimension, B, and
+ * three kinds of P; UNKNOWN: a price that is not computed yet */
 enum { EXACT = 4096, NENTRY = MAX_DIM + 4, UNKNOWN = -1 };
 
 /* A value that may have to move: an operand to its new layout, or the result of an in-place update back to the
@@ -20,12 +21,12 @@ struct mover {
     int operand;
     bool back;
     const struct type *type;
-    const struct layout *given; /* an operand's present layout, or a result's required layout */
+    const struct layout *given; /* an operand's current layout, or a result's required layout */
     int twin;                   /* index of an earlier mover of the same value; -1: none */
     uint8_t *entry;             /* by signature: index of its entry in `entries` */
     int nentry;
     struct sbp *entries;
-    int given_code;        /* code of layout `given`; -1: no signature has its entries */
+    int given_code;        /* code of layout `given`; -1: no signature has the layout's entries */
     uint64_t given_orders; /* bit o: with cutting order o, equal entries give exactly the layout `given` */
     int64_t *price;        /* [order * codes + code]: price; UNKNOWN: not computed yet. NULL: no cache */
     int ncode;
@@ -75,7 +76,7 @@ const struct layout *point_layout(const struct search *s, int operand, const str
 bool order_repeats(const struct search *s, const int *choice, int order);
 bool sbp_equal(struct sbp a, struct sbp b);
 int mover_code(const struct search *s, const struct mover *m, const int *choice);
-/* Returns true if the mover, with this layout code and cutting order, stays in its present layout. */
+/* Returns true if the mover, with this layout code and cutting order, stays in its current layout. */
 bool mover_stays(const struct mover *m, int code, int order);
 
 /* ---- debt.c ---- */

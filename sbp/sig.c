@@ -175,7 +175,7 @@ reduces_any(const struct rule *r)
     return false;
 }
 
-/* Removes the last signature if it equals an earlier one. Two groups may differ only in absent operands or numbers. */
+/* Removes the last signature if it equals an earlier one. Two groups may differ only in absent operands. */
 static void
 drop_repeated(struct sig_list *list)
 {

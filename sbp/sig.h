@@ -64,19 +64,20 @@ struct sig_candidate {
     int nsame;    /* number of operands that do not move */
 };
 
-/* Chooses the signature with the fewest bytes moved now plus owed; a signature that leaves ranks without work counts
- * 5 % more. Ties that move or owe bytes: the smallest share of the busiest rank (not for updates in place, which
- * stay with their variable). Then fewer bytes moved now, more operands that stay, and the first in the order S, B,
- * P. E_SBP: no signature is reachable by moves.
+/* Chooses the signature with the fewest bytes: those moved now plus those of pending reductions that the call adds
+ * ("owed"). A signature that leaves ranks without work counts 5 % more. Ties are broken in this order: if bytes are
+ * moved or owed, by the smaller share of the busiest rank (not for updates in place, which stay with their
+ * variable); by fewer bytes moved now; by more operands that stay; by the order S, B, P. E_SBP: moves cannot reach
+ * any signature.
  *
  * The choice never makes a value partial that was not partial before; the exception is a B operand, if another
  * operand is P(sum) on that axis.
  *
- * Owed bytes are pending reductions: the least price of making the results' partial axes whole or split, minus the
- * pending reductions of operands on axes that the call accepts unchanged; never below 0. An axis that cuts a factor
- * owes nothing if an operand with the factor is already cut like that, and the remaining operands with the factor
- * are cut like that or B: the program laid that P out. Results of an in-place update have no pending reduction, because
- * the cost of their move back to the variable is counted. */
+ * Owed bytes are the least price of converting the results' partial axes to B or S, minus the pending reductions of
+ * operands on axes that the call accepts unchanged; never below 0. An axis that splits a factor owes nothing if an
+ * operand with the factor is already split like that, and each remaining operand with the factor is split like that
+ * or B: the program's layouts then imply the P. Results of an in-place update have no pending reduction, because the
+ * cost of their move back to the variable is counted. */
 int sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *best);
 /* All candidates of the choice, best first. If there are more than a few thousand combinations: only the chosen
  * candidate. */

@@ -160,8 +160,8 @@ rule_broadcast(const struct call *c, struct str *rule)
 /* ---- reshaping ----
  *
  * The code walks the old and the new shape from the major side. The common major part of two dimensions is one
- * factor of both; the rest is compared with the next dimension of the other shape. If nothing divides, the rest of
- * the group (up to where the products agree again) is unsplit on both sides:
+ * factor of both; the rest is compared with the next dimension of the other shape. If neither size divides the
+ * other, the rest up to where the products agree again is unsplit on both sides:
  *
  *     {12} -> {2, 2, 3}   (abc)->abc
  *     {4, 6} -> {6, 4}    (a[b])[c]->(a[d])[e]     a = 2 is common */
@@ -169,8 +169,8 @@ rule_broadcast(const struct call *c, struct str *rule)
 struct reshape {
     int nletter;
     struct side {
-        int ndim, d;  /* number of dimensions, and the present dimension */
-        int64_t rest; /* part of the present dimension that is not matched yet */
+        int ndim, d;  /* number of dimensions, and the current dimension */
+        int64_t rest; /* part of the current dimension that is not matched yet */
         const int64_t *dim;
         char text[MAX_DIM][4 * MAX_DIM + 4]; /* by dimension: letters of its factors */
         int nfactor[MAX_DIM];
@@ -205,7 +205,7 @@ side_start(struct side *s, int ndim, const int64_t *dim)
     next_dim(s);
 }
 
-/* Makes the rest of the present dimension an unsplit factor of this shape only, not of the other shape. Returns the
+/* Makes the rest of the current dimension an unsplit factor of this shape only, not of the other shape. Returns the
  * factor's size. */
 static int64_t
 close_dim(struct reshape *r, struct side *s)

@@ -1,7 +1,7 @@
 /* error.c - the error record of each thread: a code and a text.
  *
  * The text is a thread-local array, so fail() allocates nothing and works even if memory is used up. Arguments of
- * fail() may point into the present error text, because the new text is formatted in a second buffer. */
+ * fail() may point into the current error text, because the new text is formatted in a second buffer. */
 #include "runtime/base/error.h"
 
 #include <stdarg.h>

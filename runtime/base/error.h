@@ -20,7 +20,7 @@ enum err_code {
 /* Sets this thread's error and returns `code` (never 0). Truncates the text to 2000 bytes. */
 int fail(enum err_code code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Puts "note: " before the text of the present error. */
+/* Puts "note: " before the text of the current error. */
 void err_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Puts "who: " before the error text, unless the text already begins with it. */

@@ -251,16 +251,16 @@ limits_room(const char *root)
     return room;
 }
 
-/* State of limits_fits(). limits_room() is called again after 1/ROOM_AGES of the last result has been allocated.
- * It is not called each time, because it costs some 50 us. It must be called again, because other processes of the
- * group allocate, too. */
+/* State of limits_fits(). limits_fits() calls limits_room() again after 1/ROOM_AGES of the bytes that limits_room()
+ * last returned has been allocated. A call takes some 50 us, so limits_fits() does not call it each time. Calls must
+ * be repeated, because other processes of the group allocate, too. */
 enum { ROOM_AGES = 16, KEPT_SHARE = 8, KEPT_MOST = 64 << 20 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool known;
 static size_t limit; /* bytes of the lowest limit of a group; SIZE_MAX: no limit is below the machine's memory */
-static size_t kept;  /* bytes of the limit that remain free, for stacks, messages, and other small allocations */
+static size_t kept;  /* bytes of the limit kept free for small allocations: 1 / KEPT_SHARE, at most KEPT_MOST */
 static _Thread_local bool refused; /* the last call of this thread returned false */
-static size_t spare;               /* bytes that can be allocated before limits_room() is called again */
+static size_t spare;               /* bytes that can be allocated before limits_fits() calls limits_room() again */
 
 static void
 learn_limit(void)

@@ -1,12 +1,12 @@
 /* pages.h - allocates large blocks of host memory so that neighbouring blocks share huge pages.
  *
- * A block of 2.25 MiB in a separate mapping would consist of one huge page and 64 small pages. Here blocks are
- * adjacent in regions. A region is one mapping, in which pages that were never written use no memory. So nearly
- * all of each block is on huge pages, with one page fault and one TLB entry per 2 MiB.
+ * A block of 2.25 MiB in a separate mapping would consist of one huge page and 64 small pages. pages_take() instead
+ * places blocks next to each other in regions. A region is one mapping, in which pages that were never written use
+ * no memory. So nearly all of each block is on huge pages, with one page fault and one TLB entry per 2 MiB.
  *
- * Times on one core of an EPYC: GPT-2 124M (weights of 2.25, 7 and 9 MiB) generates an id in 16.3 to 16.7 ms, and
- * in 17.1 ms with separate mappings. Products with its keys and values (384 KiB each, not in the caches) take 17
- * and 14 us, and 28 and 24 us with separate mappings.
+ * Times on one core of an EPYC: GPT-2 124M (weights of 2.25, 7 and 9 MiB) generates an id in 16.3 to 16.7 ms, and in
+ * 17.1 ms with separate mappings. Matrix products with its keys and with its values (384 KiB each, not in the
+ * caches) take 17 and 14 us, and 28 and 24 us with separate mappings.
  *
  * Blocks smaller than a huge page have separate regions, so that new blocks fit into the ranges of freed blocks.
  * Freed memory is returned to the system in huge pages. Process-wide; any thread. */

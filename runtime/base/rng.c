@@ -68,9 +68,8 @@ rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits)
     return ldexp((double)(rng_bits(key, piece, i) >> (64 - digits)), -digits);
 }
 
-/* Box & Muller 1958: sqrt(-2 ln u) times the cosine or the sine of 2 pi v, where u is in (0, 1] so that the
- * logarithm is finite.
- * */
+/* Returns a normal number by Box & Muller (1958): sqrt(-2 ln u) times the cosine or the sine of 2 pi v. u is in (0,
+ * 1], so that the logarithm is finite. */
 static double
 normal(double u, double v, bool odd)
 {
@@ -94,9 +93,9 @@ rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i)
     return normal(u, (double)(rng_bits(key, piece, i | 1) >> 11) * 0x1p-53, i % 2);
 }
 
-/* A Feistel network of six rounds over the least even number of bits that holds n, with Philox as round function. A
- * value outside 0 .. n - 1 is encrypted again until it is inside (cycle walking; Black & Rogaway 2002): at most four
- * times on average. */
+/* Encrypts i by a Feistel network of six rounds, with Philox as round function, over the least even number of bits
+ * that holds n. Encrypts a value outside 0 .. n - 1 again until it is inside (cycle walking; Black & Rogaway 2002):
+ * at most four times on average. */
 uint64_t
 rng_shuffle(uint64_t key, uint64_t n, uint64_t i)
 {

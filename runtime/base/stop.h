@@ -20,8 +20,8 @@ struct stop {
 void stop_ask(bool (*wanted)(void *arg), void *arg); /* NULL: no check */
 struct stop stop_asked(void);                        /* returns this thread's check, for its helper threads */
 bool stop_now(void);
-/* For loops of short steps: counts the bytes that the loop has moved, and calls the check every few milliseconds.
- * *since: bytes moved since the last call of the check, initially 0. */
+/* For loops of short steps: adds the bytes of a step to *since, and calls the check every few milliseconds. *since:
+ * bytes processed since the last call of the check, initially 0. */
 enum { STOP_BYTES = 4 << 20 };
 static inline bool
 stop_after(int64_t *since, int64_t bytes)

@@ -51,7 +51,7 @@ enum collective_verb {
 };
 struct collective_call {
     uint8_t verb, reduce, dtype; /* reduce: enum reduce; RED_NONE: no reduction */
-    /* number of elements of one block, > 0; COLLECT_REDUCE: of the whole operand of a rank. Blocks are dense */
+    /* number of elements of a dense block, > 0; COLLECT_REDUCE: number of elements of a rank's whole operand */
     int64_t numel;
 };
 

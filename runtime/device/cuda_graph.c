@@ -102,7 +102,7 @@ tapes_equal(const struct tape *a, const struct tape *b)
     return a->n == b->n && a->gpu == b->gpu && !memcmp(a->bytes, b->bytes, a->n);
 }
 
-/* Returns the record of this tape, and adds the record if the tape is new. *again: set to true if it is not new. */
+/* Returns the record of this tape, and adds the record if the tape is new. *again: true if the tape is known. */
 static struct kept *
 find_kept_graph(struct gathering *g, bool *again)
 {

@@ -34,7 +34,7 @@
 enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
 static const size_t idle_floor = (size_t)64 << 20; /* number of idle bytes that a pool may always keep */
 /* With each freed block, the recent peak of live bytes (crest) decreases by 1 / CREST_FADES of its distance to the
- * present live bytes. A pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
+ * current live bytes. A pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
 enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
 /* ---- kinds ---- */
@@ -99,7 +99,7 @@ static const struct device_kind device_cpu = {
     .copy = host_copy,
     .fill = host_fill,
 };
-/* The kind meta has the flags of cpu, so that plans for both kinds are equal. */
+/* The kind meta fuses like cpu and has the kernel variants of cpu, so that plans for both kinds are equal. */
 static const struct device_kind device_meta = {.number = DEV_META, .flags = NO_BYTES | FUSES, .variants = DEV_CPU};
 
 static const struct device_kind *const kinds[NDEVICE_KIND] = {
@@ -286,7 +286,7 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
         pool_trim(p, 0, true);
         *out = pool_take(p, capacity);
     }
-    /* true: the host that stores the source's bytes was lost, or the device is broken */
+    /* true: the host that stores the bytes of the pool's source was lost, or the device is broken */
     bool gone = err_last() == E_LOST || err_last() == E_KERNEL;
     if (!*out) return gone ? (int)err_last() : refuse_allocation(p, bytes);
     p->count.nalloc++;
@@ -475,8 +475,8 @@ buffer_copy(const struct buffer *to, const struct buffer *from)
     return buffer_copy_part(to, from, 0, to->bytes);
 }
 
-/* Frees idle blocks of other size classes first, because the next request usually has the class of the block that
- * was just freed. */
+/* Puts a freed block on its idle list. Before that, frees other idle blocks if too many bytes would be idle, because
+ * the next request usually has the size class of the block that was just freed. */
 static void
 block_idle(struct pool *p, struct block *b)
 {

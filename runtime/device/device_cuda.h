@@ -86,7 +86,7 @@ enum cuda_verb {
 enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
 /* further element types; the numbers continue those of enum cuda_real */
 enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 };
-enum { CUDA_ID = 128 }; /* size of the id from which ranks create a communicator, bytes */
+enum { CUDA_ID = 128 }; /* size, bytes, of the id that the ranks of a new communicator share */
 struct cuda_collective {
     int verb, reduce, element;
     int64_t numel; /* number of elements, > 0 */
@@ -255,9 +255,9 @@ void cuda_collect_cut(void);
 /* Returns E_CANCEL between a cut and the next run, because launched work may be incomplete; else 0. */
 int cuda_cut_work(void);
 
-/* For cuda_kernel.c, cuda_product.c and cuda_collective.c. The functions return the open plug-in, device i of the
- * process, and the process's index of a device. The last reports an error of a GPU; the process keeps the first
- * error. */
+/* Functions for cuda_kernel.c, cuda_product.c and cuda_collective.c only. cuda_opened returns the open plug-in,
+ * cuda_device_at device i of the process, and cuda_index the process's index of a device. cuda_note reports an error
+ * of a GPU; the process keeps the first error. */
 const struct cuda_plugin *cuda_opened(void);
 /* NULL: i is not less than the number of devices of the process */
 const struct cuda_device *cuda_device_at(int i, int *major, int *minor);

@@ -11,9 +11,9 @@
  * waits for the older half of them, so the device always has work. If an item waits for work in flight on another
  * stream, the device waits (follow), and the item's stream continues to launch.
  *
- * If there is no work, the thread sleeps on the stream's waker. If the oldest item waits for another stream, it
- * sleeps on that stream's bell. Before it sleeps, the thread polls for at most as long as a sleep costs, but no
- * longer, because there may be more streams than cores. */
+ * If there is no work, the thread sleeps on the stream's waker. If the oldest item waits for another stream, the
+ * thread sleeps on that stream's bell. Before it sleeps, the thread polls for at most as long as a sleep costs, but
+ * no longer, because there may be more streams than cores. */
 #include "runtime/device/stream_host.h"
 
 #include "runtime/base/arena.h"
@@ -169,7 +169,7 @@ settle_begun(struct host_stream *s)
     return true;
 }
 
-/* Ends the present group, which is then in flight. If LAUNCHED groups are in flight, waits for the older half.
+/* Ends the current group, which is then in flight. If LAUNCHED groups are in flight, waits for the older half.
  * Returns false if the group is empty. */
 static bool
 launch_taken(struct host_stream *s)

@@ -13,7 +13,7 @@
 struct npz_open { /* arguments of npz_member, which is called for each member */
     struct tensors *tensors;
     struct source *source;
-    uint8_t *scratch; /* [NPY_HEAD] */
+    uint8_t *scratch; /* buffer of NPY_HEAD bytes */
 };
 
 static int

@@ -268,7 +268,7 @@ static const struct layout_of_parts {
 /* Endings of tensors that concern the quantisation of activations. Rille does not quantise activations. */
 static const char *const unused[] = {".input_scale", ".output_scale", ".k_scale", ".v_scale"};
 
-struct weights { /* what tensors_dequantise() makes */
+struct weights { /* the entries that tensors_dequantise() makes */
     struct tensors *f;
     const struct quantisation *how;
     bool *used; /* by entry of the file: true if the entry is part of a weight */

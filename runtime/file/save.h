@@ -36,7 +36,7 @@ int saving_item(struct saving *s, const struct save_item *item, enum dtype as,
 int saving_flush(struct saving *s);
 /* Renames the file to its final name; before that, flushes it if saving_flush() was not called. */
 int saving_end(struct saving *s);
-/* Removes the temporary file, whether or not there was an error. Keeps the present error text. Does nothing after
+/* Removes the temporary file, whether or not there was an error. Keeps the current error text. Does nothing after
  * saving_end(). */
 void saving_drop(struct saving *s);
 /* Write a file that contains these bytes, or this text. */

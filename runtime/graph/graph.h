@@ -87,10 +87,10 @@ struct val {
     struct store *store;         /* NULL: the value is not computed, or was dropped */
     struct number number;
     int32_t hold, keep, remembered;
-    /* variable of which this is a version; NULL: none; the code that sets the field counts the reference */
+    /* variable of which this value is a version; NULL: none; the code that sets the field counts the reference */
     struct rille_tensor *owner;
     uint64_t mark; /* mark (graph_mark) of the last walk over the graph that visited the value */
-    int32_t index; /* number that the present walk over the graph stores here */
+    int32_t index; /* number that the current walk over the graph stores here */
 };
 
 enum node_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_BATCH };
@@ -159,8 +159,8 @@ void graph_free(struct graph **g);
 struct node *graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in,
                        const struct layout *const *want, const struct attr *attr, int nout, const struct type *out_type,
                        const struct layout *const *out_layout, struct line line);
-/* Add a leaf with bytes, or a number. Takes ownership of the store's reference; store NULL: an input of a trace.
- * hold = keep = 0. */
+/* Add a leaf with bytes, or a number, with hold = keep = 0. Takes ownership of the store's reference; store NULL: an
+ * input of a trace. */
 struct val *graph_leaf(struct graph *g, const struct type *t, const struct layout *l, struct store *store);
 struct val *graph_number(struct graph *g, struct number n);
 
@@ -196,8 +196,8 @@ bool node_revive(struct graph *g, struct node *n);
 /* Return true if the gradient of n's operator reads operand i, or result k. */
 bool node_saves_in(const struct node *n, int i);
 bool node_saves_out(const struct node *n, int k);
-/* Returns true if backward may pass through n: it has not passed yet, and n's results are not versions of
- * variables, at which differentiation stops. */
+/* Returns true if backward may pass through n: backward has not passed through n yet, and n's results are not
+ * versions of variables, at which differentiation stops. */
 bool node_has_gradient(const struct node *n);
 /* Drops the saved values of n, after backward has added its nodes. */
 void node_spend(struct graph *g, struct node *n);

@@ -124,7 +124,7 @@ struct finding {
  * the smallest integer, and one additional value. */
 struct allowed {
     int operand;
-    int after; /* 1 + index of the operand, a number, that values must exceed; 0: the allowed values begin at lo */
+    int after; /* 1 + index of the number operand that allowed values must exceed; 0: allowed values begin at lo */
     int64_t lo;
     uint64_t count;
     const int64_t *also; /* additional allowed value; NULL: none */
@@ -143,7 +143,7 @@ struct kcall {
     bool adds;            /* result 0, in f32, is a sum over micro-batches: later micro-batches add to it */
     bool find_nan;        /* search the results for NaN, and for infinities if no operand has one */
     bool unread;          /* no task of the run reads the results, so they need not stay in cache */
-    struct finding *find; /* zero-initialised; operators with say() write it; NULL: data is not checked */
+    struct finding *find; /* invalid data found; operators with say() write it; NULL: data is not checked */
 };
 
 /* A fast implementation of an operator. exec.c uses the first variant whose accepts() returns true. Variants get
@@ -196,9 +196,9 @@ struct eltwise {
 };
 
 /* One pass over lines, for devices that compile kernels from source texts. A line runs along the dimensions that
- * `dims` sets (NULL: those of line_dims; for a result, the last dimension). of: 0: lines of operand 0; else lines
- * of result of - 1. keeps: numbers per line that the next pass reads. parted: a line may be divided into parts;
- * the next pass then combines the numbers of the parts. lanes: the body can process several adjacent lines at
+ * `dims` sets (NULL: those of line_dims; for a result, the last dimension). of: 0: lines of operand 0; k > 0: lines
+ * of result k - 1. keeps: number of values per line that the next pass reads. parted: a line may be divided into
+ * parts; the next pass then combines the values of the parts. lanes: the body can process several adjacent lines at
  * once. copies: the pass copies operand 0 to result 0, and is omitted if both share memory. A list of passes ends
  * with body NULL. */
 struct line_pass {
@@ -275,7 +275,7 @@ struct op_shape {
  * factor, only the kind of that reduction passes. decreasing: P(max) becomes P(min), and P(min) becomes P(max). */
 struct op_partial {
     const char *linear, *increasing, *decreasing;
-    /* returns `linear` of a call, and replaces the field `linear`, if it depends on the call */
+    /* returns `linear` for a call, if it depends on the call; NULL: the field `linear` holds for all calls */
     const char *(*linear_of)(const struct call *c);
     /* reduction that combines the parts if a reduced factor is split; RED_NONE: it must not be split */
     enum reduce reduce;
@@ -325,10 +325,10 @@ struct op_host {
     /* definition: a simple loop over dense views; floats are computed as f64, integers and bools as i64 */
     int (*ref)(const struct kcall *k);
     enum reduce
-        /* the operator is a reduction over the dimensions of the attribute axis (kernels/cpu/rows/reduce.h): its
-         * kind; RED_NONE: it is none */
+        /* kind of reduction, for an operator that reduces over the dimensions of the attribute axis
+         * (kernels/cpu/rows/reduce.h); RED_NONE: the operator is none */
         folds;
-    bool sums_leading; /* a product that sums over all leading dimensions of both operands (contract) */
+    bool sums_leading; /* true: a product that sums over all leading dimensions of both operands (contract) */
     const struct kernel_variant *kernel; /* variants; the last one has name NULL; NULL: no variants */
     /* For variant "lines" (kernels/cpu/rows/lines.h): describes the work on each line of a call. Returns false if
      * the lines are not contiguous. */
@@ -419,8 +419,8 @@ struct build {
      * in[i] NULL: absent. Several results: res has room for all results of op. */
     struct val *(*add)(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
                        struct val **res);
-    struct val *(*number)(struct build *b, double f);   /* adds a float number of weak type */
-    struct val *(*integer)(struct build *b, int64_t i); /* adds an integer number of weak type */
+    struct val *(*number)(struct build *b, double f);   /* adds a node for a float constant of weak type */
+    struct val *(*integer)(struct build *b, int64_t i); /* adds a node for an integer constant of weak type */
     bool failed;
 };
 

@@ -1,7 +1,7 @@
 /* layout.c - computes the geometry of layouts: the box of a tensor that each mesh position holds.
  *
- * A mesh axis with S splits one dimension. Axes that split the same dimension do so in the layout's order, each
- * axis splits the ranges that the preceding axis has made. Only shard_range() knows how a range is cut. */
+ * A mesh axis with S splits one dimension. Axes that split the same dimension do so in the layout's order: each axis
+ * splits the ranges that the preceding axis has made. Only shard_range() knows how a range is cut. */
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/error.h"
@@ -125,7 +125,7 @@ same_box(const struct box *a, const struct box *b, int ndim)
     return true;
 }
 
-/* Returns true if the device at position `pos` of one layout holds another box in the other layout, or none. */
+/* Returns true if the device at position `pos` of one layout holds another box, or no box, in the other layout. */
 static bool
 other_box(const struct layout *a, const struct layout *b, const struct type *t, int pos)
 {

@@ -61,7 +61,7 @@ void atlas_free(struct atlas **a);
  * are no ranks, too many axes, or a rank that is negative or repeated. The session checks whether the devices exist
  * (device.h). */
 int place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32_t *rank, const struct place **out);
-/* Returns the mesh position of a device number; -1 if it is not in the placement. */
+/* Returns the mesh position of a device number; -1: the placement does not contain the device. */
 int place_find(const struct place *p, int rank);
 /* Returns the coordinates of a mesh position, one per axis. */
 void place_coord(const struct place *p, int pos, int32_t *coord);

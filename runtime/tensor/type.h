@@ -38,9 +38,9 @@ enum dtype dtype_parse(const char *text);
 bool dtype_class_fits(enum dtype from, enum dtype to);
 /* Returns PyTorch's promotion of two dtypes, weak or not. If one is DT_NONE, returns the other. */
 enum dtype dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak);
-/* State of the promotion of any number of operands, as in PyTorch. If an operand has dimensions, only the class of
- * operands without dimensions counts; of numbers, only the class ever counts. Initialise with {0}. Absent operands
- * are ignored. */
+/* State of the promotion of any number of operands, as in PyTorch. If an operand has dimensions, operands without
+ * dimensions count only by their class. Numbers always count only by their class. Initialise with {0}. Absent
+ * operands are ignored. */
 struct promotion {
     enum dtype tensor, scalar, number;
 };

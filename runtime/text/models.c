@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns a map from the texts of added tokens to ids. They are needed because the vocabulary may also list added
+/* Returns a map from the texts of added tokens to ids. The map is needed because the vocabulary may also list added
  * tokens, as plain text instead of in byte-level encoding. */
 static json_t *
 added_ids(const json_t *list)

@@ -8,8 +8,8 @@
 #include "runtime/base/str.h"
 
 struct normalizer {
-    /* Changes the text. *head: length of the result of the user's first character at the start of the text, bytes;
-     * the step updates *head. Returns 0, or an error code after fail(). */
+    /* Changes the text. *head: number of bytes at the start of the text that result from the first character of the
+     * user's string; the step updates *head. Returns 0, or an error code after fail(). */
     int (*apply)(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head);
     void (*release)(void *state); /* frees the state; NULL: the state is in the tokenizer's arena */
     void *state;                  /* settings of the step */

@@ -160,7 +160,7 @@ match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct sear
     return 0;
 }
 
-/* Returns how many bytes, of those after the first `n`, still belong to the first character of the user's string. */
+/* Returns the number of bytes after the first `n` that still belong to the first character of the user's string. */
 static size_t
 head_after(size_t head, size_t n)
 {

@@ -24,7 +24,7 @@ struct seen {
     int64_t count;
     uint32_t *word; /* words that contain the pair, or contained it earlier */
     uint32_t nword, capacity;
-    bool fresh; /* the pair is in the list of pairs that the present merge has made */
+    bool fresh; /* the pair is in the list of pairs that the current merge has made */
 };
 
 struct trainer {
@@ -328,7 +328,7 @@ most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
     return false;
 }
 
-/* The pairs that the present merge has made, without repetition. They enter the heap when the merge is complete in
+/* The pairs that the current merge has made, without repetition. They enter the heap when the merge is complete in
  * all words. */
 struct made {
     uint64_t *list;

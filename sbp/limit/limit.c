@@ -21,7 +21,7 @@ most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_
 }
 
 /* Changes of live bytes at one time. begin, more: number of live ranges that begin at the time, and their largest
- * possible bytes. end, less: number of live ranges that end after the time, and their largest possible bytes. */
+ * possible bytes. end, less: number of live ranges whose last time this is, and their largest possible bytes. */
 struct happening {
     int32_t begin, end;
     int64_t more, less;
@@ -38,7 +38,7 @@ happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
 }
 
 /* Lists the relevant times; returns their number. A time is relevant if three conditions hold: the limit may be
- * exceeded, a live range ends after the time, and another live range began since the last listed time. */
+ * exceeded, the time is the last of a live range, and a live range has begun since the previous last time of one. */
 static int32_t
 list_happening_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
 {
@@ -201,7 +201,8 @@ price_tensor(struct limit *m, const struct net_tensor *t)
         extra[k] = MIN(NET_NEVER / 64, extra[k] + limit_bytes_worth(price, t->bytes[t->form[k]]));
 }
 
-/* Fills in m->sum and m->extra. Returns an upper bound on the sum of all extra costs and of the limit's worth. */
+/* Fills in m->sum (prefix sums of the prices) and m->extra (price times bytes, by candidate). Returns an upper bound
+ * on the sum of all extra costs and of the memory limit times the sum of the prices. */
 static double
 fill_peaks(struct limit *m)
 {

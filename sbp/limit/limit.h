@@ -29,12 +29,12 @@ struct limit {
     int64_t *live;        /* by time: live bytes of the last choice passed to limit_live */
     /* tensors with bytes that node i makes: tensor[first[i]] to tensor[first[i + 1] - 1] */
     int32_t *first, *tensor;
-    int64_t **extra; /* by node, by candidate: cost of the candidate's bytes at the present prices, scaled */
+    int64_t **extra; /* by node, by candidate: cost of the candidate's bytes at the current prices, scaled */
     /* State of the subgradient steps: */
     /* best: the best bound so far, scaled; pace: step length as a fraction of the distance to the goal */
     double best, pace;
     int64_t *best_price;    /* by time: prices of the best bound */
-    double *way, *best_way; /* by time: present step direction, and the direction at the best bound */
+    double *way, *best_way; /* by time: current step direction, and the direction at the best bound */
     int32_t steps, idle;
 };
 void limit_begin(struct limit *m, const struct net *n);
@@ -46,7 +46,7 @@ int64_t limit_worth(int64_t price, int64_t bytes, int64_t most);
 int64_t limit_price(struct limit *m);
 /* Fills in `live` for a choice, and returns its maximum. */
 int64_t limit_live(struct limit *m, const int32_t *choice);
-/* Takes a subgradient step from `live` and `bound`, the scaled bound at the present prices. Prices rise at times
+/* Takes a subgradient step from `live` and `bound`, the scaled bound at the current prices. Prices rise at times
  * over the limit and fall at times under it. The step has the length that would raise the bound to `goal` if the
  * dual function were linear (Polyak 1969). After some steps without gain, the length shrinks. */
 void limit_step(struct limit *m, double bound, double goal);

@@ -21,7 +21,7 @@ struct limited {
     const struct solve_options *o;
     struct limit limit;
     struct folded folded;
-    struct cfn *priced; /* folded network at the present prices, with the messages of the last sweep */
+    struct cfn *priced; /* folded network at the current prices, with the messages of the last sweep */
     struct best *best;
     int64_t scale;
     int32_t *value, *choice; /* minimiser of the last bound, by folded variable (value) and by node (choice) */
@@ -46,7 +46,7 @@ limited_offer(struct limited *m)
     memcpy(m->best->choice, m->choice, sizeof *m->choice * (size_t)m->net->nnode);
 }
 
-/* Returns the scaled bound at the present prices, after a few sweeps that continue from the last messages. */
+/* Returns the scaled bound at the current prices, after a few sweeps that continue from the last messages. */
 static int64_t
 limited_bound_now(struct limited *m)
 {
@@ -66,7 +66,7 @@ limited_bound_now(struct limited *m)
 }
 
 /* Returns the scaled bound to aim at: the cost of the best choice or, if no choice is known, a little more than the
- * present bound. */
+ * current bound. */
 static double
 limited_goal(const struct limited *m)
 {
@@ -128,7 +128,7 @@ limited_bound(const struct net *n, const struct solve_options *o, struct best *r
     arena_fini(&tmp);
 }
 
-/* Bounds the network at the present prices, and proves that no solution costs less than `below`; stops when that is
+/* Bounds the network at the current prices, and proves that no solution costs less than `below`; stops when that is
  * shown. below NET_NEVER: stops when the bound stalls. */
 static int64_t
 proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)

@@ -185,7 +185,7 @@ squeeze_stops(const struct squeeze *q)
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }
 
-/* Keeps the present choice if it is within the limit and the best so far. Returns true if it is within the limit. */
+/* Keeps the current choice if it is within the limit and the best so far. Returns true if it is within the limit. */
 static bool
 squeeze_offer(struct squeeze *q)
 {
@@ -209,7 +209,7 @@ over(const struct squeeze *q, int32_t time)
     return (double)(q->limit.live[time] - q->net->memory_limit);
 }
 
-/* Records the present choice. Returns false if it was recorded before, or the list is full. */
+/* Records the current choice. Returns false if one of equal cost and bytes is known, or the list is full. */
 static bool
 remember_choice(struct squeeze *q)
 {
@@ -224,7 +224,7 @@ remember_choice(struct squeeze *q)
     return true;
 }
 
-/* Improves the present choice at these prices. With several mesh axes, searching one axis at a time finds as good
+/* Improves the current choice at these prices. With several mesh axes, searching one axis at a time finds as good
  * choices as a short search over all axes jointly. */
 static void
 improve_choice(struct squeeze *q, const struct net *n)
@@ -322,7 +322,8 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Generates choices until one recurs. beside: true: prices only the copies that readers need in the present choice. */
+/* Generates choices until one recurs. beside: true: prices a copy from its readers in the current choice; false: from
+ * all readers that may need it. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {

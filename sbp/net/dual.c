@@ -50,7 +50,7 @@ over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t,
 struct dual_end_of { /* an edge as seen from one of its variables */
     int32_t other;   /* variable at the other end */
     int32_t nother;  /* number of values of that variable */
-    /* ahead: the other end comes later in the sweep order; rows: this end's values index the rows of `swept` */
+    /* ahead: the other end comes later in the sweep order; rows: this end's values index the rows of `table` */
     bool ahead, rows;
     const int64_t *table;
     const int64_t *swept; /* table that sweeps read: `table`, or its transpose */

@@ -21,7 +21,7 @@ struct dual {
     int64_t *messages;    /* messages of all edge ends, one after the other */
     bool pruned;          /* true: values were removed; the network then owns the messages */
     int64_t *sum, *given; /* work space, indexed by value of a variable */
-    int32_t *pick;        /* by variable: index of its value in the present solution */
+    int32_t *pick;        /* by variable: index of its value in the current solution */
     int64_t bound;        /* lower bound on the whole network, including the constant */
     int64_t entries;      /* number of entries of all tables, which is the work of a sweep */
     int64_t nmessage;     /* number of entries of `messages` */
@@ -35,7 +35,7 @@ void dual_begin(struct dual *d, struct cfn *c);
 void dual_end(struct dual *d);
 /* Does n sweeps in both directions, at least one. Afterwards `pick` holds a solution. */
 void dual_sweep(struct dual *d, int n);
-/* Sets `bound` to the exact lower bound of the present messages. */
+/* Sets `bound` to the exact lower bound of the current messages. */
 void dual_bound(struct dual *d);
 /* Improves `pick` by local search, one variable at a time, until no change helps. Returns the cost of `pick`. */
 int64_t dual_polish(struct dual *d);

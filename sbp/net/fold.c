@@ -10,7 +10,7 @@
 /* How the folded network determines an original variable. */
 struct fate {
     int32_t left; /* variable of the folded network that decides the value; -1: the value is fixed */
-    /* by candidate of that variable: candidate of the original variable; NULL: candidates have the same numbers */
+    /* by candidate of variable `left`: the original variable's candidate; NULL: the candidate numbers are equal */
     const uint16_t *to;
     int32_t sure;
 };

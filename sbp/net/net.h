@@ -47,7 +47,7 @@ struct net_tensor {
     /* [from * nto + to]: bytes of a copy, live from the first to the last reader of the form; NULL: none */
     const int64_t *copy;
     /* [moment of the first reader * nmoment + moment of the last]: number of copies that are live at once, >= 1.
-     * Rounds of the program overlap, so copies of other rounds are live from round_begin to round_end. NULL: 1 */
+     * Micro-batches overlap, so copies of other micro-batches are live from round_begin to round_end. NULL: 1 */
     const int32_t *credit;
 };
 struct net {
@@ -70,7 +70,7 @@ int64_t net_live(const struct net *n, const int32_t *choice, int64_t *live);
 int64_t net_peak(const struct net *n, const int32_t *choice);
 /* Returns the number of times; times are numbered from 0. */
 int32_t net_times(const struct net *n);
-/* Returns the number of copies that other rounds hold of a tensor that is needed at times begin <= t < end. */
+/* Returns the number of copies that other micro-batches hold of a tensor that is needed at times begin <= t < end. */
 int64_t net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32_t end);
 /* Checks a net. E_PLAN: an index, size or cost is out of range; for example, a cost is negative, or a maker is not a
  * node. */

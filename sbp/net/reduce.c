@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits for eliminating a variable with two neighbours: entries of the joint table, steps to compute it, and growth
- * of tables. */
+/* PAIR_ENTRIES, PAIR_STEPS: limits for eliminating a variable with two neighbours: entries of the joint table,
+ * steps to compute it. GROWTH: a replacement has at most this many times the values of the replaced variable. */
 enum { PAIR_ENTRIES = 1 << 16, PAIR_STEPS = 1 << 24, GROWTH = 4 };
 
 struct work { /* queue of variables to process, without duplicates */

@@ -227,7 +227,7 @@ stand_in_rows(struct repeat *r)
     for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* adds items in cycles, which have no first item */
 }
 
-/* Assigns an item without a run to the layer of its neighbours, if these agree. */
+/* Assigns an item without a run to the highest layer of its neighbours, if their layers differ by at most 1. */
 static void
 join_layer(struct repeat *r, int32_t i)
 {

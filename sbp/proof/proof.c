@@ -423,8 +423,9 @@ least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, co
     return best;
 }
 
-/* Eliminates a variable. If it has one value, adds its costs to the neighbours. If the variable has several values,
- * its neighbours, at most two, pay for its best value. */
+/* Eliminates a variable. If it has one value, adds that value's costs to its neighbours. If it has several values,
+ * it may have at most two neighbours: for each pair of their values, adds the variable's least cost to the edge
+ * between them (one neighbour: to the neighbour's costs). */
 static int
 prove_removal(struct state *s)
 {

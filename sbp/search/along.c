@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    LOOKS = 24,   /* maximum number of bounding rounds along an axis */
-    RACE = 8,     /* maximum number of bounding rounds along an axis when the search compares two start choices */
+    LOOKS = 24,   /* maximum number of bounding rounds of the search along one mesh axis */
+    RACE = 8,     /* the same limit while the search tries two start choices, of which it keeps the better */
     LITTLE = 256, /* another pass follows a gain of at least 1 / LITTLE of the cost */
     GLANCE = 4,   /* maximum number of bounding rounds of a complete net after its net with few layers */
     LAYERS = 8,   /* nets with at least this many layers are first solved with few of them */
@@ -126,7 +126,7 @@ make_level_net(struct along *w, const int32_t *choice, int32_t level)
     }
 }
 
-/* Searches for a better choice of a net, starting from the present choice. */
+/* Searches for a better choice of a net, starting from the current choice. */
 static void
 glance_along(const struct net *n, struct explore *s, int32_t *choice)
 {

@@ -83,7 +83,7 @@ struct making {
     int32_t *outer, nouter; /* nodes outside the neighbourhood that share a tensor with it */
 };
 
-/* Returns a node's number in the small network. A node outside the neighbourhood gets only its present candidate,
+/* Returns a node's number in the small network. A node outside the neighbourhood gets only its current candidate,
  * with cost 0. */
 static int32_t
 number_node(struct making *m, int32_t node)
@@ -159,7 +159,7 @@ make_near_net(struct making *m)
 
 /* ---- solving a neighbourhood ---- */
 
-/* A neighbourhood as a network of its own, with its present choice. small_end() frees it. */
+/* A neighbourhood as a network of its own, with its current choice. small_end() frees it. */
 struct small {
     struct arena arena;
     struct net net;

@@ -11,14 +11,14 @@
 
 struct around {
     const struct net *net;
-    struct local local; /* the present choice, as local.h stores it */
+    struct local local; /* the current choice, as local.h stores it */
     int64_t cost, scale;
     bool (*stop)(void *arg); /* ends the search when it returns true; NULL: never */
     void *arg;
     uint64_t random;
     int64_t work;              /* counted work so far (explore.h) */
-    int32_t size, most;        /* present and largest number of nodes of a neighbourhood */
-    int32_t *near, nnear, *at; /* the present neighbourhood; by node: its number in the small network, or -1 */
+    int32_t size, most;        /* current and largest number of nodes of a neighbourhood */
+    int32_t *near, nnear, *at; /* the current neighbourhood; by node: its number in the small network, or -1 */
     int32_t *met;              /* by tensor: mark of the last neighbourhood that has or touches it */
     int32_t idle;              /* number of searches without gain in a row */
     /* tries: number of neighbourhoods so far; turn: first reader to visit at a tensor with more than HUB readers */

@@ -21,8 +21,8 @@ enum {
 struct pairs {
     const struct net *of;
     struct arena arena;
-    int64_t cost;  /* cost of the present choice minus the sum of its nodes' least costs */
-    int64_t bytes; /* bytes that the present choice sends */
+    int64_t cost;  /* cost of the current choice minus the sum of its nodes' least costs */
+    int64_t bytes; /* bytes that the current choice sends */
     int64_t unit, grain;
     struct net net;
 };
@@ -56,7 +56,7 @@ least_cost(const struct net_node *v)
     return least;
 }
 
-/* Sets grain and unit. A move of more bytes than the present choice sends in total is made impossible; `grain`
+/* Sets grain and unit. A move of more bytes than the current choice sends in total is made impossible; `grain`
  * divides the bytes of all other moves. */
 static void
 set_grain(struct pairs *p)

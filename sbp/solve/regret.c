@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* sweeps continue while a round gains at least 1 / PART of the gap */
+/* A round is SWEEPS sweeps; another one follows a gain of more than 1 / PART of the gap, up to MOST_SWEEPS sweeps. */
 enum { SWEEPS = 24, MOST_SWEEPS = 400, PART = 1000 };
 
 static bool
