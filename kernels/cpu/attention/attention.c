@@ -525,8 +525,8 @@ attention_weights(struct worker *w)
     invert(w, total);
 }
 
-/* Multiplies t - mean, the gradient of bounded scores, by the derivative of the softcap. Stores the product plus
- * mean in t. */
+/* Multiplies t - mean, the gradient of bounded scores, by the derivative of the softcap. Adds mean again, because
+ * the gradient of the softmax later subtracts it from t. */
 static VECTOR void
 apply_slopes(int64_t n, int64_t queries, const float *slope, const float *mean, float *t)
 {

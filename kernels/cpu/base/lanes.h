@@ -8,7 +8,7 @@
  *   AT_LEVEL         attributes of the level's functions
  *   vec, VEC, NVEC   a vector as wide as a register, its number of floats, and the number of vectors in LANES floats
  *   AT(x)            the vector at address x
- *   STREAMS_OF(n)    number of streams, of four, that are summed at once, so that n sums of each fit the registers
+ *   STREAMS_OF(n)    how many of the four streams are summed at once, so that n sums per stream fit the registers
  *
  * OF_LEVEL(by_halves) is the function for this machine. Each level adds in the same order: four streams of LANES
  * sums, joined by FOLD_SUM. Four streams hide the latency of an addition. A level's function calls no other function

@@ -1,7 +1,7 @@
 /* transpose16.c - transposes squares of sixteen channels by sixteen pixels in registers.
  *
- * An image {1, 64, 2000, 2000}, on one core, ms to the blocked layout and back: 63 and 78; by oneDNN 66 and 75. In
- * bands of 266 rows, oneDNN takes 180 back. A copy takes 54. */
+ * An image {1, 64, 2000, 2000}, on one core, ms: to the blocked layout 63, back 78; by oneDNN 66 and 75. If the
+ * image is divided into bands of 266 rows, oneDNN takes 180 ms for the conversion back. A plain copy takes 54 ms. */
 #include "kernels/cpu/base/transpose16.h"
 
 #include "kernels/cpu/base/dnnl.h"

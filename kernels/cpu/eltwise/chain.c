@@ -7,8 +7,8 @@
 #include "runtime/base/simd.h"
 
 enum { SHORT_ROW = 128 }; /* shorter rows are not divided: a block then is one or more whole rows */
-/* Operands with one element per row: tile.c reads them as scalars if rows have at least NUMBERED_ROW elements, in a
- * chain of a single step NUMBERED_ALONE. COLUMN_LONGEST: maximum number of rows in a block with such operands. */
+/* Operands with one element per row: tile.c reads them as scalars if rows have at least NUMBERED_ROW elements
+ * (NUMBERED_ALONE in a chain of one step). COLUMN_LONGEST: maximum rows in a block with such operands. */
 enum { NUMBERED_ROW = 128, NUMBERED_ALONE = 32, COLUMN_LONGEST = 1024 };
 /* Sizes of blocks, elements. LONG_BLOCK is used if a chain needs no scratch. */
 enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
@@ -393,7 +393,7 @@ result_area(struct elt *e, int index)
         struct step *past = &e->step[i];
         if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
             continue;
-        past->last = RUN_STEP; /* the step's result overwrites that of step i */
+        past->last = RUN_STEP; /* the step's result overwrites the result of step i */
         return past->at;
     }
     return new_area(e, s->type, SLOT_RESULT);
@@ -490,7 +490,7 @@ is_number(const struct elt *e, int slot)
     return e->slot[slot].kind == SLOT_NUMBER || e->slot[slot].kind == SLOT_COLUMN;
 }
 
-/* Returns how tile.c addresses memory of dtype d. repeats: one row that is used for all rows. */
+/* Returns how tile.c addresses memory of dtype d. repeats: true if one row in memory is used for all rows. */
 static enum tile_way
 tile_way_of(enum dtype d, bool repeats)
 {

@@ -243,7 +243,7 @@ describe_matrix(const struct gemm *g, int i, int nbatch, struct prim_layout *out
  *         m 256, n 768, k 768                  1,143    1,161
  *         m 1, n 768, k 3072, b by columns       232       96
  *
- * Two Xeon cores (Sapphire Rapids), Gflop/s: m 1024, n 768, k 768 317 and 339, m 256 of it 320 and 340; m 3072, n
+ * Two Xeon cores (Sapphire Rapids), Gflop/s: m 1024, n 768, k 768 317 and 339; m 256 instead 320 and 340; m 3072, n
  * 768, k 256, a transposed, 301 and 329. */
 static const char *
 gemm_prefers(const struct gemm *g)

@@ -341,8 +341,9 @@ recurrent_run(const struct kcall *k, const void *state)
 
 /* ---- backward ---- */
 
-/* Gradients of a row at a position. dh, dc: gradients of the states after the step; replaced by the gradients of the
- * states before the step, without the part that the product adds later. da: gradients of the product's results. */
+/* Arguments of the backward step of one batch row at one time step. dh, dc: gradients of h and c, replaced by those
+ * before the step, except the share through the weights, which a later product adds. da: gradients of the
+ * pre-activations. */
 struct back_row {
     int64_t n;
     const float *saved, *h, *h_before, *c, *c_before;

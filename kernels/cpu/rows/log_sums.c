@@ -15,7 +15,7 @@
 
 static_assert((int)COLS == (int)LOG_SUMS, "COLS differs from LOG_SUMS");
 
-/* Also adds up the rounding errors of the sum (Knuth 1969), without which long lines would lose digits. */
+/* Adds up the rounding errors of the sum, too (Knuth 1969), because long lines would otherwise lose digits. */
 double
 log_sum_wide(int64_t n, const float *x, double m)
 {
