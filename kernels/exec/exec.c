@@ -79,7 +79,7 @@ choose_method(struct exec *e, int device, bool reference)
     return fail(E_KERNEL, "%s has no kernel for %s", e->call->op->name, device_kind_text(device));
 }
 
-/* Adds the product of a device library, if one can compute this call, in addition to the chosen method. */
+/* Adds a product of a device library, which runs use instead of the method if the addresses suit the library. */
 static void
 add_multiply(struct exec *e, int device)
 {

@@ -30,9 +30,9 @@ struct prim_layout {
 
 enum prim_kind { PRIM_MATMUL, PRIM_CONV, PRIM_CONV_DATA, PRIM_CONV_WEIGHTS, PRIM_MEAN, PRIM_MEAN_DATA };
 
-/* An operation. A gradient has the layouts of the forward pass: PRIM_CONV_DATA and PRIM_MEAN_DATA compute the
- * gradient of src from the gradient of dst; PRIM_CONV_WEIGHTS computes the gradient of weights from src and the
- * gradient of dst. */
+/* An operation. For gradients, too, src, weights and dst are named as in the forward pass: PRIM_CONV_DATA and
+ * PRIM_MEAN_DATA compute the gradient of src from the gradient of dst; PRIM_CONV_WEIGHTS computes the gradient of
+ * weights from src and the gradient of dst. */
 struct prim_op {
     enum prim_kind kind;
     struct prim_layout src, weights, dst;

@@ -83,8 +83,8 @@ is_transposed_conv(const struct three *t)
     return conv_groups(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
-/* Returns true if the window is a single pixel with a stride above 1. Such a convolution equals a convolution with
- * stride 1 on an image whose strides are larger. */
+/* Returns true if the window is a single pixel with a stride above 1 and no padding. Such a convolution equals a
+ * convolution with stride 1 on an image whose strides are larger. */
 static bool
 is_jump(const struct attr *a, const struct view *w)
 {
@@ -216,8 +216,8 @@ is_gathered(const struct attr *a, const struct three *t)
     return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_transposed_conv(t));
 }
 
-/* Returns the number of flops that would take the same time at the full rate, which convolutions with few output or
- * input channels do not reach. */
+/* Returns an estimate of time, in flops at the full rate. It exceeds the actual flops if convolutions have groups,
+ * gather windows, or have few channels, because oneDNN is then slower. */
 static double
 conv_work(const struct attr *a, const struct three *t, int64_t channels)
 {
@@ -402,7 +402,7 @@ static int
 x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    /* With fewer than three input channels, oneDNN would still compute sixteen in its own layout, 7 times as slow. */
+    /* With fewer than three input channels, oneDNN would still compute a block of sixteen, and be 7 times as slow. */
     bool few = t->w.dim[1] < 3;
     bool turned = is_transposed_conv(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;

@@ -299,7 +299,7 @@ chain_source(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
 }
 
-/* Returns true if `other` and s can be computed in one pass over their common operand (struct eltwise, beside). */
+/* Returns true if `other` and s can be computed in one pass over their common operand (`beside` in struct eltwise). */
 static bool
 is_beside(const struct step *other, const struct step *s)
 {
@@ -308,8 +308,8 @@ is_beside(const struct step *other, const struct step *s)
            other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
 }
 
-/* Returns true if argument k of step i can be the previous step's value, which is still in registers. If it is a
- * 16-bit float, it is rounded first. */
+/* Returns true if argument k of step i can be the previous step's value, which is still in registers. A 16-bit float
+ * is rounded first. */
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
@@ -319,8 +319,8 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Returns true if step i can be added to the part. A step whose argument is a converted result of the part cannot,
- * because results are converted after the whole part; except for one value that the next step uses from registers. */
+/* Returns true if step i can be added to the part. A step that reads a converted result of the part cannot, because
+ * results are converted after the whole part. Exception: the next step may read one value from registers. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {
@@ -351,7 +351,7 @@ make_parts(struct elt *e)
     }
 }
 
-/* Finds, for each step's result, its last reader, and whether it must be stored for readers. */
+/* Finds the last reader of each step's result, and whether the result must be stored for readers. */
 static void
 chain_find_readers(struct elt *e)
 {
@@ -384,7 +384,7 @@ is_read(const struct elt *e, int index)
     return false;
 }
 
-/* Returns the area of an earlier step's result whose last reader precedes the step; if there is none, a new area. */
+/* Returns the area of an earlier result whose last reader precedes this step; if there is none, a new area. */
 static struct site
 result_area(struct elt *e, int index)
 {

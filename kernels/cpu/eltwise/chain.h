@@ -80,8 +80,8 @@ struct step {
     int converted;       /* first slot of kind SLOT_CONVERTED with the result; -1: none */
 };
 
-/* Consecutive steps, first to last, that are computed together. If ncode > 0, the part is a program for tile.c.
- * If ncode is 0, the part is a single step, or two steps computed in one pass (struct eltwise, beside). */
+/* Consecutive steps, first to last, that are computed together. If ncode > 0, the part is a program for tile.c. If
+ * ncode is 0, the part is a single step, or two steps computed in one pass (struct eltwise, field `beside`). */
 struct part {
     int first, last;
     int code, ncode;

@@ -295,7 +295,7 @@ adds_up(const struct gemm *g)
     return g->dtype[C] == DT_F32;
 }
 
-/* Returns the flops between two checks for a stop of the run: about thirty milliseconds per thread. */
+/* Returns the number of flops between two checks for a stop, which take all threads about thirty milliseconds. */
 static double
 flops_at_once(const struct gemm *g, int threads)
 {

@@ -115,8 +115,8 @@ few_rest(const struct few *p, struct few_columns of, bool halves, struct streams
     for (int i = 0; i < STREAMS; i++) few_column(p, first + MIN(i, s->n - 1), halves, i, s);
 }
 
-/* Stores row i of c for the columns of this turn. Adds the products of each column's last elements, which fill no
- * vector, to the sum of its whole vectors. */
+/* Stores row i of c for the columns of this turn: for each column, the sum of its whole vectors plus the products of
+ * the last elements, which fill no vector. */
 INLINE void
 few_finish(const struct few *p, int i, bool halves, four sum, const struct streams *of)
 {
