@@ -442,7 +442,7 @@ check_slopes(struct trial *t)
 
 /* ---- kernels ---- */
 
-/* Checks that the method that runs use agrees with the definition, in the dtypes of the sample. */
+/* Checks that the kernel that a run would use agrees with the definition, in the sample's dtypes. */
 static int
 check_kernel(struct trial *t)
 {

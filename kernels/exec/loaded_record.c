@@ -200,7 +200,7 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
     }
 }
 
-/* Adds the values that a gradient operator reads to those that forward saves. An operator with several results also
+/* Makes forward save the values that a gradient operator reads. An operator with several results also
  * saves each result whose gradient is read: if no gradient arrives for that result, zeros with its layout are read
  * instead. */
 static void

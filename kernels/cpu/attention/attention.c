@@ -152,7 +152,7 @@ take(struct taker *t, bool wanted, int64_t n, size_t bytes)
     return at;
 }
 
-/* Returns the maximum number of tiles of a block that have a key which some query of the block sees. */
+/* Returns the maximum number of tiles per block with a key that some query of the block sees. */
 static int64_t
 tiles_of_block(const struct attention *a)
 {

@@ -113,7 +113,7 @@ at_entry(const struct view *v, int64_t i)
     return (const char *)v->data + i * (int64_t)dtype_bytes(v->dtype);
 }
 
-/* Returns the address of row r of q or of the result; sets *stride to the distance of its elements. */
+/* Returns the address of row r of q or of the result; sets *stride to the distance of the row's entries, elements. */
 static char *
 few_row_at(const struct few_unit *u, const struct view *v, int64_t r, int64_t *stride)
 {

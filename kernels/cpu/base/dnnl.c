@@ -23,7 +23,7 @@ struct turn {
     size_t at; /* offset of the reordered argument in scratch, bytes */
 };
 
-/* A secondary primitive: runs n times after each run of its main primitive, and adds to the main primitive's result. */
+/* A secondary primitive: runs n times after each run of the main primitive, and adds to its result. */
 struct more {
     struct prim *prim; /* the secondary primitive; NULL: none */
     int64_t n;
@@ -548,7 +548,7 @@ run_at(const struct prim *p, void *const *at, void *const *before, void *scratch
     return 0;
 }
 
-/* Executes the runs of the secondary primitive, which add to the result of the primitive that has just run. */
+/* Executes the runs of the secondary primitive, which add to the main primitive's result. */
 static int
 run_more(const struct more *m, void *const *now, void *scratch, const char *what)
 {

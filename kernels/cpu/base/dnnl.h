@@ -57,8 +57,8 @@ dnnl_data_type_t prim_dtype(enum dtype d);
  * faster than f32. AMD cores with bf16 instructions take half the time of f32. Intel cores are faster only with AMX,
  * because their vector units multiply bf16 no faster than f32. */
 bool prim_multiplies(enum dtype d);
-/* Returns true if oneDNN's instruction set `isa` includes AMX. Later instruction sets have all bits of AMX, and
- * others. */
+/* Returns true if oneDNN's instruction set `isa` includes AMX. Masks of later sets include all bits of AMX.
+ */
 bool prim_isa_has_amx(unsigned isa);
 /* Returns 0 for success. For any other status, fails with E_KERNEL and a message that names `what`, the requested
  * operation. */

@@ -42,8 +42,8 @@ fours(const float *from, int64_t step)
     return (sixteen)_mm512_insertf32x4(v, _mm_loadu_ps(from + 12 * step), 3);
 }
 
-/* Transposes a square as turn_square() does, with AVX-512: as squares of four by four floats, four of them side by
- * side. The loads exchange these squares. */
+/* Transposes a square as turn_square() does, with AVX-512. Each load gathers four columns of four rows, so four
+ * squares of four by four floats are transposed side by side. */
 X86_V4 static void
 turn_square_v4(const float *from, int64_t from_step, float *to, int64_t to_step)
 {

@@ -103,8 +103,8 @@ describe_seen(const struct attr *a, const struct three *t, struct prim_layout *x
     }
 }
 
-/* Returns true if a block is a band: only some rows of each channel. A band may be reordered, because oneDNN's
- * products on NCHW need dense images. */
+/* Returns true if a block is a band, that is, has only some rows of each channel. A band may be reordered, because
+ * oneDNN's products on NCHW need dense images. */
 static bool
 is_band(const struct three *t, const struct three *whole)
 {
@@ -288,7 +288,7 @@ conv_cut(const struct attr *a, const struct three *t, int64_t channels, int thre
     return c;
 }
 
-/* Where a part of the channels starts: first channel of x, first channel of y, first element of the kernel. */
+/* The start of a part of the channels: first channel of x, first channel of y, first element of the kernel. */
 struct start {
     int64_t x, y, w;
 };
@@ -675,8 +675,8 @@ run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i
     return prim_at(p, at, k->scratch, k->call->op->name);
 }
 
-/* Computes the gradient of the weights for some channels: adds up its parts, one image after the other, and in an
- * image one band after the other. */
+/* Computes the gradient of the weights for some channels, as a sum over images and, in each image, over bands, in
+ * order. */
 static int
 run_channels(const struct kcall *k, const struct conv_w *c, struct start start)
 {

@@ -194,7 +194,7 @@ chain_slot(struct elt *e, struct slot want)
     return e->nslot++;
 }
 
-/* Returns true if tile.c can read argument k of the step as a scalar, which requires that the other argument is no
+/* Returns true if tile.c can read argument k of the step as a scalar: the other argument must then not be a
  * scalar. */
 static bool
 is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
@@ -299,7 +299,7 @@ chain_source(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
 }
 
-/* Returns true if `other` and s can be computed in one pass over their common operand (`beside` in struct eltwise). */
+/* Returns true if `other` and s can be computed in one pass over a common operand (`beside` in struct eltwise). */
 static bool
 is_beside(const struct step *other, const struct step *s)
 {
@@ -320,7 +320,7 @@ takes_value(const struct elt *e, int i, int k)
 }
 
 /* Returns true if step i can be added to the part. A step that reads a converted result of the part cannot, because
- * results are converted after the whole part. Exception: the next step may read one value from registers. */
+ * results are converted after the whole part. Exception: the last value, which the next step reads from registers. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {

@@ -27,7 +27,7 @@ struct run {
     struct tile_step *code; /* in scratch: the programs for tile.c, whose operands are addresses in the current block */
     /* Position of the current row in the loops; offset of the row in each lane, elements. */
     int64_t at[MAX_DIM], offset[RUN_LANE];
-    int64_t column, done; /* position in the row; number of elements before this block */
+    int64_t column, done; /* position in the row, elements; elements before this block */
     int64_t stop;         /* end of this thread's share: index of its last element, plus 1 */
     bool repeated;        /* true: operands with one row for all rows are already loaded */
 };

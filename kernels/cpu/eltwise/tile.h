@@ -119,7 +119,7 @@ tile_code(int op, int value)
     return value == 1 && tile_commuted(op) != TILE_NONE ? TILE_CODE(tile_commuted(op), 0) : TILE_CODE(op, value);
 }
 
-/* Maximum number of elements in a tile. A scalar that a step reads as a tile is repeated in memory that many times. */
+/* Maximum number of elements in a tile. A scalar that a step reads as a tile is stored TILE_LONGEST times. */
 enum { TILE_LONGEST = 128 };
 
 /* How a step addresses an operand in memory. Elements have the program's type, or are 16-bit floats in an f32

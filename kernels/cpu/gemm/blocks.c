@@ -104,7 +104,7 @@ dot_of(int64_t n, const float *x, const float *w)
     return total;
 }
 
-/* Multiplies by weights of any type, after decoding them. */
+/* Multiplies x by weights of any quantised type, after decoding the weights to f32. */
 static void
 rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
 {

@@ -94,8 +94,8 @@ weight_bytes(const struct recur *r)
     return align_64((size_t)(r->gates * r->hidden) * sizeof(float));
 }
 
-/* Makes the products. back: rows of gradients of gates times w, added to the result; otherwise: rows of states times
- * the transpose of w. */
+/* Makes the products. back: a product multiplies gradients of gates by w and adds to its result; otherwise it
+ * multiplies states by the transpose of w. */
 static int
 prepare_products(const struct kcall *k, struct recur r, bool back, void **state, size_t *scratch_bytes)
 {
