@@ -74,7 +74,7 @@ public_call(const struct call *c, const struct view *in, const struct view *out)
                                         .attr = (const struct rille_operator_value *)c->attr};
 }
 
-/* Calls a function of the library; fails with its error text. */
+/* Calls a function of the library; fails with the function's error text. */
 static int
 call_public(public_function *function, struct rille_operator_call *p, enum err_code code, const struct op *op)
 {

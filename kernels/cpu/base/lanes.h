@@ -1,8 +1,8 @@
 /* lanes.h - compiles loops that accumulate LANES sums side by side, once per machine level (x86-64 v4, v3, any).
  *
- * The sums are in vectors as wide as the level's registers. gcc keeps a wider vector in memory, and moves it there
- * and back by single numbers with every addition; so one function compiled for all levels (simd.h) is too slow.
- * lanes_levels.inc includes the file LANES_FILE for each level with
+ * The sums are in vectors as wide as the level's registers. gcc keeps a wider vector in memory, and copies it element
+ * by element at every addition; so one function compiled for all levels (simd.h) is too slow. lanes_levels.inc
+ * includes the file LANES_FILE for each level with
  *
  *   LEVEL(by_halves) name of the level's function by_halves: by_halves_v4, by_halves_v3, by_halves_any
  *   AT_LEVEL         attributes of the level's functions

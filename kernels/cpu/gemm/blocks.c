@@ -23,7 +23,7 @@
 #include <stdlib.h>
 
 enum { X, W };
-enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 }; /* MOST: maximum number of elements in a block */
+enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 }; /* FEW: most rows of x to round; MOST: elements per block */
 
 const struct coding *
 blocks_coding(const struct call *c)

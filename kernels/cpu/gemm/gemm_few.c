@@ -1,11 +1,10 @@
 /* gemm_few.c - products of a few rows by a matrix b. Columns of b are read as four sequential streams; rows of b are
  * read one by one.
  *
- * The hardware prefetches each stream, so four streams together are read from memory faster than a single stream. One
- * core of a shared EPYC, GB/s of b: a product 1 x 768 x 50,257 reads 33 to 35 (oneDNN 26), 48 products of 768 x 768
- * in sequence 34 to 42 (oneDNN 22); a plain sum of the same data reads 32. Non-temporal prefetches keep lines that
- * are read once out of the outer caches: all products of one GPT-2 token, f32, take 7.1 ms on two Zen 4 cores,
- * without prefetches 7.55.
+ * The hardware prefetches each stream, so reading four streams is faster than one. One core of a shared EPYC, GB/s of
+ * b: a product 1 x 768 x 50,257 reads 33 to 35 (oneDNN 26), 48 products of 768 x 768 in sequence 34 to 42 (oneDNN
+ * 22); a plain sum of the same data reads 32. Non-temporal prefetches keep lines that are read once out of the outer
+ * caches: all products of one GPT-2 token, f32, take 7.1 ms on two Zen 4 cores, without prefetches 7.55.
  *
  * On Intel cores, lines further ahead are also prefetched into the second-level cache, because a stream of a few
  * hundred KB ends before the hardware prefetcher is far ahead. A Xeon (Sapphire Rapids) then reads four streams of
