@@ -29,8 +29,8 @@ team_release(void)
     omp_pause_resource_all(omp_pause_soft);
 }
 
-/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread, so dozens
- * of grains take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
+/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread; 64 grains
+ * take some milliseconds. If grain is 1, an iteration may be long, so each is checked. */
 static int64_t
 piece_of_grain(int64_t grain)
 {

@@ -109,7 +109,7 @@ lane_constant(const struct elt *e, const struct lane *l)
     return true;
 }
 
-/* Returns true if the lane has one element per row and rows are long, so that the element is read as a scalar.
+/* Returns true if the lane has one element per row, which tile.c reads as a scalar because rows are long.
  * f32{512, 1024} and f32{512, 1}: 48 us instead of 226, one Zen 4 (EPYC) core. */
 static bool
 lane_by_row(const struct elt *e, const struct lane *l)
@@ -233,8 +233,8 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
     return chain_slot(e, s);
 }
 
-/* Returns true if rounding the step's values to d would be exact, because they are 0, 1 or selected from operands of
- * dtype d. */
+/* Returns true if rounding the step's values to d would be exact, because they are 0, 1, -1 or operands of dtype d,
+ * perhaps negated. */
 static bool
 chooses(const struct step *s, enum dtype d)
 {

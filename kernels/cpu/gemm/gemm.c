@@ -271,7 +271,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct pr
 
 struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
-/* Returns the length of equal parts into which `size` is divided. Each part has about `side` entries or more. */
+/* Divides `size` into equal parts of about `side` entries or more. Returns the length, rounded up to a step. */
 static int64_t
 gemm_part_of(int64_t size, int64_t side)
 {

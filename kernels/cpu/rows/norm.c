@@ -159,8 +159,8 @@ is_far_from_zero(struct stats t)
     return fabsf(t.rest) * t.rstd > 1;
 }
 
-/* Returns true if the sum of squares overflows f32, or if the squares are so small, also compared with eps, that f32
- * flushes some to 0. */
+/* Returns true if the sum of squares overflows f32, or if variance plus eps is so small that f32 may flush squares to
+ * 0. */
 static bool
 out_of_range(const struct norm *s, double squares)
 {
