@@ -200,8 +200,8 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
     }
 }
 
-/* Makes forward save the values that a gradient operator reads. An operator with several results also
- * saves each result whose gradient is read: if no gradient arrives for that result, zeros with its layout are read
+/* Makes forward save the values that a gradient operator reads. An operator with several results also saves each
+ * result whose gradient is read: if no gradient arrives for that result, zeros with the result's layout are read
  * instead. */
 static void
 save_reads(struct loaded *l, const char *reads)

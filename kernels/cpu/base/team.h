@@ -15,8 +15,8 @@ void team_release(void);
 
 /* Calls part(arg, lo, hi) for ranges that together cover 0 <= i < n, on up to `threads` threads. grain: minimum
  * number of iterations for which starting a thread is worthwhile; if there are several ranges, each has at least
- * that many. The partition depends only on n, grain and threads, so results are bit-identical on every run. A thread
- * processes its range in pieces, and abandons the rest if the run was stopped (runtime/base/stop.h). */
+ * `grain` iterations. The partition depends only on n, grain and threads, so results are bit-identical on every run.
+ * A thread processes its range in pieces, and abandons the rest if the run was stopped (runtime/base/stop.h). */
 void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg);
 
 /* Calls part() for ranges as team_run() does, and also passes the number of the range, share < threads, so that each

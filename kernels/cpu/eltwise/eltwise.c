@@ -67,7 +67,7 @@ next_block_row(const struct elt *e, struct run *r)
     }
 }
 
-/* Advances the run by n rows. Only the last of these steps may begin a new iteration of the loop around rows. */
+/* Advances the run by n rows. Only the last advance may begin a new iteration of the loop around rows. */
 static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {

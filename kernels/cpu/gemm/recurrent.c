@@ -341,9 +341,8 @@ recurrent_run(const struct kcall *k, const void *state)
 
 /* ---- backward ---- */
 
-/* Arguments of the backward step of one batch row at one time step. dh, dc: gradients of h and c, replaced by those
- * before the step, except the share through the weights, which a later product adds. da: gradients of the
- * pre-activations. */
+/* Gradients of one row at one time step. dh, dc: of h and c after the step; then of h and c before the step, without
+ * the share through the weights, which a product adds later. da: of the pre-activations. */
 struct back_row {
     int64_t n;
     const float *saved, *h, *h_before, *c, *c_before;
