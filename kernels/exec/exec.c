@@ -79,7 +79,7 @@ choose_method(struct exec *e, int device, bool reference)
     return fail(E_KERNEL, "%s has no kernel for %s", e->call->op->name, device_kind_text(device));
 }
 
-/* Adds the product of a device library, if one can compute this call, in addition to the chosen method. */
+/* Adds a product of a device library, which runs use instead of the method if the addresses suit the library. */
 static void
 add_multiply(struct exec *e, int device)
 {
@@ -129,7 +129,7 @@ exec_of(const struct kcall *k)
 }
 
 /* If RILLE_CHECK=ref, adds an exec that computes the same call with the reference, and reserves scratch for it
- * behind all other scratch. Chains are not compared, but their producer is, because it has an exec of its own.
+ * behind all other scratch. A chain is not compared, but its producer is, because the producer has its own exec.
  * t/kernels/fused.c compares chains with their separate calls. */
 static int
 add_check(struct exec *e)

@@ -2,8 +2,8 @@
  *
  * Rille's own loops have equal bits on all processors, because they add in the same order at every SIMD level and
  * are compiled without contraction (fused multiply-add). The bits of oneDNN's products depend on the instruction
- * set. An instruction set is a mask (dnnl_cpu_isa_t): two processors have in common the sets in the AND of their
- * masks. Session's thread. */
+ * set. An instruction set is a mask (dnnl_cpu_isa_t): the AND of the masks of two processors is the sets that both
+ * have. Session's thread. */
 #ifndef RILLE_KERNELS_IDENTITY_H
 #define RILLE_KERNELS_IDENTITY_H
 

@@ -2,7 +2,7 @@
  *
  * loaded_library.c opens libraries and registers their operators. loaded_record.c makes an internal record from a
  * public record; no other file knows how the two correspond. loaded_check.c checks the internal record on its
- * samples. Libraries and records live as long as the process. Any thread may load; one thread at a time does. */
+ * samples. Libraries and records live as long as the process. Any thread may load libraries, one thread at a time. */
 #ifndef RILLE_KERNELS_LOADED_H
 #define RILLE_KERNELS_LOADED_H
 

@@ -121,8 +121,8 @@ quarters(struct trial *t, unsigned most)
     return (double)(rng_word(1, 0, t->ndrawn++) % (2 * most + 1)) / 4 - (double)most / 4;
 }
 
-/* Draws the values of operand k. fill: number of the drawing; if even, values are small; if odd, they are larger and
- * mostly positive. */
+/* Draws the values of operand k. fill: index of the draw; even: values are small; odd: values are larger and mostly
+ * positive. */
 static void
 draw_operand(struct trial *t, int k, int fill)
 {
@@ -442,7 +442,7 @@ check_slopes(struct trial *t)
 
 /* ---- kernels ---- */
 
-/* Checks that the method that runs use agrees with the definition, in the dtypes of the sample. */
+/* Checks that the kernel that a run would use agrees with the definition, in the sample's dtypes. */
 static int
 check_kernel(struct trial *t)
 {

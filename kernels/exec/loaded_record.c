@@ -74,7 +74,7 @@ public_call(const struct call *c, const struct view *in, const struct view *out)
                                         .attr = (const struct rille_operator_value *)c->attr};
 }
 
-/* Calls a function of the library; fails with its error text. */
+/* Calls a function of the library; fails with the function's error text. */
 static int
 call_public(public_function *function, struct rille_operator_call *p, enum err_code code, const struct op *op)
 {
@@ -200,8 +200,8 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
     }
 }
 
-/* Adds the values that a gradient operator reads to those that forward saves. An operator with several results also
- * saves each result whose gradient is read: if no gradient arrives for that result, zeros with its layout are read
+/* Makes forward save the values that a gradient operator reads. An operator with several results also saves each
+ * result whose gradient is read: if no gradient arrives for that result, zeros with the result's layout are read
  * instead. */
 static void
 save_reads(struct loaded *l, const char *reads)

@@ -1,5 +1,5 @@
 /* method_group.c - computes updates or casts of several variables as one call. The calls differ only in their
- * variables, and a group gives the same bits as separate calls.
+ * variables. The results have the same bits as those of separate calls.
  *
  * Each member has its own kernel, and members run one after the other. On devices that compile kernels, members with
  * the same kernel are launched together. Operands and results are passed as for a chain of independent steps. */

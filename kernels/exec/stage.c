@@ -32,7 +32,7 @@ stage_ref_dtype(enum dtype d)
     return dtype_is_float(d) ? DT_F64 : DT_I64;
 }
 
-/* A view with strides of 0 may have more elements than an int64_t can count, although it has few bytes. */
+/* Limits the size, because a view with strides of 0 may have more elements than an int64_t can count. */
 void
 stage_reserve(struct exec *e, int64_t n, size_t width)
 {

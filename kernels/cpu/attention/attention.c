@@ -134,8 +134,8 @@ attention_accepts(const struct kcall *k)
     return d == DT_F32 || dtype_is_half(d);
 }
 
-/* Divides n into as few pieces of equal length, at most `most`, as possible. Returns that length, a multiple of
- * COLS. Sets *pieces to the number of pieces. */
+/* Divides n into the fewest pieces of equal length that is at most `most`. Returns the length, a multiple of COLS,
+ * and sets *pieces to the number of pieces. */
 static int64_t
 even(int64_t n, int64_t most, int64_t *pieces)
 {
@@ -152,7 +152,7 @@ take(struct taker *t, bool wanted, int64_t n, size_t bytes)
     return at;
 }
 
-/* Returns the maximum number of tiles with keys that some query of a block sees. */
+/* Returns the maximum number of tiles per block with a key that some query of the block sees. */
 static int64_t
 tiles_of_block(const struct attention *a)
 {
@@ -353,8 +353,8 @@ find_keys(struct worker *w)
     }
 }
 
-/* Sets the range of keys that all queries of the block see, and the range of tiles with keys that some query sees.
- * The latter has at least one tile, so that all results are written. */
+/* Sets the range of keys that all queries of the block see, and the range of tiles with a key that some query sees.
+ * The range of tiles is never empty, so that all results are written. */
 static void
 find_visible(struct worker *w)
 {
@@ -525,8 +525,8 @@ attention_weights(struct worker *w)
     invert(w, total);
 }
 
-/* Multiplies t - mean, the gradient of bounded scores, by the derivative of the softcap. Stores the product plus
- * mean in t. */
+/* Multiplies t - mean, the gradient of bounded scores, by the derivative of the softcap. Adds mean again, because
+ * the gradient of the softmax later subtracts it from t. */
 static VECTOR void
 apply_slopes(int64_t n, int64_t queries, const float *slope, const float *mean, float *t)
 {

@@ -1,7 +1,7 @@
 /* attention.h - softmax(scale q k^T + mask) v and its gradient, without the matrix of all scores.
  *
  * Declares the kernel variants of the operators attention and attention_grad, and functions that determine the keys
- * a query sees. With is_causal, query i of the global tensor sees keys 0..i, wherever its shard begins. A window
+ * a query sees. Queries and keys are numbered in the global tensor. With is_causal, query i sees keys 0..i. A window
  * {left, right} leaves keys i - left..i + right (-1: no limit). The operand `spans` limits each query to the keys
  * from a first key to an end. Any thread; the state that prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_H
@@ -58,9 +58,9 @@ attention_inverse(double sum)
 struct view attention_scores(const struct kcall *k);
 /* Returns the offset, in elements, of the matrix that head r of the scores uses in an operand or result. */
 int64_t attention_head(const struct view *v, const struct view *scores, int64_t r);
-/* Returns the offset, in elements, of the entry in the first `own` dimensions of an operand or result that belongs
- * to entry r of the first n dimensions of the scores. Dimensions are aligned from the last one; dimensions of size 1
- * are broadcast. */
+/* Maps entry r of the first n dimensions of the scores to the first `own` dimensions of an operand or result, and
+ * returns the offset, in elements, of the entry found. Dimensions are aligned from the last one; dimensions of size
+ * 1 are broadcast. */
 int64_t attention_offset(const struct view *v, int own, const struct view *scores, int n, int64_t r);
 
 /* true: attention uses products of bf16 pairs if the machine has them (gemm_small.h). Tests set this to false. */

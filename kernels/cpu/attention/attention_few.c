@@ -113,7 +113,7 @@ at_entry(const struct view *v, int64_t i)
     return (const char *)v->data + i * (int64_t)dtype_bytes(v->dtype);
 }
 
-/* Returns the address of row r of q or of the result; sets *stride to the distance of its elements. */
+/* Returns the address of row r of q or of the result; sets *stride to the distance of the row's entries, elements. */
 static char *
 few_row_at(const struct few_unit *u, const struct view *v, int64_t r, int64_t *stride)
 {
@@ -176,8 +176,8 @@ few_lines(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as
     return u->lines;
 }
 
-/* Returns true if products can read the view in place. Keys may be bf16, because they are columns of a product;
- * values may not, because they are rows. */
+/* Returns true if products can read the view in place. Keys may be bf16, because products read columns of bf16;
+ * values may not, because products do not read rows of bf16. */
 static bool
 lie_well(const struct view *v, bool keys)
 {

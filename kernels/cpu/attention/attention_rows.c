@@ -87,7 +87,7 @@ dot_f64(int64_t n, const double *x, const double *y)
     return all;
 }
 
-/* Adds factor x to y. */
+/* Adds factor * x to y. */
 static VECTOR void
 add_row_f64(int64_t n, double factor, const double *x, double *y)
 {

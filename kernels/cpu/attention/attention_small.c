@@ -213,8 +213,8 @@ skip_of(const struct worker *w, int64_t tile, int64_t key)
     return blind(w, tile, key) / COLS * COLS;
 }
 
-/* Computes s = x b. x has the tile's rows (keys or values of k words), b has the queries as columns. Masked scores
- * are undefined. */
+/* Computes the product s = x b. x: the tile's rows (keys or values of k words); b: one column per query. Masked
+ * scores are undefined. */
 static void
 small_by_columns(const struct worker *w, int64_t tile, struct small_operand x, int64_t k, const float *b, float *s)
 {
@@ -227,8 +227,8 @@ small_by_columns(const struct worker *w, int64_t tile, struct small_operand x, i
     }
 }
 
-/* Adds s b to c, for a tile's scores s (one row per key) and the block's rows b of `size` columns. c has one row per
- * key. */
+/* Adds the product s b to c, which has one row per key. s: a tile's scores, one row per key; b: the block's rows, of
+ * `size` columns. */
 static void
 to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size,
         struct sums c)
@@ -243,8 +243,8 @@ to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct sma
     }
 }
 
-/* Adds s' b to c, for a tile's scores s (one column per query) and the tile's rows b of keys or values. The first tile
- * sets c instead of adding to it. */
+/* Adds the product s' b to c; the first tile sets c instead. s: a tile's scores, one column per query; b: the tile's
+ * rows of keys or values. */
 static void
 to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size)
 {

@@ -137,8 +137,7 @@ void matrix_store(float *rows, int64_t pitch, const struct matrix *x, int64_t fr
 /* Copies rows of n floats, each multiplied by its factor (NULL: 1). */
 void lines_load(int64_t lines, int64_t n, const float *x, int64_t row, const float *factor, float *to, int64_t pitch);
 int64_t keys_in(const struct worker *w, int64_t tile); /* returns the number of keys in a tile */
-/* Returns the number of queries in the block that do not see this key of a tile because of a causal mask. They are
- * the first queries of the block. */
+/* Returns how many of the block's first queries do not see this key of a tile because of a causal mask. */
 int64_t blind(const struct worker *w, int64_t tile, int64_t key);
 
 /* Rounds up to a multiple of SMALL_COLS. */

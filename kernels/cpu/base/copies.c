@@ -31,7 +31,7 @@ run_copy_shares(void *arg, int64_t lo, int64_t hi)
 }
 
 /* Returns the dimension along which nshare threads divide the view: the dimension of the largest size. Sizes above
- * EACH * nshare count as equal, and of dimensions with equal sizes the outermost one in dst is taken. */
+ * EACH * nshare count as equal; among equal sizes, the outermost dimension of dst wins. */
 static int
 dim_to_share(const struct view *dst, int nshare)
 {

@@ -23,12 +23,12 @@ struct turn {
     size_t at; /* offset of the reordered argument in scratch, bytes */
 };
 
-/* A secondary primitive, which runs n times after each run of a primitive, and adds to the result of that. */
+/* A secondary primitive: runs n times after each run of the main primitive, and adds to its result. */
 struct more {
     struct prim *prim; /* the secondary primitive; NULL: none */
     int64_t n;
-    /* Distance of each argument's address from the address in the preceding primitive's run, bytes: `first` in the
-     * first run; plus `step` for each further run. */
+    /* Distance, in bytes, of each argument's address from the argument's address in the main primitive's run: first
+     * + j * step in run j of the secondary primitive. */
     int64_t first[PRIM_ARG], step[PRIM_ARG];
 };
 
@@ -548,7 +548,7 @@ run_at(const struct prim *p, void *const *at, void *const *before, void *scratch
     return 0;
 }
 
-/* Executes the runs of the secondary primitive, which add to the result of the primitive that has just run. */
+/* Executes the runs of the secondary primitive, which add to the main primitive's result. */
 static int
 run_more(const struct more *m, void *const *now, void *scratch, const char *what)
 {

@@ -30,9 +30,9 @@ struct prim_layout {
 
 enum prim_kind { PRIM_MATMUL, PRIM_CONV, PRIM_CONV_DATA, PRIM_CONV_WEIGHTS, PRIM_MEAN, PRIM_MEAN_DATA };
 
-/* An operation. A gradient has the layouts of the forward pass: PRIM_CONV_DATA and PRIM_MEAN_DATA compute the
- * gradient of src from the gradient of dst; PRIM_CONV_WEIGHTS computes the gradient of weights from src and the
- * gradient of dst. */
+/* An operation. For gradients, too, src, weights and dst are named as in the forward pass: PRIM_CONV_DATA and
+ * PRIM_MEAN_DATA compute the gradient of src from the gradient of dst; PRIM_CONV_WEIGHTS computes the gradient of
+ * weights from src and the gradient of dst. */
 struct prim_op {
     enum prim_kind kind;
     struct prim_layout src, weights, dst;
@@ -50,15 +50,15 @@ struct prim_arg {
     struct prim_layout layout;
 };
 
-/* Returns the oneDNN dtype for d; dnnl_data_type_undef if oneDNN cannot compute with d on this machine: never with
- * f16 and f64, with bf16 not without AVX-512. */
+/* Returns the oneDNN dtype for d; dnnl_data_type_undef: oneDNN is not used for this dtype. That holds for f16 and
+ * f64, and for bf16 without AVX-512 or with oneDNN 3. */
 dnnl_data_type_t prim_dtype(enum dtype d);
 /* Returns true if oneDNN's products and convolutions of this dtype are fast. bf16 counts as fast only if it is
  * faster than f32. AMD cores with bf16 instructions take half the time of f32. Intel cores are faster only with AMX,
  * because their vector units multiply bf16 no faster than f32. */
 bool prim_multiplies(enum dtype d);
-/* Returns true if oneDNN's instruction set `isa` includes AMX. Later instruction sets have all bits of AMX, and
- * others. */
+/* Returns true if oneDNN's instruction set `isa` includes AMX. Masks of later sets include all bits of AMX.
+ */
 bool prim_isa_has_amx(unsigned isa);
 /* Returns 0 for success. For any other status, fails with E_KERNEL and a message that names `what`, the requested
  * operation. */
@@ -67,7 +67,7 @@ int prim_check(dnnl_status_t status, const char *what);
 /* Makes a primitive descriptor for `threads` threads, with scratch from the caller. forward: for a gradient, the
  * operation of the forward pass; otherwise NULL. The caller destroys the descriptor. */
 int prim_describe(const struct prim_op *op, const struct prim_op *forward, int threads, dnnl_primitive_desc_t *out);
-/* Returns true if oneDNN's first choice is its plain loop, which is slower than any of our own loops. */
+/* Returns true if oneDNN's first choice is its reference loop, which is slower than any of our own loops. */
 bool prim_is_plain(const_dnnl_primitive_desc_t pd);
 
 struct prim;
@@ -81,9 +81,9 @@ void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
  * the addresses of p's run plus first[i] + j * step[i] bytes for argument i. No argument may be in a blocked layout
  * of oneDNN. p owns `more`. */
 void prim_add(struct prim *p, struct prim *more, int64_t n, int narg, const int64_t *first, const int64_t *step);
-/* Makes each call execute p several times, each for at_once images, the number in p's shapes. Argument i < n has the
- * images of v[i]; NULL: the same data for all images. The last execution ends at the last image, so it may compute
- * some images a second time. */
+/* Makes each call execute p several times, each time on at_once images, the number of images in p's shapes. v[i] is
+ * the view of all images of argument i < n; NULL: every execution uses the same data. The last execution ends at the
+ * last image, so it may compute some images a second time. */
 void prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *const *v);
 int64_t image_bytes(const struct view *v); /* returns the size of one image in a dense view, bytes */
 
@@ -151,7 +151,7 @@ int gemm_dense(const struct dense_product *p, void **product, size_t *scratch_by
 bool conv_accepts(const struct kcall *k); /* variants of conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int conv_run(const struct kcall *k, const void *state); /* runs conv2d and the gradient of the image */
+int conv_run(const struct kcall *k, const void *state); /* runs the prepared conv2d, or gradient of its input */
 void conv_drop(void *state);
 int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_w_run(const struct kcall *k, const void *state);

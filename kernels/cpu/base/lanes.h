@@ -1,14 +1,14 @@
 /* lanes.h - compiles loops that accumulate LANES sums side by side, once per machine level (x86-64 v4, v3, any).
  *
- * The sums are in vectors as wide as the level's registers. gcc keeps a wider vector in memory, and moves it there
- * and back by single numbers with every addition; so one function compiled for all levels (simd.h) is too slow.
- * lanes_levels.inc includes the file LANES_FILE for each level with
+ * The sums are in vectors as wide as the level's registers. gcc keeps a wider vector in memory, and copies it element
+ * by element at every addition; so one function compiled for all levels (simd.h) is too slow. lanes_levels.inc
+ * includes the file LANES_FILE for each level with
  *
  *   LEVEL(by_halves) name of the level's function by_halves: by_halves_v4, by_halves_v3, by_halves_any
  *   AT_LEVEL         attributes of the level's functions
  *   vec, VEC, NVEC   a vector as wide as a register, its number of floats, and the number of vectors in LANES floats
  *   AT(x)            the vector at address x
- *   STREAMS_OF(n)    number of streams, of four, that are summed at once, so that n sums of each fit the registers
+ *   STREAMS_OF(n)    how many of the four streams are summed at once, so that n sums per stream fit the registers
  *
  * OF_LEVEL(by_halves) is the function for this machine. Each level adds in the same order: four streams of LANES
  * sums, joined by FOLD_SUM. Four streams hide the latency of an addition. A level's function calls no other function

@@ -75,7 +75,7 @@ enum { LN_F32 = 6, LN_F64 = 11, SIN_F32 = 7, SIN_F64 = 10 };
 
 /* Computes two normal values from u = n / 2^top and v (Box-Muller): radius * cos(2 pi v) and radius * sin(2 pi v),
  * where radius = sqrt(-2 ln u). Both are computed as sines of at most a quarter turn: cos(2 pi v) = sin(2 pi (|v -
- * 1/2| - 1/4)), sin(2 pi v) = -+sin(2 pi (1/4 - ||v - 1/2| - 1/4|)). */
+ * 1/2| - 1/4)), sin(2 pi v) = s sin(2 pi (1/4 - ||v - 1/2| - 1/4|)), where s is -1 if v > 1/2, else 1. */
 INLINE void
 normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
 {

@@ -29,8 +29,8 @@ union random_workspace {
 const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n,
                           union random_workspace *workspace);
 
-/* The positions of a random call's values in the random sequence. With micro-batches, an element has the position
- * that it has in the whole batch, where runs of elements of all micro-batches alternate. run: number of consecutive
+/* The positions of a random call's values in the random sequence. With micro-batches, an element's position is its
+ * position in the whole batch, where runs of elements belong to the micro-batches in turn. run: number of consecutive
  * elements of a micro-batch that are also consecutive in the whole batch. run -1: the call is the same for all
  * micro-batches. run 0: the positions in the whole batch are unknown, and each micro-batch has its own sequence. */
 struct random_draw {

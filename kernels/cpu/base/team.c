@@ -29,8 +29,8 @@ team_release(void)
     omp_pause_resource_all(omp_pause_soft);
 }
 
-/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread, so dozens
- * of grains take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
+/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread; 64 grains
+ * take some milliseconds. If grain is 1, an iteration may be long, so each is checked. */
 static int64_t
 piece_of_grain(int64_t grain)
 {
@@ -145,7 +145,7 @@ pack_range(int64_t first, int64_t end)
 
 /* Removes up to n turns from a share and returns them in *lo and *hi: from the front if the share's own thread
  * calls, from the back if another does. Leaves the last piece to the share's own thread, which is about to process
- * it. Returns false if no turns remain. */
+ * it. Returns false if the caller may remove no turns. */
 static bool
 take_turns(struct left *left, int64_t n, bool front, int64_t *lo, int64_t *hi)
 {

@@ -1,7 +1,7 @@
 /* transpose16.c - transposes squares of sixteen channels by sixteen pixels in registers.
  *
- * An image {1, 64, 2000, 2000}, on one core, ms to the blocked layout and back: 63 and 78; by oneDNN 66 and 75. In
- * bands of 266 rows, oneDNN takes 180 back. A copy takes 54. */
+ * An image {1, 64, 2000, 2000}, on one core, ms: to the blocked layout 63, back 78; by oneDNN 66 and 75. If the
+ * image is divided into bands of 266 rows, oneDNN takes 180 ms for the conversion back. A plain copy takes 54 ms. */
 #include "kernels/cpu/base/transpose16.h"
 
 #include "kernels/cpu/base/dnnl.h"
@@ -42,8 +42,8 @@ fours(const float *from, int64_t step)
     return (sixteen)_mm512_insertf32x4(v, _mm_loadu_ps(from + 12 * step), 3);
 }
 
-/* Transposes a square as turn_square() does, with AVX-512: as squares of four by four floats, four of them side by
- * side. The loads exchange these squares. */
+/* Transposes a square as turn_square() does, with AVX-512. Each load gathers four columns of four rows, so four
+ * squares of four by four floats are transposed side by side. */
 X86_V4 static void
 turn_square_v4(const float *from, int64_t from_step, float *to, int64_t to_step)
 {

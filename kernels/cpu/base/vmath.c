@@ -245,7 +245,7 @@ struct both {
     float y, slope;
 };
 
-/* Returns the value of gelu or silu at x: part * decay, plus x if x >= 0. */
+/* Returns the value of gelu or silu at x. part * decay is the value at -|x|; the value at |x| is greater by |x|. */
 INLINE float
 less_part(float x, float part, float decay)
 {

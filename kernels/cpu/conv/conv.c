@@ -83,8 +83,8 @@ is_transposed_conv(const struct three *t)
     return conv_groups(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
-/* Returns true if the window is a single pixel with a stride above 1. Such a convolution equals a convolution with
- * stride 1 on an image whose strides are larger. */
+/* Returns true if the window is a single pixel with a stride above 1 and no padding. Such a convolution equals a
+ * convolution with stride 1 on an image whose strides are larger. */
 static bool
 is_jump(const struct attr *a, const struct view *w)
 {
@@ -103,8 +103,8 @@ describe_seen(const struct attr *a, const struct three *t, struct prim_layout *x
     }
 }
 
-/* Returns true if a block is a band: only some rows of each channel. A band may be reordered, because oneDNN's
- * products on NCHW need dense images. */
+/* Returns true if a block is a band, that is, has only some rows of each channel. A band may be reordered, because
+ * oneDNN's products on NCHW need dense images. */
 static bool
 is_band(const struct three *t, const struct three *whole)
 {
@@ -216,8 +216,8 @@ is_gathered(const struct attr *a, const struct three *t)
     return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_transposed_conv(t));
 }
 
-/* Returns the number of flops that would take the same time at the full rate, which convolutions with few output or
- * input channels do not reach. */
+/* Returns an estimate of time, in flops at the full rate. It exceeds the actual flops if convolutions have groups,
+ * gather windows, or have few channels, because oneDNN is then slower. */
 static double
 conv_work(const struct attr *a, const struct three *t, int64_t channels)
 {
@@ -288,7 +288,7 @@ conv_cut(const struct attr *a, const struct three *t, int64_t channels, int thre
     return c;
 }
 
-/* Where a part of the channels starts: first channel of x, first channel of y, first element of the kernel. */
+/* The start of a part of the channels: first channel of x, first channel of y, first element of the kernel. */
 struct start {
     int64_t x, y, w;
 };
@@ -402,7 +402,7 @@ static int
 x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    /* With fewer than three input channels, oneDNN would still compute sixteen in its own layout, 7 times as slow. */
+    /* With fewer than three input channels, oneDNN would still compute a block of sixteen, and be 7 times as slow. */
     bool few = t->w.dim[1] < 3;
     bool turned = is_transposed_conv(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;
@@ -675,8 +675,8 @@ run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i
     return prim_at(p, at, k->scratch, k->call->op->name);
 }
 
-/* Computes the gradient of the weights for some channels: adds up its parts, one image after the other, and in an
- * image one band after the other. */
+/* Computes the gradient of the weights for some channels, as a sum over images and, in each image, over bands, in
+ * order. */
 static int
 run_channels(const struct kcall *k, const struct conv_w *c, struct start start)
 {

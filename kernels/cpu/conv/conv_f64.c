@@ -2,8 +2,8 @@
  *
  * The windows of one image and group are the columns of a matrix with c p q rows and u v columns: c input channels,
  * windows of p x q pixels, u x v windows. The o kernels of a group are a matrix with o rows and c p q columns. The
- * product of kernels and window matrix is the result, with o rows and u v columns. Each gradient is a product of the
- * other two of these three matrices. */
+ * product of kernels and window matrix is the result, with o rows and u v columns. A gradient by one of the factors
+ * is the product of the other factor and the gradient of the result. */
 #include "kernels/cpu/conv/conv_f64.h"
 
 #include "kernels/cpu/gemm/gemm_f64.h"
@@ -60,7 +60,7 @@ windows_of(const struct kcall *k, const struct view *x, const struct view *w, co
     return s;
 }
 
-/* Computes row r of the window matrix from x: one entry of every window. These entries are a shifted channel. add:
+/* Computes row r of the window matrix from x: one entry of every window, together a shifted channel. add:
  * adds the row to x instead. */
 static void
 walk_window_row(const struct windows *s, int64_t r, double *x, double *row, bool add)
@@ -122,8 +122,8 @@ conv_f64_backward(const struct windows *s, int64_t n, int64_t g, struct matrix_f
     for (int64_t r = 0; r < s->deep; r++) walk_window_row(s, r, x, all.data + r * s->wide, true);
 }
 
-/* Computes the gradient of a group's kernels as a sum over all images. Images are added one after the other, so that
- * sums have a fixed order. */
+/* Computes the gradient of a group's kernels as a sum over all images. Images are added in order, so that results are
+ * the same on every run. */
 static void
 conv_f64_weights(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch)
 {

@@ -44,7 +44,7 @@ pool_padded(const struct plane *p)
     return p->window[1].stride <= 2 && p->lanes == 1 ? (p->m[1] + LANES - 1) / LANES * LANES : p->m[1];
 }
 
-/* Returns the number of entries of a padded image row that this many windows cover, plus one entry that add_two()
+/* Returns the number of entries of a padded image row that pool_padded() windows cover, plus one entry that add_two()
  * also accesses. */
 INLINE int64_t
 padded(const struct plane *p)

@@ -7,8 +7,8 @@
 #include "runtime/base/simd.h"
 
 enum { SHORT_ROW = 128 }; /* shorter rows are not divided: a block then is one or more whole rows */
-/* Operands with one element per row: tile.c reads them as scalars if rows have at least NUMBERED_ROW elements, in a
- * chain of a single step NUMBERED_ALONE. COLUMN_LONGEST: maximum number of rows in a block with such operands. */
+/* Operands with one element per row: tile.c reads them as scalars if rows have at least NUMBERED_ROW elements
+ * (NUMBERED_ALONE in a chain of one step). COLUMN_LONGEST: maximum rows in a block with such operands. */
 enum { NUMBERED_ROW = 128, NUMBERED_ALONE = 32, COLUMN_LONGEST = 1024 };
 /* Sizes of blocks, elements. LONG_BLOCK is used if a chain needs no scratch. */
 enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
@@ -109,7 +109,7 @@ lane_constant(const struct elt *e, const struct lane *l)
     return true;
 }
 
-/* Returns true if the lane has one element per row and rows are long, so that the element is read as a scalar.
+/* Returns true if the lane has one element per row, which tile.c reads as a scalar because rows are long.
  * f32{512, 1024} and f32{512, 1}: 48 us instead of 226, one Zen 4 (EPYC) core. */
 static bool
 lane_by_row(const struct elt *e, const struct lane *l)
@@ -194,7 +194,7 @@ chain_slot(struct elt *e, struct slot want)
     return e->nslot++;
 }
 
-/* Returns true if tile.c can read argument k of the step as a scalar, which requires that the other argument is no
+/* Returns true if tile.c can read argument k of the step as a scalar: the other argument must then not be a
  * scalar. */
 static bool
 is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
@@ -233,8 +233,8 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
     return chain_slot(e, s);
 }
 
-/* Returns true if rounding the step's values to d would be exact, because they are 0, 1 or selected from operands of
- * dtype d. */
+/* Returns true if rounding the step's values to d would be exact, because they are 0, 1, -1 or operands of dtype d,
+ * perhaps negated. */
 static bool
 chooses(const struct step *s, enum dtype d)
 {
@@ -299,7 +299,7 @@ chain_source(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
 }
 
-/* Returns true if `other` and s can be computed in one pass over their common operand (struct eltwise, beside). */
+/* Returns true if `other` and s can be computed in one pass over a common operand (`beside` in struct eltwise). */
 static bool
 is_beside(const struct step *other, const struct step *s)
 {
@@ -308,8 +308,8 @@ is_beside(const struct step *other, const struct step *s)
            other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
 }
 
-/* Returns true if argument k of step i can be the previous step's value, which is still in registers. If it is a
- * 16-bit float, it is rounded first. */
+/* Returns true if argument k of step i can be the previous step's value, which is still in registers. A 16-bit float
+ * is rounded first. */
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
@@ -319,8 +319,8 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Returns true if step i can be added to the part. A step whose argument is a converted result of the part cannot,
- * because results are converted after the whole part; except for one value that the next step uses from registers. */
+/* Returns true if step i can be added to the part. A step that reads a converted result of the part cannot, because
+ * results are converted after the whole part. Exception: the last value, which the next step reads from registers. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {
@@ -351,7 +351,7 @@ make_parts(struct elt *e)
     }
 }
 
-/* Finds, for each step's result, its last reader, and whether it must be stored for readers. */
+/* Finds the last reader of each step's result, and whether the result must be stored for readers. */
 static void
 chain_find_readers(struct elt *e)
 {
@@ -384,7 +384,7 @@ is_read(const struct elt *e, int index)
     return false;
 }
 
-/* Returns the area of an earlier step's result whose last reader precedes the step; if there is none, a new area. */
+/* Returns the area of an earlier result whose last reader precedes this step; if there is none, a new area. */
 static struct site
 result_area(struct elt *e, int index)
 {
@@ -393,7 +393,7 @@ result_area(struct elt *e, int index)
         struct step *past = &e->step[i];
         if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
             continue;
-        past->last = RUN_STEP; /* the step's result overwrites that of step i */
+        past->last = RUN_STEP; /* the step's result overwrites the result of step i */
         return past->at;
     }
     return new_area(e, s->type, SLOT_RESULT);
@@ -490,7 +490,7 @@ is_number(const struct elt *e, int slot)
     return e->slot[slot].kind == SLOT_NUMBER || e->slot[slot].kind == SLOT_COLUMN;
 }
 
-/* Returns how tile.c addresses memory of dtype d. repeats: one row that is used for all rows. */
+/* Returns how tile.c addresses memory of dtype d. repeats: true if one row in memory is used for all rows. */
 static enum tile_way
 tile_way_of(enum dtype d, bool repeats)
 {

@@ -5,19 +5,19 @@
  * rows.
  *
  * A step reads slots. A slot is an operand of the chain or the result of an earlier step, as a block in the compute
- * type of the reading step. A contiguous operand whose dtype is that type is read in place. Any other operand is
+ * type of the reading step. A contiguous operand of that type is read in place. Any other operand is
  * loaded and converted into a block of scratch; a scalar operand is loaded only once. If rows are long, tile.c reads
  * an operand with one element per row as a scalar, so its block has one element per row. Integers are computed as
  * i64, and by tile.c as i32 if no operand or result is wider. The last step of a chain writes its output directly if
  * no conversion is needed.
  *
  * Consecutive steps of plain arithmetic in one compute type form one part, which is a program for tile.c. In a part,
- * values pass from step to step in registers. There 16-bit floats are rounded, except by operations that only select
- * one of their operands. Values are stored only if another step or task reads them. A part for tile.c reads and
- * writes 16-bit floats in place. Any other step is a part by itself. A chain that has only plain arithmetic on
- * operands in place needs no scratch, and its blocks are long. A run prefetches operands that do not stay in the
- * caches, and streams large results past the caches. An exec owns its chain; any thread with its own scratch may run
- * the chain, which is read-only. */
+ * values pass from step to step in registers. Each operation there rounds 16-bit floats, unless it only selects an
+ * operand. Values are stored only if another step or task reads them. A part for tile.c reads and writes 16-bit
+ * floats in place. Any other step is a part by itself. A chain that has only plain arithmetic on operands in place
+ * needs no scratch, and its blocks are long. A run prefetches operands that do not stay in the caches, and streams
+ * large results past the caches. An exec owns its chain; any thread with its own scratch may run the chain, which is
+ * read-only. */
 #ifndef RILLE_KERNELS_CPU_CHAIN_H
 #define RILLE_KERNELS_CPU_CHAIN_H
 
@@ -80,8 +80,8 @@ struct step {
     int converted;       /* first slot of kind SLOT_CONVERTED with the result; -1: none */
 };
 
-/* Consecutive steps, first to last, that are computed together. If ncode > 0, the part is a program for tile.c.
- * If ncode is 0, the part is a single step, or two steps computed in one pass (struct eltwise, beside). */
+/* Consecutive steps, first to last, that are computed together. If ncode > 0, the part is a program for tile.c. If
+ * ncode is 0, the part is a single step, or two steps computed in one pass (struct eltwise, field `beside`). */
 struct part {
     int first, last;
     int code, ncode;

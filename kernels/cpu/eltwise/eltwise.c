@@ -27,7 +27,7 @@ struct run {
     struct tile_step *code; /* in scratch: the programs for tile.c, whose operands are addresses in the current block */
     /* Position of the current row in the loops; offset of the row in each lane, elements. */
     int64_t at[MAX_DIM], offset[RUN_LANE];
-    int64_t column, done; /* position in the row; number of elements before this block */
+    int64_t column, done; /* position in the row, elements; elements before this block */
     int64_t stop;         /* end of this thread's share: index of its last element, plus 1 */
     bool repeated;        /* true: operands with one row for all rows are already loaded */
 };
@@ -67,7 +67,7 @@ next_block_row(const struct elt *e, struct run *r)
     }
 }
 
-/* Advances the run by n rows. Only the last of these steps may begin a new iteration of the loop around rows. */
+/* Advances the run by n rows. Only the last advance may begin a new iteration of the loop around rows. */
 static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {
@@ -206,7 +206,7 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 
-/* Stores a step's result in its output, and in the slots that hold it converted for readers. */
+/* Stores a step's result in the step's output, and converted in the slots from which later steps read it. */
 static void
 give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
 {
@@ -334,7 +334,7 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
     if (e->numel == 0) return;
     int64_t unit = e->rows ? e->row : 1;
     struct work w = {e, in, out, scratch, unit, e->numel / unit};
-    /* With one row per call, finding the position would take a sixth of the time, so a call has at least two rows. */
+    /* In a call of one row, finding the start would take a sixth of the time, so a call has at least two rows. */
     int64_t least = unit <= LONG_ROW && w.nunit >= 2 * e->threads ? 2 : 1;
     team_shares(e->threads, w.nunit, MAX(GRAIN / unit, least), run_range, &w);
 }

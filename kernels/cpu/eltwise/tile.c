@@ -16,9 +16,9 @@
 /* AHEAD: prefetch distance, which one core reads from memory in about 100 ns; LINE: cache line; both in bytes. */
 enum { AHEAD = 4096, LINE = 64 };
 
-/* Modes of the loops, as bits. TILE_BACK: rows are processed from end to start. TILE_OVER: the last tile of a row
- * overlaps the previous one, so that it is a whole tile. TILE_ROUNDS: bf16 are rounded by the processor's
- * instruction, which only one level has. */
+/* Modes of the loops, as bits. TILE_BACK: rows are processed from end to start. TILE_OVER: the last tile of a row is
+ * a whole tile, which overlaps the previous tile. TILE_ROUNDS: bf16 are rounded by the processor's instruction, which
+ * only one level has. */
 enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 
 /* The loops have thousands of loads and stores. If sanitizers instrumented each of them, gcc would take minutes. So

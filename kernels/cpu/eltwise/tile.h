@@ -15,7 +15,7 @@
 
 #include "kernels/cpu/base/convert.h"
 
-/* The operation that an operator's record names (struct eltwise, tile). Comparisons return 1 and 0. */
+/* The operation that an operator's record names (struct eltwise, field `tile`). Comparisons return 1 and 0. */
 enum tile_op {
     TILE_NONE, /* tile.c does not support the operator */
     TILE_COPY,
@@ -119,7 +119,7 @@ tile_code(int op, int value)
     return value == 1 && tile_commuted(op) != TILE_NONE ? TILE_CODE(tile_commuted(op), 0) : TILE_CODE(op, value);
 }
 
-/* Maximum number of elements in a tile. A scalar that a step reads as a tile is repeated in memory that many times. */
+/* Maximum number of elements in a tile. A scalar that a step reads as a tile is stored TILE_LONGEST times. */
 enum { TILE_LONGEST = 128 };
 
 /* How a step addresses an operand in memory. Elements have the program's type, or are 16-bit floats in an f32
@@ -149,7 +149,7 @@ tile_repeats(int way)
 struct tile_step {
     int code;
     int way[2];
-    /* Addresses of the operands that are in memory, in their order. A load or store has its address in memory[0]. */
+    /* Addresses of the step's operands in memory, in the order of the operands. A load or store uses memory[0]. */
     char *memory[2];
 };
 

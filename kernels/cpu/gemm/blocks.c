@@ -23,7 +23,7 @@
 #include <stdlib.h>
 
 enum { X, W };
-enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 }; /* MOST: maximum number of elements in a block */
+enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 }; /* FEW: most rows of x to round; MOST: elements per block */
 
 const struct coding *
 blocks_coding(const struct call *c)
@@ -104,7 +104,7 @@ dot_of(int64_t n, const float *x, const float *w)
     return total;
 }
 
-/* Multiplies by weights of any type, after decoding them. */
+/* Multiplies x by weights of any quantised type, after decoding the weights to f32. */
 static void
 rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
 {

@@ -30,7 +30,7 @@ enum { ALONE = 16 }; /* maximum number of rows for which a call with one entry (
 /* The two products of a gradient, which is a sum over pieces of rows: FIRST sets the sum, MORE adds to it. */
 enum { FIRST, MORE, NPRODUCT };
 struct experts {
-    enum dtype dtype; /* dtype of factors; sums have its compute type */
+    enum dtype dtype; /* dtype of factors; sums use this dtype's compute type */
     /* Number of columns per panel (one unit of work); number of panels. The last panel may overlap the previous one. */
     int64_t panel, npanel;
     int64_t rows; /* maximum number of rows in a product */

@@ -243,7 +243,7 @@ describe_matrix(const struct gemm *g, int i, int nbatch, struct prim_layout *out
  *         m 256, n 768, k 768                  1,143    1,161
  *         m 1, n 768, k 3072, b by columns       232       96
  *
- * Two Xeon cores (Sapphire Rapids), Gflop/s: m 1024, n 768, k 768 317 and 339, m 256 of it 320 and 340; m 3072, n
+ * Two Xeon cores (Sapphire Rapids), Gflop/s: m 1024, n 768, k 768 317 and 339; m 256 instead 320 and 340; m 3072, n
  * 768, k 256, a transposed, 301 and 329. */
 static const char *
 gemm_prefers(const struct gemm *g)
@@ -271,7 +271,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct pr
 
 struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
-/* Returns the length of equal parts into which `size` is divided. Each part has about `side` entries or more. */
+/* Divides `size` into equal parts of about `side` entries or more. Returns the length, rounded up to a step. */
 static int64_t
 gemm_part_of(int64_t size, int64_t side)
 {
@@ -295,7 +295,7 @@ adds_up(const struct gemm *g)
     return g->dtype[C] == DT_F32;
 }
 
-/* Returns the flops between two checks for a stop of the run: about thirty milliseconds per thread. */
+/* Returns the number of flops between two checks for a stop, which take all threads about thirty milliseconds. */
 static double
 flops_at_once(const struct gemm *g, int threads)
 {

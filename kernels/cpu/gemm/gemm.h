@@ -28,8 +28,8 @@ struct gemm {
  * if added in sequence, by 0.05 % in lanes, and by less than 0.01 % in parts. */
 enum { GEMM_LONG = 1 << 16, GEMM_PART = 1 << 13 };
 
-/* Sets *g to the product that a call of matmul computes, or of contract, if the operator's record sets sums_leading.
- * contract is the sum over all leading dimensions of a[..., m] b[..., n]. Returns false if the leading dimensions
+/* Sets *g to the product that a call of matmul computes. If the operator's record sets sums_leading, the call is a
+ * contract call: the sum over all leading dimensions of a[..., m] b[..., n]. Returns false if the leading dimensions
  * cannot be merged into one k, because their strides are not uniform in both operands. */
 bool gemm_of(const struct kcall *k, struct gemm *g);
 /* Returns true if the dtypes of a call match and no operand is empty. */

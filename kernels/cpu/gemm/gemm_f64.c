@@ -1,8 +1,8 @@
 /* gemm_f64.c - matrix products of doubles, after Goto & van de Geijn (2008).
  *
  * Blocks of a and b are packed into the order in which the innermost loop reads them: strips of MR rows of a, and
- * strips of NR columns of b. Two strips give MR x NR sums, which stay in registers over k. If the machine has fused
- * multiply-adds, the loops use them, as oneDNN does; this is twice as fast. */
+ * strips of NR columns of b. The product of two strips is MR x NR sums, which stay in registers over k. If the
+ * machine has fused multiply-adds, the loops use them, as oneDNN does, and are twice as fast. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm/gemm_f64.h"
 

@@ -1,10 +1,10 @@
 /* gemm_few.c - products of a few rows by a matrix b. Columns of b are read as four sequential streams; rows of b are
  * read one by one.
  *
- * The hardware prefetches each stream, so four streams are read from memory faster than one. One core of a shared
- * EPYC, GB/s of b: a product 1 x 768 x 50,257 reads 33 to 35 (oneDNN 26), 48 products of 768 x 768 in sequence 34 to
- * 42 (oneDNN 22); a plain sum of the same data reads 32. Non-temporal prefetches keep lines that are read once out of
- * the outer caches: all products of one GPT-2 token, f32, take 7.1 ms on two Zen 4 cores, without prefetches 7.55.
+ * The hardware prefetches each stream, so reading four streams is faster than one. One core of a shared EPYC, GB/s of
+ * b: a product 1 x 768 x 50,257 reads 33 to 35 (oneDNN 26), 48 products of 768 x 768 in sequence 34 to 42 (oneDNN
+ * 22); a plain sum of the same data reads 32. Non-temporal prefetches keep lines that are read once out of the outer
+ * caches: all products of one GPT-2 token, f32, take 7.1 ms on two Zen 4 cores, without prefetches 7.55.
  *
  * On Intel cores, lines further ahead are also prefetched into the second-level cache, because a stream of a few
  * hundred KB ends before the hardware prefetcher is far ahead. A Xeon (Sapphire Rapids) then reads four streams of
@@ -115,8 +115,8 @@ few_rest(const struct few *p, struct few_columns of, bool halves, struct streams
     for (int i = 0; i < STREAMS; i++) few_column(p, first + MIN(i, s->n - 1), halves, i, s);
 }
 
-/* Stores row i of c for the columns of this turn. Adds the products of each column's last elements, which fill no
- * vector, to the sum of its whole vectors. */
+/* Stores row i of c for the columns of this turn: for each column, the sum of its whole vectors plus the products of
+ * the last elements, which fill no vector. */
 INLINE void
 few_finish(const struct few *p, int i, bool halves, four sum, const struct streams *of)
 {

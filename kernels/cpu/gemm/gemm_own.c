@@ -208,10 +208,10 @@ gemm_few_run(const struct kcall *k, const void *state)
 
 /* ---- small products ---- */
 
-/* Returns true for products so small that these loops are at least as fast as oneDNN, of which a call alone costs
- * 0.3 us. One Zen 4 core, us, by these loops and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64
- * x 1024 x 64 4,130, 5,550; 48 of 64 x 64 x 1024 4,070, 4,140; 8 x 512 x 512 36, 58; a transposed 256 x 64 x 64
- * 18.5, 20.0; but 96 of 32^3 63, 60. */
+/* Returns true for products so small that these loops are at least as fast as oneDNN, whose call overhead alone is
+ * 0.3 us. One Zen 4 core, us, by these loops and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64 x
+ * 1024 x 64 4,130, 5,550; 48 of 64 x 64 x 1024 4,070, 4,140; 8 x 512 x 512 36, 58; a transposed 256 x 64 x 64 18.5,
+ * 20.0; but 96 of 32^3 63, 60. */
 static bool
 small_goes_on(const struct gemm *g)
 {

@@ -1,8 +1,8 @@
 /* gemm_small.c - compiles the loops of gemm_small_level.inc for each x86-64 level, and chooses between levels.
  *
- * Sixteen sums at once hide the latency of a fused multiply-add. Their division into rows and columns minimises
- * loads. The loops are not one function compiled for all levels (runtime/base/simd.h), because vectors must have the
- * width of the level's registers. */
+ * Sixteen sums at once hide the latency of a fused multiply-add. The sums are divided into rows and columns so that
+ * loads are fewest. The loops are not one function compiled for all levels (runtime/base/simd.h), because vectors
+ * must have the width of the level's registers. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm/gemm_small.h"
 

@@ -1,6 +1,6 @@
 /* gemm_small.h - products of matrices that fit into the inner caches, without packing the operands.
  *
- * 48 products of 64 x 64 x 64 take 222 us on a core whose peak is 114 Gflop/s (Zen 4), which is that peak. oneDNN
+ * 48 products of 64 x 64 x 64 take 222 us on a Zen 4 core, which is the peak of the core, 114 Gflop/s. oneDNN
  * computes larger matrices, whose operands must be packed (gemm.c). Any thread: calls keep no state, and the caller
  * owns all memory. */
 #ifndef RILLE_KERNELS_CPU_GEMM_SMALL_H

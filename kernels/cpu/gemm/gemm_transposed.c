@@ -25,8 +25,8 @@
 bool
 gemm_transposed_pays(const struct gemm_transposed_sizes *t)
 {
-    /* LEAST, MOST: minimum and maximum number of rows. AT_ONCE: a number of rows above this must be a multiple of it.
-     * FAR: size of a, floats, from which the transposes do not pay. */
+    /* LEAST, MOST: minimum and maximum number of rows. AT_ONCE: number of rows that oneDNN computes at once; larger
+     * numbers of rows must be multiples. FAR: number of elements of a from which the transposes do not pay. */
     enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 };
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
     return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);

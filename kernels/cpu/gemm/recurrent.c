@@ -94,8 +94,8 @@ weight_bytes(const struct recur *r)
     return align_64((size_t)(r->gates * r->hidden) * sizeof(float));
 }
 
-/* Makes the products. back: rows of gradients of gates times w, added to the result; otherwise: rows of states times
- * the transpose of w. */
+/* Makes the products. back: a product multiplies gradients of gates by w and adds to its result; otherwise it
+ * multiplies states by the transpose of w. */
 static int
 prepare_products(const struct kcall *k, struct recur r, bool back, void **state, size_t *scratch_bytes)
 {
@@ -341,8 +341,8 @@ recurrent_run(const struct kcall *k, const void *state)
 
 /* ---- backward ---- */
 
-/* Gradients of a row at a position. dh, dc: gradients of the states after the step; replaced by the gradients of the
- * states before the step, without the part that the product adds later. da: gradients of the product's results. */
+/* Gradients of one row at one time step. dh, dc: of h and c after the step; then of h and c before the step, without
+ * the share through the weights, which a product adds later. da: of the pre-activations. */
 struct back_row {
     int64_t n;
     const float *saved, *h, *h_before, *c, *c_before;

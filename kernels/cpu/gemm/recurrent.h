@@ -50,7 +50,7 @@ recur_at(const struct recur *r, int64_t s)
 /* Returns true if row `row` has ended before position t, so that its state does not change at t. */
 bool recur_is_over(const struct recur *r, int64_t row, int64_t t);
 
-bool recurrent_accepts(const struct kcall *k); /* kernel variant of both operators */
+bool recurrent_accepts(const struct kcall *k); /* kernel variant of recurrence and recurrence_grad */
 int recurrent_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int recurrent_run(const struct kcall *k, const void *state);
 int recurrent_back_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

@@ -18,7 +18,7 @@ void fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *s
 void fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *sum);
 /* Adds x[i] to sum[i] for n floats; no alignment needed. */
 void fold_add(const float *x, int64_t n, double *sum);
-/* Sums up to FOLD_ROWS rows of dtype d (bf16 or f16) by column into n floats. These have enough digits for so few
+/* Sums up to FOLD_ROWS rows of dtype d (bf16 or f16) by column into n floats, which have enough digits for so few
  * rows. Returns false if a bf16 sum is infinite or NaN, possibly because f32 overflowed. */
 bool fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum);
 

@@ -159,8 +159,8 @@ is_far_from_zero(struct stats t)
     return fabsf(t.rest) * t.rstd > 1;
 }
 
-/* Returns true if the sum of squares overflows f32, or if the squares are so small, also compared with eps, that f32
- * flushes some to 0. */
+/* Returns true if the sum of squares overflows f32, or if variance plus eps is so small that f32 may flush squares to
+ * 0. */
 static bool
 out_of_range(const struct norm *s, double squares)
 {
@@ -256,7 +256,7 @@ forward_row_f32(const struct task *t, int64_t r, struct stats stats)
 
 /* ---- 16-bit floats ----
  *
- * Each row is read twice, and a weight with each row. Rows of at most LONGEST elements are converted to floats once,
+ * A row, and the weight with it, is read twice. Rows of at most LONGEST elements are converted to floats once,
  * ABREAST rows together. bf16{256,768} with weight and bias, one Zen 4 core: 65 us; with a conversion at each read
  * 117. */
 

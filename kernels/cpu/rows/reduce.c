@@ -1,17 +1,17 @@
 /* reduce.c - reductions over any dimensions of a strided view.
  *
- * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. Of the
- * other loops, those of kept dimensions enclose those of reduced dimensions, so that accumulators stay in cache. A
- * reduced row folds into one number. A kept row is added to a row of accumulators, a block at a time. The position
- * of an element determines the lane that adds it, so results are bit-identical on every run.
+ * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. The
+ * other loops are nested, kept dimensions outside reduced dimensions, so that accumulators stay in cache. A reduced
+ * row folds into one number. A kept row is added to a row of accumulators, a block at a time. The position of an
+ * element determines the lane that adds it, so results are bit-identical on every run.
  *
  * Sums and products are accumulated in double or i64, maxima and minima in the type that is read. bool, u8 and i32
  * are read as i32. Short rows of floats are folded four at a time: maxima of the rows of f32{1000,100} take 12 us on
- * a Zen 4, row by row 32. 64 lanes hide the latency of an addition and of a maximum; with 16 lanes a reduction takes
- * 4 times as long. A call per row of a few elements would be expensive. So short reduced rows are exchanged with the
+ * a Zen 4 instead of 32. 64 lanes hide the latency of an addition and of a maximum; with 16 lanes a reduction takes 4
+ * times as long. A call per row of a few elements would be expensive. So short reduced rows are exchanged with the
  * loop around them, and short kept rows are joined side by side. Reduced rows are read in memory order: reducing
- * f32{32,16,1024} to the dimension of size 16 takes 28 us, one result after the other 41 us. One Zen 5 core reads
- * 16M elements at 51 GB/s (memory), when it reduces the outer dimension at 30. */
+ * f32{32,16,1024} to the dimension of size 16 takes 28 us, one result after the other 41 us. One Zen 5 core reads 16M
+ * elements from memory at 51 GB/s, or at 30 if it reduces the outer dimension. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/reduce.h"
 
@@ -149,9 +149,9 @@ enum { AHEAD = 4096, LINE = 64 };
     __builtin_prefetch((const char *)(x) + AHEAD + line)
 
 /* Defines short_NAME, which folds rows of FEW to SHORT_ROW - 1 floats, ABREAST rows at a time, each into its
- * accumulator. A single row would wait for the additions that combine its lanes; these are done for all rows
- * together. Lanes are named vectors, because gcc keeps them in registers, but moves arrays of lanes to memory and
- * back. */
+ * accumulator. A single row would wait for the additions that combine its lanes, so the lanes of all rows are
+ * combined together. Lanes are named vectors, because gcc keeps them in registers, but moves arrays of lanes to
+ * memory and back. */
 typedef float four __attribute__((vector_size(16)));
 typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t truths __attribute__((vector_size(16)));
