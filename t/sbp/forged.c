@@ -149,7 +149,7 @@ claim(struct str *s, int n)
     str_add(s, "\ncost 0\nbound 0\nproof\n");
 }
 
-/* Writes cases nested so deep that checking them would need 2 GB. */
+/* Writes a certificate with nested case splits, so deep that checking it would need 2 GB. */
 static void
 cases(void)
 {
