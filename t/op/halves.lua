@@ -84,8 +84,7 @@ end
 for d, unit in pairs(eps) do
   local LONG = 4096
   local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)
-  -- Returns gradients of a norm. scale: factor of x; x's gradient shrinks with it, so the gradient's weights grow
-  -- with it.
+  -- Returns gradients of a norm. scale: factor of x. x's gradient shrinks with scale, so its weights grow with it.
   local function slopes(norm, x, scale, as, place, sbp)
     local function placed(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
     local leaf, dy, w = placed(x), placed(slant), placed(weight, "B")

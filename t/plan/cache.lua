@@ -1,4 +1,4 @@
--- cache.lua - tests that a loop which repeats the same step finds its plans in the cache, even before Lua collects
+-- cache.lua - tests that a loop that makes the same step again finds its plan in the cache, even before Lua collects
 -- old graphs. The cache limits the total bytes of its plans.
 
 local rille = require "rille"
