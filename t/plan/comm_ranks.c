@@ -276,7 +276,7 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* Runs a plan in which an act fails, or which is stopped. All partitions must end, and the next run must succeed. */
+/* Runs a plan, and makes an act fail or stops the run. All partitions must end, and the next run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {

@@ -1,5 +1,5 @@
--- groups.lua - tests that updates which differ only in their variables are grouped into one task, and give the bits of
--- separate updates.
+-- groups.lua - tests that updates of the same kind on different variables are grouped into one task, and give the
+-- bits of separate updates.
 --
 -- An update must stay a separate task if it is large, or reads the variable of another update.
 local tap = dofile("t/lib/tap.lua")

@@ -2,8 +2,8 @@
 # layering.sh - tests rules about the sources as text: includes and calls point to lower folders, headers of other
 # libraries are included in one folder only, no code compares a node's operator with an operator.
 #
-# A rule is a function that prints violations in the current folder. Each rule runs twice: on the sources, where it must
-# find nothing, and on a small planted tree with violations, where it must find something.
+# A rule is a function that prints violations in the current folder. Each rule runs twice: on the sources (it must
+# find nothing), and on a small planted tree with violations (it must find something).
 #
 # Includes are read from the source text. Calls are read from the objects: an undefined symbol of an object is a call of
 # the file that defines the symbol.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# messages.sh - tests that messages.txt lists the messages of the sources, and that messages use plain words.
+# messages.sh - tests that messages.txt lists the messages of the sources. Messages must use plain words.
 #
 # messages.txt has a line for each message: file and text (t/lib/messages.pl). Check the list by reading it as a user
 # would. "bash t/project/messages.sh list" renews it. messages.tsv has the forbidden wordings: a pattern, and better

@@ -1,5 +1,5 @@
 /* Tests of sbp/proof/proof.c with hand-written certificates. The checker must reject false claims that exploit the
- * limits of numbers, and certificates that would need unbounded memory. */
+ * limits of numbers. It must also reject a certificate if the check would need unbounded memory. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"

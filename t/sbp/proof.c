@@ -100,7 +100,7 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
-/* Checks the message about a search whose bound is higher than that of its proof. The message must report both
+/* Checks the message about a search whose bound is higher than its proof's. The message must report both
  * bounds; impossible values must be rejected. */
 static bool
 says_both(const struct str *text, const struct solved *s)

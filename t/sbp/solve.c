@@ -94,7 +94,7 @@ net_of_bytes(struct arena *a, const struct net *n)
     return sent;
 }
 
-/* Checks that the solver chooses, of all cheapest choices, one that sends the fewest bytes. */
+/* Checks that the solver chooses, of all cheapest choices, one with the fewest bytes sent. */
 static bool
 ties_go_to_fewer_bytes(struct arena *a, struct net *drawn)
 {

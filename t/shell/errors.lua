@@ -133,7 +133,7 @@ tap.group("creation", function()
   fails({"S(2)"}, function() return rille.zeros({2, 2}, {placement = P0, sbp = "S(2)"}) end)
 end)
 
--- Checks that for each function that accepts a layout, the error begins with the function's name.
+-- Checks each function that accepts a layout: its errors must begin with the function's name.
 tap.group("layouts", function()
   local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
   local x, file = rille.ones({4, 5}), "examples/data/digits_y.npy"

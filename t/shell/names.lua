@@ -1,4 +1,4 @@
--- names.lua - tests that names of PyTorch, Torch7 and Python exist in Rille, or that the error says what to write.
+-- names.lua - tests that names of PyTorch, Torch7 and Python exist in Rille, or have an error with the name to write.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn

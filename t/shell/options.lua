@@ -1,4 +1,4 @@
--- Tests that every public function with options rejects a misspelt option with an error that names the option.
+-- Tests that every public function with options rejects a misspelt option by name.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
