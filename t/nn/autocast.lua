@@ -1,5 +1,5 @@
 -- autocast.lua - tests rille.autocast: matrix products are computed in 16 bits, sums and norms in 32. Parameters stay
--- f32, traces keep autocast's state, and moves of products' operands transfer half the bytes.
+-- f32, traces keep autocast's state, and moved operands of products have half the bytes.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -137,8 +137,8 @@ tap.group("moves", function()
   tap.is({moved.boxing[1].dtype, 2 * moved.bytes <= wide}, {"bf16", true}, "operands are cast before they are moved")
 end)
 
--- Checks, by the dtypes of tasks, that autocast casts a value before its view (transpose, reshape), not after the
--- view.
+-- Checks, by the dtypes of tasks, that autocast casts a value before it takes a view of the value (transpose,
+-- reshape), not afterwards.
 tap.group("views", function()
   local a = rille.tensor{{1, 0, -1, 1}, {0, 1, 1, 0}} -- small integers, exact in 16 bits
   local function weight(on)
@@ -202,8 +202,8 @@ tap.group("views", function()
   end, "a view made before a trace keeps its values")
 end)
 
--- Checks that a linear layer's bias is added within the product, as in PyTorch: the sum is a 16-bit number, whether
--- the layer is sharded or not.
+-- Checks that a linear layer adds its bias within the product, as PyTorch does: the sum has 16 bits, whether or not
+-- the layer is sharded.
 tap.group("layers", function()
   local Q = rille.placement("cpu", {{0, 1}, {2, 3}})
   local ids = rille.randn{4, 4, 8}

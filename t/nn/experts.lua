@@ -1,7 +1,7 @@
 -- experts.lua - tests that nn.MixtureOfExperts equals a formula in which every expert processes every entry.
 --
--- Compares values, gradients and second gradients over numbers of experts, top_k, entries, dtypes and layouts. In the
--- layer, experts multiply only the entries that chose them.
+-- Compares values, gradients and second gradients for several numbers of experts, top_k, entries, dtypes and layouts.
+-- The layer's experts multiply only the entries that chose them.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -84,7 +84,7 @@ tap.group("numbers", function()
   end
 end)
 
--- Checks an entry whose expert ids are split over two ranks: the result must have the bits of one rank with all ids.
+-- Checks entries whose expert ids are split over two ranks: the result must have the bits of one rank with all ids.
 tap.group("experts of an entry on two ranks", function()
   local function cut(t, sbp) return t:to_global{placement = LINE, sbp = sbp} end
   for _, top_k in ipairs{2, 16, 20} do

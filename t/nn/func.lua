@@ -1,5 +1,5 @@
--- func.lua - tests rille.func: gradients that Lua functions compute equal those of the same operators, in every layout, eager
--- and compiled, with micro-batches, stages and recomputation; and mistakes are errors that name the function.
+-- func.lua - tests rille.func: gradients by Lua functions equal those of the same operators, in every layout, eager
+-- and compiled, with micro-batches, stages and recomputation. Errors of mistakes name the function.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -12,8 +12,8 @@ local function near(a, b, within)
   return (x - y):abs():max():item() <= (within or 1e-5)
 end
 
--- x * sigmoid(x w) as a rille.func with two tensors and a number; it saves an argument and an inner value for
--- backward.
+-- x * sigmoid(x w) as a rille.func with two tensors and a number; for backward it saves an argument and the value of
+-- the sigmoid.
 local gate = rille.func{name = "gate",
   forward = function(ctx, x, w, scale)
     local s = x:matmul(w):sigmoid()
@@ -145,7 +145,7 @@ local outer = rille.func{forward = function(ctx, x) ctx:save_for_backward(x); re
     return dy * x.grad
   end}
 a.grad = nil
-outer(cube(a)):sum():backward() -- x^9
+outer(cube(a)):sum():backward() -- cube applied twice is x^9
 tap.ok(math.abs(a.grad:totable()[2] - 9 * 2 ^ 8) < 1e-9, "a backward function may call other functions, and backward")
 
 local read = rille.func{forward = function(_, x) return x:clone() end, backward = function(_, dy) return dy:max():item() > 1 and dy * 0 or dy end}

@@ -1,6 +1,6 @@
--- given.lua - tests positions, documents and masks as arguments of language models: for each kind of model, the logits of a
--- document in a packed row, and of a row with padding at either end, are those of the text alone; and the gradients of a
--- packed batch are those of the texts alone.
+-- given.lua - tests positions, documents and masks as arguments of language models of each kind. A document in a
+-- packed row, and a row with padding at either end, must have the logits of the text alone; a packed batch must have
+-- the gradients of its texts alone.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
@@ -9,8 +9,7 @@ local families = dofile("t/lib/families.lua")
 local function T(t) return rille.tensor(t, {dtype = "i64"}) end
 local ids = {{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}, {8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2}}
 local documents = {{1, 1, 1, 1, 1, 2, 2, 2, 2, 0, 0}, {1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2}}
--- Texts have at most 8 positions, because the frequencies of longrope would change with the number of positions of
--- longer texts.
+-- Documents have at most 8 positions, because longrope uses other frequencies for longer texts.
 local masks = {{0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0}}
 
 -- Calls visit(row, first, last) for each run of equal numbers.
@@ -26,7 +25,7 @@ local function each_run(rows, visit)
   end
 end
 
--- Returns the logits of each run of equal numbers, computed alone, in the form of rows.
+-- Returns rows of logits in which each run of equal numbers has the logits that its text has alone.
 local function alone(m, rows)
   local want = {{}, {}}
   each_run(rows, function(b, first, last)

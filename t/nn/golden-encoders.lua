@@ -8,7 +8,7 @@ local spread, summed, gradient_of = families.spread, families.summed, families.g
 
 local dir = tap.folder()
 
--- Returns a tensor {rows, length} of integers from `from` to below `to`, determined by name.
+-- Returns a tensor {rows, length} of integers in [from, to), determined by name.
 local function integers(name, from, to)
   local list = spread(name, golden.rows * golden.length)
   for i, v in ipairs(list) do list[i] = math.floor((v + 1) / 2 * (to - from) + from) end

@@ -71,7 +71,7 @@ for number, entry in ipairs(golden) do
     tap.is(greedy(model), entry.greedy, entry.name .. ": greedy text")
     model:save(dir .. "/saved")
     tap.is(families.same_tensors(at, dir .. "/saved"), true, entry.name .. ": the saved folder has the same tensors")
-    -- skips quantised inputs of a router, because quantisation could change the router's choice
+    -- skips models with experts, because int8 inputs could change the router's choice of experts
     if number % 4 == 0 and not model.config.experts then
       local small = rille.models.load(at, {quantize = "int8"})
       tap.ok((small(ids) - logits):abs():max():item() < 0.08 * logits:abs():max():item(), entry.name .. ": logits with int8 weights")

@@ -37,7 +37,7 @@ local function allowed_step(step)
   end
 end
 
--- Halves the logits of ids that are even or odd like the last id.
+-- Halves the logits of all ids with the parity of the last id.
 local function halves(ids, logits)
   local factor = {}
   for id = 0, VOCAB - 1 do factor[id + 1] = id % 2 == ids[#ids] % 2 and 0.5 or 1 end

@@ -19,7 +19,7 @@ local function theirs(m, at)
   return tensors, names
 end
 
--- Returns the values of the tensor that has position seed in the order of names, by the formula of models.py.
+-- Returns a tensor's values by the formula of models.py. seed: position of the tensor in the order of names.
 local function numbers(name, shape, seed)
   local norm, list = #shape == 1 and name:find("weight$"), {}
   for i = 0, tap.numel(shape) - 1 do
@@ -163,8 +163,8 @@ local function by_names(name, g, path, options)
   end)
 end
 
--- Functions that write a model in each format and return the path. load: loads the format, if the model's own `load`
--- cannot; rough: values have 16 bits.
+-- Functions that write a model in each format and return the path. load: function that loads the format, if the model
+-- class's `load` cannot; rough: true: values have 16 bits.
 local forms = {
   {"a folder", function(m, at) m:save(at); return at end},
   {"its file", function(m, at) m:save(at); return at .. "/model.safetensors" end},

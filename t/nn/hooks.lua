@@ -1,6 +1,6 @@
 -- hooks.lua - tests hooks of tensors and modules, retain_grad, and their effect in compiled steps. Hooks follow
--- PyTorch's rules: they run in order of registration, each once per backward, with the complete gradient; a retained
--- gradient is the one after all hooks.
+-- PyTorch's rules: they run in order of registration, each once per backward, and receive the complete gradient.
+-- retain_grad keeps the gradient as it is after all hooks.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -20,7 +20,7 @@ x:register_hook(function(g) log[#log + 1] = "leaf " .. values(g); return g + 1 e
 local before = y:sum()
 local loss = before + (y * y):sum()
 loss:backward()
--- dy = 1 + 2 y = 7 13, doubled 14 26; dx = 42 78, plus 1
+-- y's hooks see dy = 1 + 2 y = {7, 13} and the doubled {14, 26}; the leaf's hook sees {42, 78}; dx gets 1 added
 tap.is(log, {"first 7.0 13.0", "second 14.0 26.0", "leaf 42.0 78.0"}, "hooks see complete gradients, one after the other")
 tap.is(values(x.grad), "43.0 79.0", "a hook replaces the gradient of a leaf")
 tap.is(values(y.grad), "14.0 26.0", "a retained gradient is what the hooks have made")

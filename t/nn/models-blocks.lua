@@ -15,8 +15,8 @@ local scales_at = {Q4_K = {0, 2}, Q5_K = {0, 2}, Q6_K = {208}}
 math.randomseed(tap.seed())
 rille.manual_seed(math.random(1 << 30))
 
--- Returns the bytes of random quantised blocks. Types of 256 elements get random bits, with f16 scales of about
--- `size`.
+-- Returns the bytes of random quantised blocks. Block types of 256 elements get random bits; their f16 scales are
+-- about `size`.
 local function blocks(kind, rows, columns)
   if not bytes_of[kind] then
     local list = rille.to_blocks(rille.randn{rows, columns} * 0.06, {kind = kind}):reshape{-1}:totable()
@@ -143,7 +143,7 @@ tap.group("int4", function()
       local value, w = rille.from_blocks(found.tensor, {kind = "Q4_0"}), plain
       for part in found.name:gmatch("[^.]+") do w = w[tonumber(part) and tonumber(part) + 1 or part] end
       local groups = {w.shape[1], -1, 32}
-      local bound = w:reshape(groups):abs():max{axis = 2, keepdim = true} / 8 * 1.004 -- the scale is rounded to f16
+      local bound = w:reshape(groups):abs():max{axis = 2, keepdim = true} / 8 * 1.004 -- 1.004: the scale is rounded to f16
       tap.ok((value - w):reshape(groups):abs():le(bound):all():item(), found.name .. ": errors are at most an eighth of the group's largest")
     end
   end
@@ -173,8 +173,8 @@ tap.group("errors", function()
   rille.models.llama.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}:save(dir)
   tap.fails(function() rille.models.load(dir, {quantize = "keep"}) end, {dir, 'quantize = "keep" needs a .gguf file'}, "a folder")
   os.execute(("rm -r '%s'"):format(dir))
-  -- Cuts the file at many places. A file that is cut must be refused by name, whether the cut is in the head or in
-  -- the blocks.
+  -- Cuts the file at many places, in the head and in the blocks. Loading a cut file must fail with an error that
+  -- names the file.
   local whole, wrong = rille._read(file, 1 << 24, "t"), {}
   for at = 0, #whole - 1, 9973 + math.random(0, 99) do
     local f = assert(io.open(file, "wb"))

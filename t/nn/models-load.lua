@@ -1,5 +1,5 @@
--- models-load.lua - tests rille.models.load. The function detects the kind of a folder, and reads older entries of
--- config.json. For damaged entries, the error names the file and points at the user's line.
+-- models-load.lua - tests rille.models.load: it detects the kind of a folder, and reads older entries of config.json.
+-- Errors of damaged entries name the file and point at the user's line.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local check = require "rille.check"
@@ -122,7 +122,7 @@ tap.group("bf16", function()
   end
 end)
 
--- Loads older files, which have the settings of rotary positions at the top level, and no list of layer types.
+-- Loads older files, whose config.json has rotary settings at its top level, and no list of layer types.
 tap.group("older words", function()
   local patterns = {gemma2 = true, gemma3_text = true, cohere2 = true, olmo3 = true, gpt_oss = true, exaone4 = true, smollm3 = true, cwm = true}
   for _, entry in ipairs(golden) do

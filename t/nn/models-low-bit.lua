@@ -1,5 +1,5 @@
--- models-low-bit.lua - tests that rille.models.load computes the weights of low-bit checkpoints: FP8 with scales, MXFP4, GPTQ, AWQ.
--- The weights must be those of the definitions, computed here number by number.
+-- models-low-bit.lua - tests that rille.models.load computes the weights of low-bit checkpoints: FP8 with scales,
+-- MXFP4, GPTQ, AWQ. Weights must equal those by each format's definition, computed in this test number by number.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
@@ -20,8 +20,8 @@ local function words(n)
 end
 local function word(bytes, i) return (string.unpack("<I4", bytes, 4 * i + 1)) end
 
--- Returns n scales twice: as bytes of F32, and as a list. Scales are powers of two times a half, so products are
--- exact.
+-- Returns the same n scales in two forms: as bytes of F32, and as a list. Scales are half a power of two, so products
+-- are exact.
 local function scales(n)
   local list, bytes = {}, {}
   for i = 1, n do list[i] = 1.5 * 2.0 ^ -math.random(3, 6) end
@@ -38,8 +38,8 @@ local function matrix(rows, columns, value)
   return rille.tensor(list):reshape{rows, columns}
 end
 
--- ---- methods: each returns two values, for a weight {out, in}: the tensors stored beside `name` (without .weight),
--- and the weight's value ----
+-- ---- low-bit methods: each returns, for a weight {out, in}, the tensors stored under `name` (without .weight) and
+-- the weight's value ----
 
 local methods = {}
 
@@ -80,7 +80,7 @@ end, {quant_method = "compressed-tensors", format = "int-quantized", config_grou
 
 methods["fp8 rows"] = {fp8(".weight_scale", 1, nil, {quant_method = "fbgemm_fp8"})}
 
--- Returns a method for GPTQ. order: the groups of inputs are permuted.
+-- Returns a method for GPTQ. order: true: the inputs are assigned to groups by a permutation.
 local function gptq(bits, group, order, format)
   local per, mask = 32 // bits, (1 << bits) - 1
   return function(name, out, inner)
@@ -210,7 +210,7 @@ tap.group("other entries of quantization_config", function()
   tap.is(wrong, {}, count .. " changes: each error names the file")
 end)
 
--- Tests the experts of gpt-oss: numbers of 4 bits, with a scale (a power of two) for each 32 numbers.
+-- Tests the experts of gpt-oss: 4-bit numbers in blocks of 32, each block with a scale that is a power of two.
 tap.group("mxfp4", function()
   local e2m1, weights, tensors = {[0] = 0, 0.5, 1, 1.5, 2, 3, 4, 6}, {}, {}
   os.execute(("mkdir '%s'"):format(dir))

@@ -86,7 +86,7 @@ local function new_writer_says(m, ids, how)
   return m:generate(ids, how)
 end
 
--- Returns two values: the text, and the number of plans that the call compiles.
+-- Returns two values: the generated text, and the number of plans that the call compiles.
 local function compiled(m, ids, how)
   local before = rille.counters().compiles
   local out = m:generate(ids, how)
@@ -360,7 +360,7 @@ tap.group("int8", function()
     tap.is({m:generate(text, {max_new_tokens = 4, temperature = 0}), (m.h or m.layers)[1].attention.q_proj.weight.sbp}, {said, "S(0)"},
       kind .. ": a split model generates the same text")
   end
-  -- Tests int8 experts, for any number of ids and any layout.
+  -- Tests int8 experts, for any number of token ids and any layout.
   local function experts() return quantize.round(new("moe"), "int8") end
   local m = experts()
   local kinds = {up = {"u8", "buffer"}, down = {"u8", "buffer"}, up_scale = {"f32", "buffer"}, down_scale = {"f32", "buffer"},
@@ -408,8 +408,8 @@ tap.group("resnet", function()
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {2, nil, 2}} end, {"count of blocks", "nil"}, "blocks with a hole")
 end)
 
--- Checks that a model's source file is short and states no layouts. Only the model's classes name the roles of their
--- layers (lua/parallel/classes.lua).
+-- Checks that a model's source file is short and states no layouts. Only lua/parallel/classes.lua names roles of
+-- layers, by the model's classes.
 tap.group("models are short", function()
   for _, name in ipairs{"gpt2", "llama", "moe", "resnet"} do
     local lines, splits = 0, {}
@@ -508,7 +508,7 @@ tap.group("states", function()
   end
 end)
 
--- Checks the balance loss of experts: it is one number with a gradient in all blocks, on whatever devices the blocks
+-- Checks the balance loss of experts: it is one number, and its gradient reaches all blocks, on whatever devices they
 -- are.
 tap.group("balance", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
@@ -543,7 +543,7 @@ tap.group("balance", function()
   end
 end)
 
--- Checks that a long context uses memory only for its used part: tables of positions grow with the positions used.
+-- Checks that a long context uses memory only for its used part: tables of positions grow with the used positions.
 tap.group("a long context", function()
   local function texts(length)
     rille.manual_seed(1)

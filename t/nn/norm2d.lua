@@ -1,5 +1,5 @@
--- norm2d.lua - tests nn.BatchNorm2d: statistics are those of the complete batch in any layout, and running statistics
--- change once per step.
+-- norm2d.lua - tests nn.BatchNorm2d: in any layout, statistics are those of the complete batch, and running
+-- statistics change once per step.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn

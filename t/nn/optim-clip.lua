@@ -94,7 +94,7 @@ tap.group("the sum of squares", function()
   tap.ok(names:find('"add+add+add+add+add"', 1, true), "the squares of six parameters are added in one task", names)
 end)
 
--- Returns the peak bytes of tensors.
+-- Returns the peak bytes of all tensors.
 local function peak()
   local sum = 0
   for _, d in ipairs(rille.devices()) do sum = sum + d.peak_bytes end

@@ -8,8 +8,8 @@ local optim = rille.optim
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local START, LR <const> = {1, 2, 3, 4}, 0.01
 
--- Returns the parameters after Adam's updates, computed in f64 by the formula. gradients[i]: gradient at step i; nil:
--- no gradient and no update.
+-- Returns the parameters after Adam's updates, computed in f64 by Adam's formula. gradients[i]: gradient at step i;
+-- nil: the step has no gradient and updates nothing.
 local function expected(gradients, decay)
   local out = {}
   for k, p in ipairs(START) do
@@ -48,8 +48,8 @@ local methods = {
   {"on two stages", ONE, "B", compiled = {micro_batches = 2}, second = rille.placement("cpu", {1})},
 }
 
--- Makes two parameters, their optimiser, and step(i, both). both: the second parameter, too, has a gradient in this
--- step.
+-- Makes two parameters, their optimiser, and the function step(i, both). both: true: the second parameter has a
+-- gradient in step i, too.
 local function training(method, kind)
   local function leaf(place)
     return rille.tensor(START, {placement = place, sbp = method[3]}):detach():requires_grad_()
@@ -99,7 +99,7 @@ tap.group("steps without any gradient", function()
   tap.is({opt.steps, opt:state_dict()["0.steps"]:item()}, {101, 1}, "steps without gradients count as calls of step()")
 end)
 
--- Checks a changing rate, and a gradient in every second step. PyTorch 2.15 computes 6.97499943.
+-- Checks a learning rate that changes, and a gradient in every second step. PyTorch 2.15 computes 6.97499943.
 tap.group("a changing rate, and a gradient in every second step", function()
   local p, q = rille.tensor({7}, {requires_grad = true}), rille.tensor({1}, {requires_grad = true})
   local opt = optim.Adam({p, q}, {lr = 0.01})

@@ -33,8 +33,8 @@ tap.group("layouts", function()
   tap.is(opt.slots[1].m.sbp, "S(0)", "the momentum gets the new layout")
 end)
 
--- Moves or casts parameters between the two halves of a gradient computation. An earlier step has left optimiser
--- state.
+-- Adds up a gradient in two backward passes, and moves or casts the parameters between them. An earlier step has left
+-- optimiser state.
 tap.group("parameters that change under an optimiser", function()
   local changes = {
     {"get new layouts one by one", function(net) for _, p in ipairs(net:parameters()) do p:to_global_{placement = P0, sbp = "S(0)"} end end},

@@ -1,4 +1,4 @@
--- pin.lua - tests pins: layouts of a module's input, output and parameters while the module runs, and of their gradients.
+-- pin.lua - tests pins: layouts of a running module's input, output and parameters, and of their gradients.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -61,8 +61,8 @@ tap.group("failure", function()
   tap.is(m.weight.sbp, "S(0)", "after an error the parameter has its own layout")
 end)
 
--- An encoder and a decoder over stages. Arguments of the decoder: a mask (as positional argument, in an option table
--- and in a list); the encoder's result (`memory`); and a table to which blocks write.
+-- An encoder and a decoder over stages. Arguments of the decoder: a mask (positional, in an option table and in a
+-- list); `memory`, the encoder's result; and a table to which blocks write.
 local Decoder = nn.Module:extend("Decoder")
 function Decoder:init(d)
   self.own, self.cross = nn.MultiheadAttention(d, 2), nn.MultiheadAttention(d, 2)

@@ -34,7 +34,7 @@ local function alone(m)
   return list
 end
 
--- Returns a function that returns the texts of a kind of model, each written alone on one device.
+-- Returns the texts of a kind of model by a function. Each text is written alone on one device.
 local function wanted(kind)
   local list
   return function()
@@ -43,7 +43,7 @@ local function wanted(kind)
   end
 end
 
--- Adds one text at each step. Returns all ids.
+-- Adds one text to the scheduler at each step. Returns the ids of all texts.
 local function together(m, options)
   local s, texts, list = m:scheduler(options), {}, {}
   local i = 0

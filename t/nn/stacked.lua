@@ -1,7 +1,7 @@
 -- stacked.lua - tests that linear layers with one input become one product under rille.autocast (lua/nn/stacked.lua).
 --
--- In every layout, results and gradients must equal those of separate layers. Layers that differ, or have their own
--- forward method, must stay separate.
+-- In every layout, results and gradients must equal those of separate layers. Layers must stay separate if they
+-- differ from each other or have a user's forward method.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -106,7 +106,7 @@ tap.group("uneven rows", function()
   tap.is(under(stacked.products, numbers({2, LENGTH, D}, 3, P3, "B"), layers(P3, "S(0)", "S(0)")), nil, "layers stay separate")
 end)
 
--- Checks that with weights split by rows, ranks send each other no more bytes than with separate layers.
+-- Checks weights split by rows: ranks must send each other no more bytes than with separate layers.
 tap.group("moves", function()
   for _, case in ipairs(layouts) do
     local place, weight, bias, inputs = table.unpack(case)
@@ -130,7 +130,7 @@ local function attention(options)
   return nn.MultiheadAttention(16, 4, options)
 end
 
--- Returns the number of products in a forward pass, without the two inside attention.
+-- Returns the number of matrix products in a forward pass, without the two inside attention.
 local function products(m, how)
   local x = rille.randn{2, 20, 16}
   local other = rille.randn{2, 20, 16}
@@ -174,7 +174,7 @@ tap.group("attention", function()
   tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "in nn.MultiheadAttention.q_proj", "an input of another width is refused by the layer")
 end)
 
--- Gives q_proj its own forward method, so that all three layers stay separate.
+-- Gives q_proj a forward method, so that all three layers stay separate.
 local function keep_apart(m) m.q_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end
 
 tap.group("in use", function()

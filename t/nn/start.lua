@@ -1,8 +1,8 @@
--- start.lua - tests initial values of parameters: PyTorch's distributions in every layer, those of GPT-2 and Llama in models.
+-- start.lua - tests initial values of parameters: PyTorch's in every layer, those of GPT-2 and Llama in models.
 --
--- Each parameter of each class has a row here. Mean, deviation, fourth moment (3 for normal, 1.8 for uniform) and bounds
--- must be within five standard errors for the number of elements. (The standard error of the fourth moment is `spread`
--- divided by the root of the number.)
+-- Each parameter of each class has a row in a table below. Mean, deviation, fourth moment (3 for normal, 1.8 for
+-- uniform) and bounds must be within five standard errors for n elements. (The fourth moment's standard error is
+-- `spread` divided by the root of n.)
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -108,7 +108,7 @@ tap.group("layers", function()
 end)
 
 -- Checks weights whose results are added to the residual stream. Their deviation must be divided by the root of the
--- number of additions, which is two per layer.
+-- number of such additions, two per layer.
 tap.group("models", function()
   local std, depth = 0.02, 3
   local small = normal(std / math.sqrt(2 * depth))

@@ -21,7 +21,7 @@ tap.group("net:stats()", function()
     local s = net:stats(x)
     tap.is(find(s, "0.weight", "weight").norm, 5.0, sbp .. ": 2-norm of a weight")
     tap.is(find(s, "0.weight", "weight").zeros, 0.5, sbp .. ": share of zeros")
-    tap.near(find(s, "0.weight", "weight").grad_norm, math.sqrt(18), sbp .. ": 2-norm of a gradient") -- {{3, 3}, {0, 0}}
+    tap.near(find(s, "0.weight", "weight").grad_norm, math.sqrt(18), sbp .. ": 2-norm of a gradient") -- of {{3, 3}, {0, 0}}
     tap.near(find(s, "0", "output").norm, math.sqrt(9 + 16 + 36 + 64), sbp .. ": 2-norm of a layer's result")
     tap.is(find(s, "1", "output").zeros, 0.5, sbp .. ": share of zeros behind a ReLU")
     tap.is({#s, s.first_nan == nil}, {5, true}, sbp .. ": two parameters and three results, no nan")

@@ -1,7 +1,7 @@
 -- tied.lua - tests a table that is both embedding and output layer: its gradient is the sum of two gradients.
 --
--- The sum must equal that of two separate tables, in all layouts, eager and compiled, with and without micro-batches.
--- Embedding gradients are added in place to the product's result.
+-- The gradient must equal the sum of the gradients of two separate tables, in all layouts, eager and compiled, with
+-- and without micro-batches. Embedding gradients are added in place to the gradient of the matrix product.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local acts = dofile("t/lib/acts.lua")
@@ -72,8 +72,8 @@ for _, place in ipairs(places) do
   end
 end
 
--- Looks up an id out of range. The error must report the id's position in the complete batch, for any device that
--- finds the id, and nothing may be updated.
+-- Looks up an id out of range. The error must report the id's position in the complete batch, whichever device finds
+-- the id, and nothing may be updated.
 for _, place in ipairs(places) do
   for _, how in ipairs{{"compiled", pieces = 1}, {"two micro-batches", pieces = place.whole and 1 or 2}} do
     local table_, ids, g = values()
@@ -95,7 +95,7 @@ for _, place in ipairs(places) do
   end
 end
 
--- Reads the product's gradient first. The gradient must keep its values when the embedding's gradient is read.
+-- Reads the gradient of the product first. This gradient must keep its values when the embedding's gradient is read.
 for _, place in ipairs(places) do
   local ids = global(rille.tensor({{0, 1, 2}, {2, 1, 2}}, {dtype = "i64"}), place[2], place[4])
   local x = global(rille.ones{2, 3, WIDTH}, place[2], place[4])

@@ -1,6 +1,6 @@
--- train.lua - tests rille.train.saves_to, which checks before a training whether the training's results can be saved.
+-- train.lua - tests rille.train.saves_to, which checks before a training whether its results can be saved.
 --
--- The answer must agree with a real save, and no file may change.
+-- saves_to must succeed if and only if a real save succeeds, and saves_to may change no file.
 
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn

@@ -1,5 +1,5 @@
--- whole.lua - tests functions that change all parameters of a module: they change all parameters or none, and the
--- error names the parameter that fails.
+-- whole.lua - tests functions that change all parameters of a module. If one parameter cannot be changed, none may
+-- change, and the error must name the parameter.
 --
 -- Tested: to_global, to, load_state_dict, a recipe, a checkpoint.
 

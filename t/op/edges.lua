@@ -17,7 +17,7 @@ for _, columns in ipairs{1, 2, 3, 40, 63, 64, 65, 1029} do
   tap.is(rille.tensor{{1}, {2 ^ -30}}:expand{2, columns}:clone():sum{axis = 0, dtype = "f64"}:max():item(), 1 + 2 ^ -30, "the sum in f64")
 end
 
--- ---- a NaN spreads over its own row only, and over all of it ----
+-- ---- a NaN reaches all elements of its own row, and no other rows ----
 
 for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   for _, columns in ipairs{4, 8, 33, 1030} do
@@ -141,8 +141,8 @@ local function ulps(moved, sbp, what, exact)
   end
   tap.ok(worst <= 1, ("logsumexp of %s: within 1 ulp of its result or 2^-48, %.2f"):format(what, worst))
 end
--- Rows with one entry near 0, whose other entries have exponentials with a small sum s: the reference is log(1 + s) =
--- s - s^2 / 2 + s^3 / 3.
+-- Rows with one entry near 0, whose other entries have exponentials with a small sum s. The expected result is log(1
+-- + s) = s - s^2 / 2 + s^3 / 3.
 for _, columns in ipairs{2, 3, 10, 64, 1500} do
   local first = rille.one_hot(rille.randint(0, columns, {400}), columns):eq(1)
   local near = -(rille.randn({400, 1}) * 3 - 30):exp()
@@ -180,7 +180,7 @@ for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   end
 end
 
--- ---- the gradient of c ^ x, where c is a Lua number, is as exact as the dtype allows ----
+-- ---- the gradient of c ^ x with respect to x, where c is a Lua number, is as exact as the dtype allows ----
 
 for _, case in ipairs{{"f64", 1e-14}, {"f32", 1e-6}, {"bf16", 2 ^ -7}, {"f16", 2 ^ -10}} do
   local dtype, eps = case[1], case[2]

@@ -1,7 +1,8 @@
-/* grad.c - compares the gradient and the second gradient of every operator with central differences of the reference.
+/* grad.c - compares the gradient and the second gradient of every operator with central differences of the
+ * reference.
  *
- * For a sample with operands x: f(x) = sum of the results, each with a random weight; g(x) = sum of f's gradients,
- * each with a random weight. Gradients of f and g along the tape must equal the numerical slopes. */
+ * For a sample with operands x: f(x) = sum of the results, each times a random weight; g(x) = sum of f's gradients,
+ * each times a random weight. The tape's gradients of f and g must equal the numerical slopes. */
 #include "t/lib/eager.h"
 
 enum { PROBES = 24, READ = sizeof((struct eager *)0)->read };
@@ -90,14 +91,14 @@ unit(struct eager *e, const struct val *sum)
 
 /* f and g at the trial's operand values, and their gradients */
 struct gradients {
-    bool depends, again; /* depends: f depends on an operand; again: the gradient of f depends on an operand */
+    bool depends, again; /* depends: f depends on an operand; again: the gradient of f does */
     double f, g;
     struct val *df[SAMPLE_IN], *dg[SAMPLE_IN];
     struct val *x[SAMPLE_IN];
 };
 
-/* Return true for recurrence, whose last result is for its gradient alone, and for its gradient, which has no
- * derivative. */
+/* Returns true for recurrence and its gradient. Only the gradient reads the last result of recurrence; the gradient
+ * itself has no derivative. */
 static bool
 is_recurrence(const struct op *op)
 {
@@ -161,8 +162,8 @@ error_of(double got, double want)
     return fabs(got - want) / (1 + fabs(want));
 }
 
-/* Returns two numbers: the largest difference between gradient and numerical slope of f, and that difference of g.
- * Probes at most PROBES elements per operand. */
+/* Compares gradients with numerical slopes: sets *worst_f to the largest difference for f, and *worst_g to that for
+ * g. Probes at most PROBES elements per operand. */
 static void
 compare(struct trial *t, const struct gradients *s, double *worst_f, double *worst_g)
 {
@@ -182,9 +183,9 @@ compare(struct trial *t, const struct gradients *s, double *worst_f, double *wor
     }
 }
 
-/* Returns true if the operator's gradient can be compared with slopes. False for moments_of: its gradient is that of
- * the data from which codes were made, and samples have no such data. (t/kernels/shift.lua tests it in layer_norm
- * over a split axis.) */
+/* Returns true if slopes can check the operator's gradient. False for moments_of: its gradient is with respect to
+ * the data behind the codes, which samples do not have. (t/kernels/shift.lua tests it in layer_norm over a split
+ * axis.) */
 static bool
 is_slope(const struct op *op)
 {
@@ -227,8 +228,7 @@ try_linear(struct trial *t, const struct gradients *s, const char *text, const c
     eager_close(&e);
 }
 
-/* Checks gradients. read: operands and results that gradients have read so far in all samples, in the format of .saves.
- */
+/* Checks the gradients of a sample. read: what gradients have read in all samples so far, in the format of .saves. */
 static void
 try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
 {

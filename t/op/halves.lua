@@ -9,7 +9,7 @@ local LINE, SQUARE = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu"
 local layouts = {{"one device", ONE, "B"}, {"S(0)", LINE, "S(0)"}, {"S(1)", LINE, "S(1)"}, {"2x2", SQUARE, {"S(0)", "S(1)"}}}
 local ROWS, COLUMNS = 300, 240 -- 72,000 elements, more than the largest f16
 
--- Operands with sums above 65,504, with sums near 0, or with many maxima.
+-- Operands of three kinds: with sums above 65,504, with sums near 0, and with many equal maxima.
 local function grid(f)
   local rows = {}
   for i = 1, ROWS do
@@ -49,7 +49,7 @@ labels = rille.tensor(labels, {dtype = "i64"})
 
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
 
--- Returns the value of f and the gradient of its sum for x in dtype d, and the dtype of the value.
+-- Returns f(x), the gradient of the sum of f(x), and the dtype of f(x), for x in dtype d.
 local function values(f, x, d, place, sbp)
   local leaf = x:to_global{placement = place, sbp = sbp}:to(d):detach():requires_grad_()
   local y = f(leaf, labels:to_global{placement = place, sbp = place == SQUARE and {"B", "B"} or "B"})
@@ -84,7 +84,7 @@ end
 for d, unit in pairs(eps) do
   local LONG = 4096
   local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)
-  -- Returns gradients of a norm. scale: size of x. The weights of x's gradient grow with scale because that gradient shrinks.
+  -- Returns gradients of a norm. scale: factor of x. x's gradient shrinks with scale, so its weights grow with it.
   local function slopes(norm, x, scale, as, place, sbp)
     local function placed(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
     local leaf, dy, w = placed(x), placed(slant), placed(weight, "B")
@@ -115,7 +115,7 @@ for d, unit in pairs(eps) do
   end
 end
 
--- Adds -256 and 257 ones in bf16 (2048 in f16) to a target: partial sums are not exact in 16 bits, only the total is.
+-- Adds 257 ones to -256 in bf16 (2049 to -2048 in f16). 16 bits hold the total exactly, but not all partial sums.
 for d, n in pairs{bf16 = 256, f16 = 2048} do
   local ids, ones = rille.zeros({n + 1}, {dtype = "i64"}), rille.ones({n + 1}, {dtype = d})
   tap.is(rille.full({1}, -n, {dtype = d}):scatter_add(0, ids, ones):item(), 1.0, ("scatter_add of %s rounds once"):format(d))
@@ -143,8 +143,8 @@ do
   end
 end
 
--- Checks comparisons of a Lua number with 16-bit operands: they use the operands' dtype, so the number equals a tensor
--- made of it, also between ranks and in chains. Gradients at a tie are those of f32.
+-- Checks comparisons of a Lua number with 16-bit operands: the number is rounded to their dtype, so it equals a
+-- tensor made of it, also between ranks and in chains. Gradients at a tie equal those in f32.
 for d in pairs(eps) do
   for _, v in ipairs{.1, -.3, 1 / 3, 1000.7, 2049, 257, -4097, 1e5, 0, .5} do
     local what = ("%s: %g"):format(d, v)

@@ -10,7 +10,7 @@
 
 /* ---- running and comparing ---- */
 
-static const char *taken; /* name of the variant of the last call */
+static const char *taken; /* variant name of the last call */
 
 /* Pretends that the operands are shards at another position of a larger tensor. */
 static void
@@ -74,8 +74,8 @@ note_reached(const struct kernel_variant *v)
     reached.of[reached.n++] = v;
 }
 
-/* Replaces random operands of loss gradients by results of the loss, because a gradient is right only with the
- * loss's own numbers. */
+/* Replaces random operands of loss gradients by results of the loss, because a gradient is right only for numbers
+ * that the loss has computed. */
 static void
 agree(struct trial *t)
 {
@@ -200,7 +200,7 @@ others(uint64_t seed)
         {"matmul", "f16{5,3} f16{3,7}"},
         {"linear_int8", "f64{3,70} u8{5,70} f64{5}"},
         {"linear_int8", "f16{2,3,6} u8{4,6} f16{4}"},
-        /* levels, few and many rows, with a remainder of the panels */
+        /* block formats; few and many rows; numbers of rows that are no multiple of a panel's */
         {"linear_blocks", "f32{5,512} u8{9,2,144}<60 kind=Q4_K"},
         {"linear_blocks", "f32{33,256} u8{70,1,210}<60 kind=Q6_K"},
         {"linear_blocks", "f32{40,64} u8{130,2,34}<60"},
@@ -209,8 +209,8 @@ others(uint64_t seed)
         {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
         {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
         {"attention_softmax", "f64{3,7} f64{7}"},
-        /* blocks of rows of all sizes, with remainders; panels of columns, some of which overlap the previous panel;
-         * experts without rows; invalid ids */
+        /* expert batches of all sizes; numbers of rows that are no multiple of a block's; panels of columns, some of
+         * which overlap the previous panel; experts without rows; invalid ids */
         {"expert_matmul", "f32{1,700,1,20} f32{1,3,20,1100} i64{700,2}<4"},
         {"expert_matmul", "f32{2,90,2,70} f32{2,9,70,13} i32{90,2}<15"},
         {"expert_matmul", "bf16{1,130,1,60} bf16{2,2,60,530} i64{130,3}<4"},
@@ -317,8 +317,8 @@ limits_of_integers(uint64_t seed)
     limits = false;
 }
 
-/* Returns true for variants that may accept no sample in this test: 16-bit variants depend on the processor, pooling
- * on the library, and long sums are tested in t/kernels/long.c. */
+/* Returns true for variants that may accept no sample in this test: 16-bit variants need certain processors, pooling
+ * variants need the library, and t/kernels/long.c tests long sums. */
 static bool
 may_be_idle(const struct op *op, const struct kernel_variant *v)
 {

@@ -2,7 +2,7 @@
 -- gradients and second gradients must be those of one device.
 --
 -- Sizes are odd, so that shards are uneven and some are empty. t/op/sound.c proves signatures one by one on the
--- reference; here the whole system runs: choice of layouts, boxing (redistribution), kernels.
+-- reference; this test runs the whole system: choice of layouts, boxing (redistribution), kernels.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -341,7 +341,7 @@ for _, op in ipairs(rille.operators()) do
     tap.diag(("%-30s%s"):format(op, table.concat(counts)))
   end
 end
--- Checks that, if the classes are split, the loss and its gradient move only a few numbers per row, never the logits.
+-- Checks a loss over split classes: the loss and its gradient move a few numbers per row, but no logits.
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local BATCH, CLASSES = 16, 1024
 for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_index = 3}} do
@@ -355,7 +355,7 @@ for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_ind
   tap.ok(back < 100 * BATCH, ("the gradient moves %d bytes"):format(back))
 end
 
--- Reduces tensors without elements, with the empty shard on any rank.
+-- Reduces a split tensor without elements. Every reduction must give the result of one device.
 for op in ("sum prod mean any all logsumexp"):gmatch"%S+" do
   for name, axis in pairs{["all dimensions"] = false, ["axis 0"] = 0, ["axis 1"] = 1} do
     local function of(x) return tostring(x[op](x, axis or nil):to_global{placement = rille.placement("cpu", {0}), sbp = "B"}) end

@@ -105,8 +105,8 @@ names_itself(const struct sample *s, int k, int d)
     return false;
 }
 
-/* Returns true unless the help page states a wrong shape: that of the first operand, if the record has no text, no
- * attribute keepdim and no broadcast. */
+/* Returns true unless the help page states a wrong shape. A record with no shape text, no attribute keepdim and no
+ * broadcast must return the shape of the first operand. */
 static bool
 shape_is_stated(const struct sample *s)
 {

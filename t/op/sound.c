@@ -1,7 +1,7 @@
 /* sound.c - tests that every derived signature of every operator is sound. On two ranks also tests that every sound
- * signature is derived, or that a reason is listed here.
+ * signature is derived, or that the table `reasons` states why not.
  *
- * The test tries all operators in the table, so no cases are written here. The test leaves out sources, which have
+ * The test tries all operators of the operator table, so it needs no list of cases. Left out are sources, which have
  * no operands; composites, whose signatures are those of their parts; and to_global. */
 #include "t/lib/missing.h"
 #include "t/lib/pattern.h"
@@ -38,7 +38,7 @@ of_extremes(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* ---- reasons that apply to one kind of operator ---- */
+/* ---- reasons that hold for one kind of operator ---- */
 
 static bool
 is_eltwise(const struct sound *s)

@@ -73,7 +73,7 @@ local more = {
 }
 for op, call in pairs(more) do calls[op] = call end
 
--- Operators without an entry: sources, which have the requested layout, and to_global, which is a move itself.
+-- Operators without an entry: sources, whose result has the requested layout, and to_global, itself a move.
 local sources = {}
 for op in ("arange empty eye full linspace ones rand randint randn zeros to_global"):gmatch("%S+") do sources[op] = true end
 

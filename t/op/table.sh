@@ -1,6 +1,6 @@
 #!/bin/bash
-# table.sh - makes a table of the properties that tests prove for each operator, from the output of these tests. There
-# is a row for each line of ops.def, and no cell may be empty. A number counts proofs; a word says why none is counted:
+# table.sh - makes a table of the properties that tests prove for each operator, from the output of these tests. Each
+# line of ops.def has a row, and no cell may be empty. A number counts proofs; a word says why there is no number:
 #
 #   source    makes a tensor without operands: no operand has a gradient or a layout; tested by position (op-position)
 #   update    overwrites a variable (an optimiser's step, the next token's keys); its gradient is never needed
@@ -16,7 +16,7 @@ set -u
 bin=$(dirname "${1:-build/release/rille}")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# Runs each test that has no output yet. .ci/prove runs this test after the others, so their output exists.
+# Runs each test whose output does not exist yet. .ci/prove runs the other tests first, so their output then exists.
 for test in shape grad kernel position sound layouts; do
   cp "$bin/t/tap/op/$test" "$out/op-$test" 2>/dev/null || sh "$bin/t/op/$test.t" >"$out/op-$test" 2>&1
 done

@@ -1,5 +1,5 @@
--- topk.lua - tests topk of short and long rows in every dtype: best first, NaN before all others, and equal values in
--- order of position. Tries both directions, repeated values, signed zeros and infinities.
+-- topk.lua - tests topk of short and long rows in every dtype: best values first, NaN before all numbers, equal
+-- values in order of position. Tries both directions, repeated values, signed zeros and infinities.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 rille.manual_seed(tap.seed(3))
@@ -9,7 +9,7 @@ local dtypes = {"f32", "f64", "bf16", "f16", "i64", "i32", "u8"}
 
 local function drawn(dtype, n)
   if dtype:find"^[iu]" then return rille.randint(0, 9, {ROWS, n}):to(dtype) end
-  local x = (rille.randn({ROWS, n}) * 4):round() / 2 -- random values, many of which are equal
+  local x = (rille.randn({ROWS, n}) * 4):round() / 2 -- multiples of 1/2, so that many values are equal
   local odd, which = rille.randint(0, 40, {ROWS, n}), {0 / 0, 1 / 0, -1 / 0, -0.0, 0.0}
   for i, v in ipairs(which) do x = rille.where(odd:eq(i), v, x) end
   return x:to(dtype)

@@ -37,9 +37,9 @@ static const struct {
     {"max_pool2d_pick", "f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1", (2 * 3 * 3 * 5) * (2 * 2)},
     {"avg_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"avg_pool2d_grad", "f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", (2 * 3 * 3 * 5) * (2 * 2)},
-    /* a pair of query and key costs a dot product, an exponential and a weighted value; backward costs five products
-     * instead of two; causal attention counts tiles of 64 keys, if a query sees one of them;
-     * a window counts its keys and one tile */
+    /* attention: a pair of query and key costs a dot product, an exponential and a weighted value. Backward costs
+     * five products instead of two. Causal attention counts tiles of 64 keys, if a query sees a key of the tile;
+     * attention with a window counts the keys of the window and one tile. */
     {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
     {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} - - f32{2,2,3,6} f32{2,2,3,6}",
      2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},

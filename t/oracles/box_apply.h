@@ -6,8 +6,8 @@
 
 /* Executes a plan. src[pos] and dst[pos]: the dense shards of mesh position pos. */
 void box_apply(const struct box_plan *p, void *const *src, void **dst);
-/* Returns the view of a slice in a dense shard, or in a staging buffer, of a tensor of global type t in layout l.
- * part: the box of the shard; slice and part are in global positions. data may be NULL. */
+/* Returns a view of a slice of a tensor of global type t in layout l. The slice is stored in a dense shard or in a
+ * staging buffer; part: the box of that shard. slice and part are in global positions. data may be NULL. */
 struct view box_slice(const struct type *t, const struct layout *l, const struct box *part, void *data,
                       const struct box *slice);
 

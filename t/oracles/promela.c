@@ -10,8 +10,8 @@ struct model {
     const struct plan *p;
     struct str *s;
     struct arena tmp;
-    /* by task: in: first in-port; out: first out-port. By result: reg: first register; fan: first fan. By fan:
-     * held: first entry of its registers in the array `reading` of the model */
+    /* by task: in: first in-port; out: first out-port. By result: reg: first register; fan: first fan. By fan: held:
+     * index of the entry of the fan's first register in the model's array `reading` */
     int32_t *in, *out, *reg, *fan, *held;
     int32_t nin, nout, nreg, nfan, nheld;
 };

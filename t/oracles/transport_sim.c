@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that one act has put into the channel, and that the receiver has not taken yet. */
+/* Bytes that one act has put into the channel, until the receiver takes the bytes. */
 struct parcel {
     const char *from; /* source of bytes that are not copied yet; NULL: already copied to the slot */
     int64_t ticket;

@@ -359,7 +359,7 @@ for _, kind in ipairs(kinds) do
     tap.ok(want[3] < want[1], kind .. ": the loss falls on one device")
     for _, r in ipairs(recipes) do
       local fits = (kind ~= "MoE" or not r.products) and (kind ~= "GAT" or not r.pieces) -- rows of GAT read all other rows
-        -- sharding pays for none of these layers, as t/parallel/traced checks
+        -- a trace finds no layers worth sharding in recurrent models, as t/parallel/traced checks
         and not (models[kind].cells and r.traced)
       if fits and tap.share() then
         local name = ("%s: %s"):format(kind, r[1])

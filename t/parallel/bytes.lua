@@ -9,7 +9,7 @@
 --   1D                        8 (p-1)/p Th                       4 all-reduces
 --   1D with sequence          8 (p-1)/p Th                       4 pairs of reduce-scatter and all-gather
 --   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q splits rows; each side moves once each way
---   2D in panels              the same
+--   2D in panels              as 2D
 --   2.5D, q x q x d           2D with T/d tokens
 --   3D, i x j x k             2 (j-1)/ijk 4 Th + 2 (k-1)/ijk 12 Th + 2 (i-1)/ijk W, on a cube of side l:
 --                             2 (l-1)/l^3 (16 Th + W); norms sum numbers per row, here less than a twentieth of that
@@ -114,9 +114,9 @@ local function moved(shape, recipe, b, s, h, heads)
   return tally(e, place), held
 end
 
--- Checks one recipe. want: elements per device by the formula; multiplied by the number of devices it is an integer.
--- held: divisors of the dimensions of four tensors: the stream between blocks, a column layer's weight (h to 4h), a row
--- layer's weight, and the value between these layers.
+-- Checks one recipe. want: function that returns the elements per device by the formula; times the number of devices,
+-- they are an integer. held: divisors of the dimensions of four tensors: the stream between blocks, a column layer's
+-- weight (h to 4h), a row layer's weight, and the value between these two layers.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
   local devices = tap.numel(shape)
@@ -143,8 +143,8 @@ tap.group("1D", function()
     expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(rest)})
     expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(rest)})
   end
-  -- Tries more tokens than the width. A rule that considers each product alone would then move the weights, instead
-  -- of activations.
+  -- Tries more tokens than the width. A rule that looks at one product alone would then move the weights instead of
+  -- the activations.
   expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0, {["all-reduce"] = 4},
     {{1, 1, 1}, {4, 1}, {1, 4}, {1, 1, 4}})
   expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0,
@@ -228,8 +228,8 @@ tap.group("equivalent recipes", function()
   tap.is({plain.elements, nothing.elements}, {0, 0}, "one device moves nothing")
 end)
 
--- Returns two numbers: the elements that a model moves outside its blocks, and those of vectors among them. Both are
--- 2 m(1) - m(2), where m(n) is the number for a model of n blocks. V: size of the vocabulary.
+-- Returns two numbers: the elements that a model moves outside its blocks, and the elements of vectors among these.
+-- Each number is 2 m(1) - m(2), where m(n) is the number for a model of n blocks. V: size of the vocabulary.
 local function beside_blocks(shape, recipe, sizes, column)
   local b, s, h, heads, V = table.unpack(sizes)
   local place, sum = mesh("meta", shape), {}

@@ -98,7 +98,7 @@ tap.group("prefetch", function()
   tap.fails(function() train(cpu(0), {offload = cpu(1), prefetch = 0}) end, {"prefetch", "1 to"}, "prefetch = 0")
 end)
 
--- Simulates the plan. Returns the number of copies on device 1, and the share of the copies' time in which device 0
+-- Simulates the plan. Returns the number of copies on device 1, and the share of their time in which device 0
 -- computes.
 local function beside(prefetch)
   local layers, P = {}, rille.placement("meta", {0})

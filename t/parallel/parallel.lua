@@ -206,7 +206,7 @@ tap.group("schedules of stages that are split", function()
   end
 end)
 
--- Splits a residual network along the batch, and by channels if the recipe names its layers.
+-- Splits a residual network along the batch; if the recipe names layers, also by channels.
 tap.group("resnet", function()
   rille.manual_seed(5)
   local images, classes = rille.randn{8, 1, 8, 8}, rille.randint(0, 3, {8})

@@ -47,7 +47,7 @@ local function shards(P, x, sbp)
   return list, coords
 end
 
--- Returns the values of all ranks that differ from position k only along mesh axis `axis`.
+-- Returns the values of all ranks along mesh axis `axis` through position k.
 local function along(P, list, coords, axis, k)
   local group = {}
   for j, c in ipairs(coords) do
@@ -56,7 +56,7 @@ local function along(P, list, coords, axis, k)
   return group
 end
 
--- by name: a function on local tensors, and its reference for position k
+-- by name: a function on local tensors, and a reference that returns its value at position k
 local calls = {
   psum = {function(m, x, axis) return m:psum(x, axis - 1) end, function(group)
     local y = group[1]

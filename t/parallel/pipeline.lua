@@ -136,8 +136,8 @@ local function registers(step)
   return most
 end
 
--- Returns, by stage, the largest number of micro-batches at one time that have begun forward and not ended backward,
--- read from a trace.
+-- Returns, by stage, the most micro-batches that have begun forward and not ended backward at one time, read from a
+-- trace.
 local function ahead(step)
   local events = {}
   for s = 1, STAGES do events[s] = {} end

@@ -1,7 +1,7 @@
 -- recompute-stages.lua - tests recompute in pipelines: bits and memory.
 --
--- A stage keeps its input for each micro-batch in flight. The stage keeps its inner values only for one micro-batch, or
--- for those whose weight gradients are delayed. Tries schedules, numbers of stages and numbers of micro-batches.
+-- For each micro-batch in flight, a stage keeps its input. Its inner values are kept only for one micro-batch, or for
+-- those whose weight gradients are delayed. Tries schedules, numbers of stages and of micro-batches.
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local dealt = dofile("t/lib/dealt.lua")

@@ -1,5 +1,5 @@
--- replicas.lua - tests that replicas of a variable on devices of one host share one buffer, of which each device writes
--- a slice (actors/plan/outline/shared_update.h).
+-- replicas.lua - tests that a variable's replicas on devices of one host share one buffer, of which each device
+-- writes a slice (actors/plan/outline/shared_update.h).
 --
 -- Every reader and writer of the variable must see the same values.
 local tap = dofile("t/lib/tap.lua")
@@ -110,8 +110,8 @@ tap.group("initial values", function()
   end
 end)
 
--- Checks the memory of gradients. The addends of a gradient are summed at once and then freed, not kept until the
--- updates at the end. With ZeRO, replicas do not share a buffer: each device has its own copy.
+-- Checks the memory of gradients. The addends of a gradient are summed at once and then freed; they do not wait for
+-- the updates. With ZeRO, replicas do not share a buffer: each device has its own copy.
 tap.group("gradients", function()
   local LAYERS <const>, SIDE <const> = 8, 160
   local bytes = 4 * SIDE * SIDE

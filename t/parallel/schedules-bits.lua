@@ -92,7 +92,7 @@ end
 -- ---- parts of the loss that read no data, on separate devices and on devices of stages; losses on devices that hold
 -- data ----
 
--- Uses values of 16 KiB: if registers exceed the lower bound, each act gets its own offset.
+-- Tests per-act offsets, used if registers exceed the lower bound. Values have 16 KiB.
 tap.group("per-act offsets", function()
   local places = 0
   local function look(step) places = places + (tostring(step:plan{physical = true}):find(" at %d+ offsets") and 1 or 0) end
@@ -134,7 +134,7 @@ tap.group("parts of the loss that no data reaches", function()
   end
 end)
 
--- ---- nothing is split into micro-batches, so no schedule has anything to order ----
+-- ---- steps without data: nothing is split into micro-batches, so a schedule has no acts to order ----
 
 tap.group("no data at all", function()
   for _, schedule in ipairs(schedules) do
@@ -150,8 +150,8 @@ end)
 -- ----
 
 tap.group("a circle of devices", function()
-  -- Trains p layers. again: the gradient of the first weight passes through the layers once more; otherwise the loss
-  -- reads that gradient directly.
+  -- Trains p layers. again: the loss passes the gradient of the first weight through the layers again; otherwise the
+  -- loss reads that gradient directly.
   local function trained(p, again, place, options)
     rille.manual_seed(5)
     local weight = {}

@@ -1,8 +1,8 @@
 -- schedules-fuzz.lua - tests random pipelines: losses, gradients and parameters of three steps must have the bits of one device.
 --
--- The test draws networks, mapping of layers to stages, mesh of a stage, layouts of weights, micro-batches, schedule, zero,
--- recompute, offload and optimiser. Values are small integers, so no sum is rounded; after each step weights are
--- rounded to integers again.
+-- The test draws networks, the mapping of layers to stages, a stage's mesh, layouts of weights, micro-batches,
+-- schedule, zero, recompute, offload and optimiser. Values are small integers, so no sum is rounded; weights are
+-- rounded to integers again after each step.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -95,7 +95,7 @@ local makers = {
   AdamW = function(params) return rille.optim.AdamW(params, {lr = 0.25}) end,
 }
 
--- Rounds the weights to -1, 0 or 1.
+-- Rounds the weights to -1, 0 or 1, so that sums stay exact.
 local function make_whole(params)
   for _, p in ipairs(params) do p:copy_(p:detach():round():maximum(-1):minimum(1)) end
 end
@@ -166,7 +166,7 @@ local function is_reason(text)
   end
 end
 
--- Returns true if the last step of the training changes weights. A network without gradients would prove nothing.
+-- Returns true if the last step changes weights. Without gradients, equal bits would prove nothing.
 local function is_alive(result)
   local last = result[STEPS]
   for i = 2, #last do

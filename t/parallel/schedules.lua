@@ -28,7 +28,7 @@ local function order(chart, device)
   return table.concat(words, " ")
 end
 
--- Returns the largest number of micro-batches, at one time, between their forward and the end of the kinds of work in `ends`.
+-- Returns the most micro-batches that are at one time between forward and the end of the kinds of work in `ends`.
 local function held(chart, device, ends)
   local events, n, most = {}, 0, 0
   for _, s in ipairs(chart.planned.spans) do
@@ -132,8 +132,8 @@ local function contexts(chart, p)
   return most
 end
 
--- Published schedules (Qi et al. 2024) for F = B = W, with three limits of memory: the least, half of 1F1B's, and all
--- of 1F1B's. added(): slots beyond 6 m; room(): number of micro-batches held.
+-- Published schedules (Qi et al. 2024) for F = B = W: zb-v has 1F1B's memory, v-half half of it, v-min the least.
+-- added(): slots of a step beyond 6 m; room(): number of micro-batches held.
 local function added(name, p)
   return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1
 end
@@ -149,7 +149,7 @@ tap.group("two stages per device, there and back", function()
         local chart = pipeline(dealt(p, 2, true), m, name):chart(APART)
         local time, want = near(chart.planned.time), 6 * m + added(name, p)
         local what = ("%s, %d devices, %d micro-batches: "):format(name, p, m)
-        -- These schedules are published for even p only; V-Min, in addition, for p that is no multiple of 3.
+        -- The table holds for even p only, and for V-Min only if p is no multiple of 3; zb-v's holds for all p.
         local published = name == "zb-v" or p % 2 == 0 and (name == "v-half" or p % 3 ~= 0)
         local slack = published and 1.01 or 1.06
         tap.ok(time <= want * slack, what .. "takes the time of its table", ("%d, the table %d"):format(time, want))
@@ -162,7 +162,7 @@ tap.group("two stages per device, there and back", function()
   end
 end)
 
--- Uses layers tanh(x) W: the gradient of tanh(x) reads no value of forward except W.
+-- Uses layers tanh(x) W. The gradient of tanh(x) W with respect to tanh(x) reads no value of forward except W.
 tap.group("a stage multiplies by its own weights", function()
   for p = 2, 4 do
     local devices, on, weight = dealt(p, 2, true), {}, {}
@@ -244,8 +244,8 @@ tap.group("forward alone", function()
   end
 end)
 
--- Memory counts the bytes of registers: each stage's own peak, and gradients that wait for weight gradients. A device
--- holds fewer micro-batches at once than with 1F1B.
+-- Checks memory in bytes of registers. It includes each stage's peak, and gradients that wait for weight gradients. A
+-- device holds fewer micro-batches at once than with 1F1B.
 tap.group("waves of four", function()
   local bubble_1f1b = 4 * 3 * 7 -- bubble of 1F1B, in slots of a stage; 1F1B has a quarter as many stages
   -- Columns: number of micro-batches, share of 1F1B's bytes, share of 1F1B's bubble, micro-batches on a device at

@@ -1,7 +1,7 @@
 -- traced.lua - tests rille.parallel with input = x: roles of layers that a trace of the model finds.
 --
--- The bytes of a step must be those of the rings that the roles need: an all-reduce of n bytes over p ranks moves
--- 2 (p - 1) n bytes, one after each row, and one of the gradient of each input of columns.
+-- A step must move the bytes of the all-reduces that the roles need: one of each row layer's result, and one of the
+-- gradient of each column layer's input. An all-reduce of n bytes over p ranks moves 2 (p - 1) n bytes.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -40,7 +40,7 @@ tap.group("a stack of layers", function()
       end
       local m = laid(nn.Sequential(table.unpack(layers)), p)
       local t = rille.parallel(m, {tensor = 0, input = rille.zeros{rows, h}})
-      if n % 2 == 1 then want[n] = t[names[n]].sbp end -- a single layer may be a row layer, too
+      if n % 2 == 1 then want[n] = t[names[n]].sbp end -- an unpaired layer may be a row layer, too
       tap.is(sbp_of(t, names), want, ("%d layers over %d ranks are columns and rows by turns"):format(n, p))
       -- number of all-reduces: one per row layer (n / 2), and one per input of a column layer, except the first
       -- input, which needs no gradient

@@ -324,8 +324,8 @@ for _, kind in ipairs(kinds) do
   end)
 end
 
--- Tests parameters without modules, in stages of which several are on one placement. Each parameter is used in its
--- own stage, so only values and their gradients move.
+-- Tests parameters without modules. Some stages share a placement. Each parameter is used in the parameter's stage,
+-- so only values and their gradients move.
 tap.group("parameters in folded and interleaved stages", function()
   local WIDTH <const> = 6
   local forms = { -- functions of a list of weights and x
@@ -334,7 +334,7 @@ tap.group("parameters in folded and interleaved stages", function()
     ["a weight of the first stage at the end"] = function(w, x) for i = 1, 4 do x = x:matmul(w[i]):tanh() end return x:matmul(w[1]:transpose(0, 1)) end,
   }
   -- Number of values and gradients of B x WIDTH elements that move per step, in folded and in interleaved order. nil:
-  -- a parameter moves, too, to a stage behind all stages on the parameter's placement.
+  -- a parameter moves, too, because a later stage on another placement uses it.
   local moves = {chain = {4, 6}, skip = {5, 8}, ["a weight of the first stage at the end"] = {4, nil}}
   for name, form in pairs(forms) do
     local Chain = class("Chain", function(self)

@@ -26,8 +26,8 @@ local function trained(d, zero, pieces, width, layers, reshard)
   return step, n, losses
 end
 
--- Returns bytes per parameter on a rank: of the parameter, optimiser state and gradient. kept: gathered parameters
--- are kept for backward.
+-- Returns bytes per parameter on a rank, for the parameter, its optimiser state and its gradient together. kept:
+-- gathered parameters are kept for backward.
 local function formula(d, zero, pieces, kept)
   local state, gradients = zero >= 1 and 8 / d or 8, zero >= 2 and 4 / d or 4
   if pieces > 1 and zero >= 2 then gradients = 4 + 4 / d end

@@ -1,10 +1,10 @@
 /* async.c - tests that a value known before the last micro-batch is not fused with a value known only after the last
- * one.
+ * micro-batch.
  *
- * A value that is known before the last micro-batch and that another task reads must not wait for the sum over
- * micro-batches. Each program has a call that reads no micro-batch, a sum over micro-batches, and a call that reads
- * both. The two calls could be fused, but another task reads the result of the first call. The test plans and runs each
- * program on one host and in plan partitions. */
+ * If another task reads the early value, the value must not wait for the sum over micro-batches. Each program has a
+ * call that reads no micro-batch, a sum over micro-batches, and a call that reads the results of both. The two calls
+ * could be fused, but another task reads the result of the first call. The test plans and runs each program on one
+ * host and in plan partitions. */
 #include "t/lib/parts.h"
 
 #include <unistd.h>

@@ -1,8 +1,8 @@
 -- beside.lua - tests that a derivative is computed together with its function if nothing else reads the operand.
 --
--- One task computes function and derivative in forward, so the operand is not kept for backward. Results must have the
--- same bits as those of separate tasks. Covers silu and each form of gelu, f32 and f64, with and without a matrix
--- product before, and with and without another reader of the operand.
+-- One task then computes function and derivative in forward, so the operand is not kept for backward. Results must
+-- have the same bits as those of separate tasks. Covers silu and each form of gelu, f32 and f64, with and without a
+-- matrix product before the function, and with and without another reader of the operand.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")

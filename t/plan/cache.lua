@@ -1,5 +1,5 @@
--- cache.lua - tests that a loop which repeats the same step finds its plans in the cache, even before Lua collects
--- old graphs. The cache limits the total bytes of its plans.
+-- cache.lua - tests that a loop finds the plan of a repeated step in the cache, even before Lua collects old graphs.
+-- The cache limits the total bytes of its plans.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")

@@ -1,9 +1,7 @@
 /* comm_ranks.c - tests library collectives and point-to-point links between plan partitions.
  *
  * Partitions that use a collective library must give the bits of one host without a library, in any order of events.
- * Each partition lists the collectives in which it takes part; the lists must agree, and injected mistakes in them
- * must be found.
- *
+ * Each partition lists its collectives. The lists must agree, and injected mistakes in the lists must be found.
  * Covers moves between all layouts, and random programs, on asynchronous test devices. A stand-in replaces the
  * library (t/lib/collecting.h). */
 #include "actors/plan/outline/comm_ranks.h"
@@ -57,8 +55,8 @@ count_edges(const struct parts *x)
     return n;
 }
 
-/* Returns true if moves between asynchronous devices consist only of the two ends of a direct channel, without send,
- * receive or tasks on another kind of device. */
+/* Returns true if each move between asynchronous devices consists only of the two ends of a direct channel, without
+ * send and receive tasks and without tasks on another kind of device. */
 static bool
 goes_direct(const struct plan *p)
 {
@@ -105,7 +103,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    /* an expected error: a sum over micro-batches is read per micro-batch */
+    /* an expected error: each micro-batch reads a sum over all micro-batches */
     if (!good && strstr(err_text(), "is known only after the last")) {
         n->refused++;
         parts_close(&x);
@@ -201,8 +199,8 @@ every_move(struct rille_session *s)
     say(&n, "moves");
 }
 
-/* Moves values between two lists of devices, as pipeline stages do. Within one list of devices, moves only if the
- * library has no collective for the move. */
+/* Moves values between two lists of devices, as pipeline stages do. Tries moves within one list of devices only if
+ * the library has no collective for the move. */
 static void
 every_stage(struct rille_session *s)
 {
@@ -252,8 +250,8 @@ random_programs(struct rille_session *s, uint64_t seed, int most)
     diag("%d refused", n.refused);
 }
 
-/* Runs programs with two calls that could be fused: one reads no micro-batch, the other a sum over micro-batches
- * (t/plan/async.c). */
+/* Runs programs with two calls that could be fused: the first reads no micro-batch, the second reads a sum over
+ * micro-batches (t/plan/async.c). */
 static void
 found_once(struct rille_session *s)
 {

@@ -59,7 +59,7 @@ end)
 
 tap.group("a value that all micro-batches read does not wait for a micro-batch", function()
   -- Checks the gradient of a sum, which is equal for all micro-batches: it must be sent once per batch, and few
-  -- micro-batches must be in flight.
+  -- micro-batches may be in flight.
   local on = {rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {2})}
   for _, schedule in ipairs{"gpipe", "1f1b", "zb-h1", "zb-h2"} do
     for _, loss in ipairs{"sum", "mean"} do

@@ -1,7 +1,7 @@
--- groups.lua - tests that updates which differ only in their variables are grouped into one task, and give the bits of
--- separate updates.
+-- groups.lua - tests that updates of the same kind on different variables are grouped into one task, and give the
+-- bits of separate updates.
 --
--- An update that reads a variable of another update, or that is large, must stay a separate task.
+-- An update must stay a separate task if it is large, or reads the variable of another update.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
@@ -12,8 +12,8 @@ local SHAPES = {{1}, {0}, {7}, {3, 5}, {2, 3, 4}, {64, 33}, {}, {0, 4}, {257}, {
 for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
 local LARGE = {640, 512}
 
--- Columns: operator, number of state tensors (-1: one state tensor, which is absent), attributes, and operands that
--- are numbers.
+-- Columns: operator, number of state tensors (-1: one state tensor, passed as absent), attributes, and a function
+-- that returns the operands that are numbers.
 local KINDS = {
   {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
   {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},

@@ -1,14 +1,14 @@
 /* hierarchical.c - tests that the estimated bytes of a sum between hosts equal the bytes of the plan's channels. The
  * chosen method must never send more bytes than the other method.
  *
- * Every pair of layouts with a sum, on meshes over 2 and over 4 hosts, is planned in partitions with both methods:
- * owners read all addends, or running sums pass from host to host. */
+ * Every pair of layouts with a sum, on meshes over 2 and over 4 hosts, is planned in partitions with each of two
+ * methods: owners read all addends, or running sums pass from host to host. */
 #include "actors/plan/outline/hierarchical.h"
 #include "t/lib/parts.h"
 
 #include <math.h>
 
-/* SIZE: side of the square matrix, which divides into 16 chunks of 6 shares, each an eighth */
+/* SIZE: rows and columns of the square matrix; divides into 16 chunks of 6 shares of 8 elements */
 enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 };
 static const struct cut cut[] = {{2, {4, 4}}, {2, {2, 6}}, {4, {2, 2, 2, 2}}, {4, {1, 3, 3, 1}}};
 

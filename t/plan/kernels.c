@@ -220,8 +220,8 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 /* ---- tasks that share a kernel ---- */
 
 struct sharing {
-    /* Numbers of pairs of tasks: with a common kernel; with a common kernel and different nodes; with two kernels;
-     * wrong pairs. */
+    /* Numbers of pairs of tasks: that share a kernel; that share a kernel although their nodes differ; that have two
+     * kernels; that wrongly do or do not share. */
     int64_t shared, of_nodes, apart, wrong;
 };
 
@@ -266,8 +266,8 @@ is_read(const struct plan *p, const struct task *t)
     return read;
 }
 
-/* Returns true if the tasks may share a kernel. Does not compare thread counts, because kernels of small plans
- * have one thread. */
+/* Returns true if the two tasks may share a kernel. Ignores thread counts, because kernels of small plans have one
+ * thread. */
 static bool
 compute_alike(const struct plan *p, const struct task *t, const struct task *u)
 {

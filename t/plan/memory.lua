@@ -50,7 +50,7 @@ tap.group("micro-batches reduce memory", function()
   tap.ok(eighth <= 0.2 * whole, "eight micro-batches need at most 0.2 of the arena", ("%d of %d bytes"):format(eighth, whole))
 end)
 
--- Checks memory if moves have their own streams: a move that waits for a kernel cannot run at the same time as the kernel.
+-- Checks memory if moves have their own streams: a move that waits for a kernel cannot run beside this kernel.
 tap.group("between kernels and moves at most two values are live", function()
   local ROWS <const>, N <const> = 2048, 8
   local p = rille.placement("cpu", {0, 1})

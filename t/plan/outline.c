@@ -1,7 +1,7 @@
-/* outline.c - tests that a program's bytes lead to the same outline and the same plan in another process. (Damaged
- * bytes: t/cluster/program.c.)
+/* outline.c - tests that a program's bytes lead to the same outline and the same plan in another process.
+ * (t/cluster/program.c tests damaged bytes.)
  *
- * A plan has the hops that its outline decides. The outline's digest must cover each decision. The size of an
+ * A plan must have the hops that its outline decides. The outline's digest must cover each decision. The size of an
  * outline must not depend on the number of devices. A second, newly created atlas simulates the other process. */
 #include "t/lib/plans.h"
 
@@ -142,8 +142,8 @@ try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, stru
 
 /* ---- size ---- */
 
-/* Returns a program on n devices: a product of a split and a replicated matrix, a product with a partial result,
- * and a move of each product. */
+/* Returns a program on n devices: a product of a split and a replicated matrix, a product with a partial result, and
+ * a move of each product. */
 static struct program *
 program_on(struct rille_session *s, int32_t n)
 {
@@ -184,7 +184,7 @@ sizes(struct rille_session *s)
     if (many) program_free(&many);
 }
 
-/* Compares two plans task by task, and the bits that the plans compute. */
+/* Compares two plans task by task. Also compares the bits that the plans compute. */
 static bool
 plans_agree(struct engine *e, struct program *g, struct atlas *at, struct plan *p)
 {

@@ -85,7 +85,7 @@ transformer(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* Computes a layer as in a language model: the hidden layer is gated, and its width has few divisors. */
+/* Computes a layer as in a language model: the hidden layer is gated, and the hidden width has few divisors. */
 static struct rille_tensor *
 gated(struct net *n, struct rille_tensor *x, int layers)
 {
@@ -161,7 +161,7 @@ berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 
 static int nread;
 
-/* Places the result of one act over an input that the act reads. The verifier must reject the plan. */
+/* Places the result of an act over an input of the same act. The verifier must reject the plan. */
 static void
 test_berths(const struct plan *p, const char *name)
 {

@@ -152,7 +152,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     n->parts++;
     parts_map(&x, c);
     bool good = !parts_compile(&x, bytes, s->atlas);
-    /* an expected error: a sum over micro-batches is read per micro-batch */
+    /* an expected error: each micro-batch reads a sum over all micro-batches */
     bool refused = strstr(err_text(), "is known only after the last");
     if (!good && refused) {
         n->parts--;
@@ -209,8 +209,8 @@ try_seed(struct rille_session *s, uint64_t seed, bool pieces, struct count *n)
     plan_free(&p);
 }
 
-/* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has such devices, so that partitions have
- * channels, transfers, and channels after transfers. */
+/* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has devices of that kind, so that there
+ * are channels, transfers, and channels after transfers. */
 static void
 random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
 {
@@ -246,7 +246,7 @@ found_once(struct rille_session *s)
            "no micro-batch, and no early send, waits for memory that is free only after the last micro-batch");
 }
 
-/* Runs a program that once had enough registers on one host only by chance. */
+/* Checks that a program is refused if each micro-batch reads a sum over all. One host once ran it by chance. */
 static void
 waits_for_all(struct rille_session *s)
 {
@@ -389,7 +389,8 @@ failures(struct rille_session *s, uint64_t first, int kind)
 /* ---- planted mistakes ---- */
 
 enum { KINDS = 14 };
-/* Puts mistake number `kind` into a channel. Returns the mistake's name; NULL: it is impossible in this channel. */
+/* Puts mistake number `kind` into a channel. Returns the mistake's name; NULL: the mistake is impossible in this
+ * channel. */
 static const char *
 plant(struct plan *p, int kind, int32_t at)
 {
@@ -592,7 +593,7 @@ no_host(struct rille_session *s)
     str_free(&bytes);
 }
 
-/* Makes partition 0 read a leaf in the memory of partition 1. The access must fault. */
+/* Makes partition 0 read a leaf in the memory of partition 1. The read must fault. */
 static void
 locks(struct rille_session *s)
 {

@@ -36,7 +36,7 @@ local function check(name, step)
   tap.ok(ratio <= 1.05, ("%s: %.3f"):format(name, ratio), ("%d bytes, %d in use"):format(bytes, live))
 end
 
--- Returns the loss of a language model. (The next function returns the training step of any model.)
+-- Returns the loss function of a language model. (The next function makes the training step of any model.)
 local function language(net, vocab)
   return function(x, y) return net(x):reshape{-1, vocab}:cross_entropy(y:reshape{-1}) end
 end

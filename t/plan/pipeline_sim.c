@@ -92,8 +92,8 @@ main(void)
         {NULL, 1, 2, true},           {NULL, 1.2, 2, false},        {NULL, 1, 4, true},     {NULL, 1.2, 4, true}};
     int tried = 0;
     alarm(HANG);
-    /* Leaves out 2 devices with several stages each, because the search treats inner stages as two stages of one task
-     * each. */
+    /* With several stages per device, 2 devices are tried only for the schedule "interleaved", because the search
+     * treats inner stages as two stages of one task each. */
     for (size_t i = 0; i < countof(how); i++) {
         struct count all = {0};
         for (int p = how[i].v > 1 && !is_round(how[i].schedule) ? 3 : 2; p <= 8; p += p == 3 ? 2 : 1) {

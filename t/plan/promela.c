@@ -97,7 +97,7 @@ try_plan(struct plan *p, struct count *c)
     str_free(&s);
 }
 
-/* Returns true if the plan fills a register twice for a reader on another thread. */
+/* Returns true if a task of the plan fills the same register twice for a reader on another thread. */
 static bool
 has_credits(const struct plan *p)
 {

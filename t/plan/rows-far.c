@@ -83,7 +83,8 @@ cost_of(const struct task *t)
     return 100000 * (1 + (int64_t)(h % 5));
 }
 
-/* Gives schedule rows to all lanes, even if a row has no effect, and lets lanes wait without limit. */
+/* Gives schedule rows to all lanes, also those whose order the row does not change, and lets lanes wait without
+ * limit. */
 static void
 give_rows(struct rille_graph *g, struct arena *a, struct whole *w)
 {
@@ -106,7 +107,7 @@ by_begin(const void *x, const void *y)
     return a->end != b->end ? (a->end > b->end) - (a->end < b->end) : a->task - b->task;
 }
 
-/* Appends the acts that are in schedule rows, per device and in time order, without moves. Returns their number. */
+/* Appends the acts in schedule rows, except moves, per device and in time order. Returns the number of acts. */
 static int
 tell_order(struct rille_graph *g, struct str *out)
 {

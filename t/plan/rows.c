@@ -2,7 +2,7 @@
  * acts become ready first.
  *
  * Pipelines with random task costs are simulated and run, on devices with and without streams, with as many threads
- * as devices and with fewer. Rows that no lane can follow must only delay acts. */
+ * as devices and with fewer. A row that no lane can follow must only delay acts. */
 #include "actors/session/step/compiled.h"
 #include "runtime/base/error.h"
 #include "t/lib/acts.h"
@@ -55,7 +55,7 @@ in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
     return good && done == r->first[r->nlane];
 }
 
-/* Gives all lanes rows for random costs, even if a row has no effect, and lets lanes wait without limit. */
+/* Gives all lanes rows for random costs, even if the row changes no order, and lets lanes wait without limit. */
 static void
 make_rows(struct rille_graph *g, uint64_t *rng)
 {
@@ -101,7 +101,7 @@ plays(const struct rille_graph *g, uint64_t *rng)
     return good;
 }
 
-/* Runs the step with rows. loss: expected losses, from as many runs without rows. */
+/* Runs the step with rows. loss: expected losses, measured by the same number of runs without rows. */
 static void
 try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct count *c)
 {
@@ -124,8 +124,8 @@ try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct co
     net_close(&n);
 }
 
-/* Returns the number of edges between stages on different devices. Clears *done if such an edge notifies its reader
- * before the work is done. */
+/* Returns the number of edges between stages on different devices. Sets *done to false if such an edge notifies its
+ * reader before the work is done. */
 static int
 crossings(const struct plan *p, bool *done)
 {
@@ -163,7 +163,7 @@ test(struct stages_on x, uint64_t *rng)
     is_int(c.live, TRIES, "runs with shuffled rows end with the same losses");
 }
 
-/* Checks runs on the simulator, which may choose any ready act. Lanes must follow their rows as on threads. */
+/* Checks runs on the simulator, which may choose any ready act. Lanes must follow their rows on the simulator, too. */
 static void
 simulate(struct stages_on x, uint64_t *rng)
 {

@@ -1,7 +1,7 @@
 -- axes.lua - tests mesh axes of size 1, and meshes of many axes (actors/plan/assign/candidate.c, price.c).
 --
--- An axis of one device must cost nothing and must not change the plan, whatever its SBP entries. On many axes the
--- operators of a long program have few candidates, and requested strategies are among them.
+-- An axis of one device must cost nothing and must not change the plan, whatever its SBP entries. On many axes, the
+-- operators of a long program have few candidates, but requested strategies must be among them.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 

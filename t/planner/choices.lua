@@ -167,7 +167,7 @@ end)
 tap.group("operators that need the sum of a partial value", function()
   local inf = math.huge
   local P3 = rille.placement("cpu", {0, 1, 2})
-  -- in each case two of three ranks have no elements; they contribute the identity, an infinity
+  -- in each case two of three ranks have no elements; these ranks contribute the identity of max or min, an infinity
   for name, sign in pairs{max = 1, min = -1} do
     local one = rille.full({1, 2}, 3):max{axis = 0}
     local x = rille.full({1, 2}, 3, {placement = P3, sbp = "S(0)"})

@@ -1,7 +1,7 @@
 -- face.lua - tests what the documentation promises about planned steps.
 --
--- Equal programs get equal plans. Variables, and tensors that follow them, have the chosen layouts. Other graphs and
--- clusters respect or ignore hints as documented. Prices of hints, texts, and certificates are right.
+-- Equal programs get equal plans. Variables and tensors that follow their layouts have the chosen layouts. Other
+-- graphs and clusters use or ignore hints as documented. Prices of hints, texts and certificates are right.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -160,7 +160,7 @@ tap.group("graphs that share variables agree", function()
   tap.ok(n > 1, "different first batches give different layouts", n)
 end)
 
--- Checks the price of a read-only variable's layout: the cost that is saved if the planner may choose the layout.
+-- Checks a read-only variable: the price of its layout is the cost saved if the planner may choose the layout.
 tap.group("the layout of a read-only variable is a hint", function()
   local P = place("line")
   for _, sbp in ipairs{"B", "S(0)", "S(1)", "auto"} do
@@ -208,7 +208,7 @@ tap.group("on other clusters", function()
       for _, c in ipairs(op.candidates) do all, open = all + 1, open + (c.regret ~= c.regret_high and 1 or 0) end
     end
     local name = table.concat(mesh, " x ") .. ", a distant memory limit: "
-    if e.gap == 0 and far.gap == 0 then -- a search that the clock ended may differ a little
+    if e.gap == 0 and far.gap == 0 then -- a search that the time limit ends may differ a little
       tap.is({far.cost, far.bound, far.memory, far.bytes}, {e.cost, e.bound, e.memory, e.bytes}, name .. "the same plan, bound and memory")
     end
     tap.ok(#mesh > 1 or e.gap == 0 and far.gap == 0 and open == 0, name .. "regrets are exact", open .. " of " .. all)

@@ -1,8 +1,8 @@
 -- hint_conflict.lua - tests reported conflicts of hints in steps planned by "propagate"
 -- (actors/session/planner/hint_conflict.c, net_follows of sbp/search/local.c).
 --
--- explain().meetings lists the places where layouts from two hints meet and a move is needed. The table below lists
--- programs with their expected meetings and the bytes of these moves.
+-- explain().meetings lists each conflict: a place where layouts from two hints require a move. The table below lists
+-- programs with their expected conflicts and the bytes of these moves.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim

@@ -119,8 +119,8 @@ for _, pieces in ipairs{1, 2} do
 end
 tap.is(tried, 2 * (5 * 3 * 2 + 4 * 2 * 4), "all combinations were tried")
 
--- Compares each regret with the extra cost of a step whose strategy forces the candidate. A hint whose value is
--- gathered twice is reported once, with the cost of both gathers.
+-- Compares each regret with the extra cost of a step whose strategy forces the candidate. If a hint's value is
+-- gathered twice, the hint is reported once, with the cost of both gathers.
 do
   local function planned(c, strategy, sbp)
     rille.manual_seed(3)
@@ -159,7 +159,7 @@ do
       for key, regret in pairs(least) do
         local a, b, x, y = key:match("(%d) (%d), (%d) (%d)")
         local f = planned(c, {{tonumber(a), tonumber(b)}, {tonumber(x), tonumber(y)}}, "B")
-        local more = f.cost - e.cost -- the cost of a recomputed call counts twice
+        local more = f.cost - e.cost -- includes the cost of a recomputed call twice
         tap.ok(recompute and more >= regret or more == regret, ("%ssplit into %s: regret %d ns, forced plan costs %d ns more"):format(name, key, regret, more))
         forced = forced + 1
       end

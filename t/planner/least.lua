@@ -69,8 +69,8 @@ for seed = SEED, SEED + CHAINS - 1 do
   tap.is(high, least, "no lower limit has a plan")
 end
 
--- Tries programs on meshes of one to three axes, with and without autocast and gradients. Strategies may split the axis
--- over which a call normalises. A second search must find the same least limit, in any replanning round.
+-- Tries programs on meshes of one to three axes, with and without autocast and gradients. Strategies may split the
+-- axis over which a call normalises. A second search, in any replanning round, must find the same least limit.
 local MESHES <const> = {{0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}, {0, 1}}
 local PROGRAMS <const> = os.getenv("RILLE_LONG") and 300 or 8
 

@@ -6,8 +6,8 @@ local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, _, train = dofile("t/lib/planned.lua")
 
--- Calls try(k) for k = n down to 1, with k / n of the memory as limit. try returns true if a plan meets the limit; after
--- the first failure only k = 1 is tried.
+-- Calls try(k) for k = n down to 1. k / n: share of the needed memory that is the limit. try returns true if a plan
+-- meets the limit; after the first failure only k = 1 is tried.
 local function shares(n, try)
   local met = true
   for k = n, 1, -1 do

@@ -69,8 +69,8 @@ local function train(program, hint, limit, seconds)
 end
 
 -- Checks that the reported scratch memory is the plan's. On the step's own mesh, whatif must report the memory of the
--- step's plan. KEPT: bytes that a mixture of experts keeps from the trace for its load balance, because the balance
--- reads an earlier value of the router.
+-- step's plan. KEPT: bytes that a mixture of experts keeps after tracing, because the load balance reads an earlier
+-- value of the router.
 local KEPT <const> = {moe = 16 * 4 * 4}
 local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)
 for _, draw in ipairs(tried) do

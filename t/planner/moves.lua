@@ -13,8 +13,8 @@ local readers = {
   function(v) return v:exp():sum() end, function(v) return (v * 2):sum() end, function(v) return v:square():sum{axis = 0}:sum() end,
 }
 
--- Draws 2 to 4 moves. of: the value (0) or the result of an earlier move; to: the new layout; reader: a function of the
--- result.
+-- Draws 2 to 4 moves. of: what is moved: the value (0), or the result of an earlier move (its number); to: the new
+-- layout; reader: a function that reads the result.
 local function drawn(number)
   math.randomseed(number)
   local moves = {}

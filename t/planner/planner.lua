@@ -96,7 +96,7 @@ do
   tap.ok(cost(rille.ones({64, 64}, {placement = P, requires_grad = true})) > want, "a layout of B costs more than auto")
 end
 
--- Checks the regret of each candidate that was not chosen: exact, or an interval. The text of explain() counts the intervals.
+-- Checks the regret of each candidate not chosen: a number or an interval. explain()'s text counts intervals.
 do
   local open = 0
   for _, run in ipairs{{"mlp", 1}, {"blocks", 1}, {"blocks", 1e-9}} do

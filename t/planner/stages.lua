@@ -54,9 +54,9 @@ for _, m in ipairs{4, 16} do
   tap.is(math.floor(e.step_time * 1e9 + 0.5), e.cost, m .. " micro-batches on one device take the cost of the step")
 end
 
--- Checks equal stages. A forward-only step fills and drains the pipeline once. In a training step forward, input
--- gradients and weight gradients take a third each. No stage waits for weight gradients, so the bubble consists of the
--- other two.
+-- Checks equal stages. A forward-only step fills and drains the pipeline once. In a training step, forward, input
+-- gradients and weight gradients take a third each. No stage waits for weight gradients, so the bubble consists of
+-- forward and input gradients.
 tap.group("equal stages", function()
   for _, deal in ipairs(deals) do
     for m, all in pairs(serial) do

@@ -1,8 +1,9 @@
 -- strategy.lua - tests that a sharding strategy applies to its own operator, whatever the operands are and however
 -- layouts are chosen.
 --
--- The operator must have the requested layouts and compute the values of one device. If views of an operand are recreated above a
--- moved value, the strategy of the call does not apply to these views. Operators of an expanded call are split like the call's operand.
+-- The operator must have the requested layouts and compute the values of one device. If a view is recreated from a
+-- moved value, the strategy of the call does not apply to the view. Operators of an expanded call are split like the
+-- call's operand.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
@@ -292,8 +293,8 @@ do
   end
 end
 
--- Checks a call that does not change its operand, or undoes an earlier call: the call's operand still has the layout
--- that the strategy requests.
+-- Checks a call that does not change its operand, or undoes an earlier call, and so is left out: its operand must
+-- still have the layout that the strategy requests.
 do
   local calls = {
     permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,

@@ -35,7 +35,7 @@ example "finetune $dir/new $dir/tuned --ids $dir/ids --steps 3 --recipe dp-tp" "
 example "generate $dir/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
 example "generate $dir/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
 example "finetune $dir/new $dir/told --text README.md --steps 3" "loss 5." "saved in $dir/told"
-# alike RECIPE: checks that the recipe's first losses agree with those of one device in their first five characters
+# alike RECIPE: compares the recipe's first losses with those of one device: five characters of each must agree.
 alike() {
   "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe single --log "$dir/one.log" >/dev/null
   "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe "$1" --log "$dir/by.log" || return 1
@@ -50,8 +50,7 @@ touch "$dir/file"
 ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file, expected a folder"
 ok "finetune.lua: a target in a missing folder is refused before training" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
-# Makes a model folder. Its tokenizer begins texts with id 298; its end id is the third id that greedy decoding
-# writes.
+# Makes a model folder. Its tokenizer begins texts with id 298. Its end id is the third id of the greedy text.
 bos=$dir/bos
 "$rille" -d cpu:1 -e "local json = require 'rille.json'
   local function put(name, t) local f = io.open('$bos/' .. name, 'w') f:write(json.encode(t)) f:close() end
@@ -88,7 +87,7 @@ ok "generate.lua: generation_config.json determines the end id, if it exists" cm
 echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json may have a single end id" cmp <(hello) "$bos/stopped"
 example "gpt $small --bpe 300" "vocabulary 300" "validation loss" "The "
-# few ...: checks a text with fewer tokens than requested; the model then has only these tokens and writes no others
+# few ...: trains on a text with fewer distinct tokens than requested; the model must then have and write only these
 few() {
   local out
   head -c 1000 README.md >"$dir/short"

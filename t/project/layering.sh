@@ -2,8 +2,8 @@
 # layering.sh - tests rules about the sources as text: includes and calls point to lower folders, headers of other
 # libraries are included in one folder only, no code compares a node's operator with an operator.
 #
-# A rule is a function that prints violations in the current folder. Each rule runs twice: on the sources, where it must
-# find nothing, and on a small planted tree with violations, where it must find something.
+# A rule is a function that prints violations in the current folder. Each rule runs twice: on the sources (it must
+# find nothing), and on a small planted tree with violations (it must find something).
 #
 # Includes are read from the source text. Calls are read from the objects: an undefined symbol of an object is a call of
 # the file that defines the symbol.
@@ -89,10 +89,10 @@ sources() { find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '
 find_text() { local pattern=$1; shift; sources "$@" | xargs -r -d '\n' grep -nEH -e "$pattern"; }
 # quoted FOLDER...: prints "file:header" for every include with quotes.
 quoted() { find_text '^ *# *include "' "$@" | sed -nE 's/^([^:]*):[0-9]+:[^"]*"([^"]*)".*/\1:\2/p'; }
-# only_in FOLDER PATTERN: prints includes of matching headers outside the folder.
+# only_in FOLDER PATTERN: prints includes of headers that match the pattern, in files outside the folder.
 only_in() { find_text "^ *# *include [<\"]($2)[>\"]" "${folders[@]}" examples | grep -v "^$1/"; }
 
-# house PATH: prints the folder of a file. Each folder with sources has a rank.
+# house PATH: prints the folder of a file.
 house() { echo "${1%/*}"; }
 # lower FROM TO: succeeds if folder FROM may use folder TO.
 lower() { [ -n "${rank[$2]:-}" ] && [ "${rank[$2]}" -lt "${rank[$1]:-0}" ]; }
@@ -135,7 +135,7 @@ parts() {
   paste -d' ' <(sed -E "$part_of" <<<"$layers") - <<<"$layers" |
     awk '$1 != $2 { names[$1] = names[$1] " " substr($2, length($1) + 2) } END { for (part in names) print part " has" names[part] }' | sort
 }
-# Records of operators and of task kinds are data: a lower folder may name a record to build with it.
+# Exempt are records of operators and of task kinds: they are data, which a lower folder may name to build with.
 calls_point_down() { # prints one call per pair of folders, because the full list would be long
   local from to file symbol other
   awk '$2 !~ /^(op|kind)_/ { from = $1; to = $3; sub(/[^\/]*$/, "", from); sub(/[^\/]*$/, "", to) } !seen[from, to]++ { print from, to, $0 }' "$calls" |
@@ -186,7 +186,7 @@ the_checker_shares_nothing_with_the_search() {
   grep -E '^sbp/proof/' "$calls" | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
 }
 
-# Code may name an operator's record to build with it. Only the record's own file may compare a node's operator with the record.
+# Code may name an operator's record to build with it. Only the record's file may test a node for the operator.
 nobody_asks_which_operator() {
   find_text '[=!]= *&?op_[a-z0-9_]+\b *[^a-z0-9_(]|strcmp\([^;]*op->name[^;]*, *"' "${folders[@]}" |
     while IFS= read -r line; do
@@ -194,7 +194,7 @@ nobody_asks_which_operator() {
       [[ $file = kernels/op/* && $line =~ \&op_$own[^a-z0-9_] ]] || echo "$line"
     done
 }
-# Only the files of the task kinds may compare a task's kind; other code reads fields of the kind's record.
+# Only the files of the task kinds may test a task's kind; other code reads fields of the kind's record.
 nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kinds/kind_'; }
 # The process ends only if the host has no memory for bookkeeping (runtime/base/arena.c).
 core_neither_prints_nor_exits() {

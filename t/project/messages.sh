@@ -1,9 +1,9 @@
 #!/bin/bash
-# messages.sh - tests that messages.txt lists the messages of the sources, and that messages use plain words.
+# messages.sh - tests that messages.txt lists the messages of the sources. Messages must use plain words.
 #
-# messages.txt has a line for each message: file and text (t/lib/messages.pl). Read this list from top to bottom as a
-# user would. "bash t/project/messages.sh list" renews it. messages.tsv has the forbidden wordings: a pattern, and
-# better words. Messages of the plan verifier are exempt, because users see them only if the planner has a defect.
+# messages.txt has a line for each message: file and text (t/lib/messages.pl). Check the list by reading it as a user
+# would. "bash t/project/messages.sh list" renews it. messages.tsv has the forbidden wordings: a pattern, and better
+# words. Messages of the plan verifier are exempt, because users see them only if the planner has a defect.
 list() {
   find runtime sbp boxing kernels actors shell lua -name '*.[ch]' -o -name '*.cu' -o -name '*.def' -o -name '*.lua' |
     grep -v '^lua/pages' | xargs perl t/lib/messages.pl

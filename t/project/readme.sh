@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests that the README's Lua prints the output shown in the README, and that the Lua of docs/files.md runs.
+# Tests that the README's Lua prints the output shown in the README. Also runs the Lua of docs/files.md.
 rille=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 . t/lib/tap.sh
 awk '/^```lua$/ { on = 1; next } /^```$/ { if (on) exit } on' README.md >"$dir/twenty.lua"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# header.sh - tests that the Python package uses the functions, structs and constants of rille.h and no others, and that the
-# package's version is the library's. Needs no Python.
+# header.sh - tests that the Python package uses the functions, structs and constants of rille.h and no others. The
+# package's version must be the library's. Needs no Python.
 . t/lib/tap.sh
 
 header=python/rille/rille.h

@@ -1,6 +1,6 @@
 #!/bin/bash
-# package.sh - runs t/python/package.py and t/python/process.py (t/lib/tap.py) on python/rille and python/examples with the library
-# of this build. RILLE_PYTHON names the Python. Skips without cffi and NumPy. The page is docs/python.md.
+# package.sh - runs t/python/package.py and process.py (t/lib/tap.py) on python/rille and python/examples with this
+# build's library. RILLE_PYTHON names the Python. Skips without cffi and NumPy. The manual is docs/python.md.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
 export PYTHONPATH=$PWD/python:$PWD/t/lib PYTHONDONTWRITEBYTECODE=1 RILLE_LIBRARY=$build/librille.so RILLE_BUILD=$build

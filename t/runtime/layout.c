@@ -48,7 +48,7 @@ static const uint8_t orders[4][6][3] = {
 };
 static const int norder[4] = {1, 1, 2, 6};
 
-/* Calls `visit` with every layout of two-dimensional tensors, on every mesh and with every order of axes. */
+/* Calls `visit` with every layout of two-dimensional tensors, on every mesh and with every order of mesh axes. */
 typedef void visit_fn(const struct layout *l, const struct sbp *sbp, const uint8_t *order);
 static void
 each_layout(visit_fn *visit)

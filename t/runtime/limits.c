@@ -1,4 +1,4 @@
-/* limits.c - tests of the limits of cores and memory: a folder stands for the files of /proc and /sys. */
+/* limits.c - tests of the limits of cores and memory that the system sets; a folder replaces /proc and /sys. */
 #include "runtime/base/limits.h"
 #include "t/lib/tap.h"
 
@@ -15,7 +15,7 @@ enum { MB = 1 << 20, LEVELS = 3, CHOICES = 3, CASES = CHOICES * CHOICES * CHOICE
 
 static char root[64];
 
-/* Writes a file below the root, and makes its folders. */
+/* Writes a file below the root of that folder, and makes the folders on its path. */
 static void __attribute__((format(printf, 2, 3))) write_file(const char *name, const char *fmt, ...)
 {
     char path[PATH_MAX];
@@ -53,8 +53,8 @@ end_tree(void)
     nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A simulated machine: control groups of version 1 or 2; whole: the mount shows all groups, otherwise only /pod
- * and the groups inside, as in a container. */
+/* A simulated machine. two: control groups of version 2, otherwise 1. whole: the mount shows all groups, otherwise
+ * only /pod and the groups inside, as in a container. */
 struct machine {
     bool two, whole;
 };
@@ -113,7 +113,7 @@ write_memory(const struct machine *m, const char *group, size_t limit)
                m->two ? "shmem" : "total_shmem", 5 * MB);
 }
 
-/* tenths: quota in tenths of a core; 0: none */
+/* Writes the CPU quota of a group. tenths: quota in tenths of a core; 0: none */
 static void
 write_quota(const struct machine *m, const char *group, int tenths)
 {
@@ -128,7 +128,7 @@ write_quota(const struct machine *m, const char *group, int tenths)
     if (!m->two) write_file(name, "50000\n");
 }
 
-/* Checks one choice of limits, given by level. The result must be the least limit of the levels that the mount
+/* Checks one choice of limits per level of groups. The result must be the least limit of the levels that the mount
  * shows. */
 static bool
 limits_hold(const struct machine *m, int number)

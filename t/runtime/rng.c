@@ -28,8 +28,8 @@ test_vectors(void)
     }
 }
 
-/* Checks that a statistic is within five standard deviations of its expected value. A correct generator would fail
- * one run in millions; with fixed seeds the outcome is the same in every run. */
+/* Checks that a statistic is within five standard deviations of its expected value. With random seeds, a correct
+ * generator would fail one run in millions; seeds are fixed, so the outcome never changes. */
 static void
 near(double got, double want, double deviation, const char *name)
 {

@@ -1,8 +1,9 @@
 /* stream.c - tests of host streams: work runs in order, streams wait for each other, and waiting threads wake up.
  *
- * More streams than cores add to one number, in an order that only their waits determine. The owner of the streams
- * sleeps until it is notified; a lost wake-up would make the test hang. The test also runs on a simulated device
- * with launches: the device does nothing until a thread waits for it, and then runs launched work in a random order. */
+ * More streams than cores add to one number, in an order that only the streams' waits determine. The owner of the
+ * streams sleeps until it is notified; a lost wake-up would make the test hang. The test also runs on a simulated
+ * device with launches: the device does nothing until a thread waits for it, and then runs launched work in a random
+ * order. */
 #include "runtime/base/error.h"
 #include "runtime/device/stream_host.h"
 #include "runtime/base/waker.h"
@@ -14,7 +15,7 @@
 
 enum { STREAMS = 12, ROUNDS = 2000 };
 
-static int64_t number, wrong; /* written without locks, so that a wrong order is noticed */
+static int64_t number, wrong; /* written without locks, so that work in a wrong order changes the result */
 
 /* Runs as a piece of work: checks that the number has the expected value, and adds one. */
 static int

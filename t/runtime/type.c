@@ -172,7 +172,7 @@ same_half(const struct half *f, uint16_t a, uint16_t b)
 }
 
 /* Checks that converting a row equals converting each element alone, for every row length from 0 to beyond a SIMD
- * vector. Bytes around the row must not change. */
+ * vector. Bytes before and after the row must not change. */
 static void
 test_half_rows(const struct half *f)
 {
@@ -186,7 +186,7 @@ test_half_rows(const struct half *f)
     for (uint32_t i = 0; i < PATTERNS; i++) {
         float v = f->get(all[i]);
         wrong += isnan(v) ? !isnan(wide[i]) : bits_of(v) != bits_of(wide[i]);
-        /* a value between this half and the next half; above the largest half, a value beyond it */
+        /* a value less than 2^16 f32 steps farther from 0 than v, so most values are between two halves */
         near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16));
     }
     ok(wrong == 0, "%s: a row of all bit patterns is read like single values", f->name);

@@ -47,7 +47,7 @@ touched(const uint8_t *p, int n)
 
 static const int permutations[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-/* Returns a view of size `dims` whose axes are stored in this order, with a gap after the innermost row. */
+/* Returns a view with sizes `dims`. order: the order in which the axes are stored; rows have a gap behind them. */
 static struct view
 permuted(enum dtype d, const int64_t *dim, const int *order, int gap, void *data)
 {
@@ -61,7 +61,7 @@ permuted(enum dtype d, const int64_t *dim, const int *order, int gap, void *data
     return v;
 }
 
-/* Also checks that copies made row by row (view_as_rows) equal those of view_copy. */
+/* Compares copies made row by row (view_as_rows) with those of view_copy, too. */
 static void
 test_permutations(void)
 {

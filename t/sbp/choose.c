@@ -20,8 +20,8 @@ struct naive {
     const struct layout *layout[SAMPLE_IN + OP_OUT];
 };
 
-/* Returns the lowest price of converting layout l so that these axes have B or S, over all combinations of
- * dimensions. The axes split in mesh order, or after all other axes. */
+/* Returns the lowest price of converting layout l so that the given axes have B or S, over all combinations of split
+ * dimensions. The given axes split in mesh order, or after all other axes. */
 static int64_t
 debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsigned axes)
 {

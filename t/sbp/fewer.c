@@ -18,7 +18,7 @@ struct stack {
     const int64_t *forth_cost, *back_cost;
     const int64_t *up, *down, *across, *by[2]; /* conversion prices of all layers */
     const int64_t *apart;
-    int64_t *odd; /* costs of the forward node in the odd layer */
+    int64_t *odd; /* costs of the forward node in the layer that differs */
     int32_t odd_layer;
 };
 

@@ -1,5 +1,5 @@
 /* Tests of sbp/proof/proof.c with hand-written certificates. The checker must reject false claims that exploit the
- * limits of numbers, and certificates that would need unbounded memory. */
+ * limits of numbers. It must also reject a certificate if the check would need unbounded memory. */
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
@@ -149,7 +149,7 @@ claim(struct str *s, int n)
     str_add(s, "\ncost 0\nbound 0\nproof\n");
 }
 
-/* Writes cases nested so deep that checking them would need 2 GB. */
+/* Writes a certificate with nested case splits, so deep that checking it would need 2 GB. */
 static void
 cases(void)
 {

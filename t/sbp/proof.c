@@ -100,7 +100,7 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
-/* Checks the message about a search whose bound is higher than that of its proof. The message must report both
+/* Checks the message about a search whose bound is higher than its proof's. The message must report both
  * bounds; impossible values must be rejected. */
 static bool
 says_both(const struct str *text, const struct solved *s)
@@ -171,8 +171,8 @@ try_damaged(struct str *other, struct damage *d)
     str_free(other);
 }
 
-/* Damages each word: changes, removes or doubles the word. Damages each line: removes, doubles or swaps the line
- * with the next. */
+/* Damages each word: changes it, removes it, or writes it twice. Damages each line: removes it, writes it twice, or
+ * swaps it with the next line. */
 static void
 damage_fields(const struct str *text, struct damage *d)
 {
@@ -373,7 +373,7 @@ every_search(uint64_t seed, int n)
         o.stop = runs_out;
         o.arg = &left;
         bool alone = draw(2);
-        if (alone) left = questions = draw(1000); /* only this count can end a search without a start */
+        if (alone) left = questions = draw(1000); /* a search without a start has no other limit */
         if (!alone && draw(4) == 0) net.memory_limit = 20 + draw(60);
         int status = alone ? search_alone(&a, &net, runs_out, &left, &s) : net_solve(&a, &net, &o, &s);
         ended += left < 0;
@@ -397,8 +397,8 @@ every_search(uint64_t seed, int n)
     is_int(good, made, "each certificate of these searches is accepted");
 }
 
-/* Adds a tensor with one reader, and one form per value of its producer and reader. price[i][j]: price of the
- * producer's value i with the reader's value j. */
+/* Adds a tensor with one reader, and one form per value of its producer and of its reader. price[i][j]: price if the
+ * producer has value i and the reader value j. */
 static void
 converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const int64_t *price)
 {

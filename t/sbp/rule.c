@@ -9,8 +9,8 @@ static struct arena arena;
 
 /* ---- reading ---- */
 
-/* Writes a parsed rule as text: "[x]" for letters that may not be split, "x+" for letters whose elements ranks
- * compute in shards. */
+/* Writes a parsed rule as text. "[x]": a letter that may not be split; "x+": a letter of results alone, along which
+ * each rank can make its own shard. */
 static void
 write_back(const struct rule *r, struct str *s)
 {

@@ -54,8 +54,8 @@ try_golden(const struct op *op, const char *sample, const char *sigs)
     sound_end(&s);
 }
 
-/* Also tries declarations that no real record has: a difference, which increases with one operand and decreases
- * with the other; a sum that is linear also in a number. */
+/* Also tries declarations that no real record has: a difference, which increases with one operand and decreases with
+ * the other; and a sum that is linear in a scalar operand, too. */
 static void
 test_golden(void)
 {

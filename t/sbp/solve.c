@@ -26,8 +26,8 @@ static struct {
 } within;
 
 /* Checks a solution with a memory limit. The choice must keep the limit and cost at least the optimum; the bound
- * must be at most the optimum. If there is no choice, the error must name a peak, in bytes, that some choice has
- * and that is not below the floor; with `quick`, a search with that peak as limit must succeed. */
+ * must be at most the optimum. If no choice keeps the limit, the error must name a peak, in bytes, that some choice
+ * has and that is not below the floor. With `quick`, a search with that peak as limit must succeed. */
 static bool
 keeps_limit(struct arena *a, struct net *n)
 {
@@ -94,7 +94,7 @@ net_of_bytes(struct arena *a, const struct net *n)
     return sent;
 }
 
-/* Checks that the solver chooses, of all cheapest choices, one that sends the fewest bytes. */
+/* Checks that the solver chooses, of all cheapest choices, one with the fewest bytes sent. */
 static bool
 ties_go_to_fewer_bytes(struct arena *a, struct net *drawn)
 {

@@ -1,5 +1,5 @@
-/* Tests of sbp/limit/squeeze.c: a found choice keeps the memory limit and has the stated cost, the search finds a
- * choice in most cases if one exists, and it ends when told to. */
+/* Tests of sbp/limit/squeeze.c. A found choice keeps the memory limit and has the stated cost; if a choice exists,
+ * the search finds one in most cases; the search ends when it is stopped. */
 #include "sbp/limit/squeeze.h"
 #include "sbp/solve/solve.h"
 
@@ -14,8 +14,8 @@ count(void *asked)
 
 static int made, nfound, nbest, questions;
 
-/* Searches from the optimum without a limit, with a limit between that choice's peak and the lowest peak of all
- * choices. */
+/* Searches from the optimum of the network without a limit. The limit is drawn between that optimum's peak and the
+ * lowest peak of all choices. */
 static bool
 choice_is_right(struct arena *a, struct net *n)
 {

@@ -1,5 +1,5 @@
--- buckets.lua - tests of the option buckets of rille.graph: loss, gradients and cut results are those of the unpadded call,
--- over lengths, layouts and micro-batches; a step is traced once per bucket.
+-- buckets.lua - tests the option buckets of rille.graph. Loss, gradients and results, cut to the call's length, are
+-- those of the unpadded call, over lengths, layouts and micro-batches. A step is traced once per bucket.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn

@@ -1,6 +1,6 @@
--- detect-nan.lua - tests rille.detect_nan() and check = "nan". The first result with a NaN, or with an infinity that
--- no operand has, must be an error that names the operator and its line. Tries eager calls and compiled steps, every
--- layout and micro-batch.
+-- detect-nan.lua - tests rille.detect_nan() and check = "nan". If a result has a NaN, or an infinity that no operand
+-- has, an error must name the first such operator and its line. Tries eager calls and compiled steps, every layout
+-- and micro-batch.
 
 local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")

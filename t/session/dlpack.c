@@ -1,5 +1,5 @@
-/* dlpack.c - tests tensors that share memory with other libraries: every dtype and all strides of small shapes, who
- * frees what and when, and what is refused. */
+/* dlpack.c - tests tensors that share memory with other libraries: every dtype, all strides of small shapes, which
+ * side frees a tensor and when, and which tensors are refused. */
 #include "actors/session/io/dlpack.h"
 #include "rille.h"
 #include "t/lib/tap.h"
@@ -40,7 +40,7 @@ delete_versioned(struct DLManagedTensorVersioned *m)
     ++*(int *)m->manager;
 }
 
-/* A tensor of another library: its elements are bytes of a pattern; those of a bool are 0 and 1. */
+/* A tensor of another library. Its bytes follow a pattern; for bool each byte is 0 or 1. */
 struct foreign {
     _Alignas(64) unsigned char bytes[MOST * 8 + 64];
     int64_t shape[3], strides[3];

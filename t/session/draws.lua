@@ -1,5 +1,5 @@
--- draws.lua - tests random numbers in steps of several micro-batches: values, results and gradients are those of the complete
--- batch on one device, whatever the micro-batches, stages and ranks; also with entries of each row, and several blocks of rows.
+-- draws.lua - tests random numbers in steps of micro-batches: values, results and gradients are those of the complete
+-- batch on one device, for any micro-batches, stages and ranks; also numbers per row and blocks of rows.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 

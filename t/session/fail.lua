@@ -81,7 +81,7 @@ local function set(list, values)
   end)
 end
 
--- Makes each act fail in turn. Returns counts that must be 0, and the number of times that a variable was only partly written.
+-- Makes each act fail in turn. Returns counts of acts, of defects by kind, and of partly written variables.
 local function fail_each(net, step)
   for _ = 1, 2 do step(x, y):item() end
   local list = variables(net)
@@ -165,7 +165,7 @@ tap.group("labels out of range", function()
   end
 end)
 
--- Tests bad ids and labels whose forward value is not read. The forward call is then not computed, so only its
+-- Tests bad ids and labels of calls whose value is not read. Such a call is not computed in forward, so only its
 -- gradient checks the ids. With split classes, only the loss reads the logits at the labels.
 tap.group("bad ids and labels of values that are not read", function()
   local wrong, tried, at = {}, 0, {placement = rille.placement("cpu", {0, 1})}

@@ -1,5 +1,5 @@
-/* fork.c - tests what a child made by fork() can do: it ends without a hang, its calls with the parent's session fail
- * by name, and a session of its own computes. t/shell/face tests each function. */
+/* fork.c - tests what a child made by fork() can do: it ends without a hang, its calls with the parent's session
+ * fail with an error that says so, and a session of its own computes. t/shell/face tests each function. */
 #include "rille.h"
 #include "t/lib/tap.h"
 

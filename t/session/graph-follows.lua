@@ -1,6 +1,5 @@
--- Tests that a compiled step computes the same as the plain function after settings of modules and optimisers are
--- changed. The step must be traced again after a change, and never without a change. Optimisers must count steps like
--- the plain function.
+-- Tests that a compiled step computes the same as the plain function after settings of modules and optimisers change.
+-- A change must cause a new trace; nothing else may. Optimisers must count steps as in the plain function.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
@@ -12,7 +11,7 @@ function Window:init(n) self.n, self.fc = n, nn.Linear(8, 8) end
 function Window:forward(x) return self.fc(x) * self.n end
 function Window:settings() return {n = self.n, list = self.list} end
 
-local Silent = nn.Module:extend("Silent") -- a module without settings(): its numbers are fixed when it is traced
+local Silent = nn.Module:extend("Silent") -- a module without settings(), so its numbers are fixed in the trace
 function Silent:init() self.fc, self.list, self.calls = nn.Linear(8, 8), {nn.ReLU()}, 0 end
 function Silent:forward(x)
   self.calls = self.calls + 1
@@ -89,7 +88,7 @@ tap.group("modules", function()
       return m(t)
     end)
     local before = step(x):totable()
-    for _ = 1, 3 do step(x); m(x) end -- results that a module stores cause no new trace
+    for _ = 1, 3 do step(x); m(x) end -- a result that the module stores in itself must cause no new trace
     tap.is({before, traced}, {m(x):totable(), 1}, what .. ": at first the step is traced once")
     change(m)
     local after = step(x):totable()

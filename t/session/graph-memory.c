@@ -77,8 +77,8 @@ count(struct model *m)
         if (m->val[i].keep == 0) m->val[i].stored = false;
 }
 
-/* Applies the rules of the definition once. A node without held results keeps only its operands' references; a node
- * whose results no node remembers is freed. Returns true if anything changed. */
+/* Applies the rules of the definition once. A node without held results keeps only its references to operands. A
+ * node is freed if no node remembers its results. Returns true if anything changed. */
 static bool
 let_go(struct model *m)
 {

@@ -1,5 +1,5 @@
--- Tests that a compiled step follows changes of everything its function reads besides arguments: upvalues, globals, fields, functions,
--- modules, metatables. The reference is the same function, called eagerly.
+-- Tests that a compiled step follows changes of everything that its function reads besides arguments: upvalues,
+-- globals, fields, functions, modules, metatables. The reference is an eager call of the same function.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -177,7 +177,7 @@ tap.group("warnings", function()
 end)
 
 -- Tries expressions of x and k, each with the expected number of traces for 20 values of k. 1: k becomes a live
--- number; 2: the same after one failed attempt; 20: each value of k is fixed in its own trace.
+-- number; 2: k becomes a live number after one failed attempt; 20: each value of k needs a trace.
 tap.group("numbers", function()
   local x = rille.tensor{1.5, 2}
   for _, row in ipairs{

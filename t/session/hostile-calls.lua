@@ -1,6 +1,6 @@
--- Calls every operator with wrong arguments: too few and too many operands, empty tensors, tensors of any dtype, layout
--- and device, numbers at the limits of 64 bits, strings, functions. A call must return a value, or raise an error that
--- begins with line and operator, and names the operands. Sanitizers find memory errors.
+-- Calls every operator with wrong arguments: too few and too many operands, empty tensors, tensors of any dtype,
+-- layout and device, numbers at the limits of 64 bits, strings, functions. A call must return a value, or raise an
+-- error that begins with line and operator and names the operands. Sanitizers find memory errors.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local T = rille.tensor

@@ -85,7 +85,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end
 end
 
--- Writes a model into the folder of a sharded model, so that the folder is ambiguous.
+-- Writes a single-file model into the folder of a sharded model, so that the folder has two models.
 local both = dir .. "/both"
 local model = rille.models.gpt2.new{vocab = 20, length = 16, layers = 1, heads = 2, width = 8}
 model:save(both, {max_shard_size = "1KB"})

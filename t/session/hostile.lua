@@ -115,8 +115,8 @@ tap.group("tensors with more bytes than can be counted", function()
       local x = T({1}, {dtype = dtype}):expand{size}
       for _, call in ipairs{"argmax", "argmin", "topk", "logsumexp"} do
         local args = call == "topk" and {1, 0} or {0}
-        -- true if the gathered tensor, in its dtype or in f32, has more bytes than an int64 can count, or than any
-        -- machine's memory has
+        -- true: the tensor, gathered in its dtype or in f32, has at least 2^62 bytes, and the error must name that
+        -- limit
         local uncounted = size == 1 << 61 and (call == "logsumexp" or dtype == "bf16")
         tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", uncounted and "2^62 bytes" or "out of memory on cpu:0"},
           ("%s of 2^60 elements is refused"):format(call))

@@ -1,5 +1,5 @@
--- Tests of live numbers: a live number's function may do anything except call its own step. Rille calls the function
--- before it binds arguments.
+-- Tests live numbers. The function of a live number may do anything except call the step that uses the number. Rille
+-- calls this function before it binds arguments.
 local rille = require "rille"
 local tap = dofile "t/lib/tap.lua"
 

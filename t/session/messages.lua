@@ -1,6 +1,6 @@
--- Tests of the texts of messages: each row is a wrong call and the parts that its error must contain. An error names the
--- fault, the value found, the expectation, and what to write instead. Errors of data, which a run finds, also name the
--- line and the module of the operator.
+-- Tests the texts of messages. A row is a wrong call and the parts that its error must contain. An error names the
+-- fault, the value found, the expectation, and what to write instead. An error about data, found during a run, also
+-- names the operator's line and module.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn, T = rille.nn, rille.tensor

@@ -211,7 +211,7 @@ if only then
   os.exit(0)
 end
 
--- Runs each batch in a new process, so that state left by one program cannot hide a failure of another.
+-- Runs each batch of programs in a new process, so that state left by a program reaches only its batch.
 local BATCH <const> = 500
 local statements, errors = 0, 0
 for from = 1, count, BATCH do

@@ -25,7 +25,7 @@ end)
 
 tap.group("graphs", function()
   local x = rille.ones({4, 3})
-  local function f(a) -- with branches, so that the order of calls differs from the order in which results are used
+  local function f(a) -- the dropout is called first, but its result is used second
     local late, early = a:dropout(0.5), rille.rand({4, 3})
     return (early * 2 + late):dropout(0.3) + rille.randn({4, 3})
   end

@@ -20,8 +20,8 @@ struct world {
 struct program {
     uint64_t random, layouts; /* random: seed of the computation; layouts: seed of the layouts */
     struct world one, many;
-    bool gradients; /* true: values are f64, the program is short, and backward runs at its end */
-    bool traced;    /* true: the second world traces a compiled step, and reads nothing before its end */
+    bool gradients; /* true: values are f64, the program is short, and backward runs at the end of the program */
+    bool traced;    /* true: the second world runs as a compiled step, and reads nothing before the trace ends */
     int wrong;
     char last[200]; /* text of the current instruction, for messages */
 };
@@ -58,7 +58,7 @@ wrong(struct program *p, const char *what)
 
 /* ---- layouts ---- */
 
-/* Makes the placements; kind NULL: alternates between cpu and async. */
+/* Makes the placements of a world. kind: device kind; NULL: alternates between cpu and async. */
 static void
 places(struct world *w, const char *kind)
 {
@@ -228,7 +228,7 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
     }
 }
 
-/* Calls op in one world on the tensors at index[], and on a number unless it is 0. */
+/* Calls op in one world on the tensors t[index[k]], and on a number as last operand unless the number is 0. */
 static int
 call(struct program *p, struct world *w, const char *op, int nin, const int *index, int nattr,
      const struct rille_attr *attr, int64_t number, struct rille_tensor **out)
@@ -336,13 +336,13 @@ step(struct program *p)
     int nattr = attributes(p, in, p->one.t[index[0]], attr, list);
     bool number = in->nin == 2 && in->attrs == PLAIN && strcmp(in->op, "matmul") && chance(&p->random, 4);
     bool cuts = !strcmp(in->op, "remainder");
-    if (cuts && !number) return false; /* without a number, the instruction could divide by zero */
+    if (cuts && !number) return false; /* without a number as operand, the instruction could divide by zero */
     if (!both(p, in, index, nattr, attr, number ? 2 + below(&p->random, 3) : 0, &a, &b)) return false;
     keep(p, a, b);
     return true;
 }
 
-/* Assigns another value to a leaf. The test compares values that were computed from the old value at its end. */
+/* Assigns another value to a leaf. At its end, the test compares the values computed from the old value. */
 static void
 update(struct program *p)
 {

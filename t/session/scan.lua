@@ -1,5 +1,5 @@
--- scan.lua - tests of rille.scan: the bits of a Lua loop, eager and compiled, in every layout, in micro-batches and with
--- recomputation; states and outputs that are nested tables; plans that grow linearly.
+-- scan.lua - tests that rille.scan gives the bits of a Lua loop: eager and compiled, in every layout, in micro-batches,
+-- with recomputation. States and outputs may be nested tables; the size of plans must be linear in the length.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 

@@ -1,6 +1,6 @@
--- slice-grads.lua - tests of gradients of slices of one value. Gradients of adjacent slices must be concatenated and
--- written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give the same gradients.
--- The bytes that a plan writes must be linear in the number of slices.
+-- slice-grads.lua - tests gradients of several slices of one value. Gradients of adjacent slices must be concatenated
+-- and written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give equal
+-- gradients. The bytes that a plan writes must be linear in the number of slices.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -15,7 +15,7 @@ local function whole(rows, cols)
 end
 local weight = whole(ROWS, COLUMNS)
 
--- Cases: lists of slices {begin, end} of columns. The loss is the sum of the slices, each weighted by its number.
+-- Cases: lists of slices {begin, end} of columns. The loss sums the slices; slice k has weight k.
 local cuts = {
   {"chunks", {{0, 4}, {4, 8}, {8, 12}}, whole = true},
   {"chunks backwards", {{8, 12}, {4, 8}, {0, 4}}, whole = true},

@@ -43,12 +43,12 @@ tap.group("temporaries of 1 MiB", function()
   small("temporaries of which the last eight are kept")
 end)
 
--- Checks a value that reads parameters in each step and is never read; it must not keep all old versions.
+-- Checks a value that is computed from parameters in each step, but never read: it must not keep all old versions.
 tap.group("values computed next to a training", function()
   local nn, optim = rille.nn, rille.optim
   local P = rille.placement("cpu", {0, 1})
-  -- Functions by name. Each accepts the network and returns two functions: the first is called after each step, the
-  -- second reads the result.
+  -- Functions by name. Each accepts the network and returns two functions: the first is called after each step; the
+  -- second reads the result at the end.
   local readers = {
     ["an average in place"] = function(net)
       local ema = rille.zeros(net.weight.shape, {placement = P})

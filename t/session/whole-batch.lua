@@ -1,6 +1,6 @@
--- whole-batch.lua - tests that micro-batches give the loss, results and gradients of the complete batch: for means, sums
--- and data-dependent divisors, also if a micro-batch has no labels; on one device, split, on stages, and both. If the
--- right scale is unknown, the error must suggest other code.
+-- whole-batch.lua - tests that micro-batches give the loss, results and gradients of the complete batch, for means,
+-- sums and data-dependent divisors, also if a micro-batch has no labels. Tries one device, split rows, stages, and
+-- stages with split rows. If the scale of a loss is unknown, the error must suggest other code.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -144,8 +144,8 @@ local function loss_and_gradient(f, m, w, ...)
   return {loss:item(), w.grad and w.grad:totable()}
 end
 
--- Tries layers and operators between arguments and loss. The sum of squares of their result must equal that of the
--- complete batch.
+-- Tries layers and operators between the step's arguments and its loss. The sum of squares of the layer's result must
+-- equal that of the complete batch.
 tap.group("rows pass", function()
   local nn = rille.nn
   local function T(...) return rille.randn{ROWS, ...}:detach() end
@@ -347,7 +347,7 @@ tap.group("a refused step", function()
   tap.is(s(rille.ones(2, 6)):totable(), {2, 2, 2, 2, 2, 2}, "leaves no numbers for the next step")
 end)
 
--- Checks that rows joined with other rows, or with another dimension, still count as rows of the batch.
+-- Checks that rows still count as rows of the batch if they are joined with other rows or another dimension.
 tap.group("rows in blocks", function()
   local w = rille.randn({6, 6}, {requires_grad = true})
   local calls = {
@@ -391,7 +391,7 @@ tap.group("PyTorch's values", function()
   tap.near(step(L, rille.tensor({IGNORED, IGNORED, 2, 0}, {dtype = "i64"})):item(), (loss(3, 2) + loss(4, 0)) / 2, "a whole micro-batch is ignored")
 end)
 
--- Tests a loss that contains a gradient.
+-- Tests a loss that contains the square of a gradient.
 tap.group("a penalty on gradients", function()
   local w = rille.tensor({{1, 2}, {3, 4}}, {requires_grad = true})
   local function penalty(x)

@@ -1,10 +1,10 @@
--- Tests that no public function ignores extra arguments: too many arguments must be an error that reports the expected number.
+-- Tests that no public function ignores extra arguments: the error must report the expected number of arguments.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
 
--- Functions that accept any number of arguments, because they pass the arguments on or make a list; and x:backward,
--- which has a more detailed message (t/shell/errors.lua).
+-- Functions that accept any number of arguments, because they pass the arguments on or make a list of them. Also
+-- x:backward, whose message has more details (t/shell/errors.lua).
 local open = {}
 for name in ("tensor:backward grad no_grad per_micro_batch enable_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan eval"):gmatch("%S+") do
   open[name] = true

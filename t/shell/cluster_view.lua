@@ -78,7 +78,7 @@ tap.group(":actors", function()
   tap.ok(list[1].line:find("cluster_view.lua:%d+"), "each actor has the user's line")
   local text = actors_text(list, 100)
   tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "cluster_view.lua"), "actors are printed as a table")
-  -- Checks that after a failure, :actors shows at which act each actor stopped.
+  -- Checks :actors after a failure: it must show the act at which each actor stopped.
   local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
   tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
   local waiting = {}

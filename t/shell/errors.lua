@@ -6,7 +6,7 @@ local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local a, b = rille.ones({4, 5}), rille.ones({6, 8})
 
 -- Checks that function f, written on one source line, fails with an error that contains these words. The error must
--- begin with the line's number, and contain it once.
+-- begin with the number of this line, and contain the number once.
 local function fails(words, f)
   local line = debug.getinfo(f, "S").linedefined
   local good, err = pcall(f)
@@ -133,7 +133,7 @@ tap.group("creation", function()
   fails({"S(2)"}, function() return rille.zeros({2, 2}, {placement = P0, sbp = "S(2)"}) end)
 end)
 
--- Checks that for each function that accepts a layout, the error begins with the function's name.
+-- Checks each function that accepts a layout: its errors must begin with the function's name.
 tap.group("layouts", function()
   local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
   local x, file = rille.ones({4, 5}), "examples/data/digits_y.npy"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# fork.sh path/to/rille - tests that a Lua program that forks after it has used Rille gets an error by name in the child,
-# and that both processes end. A small module in C calls fork().
+# fork.sh path/to/rille - tests a Lua program that forks after it has used Rille: calls of the child must fail with an
+# error that names the function, and both processes must end. A small module in C calls fork().
 rille=$(realpath "$1")
 . t/lib/tap.sh
 export ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS # children cannot close the session of their parent

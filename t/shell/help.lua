@@ -177,7 +177,7 @@ end)
 tap.group("search", function()
   for question, page in pairs(asked) do
     local found = pages.search(question)
-    local place = pages.find(question) == page and 1 or nil -- a question that is a page's name shows that page at once
+    local place = pages.find(question) == page and 1 or nil -- a page's name as question shows the page without a search
     for i, name in ipairs(found) do place = place or name == page and i or nil end
     tap.ok(place and place <= 3, ("?%s: ?%s is among the first three"):format(question, page), table.concat(found, " "))
   end

@@ -45,7 +45,7 @@ send_all(int fd, const char *text, size_t n)
     }
 }
 
-/* Reads until the text contains `end`, or until an error response or the connection ends. */
+/* Reads until the received text contains `end`, the server answers with an error, or the connection ends. */
 static const char *
 read_until(int fd, char *to, const char *end)
 {
@@ -156,7 +156,7 @@ answers(struct http *h)
     close(fd);
 }
 
-/* Cuts a request off behind each of its bytes, and changes each byte. The server must go on. */
+/* Sends a request cut off behind each of its bytes, and with each byte changed. The server must continue to answer. */
 static void
 damage(struct http *h)
 {

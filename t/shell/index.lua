@@ -194,7 +194,7 @@ keys[#keys + 1] = {{mask = {true, false, true, true, false, false, true, false, 
 keys[#keys + 1] = {{mask = {false, false}, shape = {2}}}
 keys[#keys + 1] = {{rest = true}}
 
--- Returns index tensors that count the rows of an axis, alone and beside other index tensors.
+-- Returns index tensors that are 0, 1, 2, ... along an axis, alone and beside other entries of a key.
 local function counted(size, axis)
   local rows = {}
   for i = 1, size do rows[i] = i - 1 end
@@ -204,7 +204,7 @@ local function counted(size, axis)
   }
 end
 
--- Returns true if the shapes of the index tensors broadcast, and one of the tensors counts.
+-- Returns true if the shapes of the index tensors broadcast, and one of the tensors is 0, 1, 2, ... along an axis.
 local function has_rows(key)
   local sizes, counts = {}, false
   for _, e in ipairs(key) do
@@ -273,9 +273,8 @@ local function difference(key, x, tensors)
     or compare("the cleared variable", shown(SHAPE, cleared), shown(SHAPE, flat(zeros)))
 end
 
--- Compares two gradients of assignments to a copy of x: that of x's old value, and that of the assigned value.
--- Element p has the gradient p + 1, which reaches the last value assigned there, all values added there, or x's old
--- element.
+-- Compares two gradients of an assignment to a copy of x: those of x's old value and of the assigned value. The
+-- gradient of element p is p + 1. It reaches the value assigned to p last, all values added to p, or x's old element.
 local function gradient_difference(key, x, tensors)
   local shape, at = interpret(key, SHAPE)
   local all, rest, last, added = {}, {}, {}, {}

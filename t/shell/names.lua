@@ -1,4 +1,4 @@
--- names.lua - tests that names of PyTorch, Torch7 and Python exist here, or that the error says what to write instead.
+-- names.lua - tests that names of PyTorch, Torch7 and Python exist in Rille, or have an error with the name to write.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn = rille.nn
@@ -96,7 +96,7 @@ tap.group("hints", function()
   end
 end)
 
--- Each hint is computed, for x = {3, 1, 2, 1, 5}, or the given values: name, result, values.
+-- Each hint is computed, for x = {3, 1, 2, 1, 5} unless the row has values. Columns: name, result, values.
 local computed = {
   {"median", 2}, {"mode", 1}, {"allclose", true}, {"is_floating_point", true}, {"is_signed", true}, {"diff", {-2, 1, -1, 4}},
   {"diff", {{1, 2}, {-2, -4}}, {{1, 2, 4}, {7, 5, 1}}}, {"sort", {1, 1, 2, 3, 5}}, {"argsort", {1, 3, 2, 0, 4}}, {"kthvalue", 3},

@@ -1,4 +1,4 @@
--- Tests that every public function with options rejects a misspelt option with an error that names the option.
+-- Tests that every public function with options rejects a misspelt option by name.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local pages = require "rille.pages"
@@ -154,7 +154,7 @@ tap.group("values", function()
     local call = calls[name]
     for braces in (call and pages.signature(name) or ""):gmatch("%b{}") do
       for option in ("{" .. braces:sub(2, -2):gsub("%b{}", "")):gmatch("([%a_][%w_]*) =") do
-        -- makes a line of this file the caller: pcall would call nn.GELU and similar functions directly
+        -- makes a line of this file the caller: otherwise pcall would call nn.GELU and similar functions directly
         local from_here = function(o) local _ = call(o) end
         tap.is(misplaced(from_here, option), "", ("%s: an error of the option %s names the user's line"):format(name, option))
       end

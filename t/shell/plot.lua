@@ -1,4 +1,4 @@
--- Tests of rille.plot: well-formed SVG curves for light and dark pages.
+-- Tests rille.plot: the SVG must be well formed, and its curves visible on light and dark pages.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local path = os.tmpname()

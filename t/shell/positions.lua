@@ -52,7 +52,7 @@ tap.group("methods", function()
     public.methods(kind, object, function(name, fn)
       check(name, fn, object)
       check(name:gsub(":", "."), function(a, b)
-        -- skips methods on other objects, which may have a method of this name
+        -- skips calls on other objects, which may have a method with this name
         if type(a) ~= "table" or not getmetatable(a) then local _ = fn(a, b) end
       end)
     end)

@@ -1,5 +1,5 @@
--- serve-api.lua - tests the API of rille serve (lua/serve) over a transport of tables: answers, streams, usage, errors with
--- their status, clients that go away, a full queue, the end.
+-- serve-api.lua - tests the API of rille serve (lua/serve). Lua tables replace the HTTP transport. Covers answers,
+-- streams, usage, errors with their status, clients that close their connection, a full queue, and the server's end.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local json = require "rille.json"
@@ -77,8 +77,8 @@ local function written(prompt, o)
   return tokenizer:decode(new_ids, {skip_special_tokens = true}), new_ids, #ids
 end
 
--- Returns five things: a seed whose text matches the pattern behind its first bytes, the text, its ids, the prompt's
--- number of ids, and the match.
+-- Returns five things: a seed whose text matches the pattern after the text's first bytes, the text, its ids, the
+-- number of ids of the prompt, and the match.
 local function text_with(pattern, prompt, o)
   for seed = 1, 100 do
     o.seed = seed

@@ -51,7 +51,7 @@ tap.group("modules", function()
   tap.ok(tap.has(plain, "models.gpt2", "nn.Embedding(128, 32)", "f32 {128, 32}", "(B, S(0))", "cpu[0-3] 2 x 2"), "modules, types, layouts, placements")
   tap.ok(tap.has(plain, "h.0 - 2", "x 3"), "equal blocks are drawn once")
   tap.ok(is_whole(svg) and tap.has(svg, "nn.TransformerBlock x 3", "(B, S(1))"), "the SVG shows equal blocks once")
-  -- Computes bytes per device: the sum over all parameter shards on the device.
+  -- Computes the expected bytes per device: the sum over all parameter shards on the device.
   local bytes, count = {}, 0
   for _, p in ipairs(net:parameters()) do
     count = count + p:numel()

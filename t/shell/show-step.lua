@@ -142,7 +142,7 @@ end)
 local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 local twice = {interleaved = {2, false}, ["zb-v"] = {2, true}, ["v-half"] = {2, true}}
 
--- Returns the value of a formula of theory.lua, for the numbers that the formula names and the chart's times.
+-- Returns the value of a formula of theory.lua. c: the numbers that the formula names, and the chart's times.
 local function value_of(formula, c)
   local env = {F = c.forward, B = c.backward, W = c.weight, max = math.max}
   for name, n in formula:gmatch("(%l) = (%d+)") do env[name] = tonumber(n) end

@@ -1,4 +1,4 @@
--- Tests of :tutorial: every line of its steps runs in the shell and prints the stated result, and the stated number of steps is right.
+-- Tests :tutorial: each line, typed in the shell, prints the stated result; the number of steps is right.
 local tap = dofile("t/lib/tap.lua")
 
 local function shell(lines, devices) return (tap.typed("--color never -i -d cpu:" .. devices, lines)) end
