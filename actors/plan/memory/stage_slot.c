@@ -1,8 +1,8 @@
 /* stage_slot.c - chooses which results of a stage are stored in the stage's slots.
  *
  * Each number of registers that some result requests is tried as the number of slots. For each number, two
- * alternatives are packed: small slots, with only the results that must be in a slot and others in gaps, and large
- * slots, with all results that may be in a slot. The alternative with the fewest bytes is kept. Moving single
+ * alternatives are packed: small slots, with the results that must be in a slot and further results in the gaps, and
+ * large slots, with all results that may be in a slot. The alternative with the fewest bytes is kept. Moving single
  * results into or out of the slots would have saved at most 2.2 % of the bytes (bench/packed.lua). Bytes by position
  * are kept in segment trees, so adding an item takes logarithmic time. */
 #include "actors/plan/memory/stage_slot.h"

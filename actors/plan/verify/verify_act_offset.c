@@ -24,7 +24,7 @@ enum { ALIGN = 64, NEVER = INT32_MAX / 2 };
 struct use {
     int64_t lo, hi;
     int32_t task, out;
-    int32_t act, piece; /* number of the act that writes the use; micro-batch of that act */
+    int32_t act, piece; /* number of the act that writes the register; micro-batch of that act */
     bool again;         /* the result is written for each micro-batch */
 };
 
@@ -64,7 +64,7 @@ by_piece(const struct plan *p, int32_t task)
 
 /* Returns true if the edge orders acts in a way that the proof uses: the reader's act waits for the producer's act
  * for the same micro-batch, or for the producer's only act, or, if the reader acts once, for all acts of the
- * producer. out: number of the out-port. */
+ * producer. out: number of the producer's out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -75,7 +75,7 @@ counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t 
     return v->nact[reader] == 1 && (v->nreg[out] ? v->made[out] == 1 : in->need == pieces);
 }
 
-/* Returns true if the producer's act that writes a register again waits for this reader's act on the register. */
+/* Returns true if the producer, before it writes a register again, waits for this reader's act on the register. */
 static bool
 gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -170,8 +170,8 @@ not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t read
     return status;
 }
 
-/* Returns the largest lag from the claim's task to a reader that proves the claim for this reader: the reader's
- * last act on the use has ended. Negative: no lag does. */
+/* Returns the largest lag, from the claim's task to a reader, that proves that the reader's last act on the use has
+ * ended. Negative: no lag proves it. */
 static int32_t
 lag_wanted(const struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {

@@ -56,8 +56,8 @@ check_collective_member(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves the copy between block i and its window in the shard `part`. Blocks are dense and contiguous. came: true
- * for a received block, false for a block to send. */
+/* Proves the copy between block i and its window in the shard `part`. Blocks are dense and contiguous. came true: a
+ * received block; false: a block to send. */
 static int
 check_packed_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i,
                   const struct comm_rank_copy *copy)
