@@ -7,9 +7,9 @@
  * the chain needs it earlier. An operator may also be computed beside another one (struct eltwise): the two are
  * members of one chain because they read the same value.
  *
- * The inputs of a chain stay alive until its end. So two chains with other tasks between them are not joined if the
- * inputs that stay alive have more bytes than the results that no longer need a register. This rule matters for sums
- * of many addends: each addend is added as soon as it is made, instead of being kept until the end.
+ * The inputs of a chain stay alive until its end. So two chains with other tasks between them are not joined if more
+ * bytes of inputs stay alive than bytes of results are saved. This rule matters for sums of many addends: each
+ * addend is added as soon as it is made, instead of being kept until the end.
  *
  * A matrix product may begin a chain. The bias, activation or residual that follows is computed on the product's
  * result while that result is in the caches, and no register holds the result. A scatter-add into the product's
@@ -23,9 +23,9 @@
  * are grouped, too. A group of casts waits for nothing. The group is placed where its first cast was, before all its
  * readers (hoist.c).
  *
- * On devices that do not compile kernels, only dtypes that are computed in their own precision are fused. Compiled
- * kernels round the result of each step as a store to memory would. Fused and unfused results are bit-identical,
- * unless a library computes a product together with the steps that follow. */
+ * On devices without compiled kernels, a dtype is fused only if kernels compute in its precision. Compiled kernels
+ * round the result of each step as a store to memory would. Fused and unfused results are bit-identical, unless a
+ * library computes a product together with the steps that follow. */
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/outline/shared_update.h"
 
@@ -274,8 +274,8 @@ holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_
     return late[a];
 }
 
-/* Returns true if members read each other without moves. may_join_chain() checks one operand only, but a member may
- * read another member twice: directly, and through a move. */
+/* Returns true if no member reads another member through a move. may_join_chain() checks one operand only, but a
+ * member may read another member twice: directly, and through a move. */
 static bool
 lie_as_read(const struct fusion *l, const int32_t *member, int n)
 {

@@ -1,4 +1,4 @@
-/* hops.c - finds the hops that convert operands to the layouts in which the steps read them.
+/* hops.c - finds the hops that convert operands to the layouts needed by the steps.
  *
  * Steps are visited in the order of lowering, and their operands in order. A converted value is kept for all later
  * readers; intermediate values between two hops are not kept. The result of an explicit move of the user is a new
@@ -101,7 +101,7 @@ add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int oper
 }
 
 /* Converts an operand to the layout `want`, or returns the existing copy in that layout. A node that offloads,
- * fetches or gathers again (prog_node.again) gets a copy of its own, which no other node uses. */
+ * fetches or gathers again (prog_node.again) gets a separate copy, used by no other node. */
 static int
 move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
              struct known **out)

@@ -86,8 +86,8 @@ int hops_find(struct outline *o, struct atlas *at);
 /* Returns the layout in which a node needs operand k; NULL: the operand is a number, or absent. */
 const struct layout *hops_want(const struct prog_node *n, int k);
 /* Returns the layout to which a result is converted right after it is computed, by hops of its own step; NULL: the
- * first reader converts it. A result is converted at once if it is a pending reduction that all readers need in one
- * layout, and if that layout takes no more memory than the addends. Converting at once ends the life of the addends
+ * first reader converts it. A result is converted at once if it is a pending reduction, all readers need the same
+ * layout, and this layout takes no more memory than the addends. Converting at once ends the life of the addends
  * early; gradients, for instance, are read by updates much later. */
 const struct layout *hops_early(const struct outline *o, struct ref r);
 /* Returns true if an early conversion (hops_early) is possible, judged by the type and the two layouts alone. */

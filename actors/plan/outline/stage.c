@@ -25,8 +25,8 @@ is_within(const struct place *a, const struct place *b)
     return true;
 }
 
-/* Returns 1 if data that passes from placement a to placement b reaches other devices, so that a new stage begins; 0
- * if one of the two placements contains all devices of the other. */
+/* Returns 1 if a new stage begins when data moves from placement a to placement b; 0 if either placement contains
+ * all devices of the other. */
 static int
 hops(const struct place *a, const struct place *b)
 {
@@ -213,8 +213,8 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 /* ---- folds ---- */
 
 /* State of folding a stage. If the stages before and after a stage share devices, data returns to the devices from
- * which it came. Folding divides such a stage, after half of its forward work, into two stages on the same
- * devices: one for the way out, one for the way back. */
+ * which it came. Folding divides this stage, after half of its forward work, into two stages on the same devices:
+ * the first receives data on the way out, the second on the way back. */
 struct fold {
     double work, done; /* forward work of the stage; work counted so far, ns */
     int32_t shift;     /* number of stages that folding adds before this one */

@@ -254,7 +254,7 @@ offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     TRY(storage_layout(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch =
         make_move_node(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
-    fetch.again = p->nnode + b->n + 1; /* the fetch's own index: no other node fixes its stage */
+    fetch.again = p->nnode + b->n + 1; /* 1 + the index of the fetch itself: no other node fixes its stage */
     rewrite_operand(p, i, k, add_insertion(b, &fetch, position_ahead(b, i, -1)));
     return 0;
 }

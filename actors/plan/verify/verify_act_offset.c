@@ -2,15 +2,15 @@
  * per-act offsets ("berths").
  *
  * A use is the result of one act, until all its readers have read it. The proof covers every use on such a device.
- * It starts from one possible order of all acts: the task list is traversed once per micro-batch. In this order
- * the uses of a section of the arena follow one another. The proof shows that in every possible order of acts, a
- * use begins only after the use before it in the section has ended.
+ * The proof starts from one possible order of all acts, which traverses the task list once per micro-batch. In this
+ * order the uses of a section of the arena follow one another. The proof shows that in every possible order of acts,
+ * a use begins only after the previous use of the section has ended.
  *
  * An act waits for two kinds of earlier acts. Over an edge, it waits for the producer's act for the same
  * micro-batch. To write one of n registers, it waits for the readers' acts n micro-batches before. A search goes
  * back over edges and registers, and finds for each earlier task the fewest micro-batches to go back. A task that
- * acts once waits for the last act of its producers, and comes before the first act of its readers. Edges with
- * other rates are ignored, so the proof may fail for a correct plan but never accepts a wrong one. */
+ * acts once waits for the last act of its producers, and comes before the first act of its readers. Edges with other
+ * rates are ignored, so the proof may fail for a correct plan but never accepts a wrong one. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify.h"
 

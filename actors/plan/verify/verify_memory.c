@@ -219,7 +219,7 @@ writer_after(const struct memory *m, const struct block *a, int32_t writer)
     return a->shared ? m->next_writer[writer] : -1;
 }
 
-/* Lists the tasks that write or read the block. A writer with readers precedes them, so such writers are listed
+/* Lists the tasks that write or read the block. A writer precedes its readers, so writers with readers are listed
  * last, from nlast on. */
 static void
 list_users(struct memory *m, const struct block *a)
@@ -485,12 +485,12 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Data for the proof that no update begins before all checks of data have ended. So bad input cannot leave only
- * some variables updated. A check is a task that may reject its data; checks are numbered in list order.
+/* Data for the proof that no update begins before all checks of data have ended. So bad input can never update some
+ * variables and not others. A check is a task that may reject its data; checks are numbered in list order.
  * done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[] of the
- * task's inputs, increased while the task also reads the next check directly. A gate that receives from another
- * host counts as a check: it stands for that host's checks. A gate that sends to another host must wait for all
- * checks of this host. */
+ * task's inputs, increased while the task also reads the next check directly. A gate that receives from another host
+ * counts as a check: it stands for that host's checks. A gate that sends to another host must wait for all checks of
+ * this host. */
 struct checks {
     int32_t *task, n; /* checks, in list order */
     /* by task: number of checks that have certainly ended before the task; by check: last task found to read the

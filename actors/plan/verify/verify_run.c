@@ -202,7 +202,7 @@ partner_task(const struct tokens *s, int32_t task, int32_t i)
     return t->kind->flags & KIND_COLLECTS ? comm_ranks_partner(s->v->plan, task, i) : task;
 }
 
-/* Lets the partners in this partition act together. Returns false if one of them cannot act; then none acts. */
+/* Lets the partners in this partition act together. If any partner cannot act, none acts, and the result is false. */
 static bool
 act_together(struct tokens *s, int32_t task)
 {

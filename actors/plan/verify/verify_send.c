@@ -1,10 +1,10 @@
-/* verify_send.c - proves that a SEND sends the window that its channel names, and that received data is used as
- * this window and nothing else.
+/* verify_send.c - proves that a SEND sends the window named by its channel, and that received data is used as this
+ * window and nothing else.
  *
  * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
- * proof derives the windows again, and also which channels use a library, and their devices. The content that a
- * SEND sends is proved in the sender's partition. Both ends of a channel state a digest of this content
- * (channel.what), and they are connected only if the digests are equal. */
+ * proof derives the windows again, and also which channels use a library, and their devices. The content that a SEND
+ * sends is proved in the sender's partition. Both ends of a channel state a digest of this content (channel.what),
+ * and they are connected only if the digests are equal. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/communicator.h"
