@@ -213,7 +213,7 @@ flatten_ports(struct lower *l, struct ports *all)
     }
 }
 
-/* Sets the priorities of tasks. */
+/* Sets turn and place in the round of all tasks, by the program's priority rule. */
 static void
 flatten_turns(struct lower *l)
 {
@@ -249,9 +249,9 @@ list_task_readers(struct lower *l, const struct ports *all, int32_t **first_read
     return reader;
 }
 
-/* Groups the readers of an out-port into one fan per thread. In a fan, readers that are notified when the
- * producer's work is enqueued come before readers that are notified when it is done. of: by thread, 1 + index of
- * its fan; all 0 before and after the call. */
+/* Groups the readers of an out-port into one fan per thread. In a fan, readers that are notified when the producer's
+ * work is enqueued come before readers that are notified when it is done. of: work array, by thread: 1 + index of
+ * the thread's fan; all 0 before and after the call. */
 static void
 make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32_t n, int32_t *of,
           struct reader *sorted, struct fan *fan)
@@ -385,7 +385,7 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     return status;
 }
 
-/* Computes the largest scratch size of any kernel, bytes. Lowers only one mesh position of each placement. */
+/* Computes the largest scratch size of any kernel, bytes. To save time, lowers only one rank per placement. */
 int
 plan_scratch(struct program *g, int64_t *bytes)
 {

@@ -66,7 +66,7 @@ nothing(struct planner *w, int32_t n)
     return hash_keep(&w->kept, cost, sizeof *cost * (size_t)n);
 }
 
-/* Adds a node without cost to the net. The node only chooses one of n layouts. */
+/* Adds a net node for a choice between n layouts. The choice itself costs nothing. */
 static int32_t
 place_node(struct planner *w, const struct layout *const *layout, int32_t n, const struct layout *now)
 {
@@ -137,9 +137,9 @@ makes_partial(const struct prog_node *n)
     return n->asked && n->op->flags & OP_MOVE && layout_partial(n->layout[0]) != RED_NONE;
 }
 
-/* Returns the value that node i of the program reads. A fetch or a repeated gather reads a copy of the value that
- * no other node reads: it runs as often as its node, and is never shared with an earlier move. All explicit moves
- * that make a value partial read one common copy. */
+/* Returns the value that node i of the program reads. A fetch or a repeated gather reads a copy of the value that no
+ * other node reads, because such a move is never shared with an earlier move. All explicit moves that make a value
+ * partial read one common copy. */
 struct value *
 planner_source(struct planner *w, int32_t i)
 {
@@ -176,8 +176,8 @@ move_node(struct planner *w, int32_t i)
         count = nall;
         layout_index(layout, &count, n->layout[0]);
     }
-    /* The node that computes a gradient also adds up the gradient over micro-batches. So the sum may have any
-     * layout that is legal for this node's result. */
+    /* The node that computes a gradient also adds up the gradient over micro-batches. So any layout that is legal
+     * for the node's result is legal for the sum. */
     if (n->accumulate) {
         int32_t ncand = w->a->net.node[from->maker].ncand;
         layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + 1);
@@ -200,7 +200,7 @@ source_node(struct planner *w, int32_t i)
     const struct prog_node *n = &w->p->node[i];
     const struct layout **layout;
     int32_t count = 1;
-    if (!strcmp(n->name, n->op->name)) /* the user has called the operator directly, with a layout */
+    if (!strcmp(n->name, n->op->name)) /* the user has called the operator directly, with a layout as argument */
         w->a->node[i] = place_node(w, just(w, n->layout[0]), 1, n->layout[0]);
     else {
         TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &layout, &count));
@@ -340,7 +340,7 @@ conversion_bytes(const struct value *v, const struct layout *from, const struct 
 {
     if (from == to) return 0;
     int64_t inner = v->holds == HOLDS_INNER ? own : 0;
-    if (box_renames(&v->type, from, to, sent)) return inner; /* a move that only renames the layout costs nothing */
+    if (box_renames(&v->type, from, to, sent)) return inner; /* a move that only renames the layout makes no copy */
     return inner + (v->holds == HOLDS_OVER ? own : moved);
 }
 
@@ -407,7 +407,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     return p;
 }
 
-/* Returns, by layout, the bytes of a tensor, multiplied by `times`. */
+/* Returns, by layout, the bytes of a tensor's shard, multiplied by `times`. */
 static const int64_t *
 price_row(struct planner *w, const struct value *v, const struct layout **from, int32_t n, int64_t times)
 {
@@ -421,8 +421,8 @@ price_row(struct planner *w, const struct value *v, const struct layout **from, 
     return kept;
 }
 
-/* Returns the last reader of the value if it is the only reader at that time, computes with the value, and the
- * value has one register; else NULL. */
+/* Returns the value's last reader, if no other reader is among the last, the reader is an operator that computes
+ * with the value, and the value has a single register; else NULL. */
 static struct reader *
 last_value_reader(const struct planner *w, const struct value *v)
 {
@@ -437,8 +437,8 @@ last_value_reader(const struct planner *w, const struct value *v)
     return once && v->holds == HOLDS_REGISTER && w->list[last->node] && last->dies == last->begin + 2 ? last : NULL;
 }
 
-/* Ends the life of a value before its last reader runs, if that reader alone needs a converted copy. The bytes of
- * the copy are then counted as held by the reader. */
+/* Ends the life of a value before its last reader runs, if that reader alone needs a converted copy. The copy's
+ * bytes then count as held by the reader. */
 static void
 end_before(struct planner *w, struct value *v)
 {
@@ -454,8 +454,8 @@ end_before(struct planner *w, struct value *v)
     arena_fini(&tmp);
 }
 
-/* Finds the pairs of layouts that allow an early reduction. Returns, by pair of layouts, the bytes of the addends
- * and of the sum. */
+/* Finds the pairs of layouts (of a value, and of its reader) that allow an early reduction. Returns, by pair of
+ * layouts, the bytes of the addends and of the sum. */
 static const struct early *
 early_of(struct planner *w, const struct net_tensor *t, const struct type *type, const struct layout **from,
          const struct layout **to)
@@ -667,7 +667,7 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k], &room);
 }
 
-/* Returns the choice passed by the caller (`known`) if it fits this net; else NULL. */
+/* Returns the caller's choice (options.known) if it fits this net, node by node; else NULL. */
 static const int32_t *
 known_start(const struct planner *w)
 {

@@ -1,27 +1,27 @@
-/* assign.h - layout planner: converts a program to a cost network, solves the network, and writes the chosen
- * layouts back.
+/* assign.h - layout planner: converts a program to a cost network, solves the network, and writes the chosen layouts
+ * back.
  *
- * The layout planner runs between tracing and compiling. Operators stay; the layouts of their operands and results
- * change, and so do the moves between them. Fixed are explicit moves of the user (prog_node.asked), arguments,
- * variables with a fixed layout, and results with a required layout. Implicit moves are removed, and inserted
- * again where the chosen layouts differ. All later passes (compile, verify, explain) read the rewritten program
- * alone, and the verifier checks every signature.
+ * The layout planner runs between tracing and compiling. The pass keeps all operators; it changes the layouts of
+ * their operands and results, and the moves between operators. It also keeps explicit moves of the user
+ * (prog_node.asked), arguments, variables with a fixed layout, and results with a required layout. Implicit moves
+ * are removed, and inserted again where the chosen layouts differ. All later passes (compile, verify, explain) read
+ * the rewritten program alone, and the verifier checks every signature.
  *
  * A cost is the compute time of the busiest rank plus the time of moves, in whole nanoseconds. Of two choices with
  * equal cost, the planner prefers the one with fewer bytes. Costs are computed from the machine model in `rates`,
- * not measured. A value that is fetched or gathered again (offload.h) has a move of its own, which runs at each
- * act of its reader.
+ * not measured. A value that is fetched or gathered again (offload.h) has a separate move, which runs at each act of
+ * its reader.
  *
  * Memory is counted as in the compiled plan. Arguments, variables and results hold bytes for the whole step. A
  * register holds bytes from its writer to its last reader, a converted copy from its first reader to its last
  * reader. A pending reduction with a single reader is completed directly after the addends are computed
- * (hops_early). If a value is converted only for its last reader, the value is freed before that reader runs.
- * Views, versions written over old ones, and intermediate values of a chain (fusion_groups.h) hold no bytes.
- * Scratch memory of kernels is computed after layouts are chosen (plan_scratch). With micro-batches, a value made
- * per micro-batch and read in a later phase is held once per micro-batch in flight: one copy is counted during the
- * value's lifetime, and the other copies from the first to the last operator that runs per micro-batch. A value
- * made once and read by all micro-batches is also counted from the first to the last operator that runs per
- * micro-batch. The program belongs to the caller; one thread. */
+ * (hops_early). If a value is converted only for its last reader, the value is freed before that reader runs. Views,
+ * versions written over old ones, and intermediate values of a chain (fusion_groups.h) hold no bytes. Scratch memory
+ * of kernels is computed after layouts are chosen (plan_scratch). With micro-batches, a value made per micro-batch
+ * and read in a later phase is held once per micro-batch in flight: one copy is counted during the value's lifetime,
+ * and the other copies from the first to the last operator that runs per micro-batch. A value made once and read by
+ * all micro-batches is also counted from the first to the last operator that runs per micro-batch. The program
+ * belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
 #define RILLE_PLAN_ASSIGN_H
 
@@ -54,25 +54,25 @@ struct assign_options {
     const struct assign_root *root;   /* by root: constraints on its layout */
     int64_t memory_limit;             /* memory limit per device, bytes; 0: no limit */
     struct assign_least *least;       /* returns, if no choice meets the limit, the least memory; may be NULL */
-    /* choice found earlier for an equal net; nknown: number of its net nodes. Used as an additional candidate, and
-     * as the start of mode "greedy"; NULL: none */
+    /* choice found earlier for an equal net; nknown: number of its net nodes. The search tries it as an additional
+     * candidate, and mode "greedy" starts from it. NULL: none */
     const int32_t *known;
     int32_t nknown;
     int64_t bound; /* proven lower bound of the cost of any choice within the memory limit; 0: unknown */
-    bool quick;    /* search for a shorter time, like `quick` in sbp/net/options.h */
-    /* a schedule search follows and determines the number of registers, so the planner counts one register per
+    bool quick;    /* stop the search at the first choices found, like `quick` in sbp/net/options.h */
+    /* a schedule search follows and determines the numbers of registers, so the planner counts one register per
      * value */
     bool searched;
-    bool proof; /* keep the data of which a proof of optimality (certificate) is made */
+    bool proof; /* keep the data from which a proof of optimality (certificate) is made */
     bool (*stop)(void *arg);
     void *arg;
 };
 
-/* A candidate of a program node: the layouts of its operands and results. An operand without layout (a number, or
- * absent) has NULL. */
+/* A candidate of a program node: the layouts of its operands and results. The layout is NULL for an operand that is
+ * a number or absent. */
 struct assign_candidate {
     const struct layout *const *layout;
-    double share; /* share of the work that the busiest rank does, 0 to 1 */
+    double share; /* work of the busiest rank as a share of the node's work, 0 to 1 */
 };
 struct assigned {
     struct arena arena;
@@ -85,12 +85,12 @@ struct assigned {
     int32_t *leaf; /* by leaf: its net node */
     int32_t *root; /* by root: net node that stands for its required layout; -1: any layout is allowed */
     const struct assign_candidate **candidate; /* by net node: candidates; NULL for a leaf */
-    /* by net node without computation: the layouts between which it chooses */
+    /* by net node that only chooses a layout: the layouts between which it chooses */
     const struct layout *const **form;
     /* by net node, by candidate: lower and upper bound of the regret; NULL until assign_regret() */
     int64_t **regret, **regret_high;
     int64_t bytes;      /* bytes sent by all moves */
-    int64_t scratch;    /* scratch memory of kernels, bytes, not included in `peak`; set by the owner of a plan */
+    int64_t scratch;    /* scratch memory of kernels, bytes, not included in `peak`; set by the plan's owner */
     int64_t time, peak; /* predicted time of a step, ns; predicted peak of bytes on the fullest device (predict.h) */
     /* bytes that the compiled plan holds on the fullest device, with scratch memory; 0: not compiled */
     int64_t held;
@@ -114,7 +114,7 @@ struct assign_prices {
  * ranks. */
 int64_t assign_price(const struct assign_prices *p, const struct type *t, const struct layout *from,
                      const struct layout *to, bool asked, int64_t *bytes);
-/* Does the same as assign_price(). part: assign_part(t, to), which the caller already knows. */
+/* Does the same as assign_price(), but faster. part: assign_part(t, to), which the caller already knows. */
 int64_t assign_price_part(const struct assign_prices *p, const struct type *t, const struct layout *from,
                           const struct layout *to, int64_t part, bool asked, int64_t *bytes);
 /* Return two terms of assign_price(), ns: the latency, and the transfer time. bytes: received by all ranks

@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum { OPERANDS = 64 };
-/* Limits of the number of layout combinations per call, if the mesh has three or more axes. Calls of longer
- * programs get fewer combinations, because the move costs of a tensor are a table of all pairs of layouts, and
- * because a search with fewer candidates gets further in the same time. */
+/* Limits of the number of layout combinations per call, if the mesh has three or more axes. A call of a longer
+ * program gets fewer combinations, because a tensor's move costs are a table of all pairs of layouts. A search with
+ * fewer candidates also gets further in the same time. */
 enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
@@ -47,8 +47,8 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
 
 /* ---- axes of one rank ---- */
 
-/* Returns the layout with the traced entries on mesh axes of one rank. On such an axis all entries mean the same,
- * and with the traced entries variables are still updated in place. */
+/* Returns the layout with the traced entries on mesh axes of one rank. On such an axis all entries mean the same.
+ * The traced entries let updates still overwrite variables in place. */
 static const struct layout *
 named_as(struct atlas *at, const struct layout *l, const struct layout *now)
 {
@@ -191,9 +191,9 @@ mesh_product(const struct place *p, int n)
     return MIN(all, PRODUCTS_MOST + 1);
 }
 
-/* Returns true if all combinations of signatures are listed. That is the case for a call with a strategy, up to
- * PRODUCTS_MOST combinations, because the strategy may demand any of them. It is also the case on one or two mesh
- * axes, for which the restricted list is complete anyway. */
+/* Returns true if all combinations of signatures are listed. For a call with a strategy, up to PRODUCTS_MOST
+ * combinations are listed, because the strategy may demand any of them. On one or two mesh axes the restricted list
+ * is complete anyway. */
 static bool
 takes_all(const struct candidates *c, const struct place *p, int n, bool strategy)
 {
@@ -328,7 +328,7 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
                     OPERANDS, n->nin);
     struct call call = node_call(c->program, n, in, result, &tmp);
     int status = 0;
-    if (n->op->flags & OP_SHIFT) { /* a shift keeps its layouts */
+    if (n->op->flags & OP_SHIFT) { /* the layouts of a shift are fixed */
         l = ARENA_NEW(c->arena, struct candidate_list);
         l->nlayout = n->nin + n->nout;
     } else {

@@ -1,11 +1,11 @@
 /* candidate.h - lists the legal signatures of a program node, as lists of layouts (inside actors/plan).
  *
- * A list holds all legal combinations of one signature per mesh axis, without duplicates; equal calls share one
- * list. On three or more mesh axes, the calls of a long program have too many combinations of signatures. The list
- * of a call then holds the traced combination, and the combinations with one signature on all major axes and one on
- * all minor axes. A proof of optimality then covers only the listed candidates. An axis of one rank offers no choice
- * and keeps the entry that it had in the trace. Mesh axes split a dimension in mesh order, or in an order used by a
- * fixed layout of the program. A struct candidates has one owner and is used by one thread. */
+ * A candidate combines one legal signature per mesh axis. A list holds all combinations, without duplicates; equal
+ * calls share one list. On three or more mesh axes, a long program has too many combinations. The list of a call
+ * then holds the traced combination, and the combinations with one signature on all major axes and one on all minor
+ * axes. A proof of optimality then covers only the listed candidates. An axis of one rank offers no choice and keeps
+ * the entry that it had in the trace. Mesh axes split a dimension in mesh order, or in an order used by a fixed
+ * layout of the program. A struct candidates has one owner and is used by one thread. */
 #ifndef RILLE_PLAN_CANDIDATE_H
 #define RILLE_PLAN_CANDIDATE_H
 

@@ -1,9 +1,9 @@
 /* constraint_conflict.h - reports user hints that no plan can satisfy.
  *
- * A traced program satisfies all hints on its own mesh, because explicit moves are possible and operators checked
- * their strategies when called. Only a strategy can be unsatisfiable, and only on another mesh (rille.whatif): the
- * strategy demands a number of shards into which no legal layout splits the operands. Each call is independent and
- * uses one thread. */
+ * A traced program satisfies all hints on the mesh of the trace, because explicit moves are always possible, and
+ * operators check their strategies when they are called. Only a strategy can be unsatisfiable, and only on another
+ * mesh (rille.whatif): the strategy demands a number of shards into which no legal layout splits the operands. Each
+ * call is independent and uses one thread. */
 #ifndef RILLE_PLAN_CONSTRAINT_CONFLICT_H
 #define RILLE_PLAN_CONSTRAINT_CONFLICT_H
 

@@ -1,5 +1,5 @@
-/* lifetimes.c - computes the lifetimes of the values of a planned step. A chain is computed at once; a view keeps
- * its operand alive; with micro-batches, values wait between phases. */
+/* lifetimes.c - computes the lifetimes of the values of a planned step. Accounts for chains, which are computed at
+ * once, for views, which keep their operands alive, and for values that micro-batches keep between phases. */
 #include "actors/plan/assign/planner.h"
 
 #include "actors/plan/outline/fusion_groups.h"
@@ -113,7 +113,7 @@ keep_rounds(struct planner *w)
     w->credit = credit;
 }
 
-/* Extends the lifetime of a sum over micro-batches: it begins with the first micro-batch. */
+/* Extends the lifetime of a sum over micro-batches back to the first micro-batch. */
 static void
 sum_from_first(struct planner *w)
 {

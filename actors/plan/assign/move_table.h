@@ -1,8 +1,8 @@
 /* move_table.h - memoised costs of moves between two layouts, by tensor type.
  *
- * For each tensor, a planner needs the costs from every source layout to every layout of a reader. Most pairs of
- * layouts occur for many tensors, so each pair is computed once per tensor type. A planner owns its struct pairs;
- * one thread. */
+ * For each tensor, a planner needs the cost of a move from every layout of the maker to every layout of a reader.
+ * Most pairs of layouts occur for many tensors, so each pair is computed once per tensor type. A planner owns its
+ * struct pairs; one thread. */
 #ifndef RILLE_PLAN_MOVE_TABLE_H
 #define RILLE_PLAN_MOVE_TABLE_H
 

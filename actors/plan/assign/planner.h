@@ -11,8 +11,8 @@
 #include "actors/plan/outline/stage.h"
 #include "runtime/base/hash.h"
 
-/* Return times of net node i, as positions in the order of the net. moving(): the time at which its operands are
- * converted; running(): the time at which it runs. */
+/* Return times of net node i, as positions in the net's order of time. moving(): the time at which the operands of
+ * node i are converted; running(): the time at which node i runs. */
 static inline int32_t
 moving(int32_t i)
 {
@@ -38,9 +38,9 @@ struct reader {
 };
 enum holding { /* How a value occupies memory, apart from its converted copies. */
                HOLDS_REGISTER,
-               HOLDS_PARTS,   /* shards of an argument, a variable or a result, held for the whole step */
-               HOLDS_NOTHING, /* shares the bytes of its operand: a view or a move */
-               HOLDS_OVER,    /* overwrites the old version of a variable, if both have the same layout */
+               HOLDS_PARTS,   /* holds the value's shards for the whole step: an argument, a variable or a result */
+               HOLDS_NOTHING, /* holds no bytes, because a view or a move shares the bytes of its operand */
+               HOLDS_OVER,    /* overwrites the old version of a variable, if both versions have the same layout */
                /* intermediate value of a chain: holds nothing unless a reader needs it in another layout */
                HOLDS_INNER,
 };
@@ -55,14 +55,14 @@ struct value {
     enum holding holds;
     int32_t born, dies;
     bool early; /* the value may be a pending reduction that is completed directly after its addends are computed */
-    /* true: only explicit moves read this value; it is the `partly` of another value */
+    /* true: only explicit moves read this value, which is the field `partly` of another value */
     bool asked;
     /* copy of this value that is read by explicit moves to partial layouts; kept separate because only the user
      * may request such a move. NULL: none */
     struct value *partly;
     struct reader *reader, **end;
 };
-struct early { /* Memory of an early reduction: two tensors, one for the addends and one for the sum. */
+struct early { /* Memory of an early reduction, as two tensors: one for the addends, one for the sum. */
     bool any;  /* at least one pair of layouts allows an early reduction */
     const int64_t *bytes[2], *copy[2], *nothing;
 };

@@ -169,8 +169,8 @@ predict_find_late(struct predicting *w)
         }
 }
 
-/* Sets the compute and link times per micro-batch. In a pipeline without backward the simulator has forward acts
- * only, so all work counts as forward. */
+/* Sets the compute and link times per micro-batch. Without a backward pass the simulator runs forward acts only, so
+ * all work counts as forward. */
 static void
 share_out_work(struct predicting *w, const double *work, const double *links)
 {
@@ -187,8 +187,8 @@ share_out_work(struct predicting *w, const double *work, const double *links)
     if (!any) l->cost[0][PHASE_FORWARD] = 1;
 }
 
-/* Adds a move that runs once per micro-batch. The reader's share of the time is added to the reader's stage, and
- * the link time to the source's stage; the latency of the pipeline's hops is raised to that of the move. */
+/* Adds a move that runs once per micro-batch. The reader's stage is charged the reader's share of the time, and the
+ * source's stage is charged the link time. The hop latency of the pipeline is raised to the move's latency. */
 static void
 deal_move(struct predicting *w, const struct move *m, double *work, double *links)
 {
@@ -238,7 +238,7 @@ play_pieces(struct predicting *w)
     return 0;
 }
 
-/* Returns the time at which the node that computes r is done, ns. */
+/* Returns the time at which the node that computes value r is done, ns. */
 static double
 made_at(struct predicting *w, struct ref r)
 {

@@ -1,6 +1,6 @@
 /* kind_move.h - functions shared by the task kinds that belong to a move.
  *
- * Runs on device threads; a thread touches only its own act. */
+ * All functions run on device threads; a thread touches only the act that it runs. */
 #ifndef RILLE_PLAN_KIND_MOVE_H
 #define RILLE_PLAN_KIND_MOVE_H
 
@@ -15,7 +15,7 @@ struct stream;
 int move_rearrange(int32_t n, const struct comm_rank_copy *copy, void *from, void *to, const struct stream *s);
 /* Returns the type of a result that is a one-dimensional row of elements: a stage buffer, or received data. */
 struct type move_row(const struct task *t, enum dtype dtype, int32_t out);
-/* Returns the type of the row that a channel task sends or receives. The plan may be unverified. */
+/* Returns the type of the row of elements that a channel's task sends or receives. The plan may be unverified. */
 struct type move_far_row(const struct plan *p, int32_t task, int32_t out);
 
 #endif

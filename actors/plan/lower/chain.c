@@ -69,7 +69,7 @@ chain_name(struct lower *l, const struct chain *chain)
 }
 
 /* Returns the number of threads of the chain's kernel, from the work of a leading product and the bytes of the
- * largest shards. The first rank has the largest shards, even if that rank belongs to another process. */
+ * largest shards. Uses the shards of the first rank, which are the largest, even if it is in another process. */
 static int
 chain_team(const struct lower *l, const struct chain *chain)
 {

@@ -2,7 +2,7 @@
  *
  * The tasks of a collective wait for one another without edges. So edges chain the collectives of a device in list
  * order, which is the order of the moves and the same on all devices. Moves that run once per micro-batch have no
- * fixed order, because stages take turns as data arrives. So such moves use no library: the tasks of a move read
+ * fixed order, because stages take turns as data arrives. So moves per micro-batch use no library; their tasks read
  * the shards of other ranks.
  *
  * Ranks may be on several hosts; a plan partition has only tasks of its own ranks. All partitions make the same
@@ -32,8 +32,8 @@ struct member_maker {
     int32_t pos;
 };
 
-/* Makes the copy between block i and its window in the shard. came: a received block is copied to the shard;
- * false: the window is copied to a block to be sent. lo: position of the shard's first element in the global
+/* Makes the copy between block i and its window in the shard. came true: the received block is copied to the shard;
+ * came false: the window is copied to a block that is sent. lo: position of the shard's first element in the global
  * tensor. Blocks are contiguous in their buffer. If the device compiles kernels, compiled kernels make the copies. */
 static int
 make_copy(struct member_maker *m, bool came, const struct view *part, const int64_t *lo, int32_t i,

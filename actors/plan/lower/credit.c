@@ -10,8 +10,8 @@ draft_moment(const struct draft *d)
 
 /* Returns the number of registers that the reader of an edge needs. Data sent between stages on different devices
  * needs two registers, so that one is written while the other is read. Devices of one stage wait for each other
- * within a micro-batch, so they need no second register. Offloads and fetches need one register, because values
- * with a single register can share bytes; they are placed ahead of their readers in the list instead (offload.c). */
+ * within a micro-batch, so their data needs one. Offloads and fetches need one, so that their values can share
+ * bytes; offload.c puts them ahead of their readers in the list instead. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
@@ -62,9 +62,9 @@ find_credit_spans(const struct lower *l, struct span *span, int32_t nstage)
     }
 }
 
-/* Limits the number of micro-batches in a stage by two kinds of credits: from forward to backward, and from
- * forward to weight gradients. The stage admits a micro-batch if both are free. A credit is a register without
- * bytes. Registers with bytes cannot limit the stage, because a micro-batch may take them long after it has
+/* Limits the number of micro-batches in a stage by two kinds of credits: from forward to backward, and from forward
+ * to weight gradients. The stage admits a micro-batch if a credit of each kind is free. A credit is a register
+ * without bytes. Registers with bytes cannot limit the stage, because a micro-batch may take them long after it has
  * entered. */
 void
 credit_pools(struct lower *l)

@@ -21,7 +21,7 @@ viewer_of(const struct lower *l, int32_t node, int32_t out)
     return views && r->want[0] == n->layout[out] ? reader : -1;
 }
 
-/* Sets the strides of `dense` so that `shown`, a view with the same dimensions in another order, becomes dense.
+/* Sets the strides of `dense` so that `shown`, a view of the same elements with permuted dimensions, becomes dense.
  * Returns false if `shown` is no permutation of the dimensions. */
 static bool
 turn_strides(struct view *dense, const struct view *shown)

@@ -102,8 +102,8 @@ check_rates(const struct lower *l, int32_t to, int32_t from)
                 l->draft[to].task.name);
 }
 
-/* Sets *port to the in-port by which the task reads a shard. Adds a port if none exists, or, with `fresh`, without
- * searching for one. */
+/* Sets *port to the in-port by which the task reads a shard. Adds a port if none exists. fresh: adds a port without
+ * searching, because the caller knows that none exists. */
 static int
 follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
 {
@@ -203,7 +203,7 @@ part_is_result(struct part *p, int32_t task, int32_t out)
     p->skip = 0;
 }
 
-/* Returns the view of `slice` in a shard. lo: position of the shard's first element in the global tensor. */
+/* Returns the view of the window `slice` of a shard. lo: global position of the shard's first element. */
 struct view
 part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip)
 {

@@ -74,8 +74,8 @@ struct computing {
     struct kernels kernels;
 };
 
-/* Returns true if the value differs per micro-batch; false for a value that is merely recomputed for each
- * micro-batch. */
+/* Returns true if the value differs per micro-batch; false for a value that is recomputed for each micro-batch but
+ * always equal. */
 static bool
 varies(const struct lower *l, const struct pval *v)
 {
@@ -101,8 +101,8 @@ begin_kernels(struct lower *l, struct computing *c)
     kernels_of(&c->kernels, 1, &c->whole);
 }
 
-/* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the
- * work. Also sets view i of the kernel to it. */
+/* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the work.
+ * Also sets operand view i of the kernel to this shard or slice. */
 static struct part
 part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
 {
@@ -155,8 +155,8 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     return kernels_get(k, t->device, &t->exec);
 }
 
-/* Makes the compiled kernels of a copy or accumulate task: one copies the task's source, the other adds the source
- * to a sum over micro-batches. Does nothing if the device compiles no kernels. */
+/* Makes the compiled kernels of a copy or accumulate task: one copies the argument to the result, the other adds the
+ * argument to a sum over micro-batches. Does nothing if the device compiles no kernels. */
 static int
 single_launches(struct lower *l, int device, struct task *t)
 {
@@ -191,8 +191,8 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
-/* Returns the index, in the local set of `in`, of the shard that is on the device of v's shard `own`. For a shift
- * the two indices differ. */
+/* Returns the index, in the local set of `in`, of the shard on the device that has shard `own` of v. The two indices
+ * differ if the node is a shift. */
 static int32_t
 shard_below(const struct pval *in, const struct pval *v, int32_t own)
 {

@@ -19,11 +19,11 @@ struct part {
     int32_t index;           /* index of the task, or of the leaf part */
     int32_t out;             /* ARG_REG: result number of the task */
     const struct view *view; /* the shard's view, interned */
-    int64_t skip;            /* elements from the start of the register or buffer to the shard */
+    int64_t skip;            /* elements between the start of the register or buffer and the shard */
     int64_t piece_stride;    /* leaf: distance of micro-batches in the buffer, bytes */
 };
 
-/* A value in one layout: the result of a node, a leaf, or a copy of either moved to another layout. */
+/* A value in one layout: the result of a node, a leaf, or a converted copy of one of these. */
 struct pval {
     struct type type;
     const struct layout *layout;
@@ -66,14 +66,14 @@ struct lower {
     bool *shares; /* by node: replicas of a variable share its update (shared_update_nodes) */
     bool *checks; /* by node: checks input data (program_checks) */
     bool *read;   /* by node: true if another node reads a result of the node */
-    /* by result: the only node that depends on the order of its dimensions in memory; NOBODY; SEVERAL, which
-     * includes roots */
+    /* by result: the only node that depends on the order in which the result's dimensions are stored; NOBODY;
+     * SEVERAL (which roots count as) */
     int32_t *reader;
     struct local_set mines;
     struct order {
         /* by task: index of the task's line, a chain of tasks (order.c); place on the line */
         int32_t *line, *place;
-        int32_t *seen, stamp, *queue; /* marks and queue of the current search */
+        int32_t *seen, stamp, *queue; /* by task: stamp of the last visit; stamp and queue of the current search */
         /* by line: place that the current search must reach; stamp of the search that has set this place */
         int32_t *wanted, *wanted_by;
         int32_t *met; /* by line: last place that the current search has reached */
@@ -91,7 +91,7 @@ struct lower {
     struct redistributions crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;
-    int32_t *collected;      /* by device: its last collective task, -1: none; NULL: no collectives yet */
+    int32_t *collected;      /* by device: its last collective task, -1: none; NULL: no collectives so far */
     int32_t at;              /* node that is being lowered; errors about the move of a leaf name its source line */
     int32_t hop;             /* index of the hop that is being lowered, or of the next hop to lower */
     struct channel *channel; /* ends of channels in the order of creation; from malloc */
@@ -112,7 +112,7 @@ struct kernels {
     /* the kernels depend on the shards' positions in the global tensor, so tasks cannot share them */
     bool placed;
     const struct view **view; /* views of the current rank: operands, then results; NULL for absent operands */
-    struct view *at;          /* copies of `view`; with positions in the global tensor if `placed` */
+    struct view *at;          /* copies of the views in `view`; if `placed`, with positions in the global tensor */
 };
 void kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout);
 /* Sets the call or chain for which kernels are made. The caller must set k->like before this call, and keep step[]
@@ -160,7 +160,7 @@ void order_credit(struct lower *l, int32_t a, int32_t b, int32_t n);
 struct mover { /* a move under construction */
     struct lower *l;
     const struct plan_move *move;
-    const struct box_plan *b; /* work of the move in this partition */
+    const struct box_plan *b; /* work of the move in this partition: its steps */
     struct pval *from;
     bool piece; /* its tasks run once per micro-batch */
     const struct redistribution *cross;
@@ -176,8 +176,8 @@ struct mover { /* a move under construction */
 };
 void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct redistribution *x,
                 struct pval *from);
-/* Returns the view of a slice in its local source: stage buffer `stage`, or with BOX_PART the shard at mesh
- * position pos. *part: the source; *skip: elements from the start of the source to the slice. */
+/* Returns the view of a slice in its local source: stage buffer `stage`, or, if `stage` is BOX_PART, the shard at
+ * mesh position pos. *part: the source; *skip: elements from the start of the source to the slice. */
 struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
                          int64_t *skip);
 /* Returns the view of slice `which` of a channel in the received buffer. The view is dense; *skip: elements from the
@@ -189,7 +189,7 @@ int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
              const struct box *slice, int rank, const struct view *dst, int64_t skip);
 /* shared_shard.c: stores equal shards of several ranks of one memory space in a single register. *done: false if
- * the move cannot be lowered like this, or if a device would then receive more bytes. */
+ * shards of the move cannot be stored once, or if a device would receive more bytes as a result. */
 int shared_shard_parts(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                        struct pval *to, bool *done);
 
@@ -218,8 +218,8 @@ void channel_add(struct lower *l, int32_t task, const struct channel *c);
 /* Copies the channels into the plan, sorted by name. */
 void channel_list(struct lower *l);
 
-/* move.c: converts v to the layout in which the current node reads this operand, by the hops of the outline.
- * share: shards of the result may share bytes. */
+/* move.c: converts v to the layout in which the current node reads this operand, by the hops of the outline. share:
+ * equal shards of the result may share a register (shared_shard.c). */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
                 struct pval **out);
 

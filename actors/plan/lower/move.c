@@ -117,8 +117,8 @@ move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part,
     return 0;
 }
 
-/* Returns the bytes that a step reads from another device. Two devices with the same rank are different if their
- * kinds are. */
+/* Returns the bytes that a step reads from another device. Equal rank numbers of different device kinds are
+ * different devices. */
 static int64_t
 received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank, bool to_stage)
 {
@@ -143,8 +143,8 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* Adds one step to the task's move: computes `slice`, which is the slice of a step of work w or a part of it. dst:
- * view of the destination, `skip` elements after the start of the task's register. */
+/* Adds one step to the task's move: computes `slice`, which is the slice of a step of work w, or a part of that
+ * slice. dst: view of the destination. skip: elements from the start of the task's register to the destination. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
          const struct box *slice, int rank, const struct view *dst, int64_t skip)
@@ -184,8 +184,8 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
     return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
-/* Sets the steps of a replica's task to those of another replica's task, because both read the same sources by the
- * same arguments. */
+/* Copies the steps of another replica's task to a replica's task, because both read the same sources by the same
+ * arguments. */
 static int
 move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
 {
@@ -205,7 +205,7 @@ move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like
     return 0;
 }
 
-/* Makes a box task: the steps that write one shard or stage buffer. like: a task with equal steps; -1: none. */
+/* Makes a box task: the steps that write one shard or stage buffer. like: copies the steps of this task; -1: none. */
 static int
 move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like, int64_t bytes, int32_t *id)
 {
@@ -287,8 +287,8 @@ move_name(struct pval *v, struct pval *to)
     }
 }
 
-/* Returns the converted value if only one rank is lowered (plan_scratch): its shards are dense, and their source
- * does not matter. */
+/* Returns the converted value if only one rank is lowered (plan_scratch). Its shards are dense; their source does
+ * not matter, because nothing runs. */
 static struct pval *
 moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
 {
@@ -314,7 +314,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     }
     if (v->mine->n == 0 && to->mine->n == 0) return 0;
     TRY(redistribute_of(&l->crosses, &v->type, v->layout, layout, &x));
-    /* no shard of this partition takes part */
+    /* no task of this partition takes part in the move */
     if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0;
     struct plan_move *move = remember_move(l, hop, x->own);
     bool fetches = hop_fetches(l->program, move), done = false;

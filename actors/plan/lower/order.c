@@ -1,8 +1,8 @@
 /* order.c - tests whether a task precedes another, and adds missing edges.
  *
- * Edges point forward in the list of tasks. To find out whether a precedes b, a search follows edges backwards
- * from b. To shorten searches, tasks are partitioned into lines: a line is a chain of tasks, each with an edge to
- * the next. The next task on a line is the successor from which the path to a last task is longest. So each long
+ * Edges point forward in the list of tasks. To find out whether a precedes b, a search follows edges backwards from
+ * b. To shorten searches, tasks are partitioned into lines: a line is a chain of tasks, each with an edge to the
+ * next. The next task on a line is the successor with the longest path to a task without successors. So each long
  * path of the program (forward, loss, backward) is one line. A search for a may stop at a or at any later task on
  * a's line. After LOOKS tasks, or SCANS times as many edges, the search gives up and an edge is added. A redundant
  * edge costs a message, but is never wrong. */

@@ -146,7 +146,7 @@ copy_step(struct mover *m, const struct view *src, int64_t skip, const struct vi
                              .view = intern_view(m->l, dst)};
 }
 
-/* Makes a task that copies the slices of a channel from their sources in this partition into one row. */
+/* Makes a task that packs the slices of a channel, from their sources in this partition, into one row. */
 static int
 carry_slices(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t *id)
 {
@@ -200,7 +200,7 @@ host_end(const struct mover *m, struct end device, struct end *out)
 }
 
 /* Makes a SEND task. A row staged in a cpu device's memory is sent as one slice. If host code can read the source
- * in place, each slice is sent from its place. */
+ * directly, the SEND sends each slice from the source. */
 static int
 send_task(struct mover *m, const struct redistribute_channel *c)
 {

@@ -33,7 +33,7 @@ struct sharing {
     int32_t *fill, nfill;
 };
 
-/* slices with fewer elements are not divided into slabs */
+/* slices with fewer elements are not divided among the ranks */
 enum { SLAB_LEAST = 1024 };
 
 static void
@@ -59,7 +59,7 @@ add_item(struct sharing *s, const struct box *slice, const struct box_step *step
     s->item[s->nitem++] = (struct item){*slice, step, rank, -1};
 }
 
-/* Divides a slice whose source no member of the group holds into one slab per member. */
+/* Divides a slice into one slab per member of the group, if no member holds the slice's source. */
 static void
 add_slabs(struct sharing *s, const struct box_step *step)
 {
@@ -80,8 +80,8 @@ add_slabs(struct sharing *s, const struct box_step *step)
     }
 }
 
-/* Adds the slices of a stage buffer. The owner of each slice reduces it directly into the shared shard, without
- * the stage buffer. */
+/* Adds the slices of a stage buffer. The owner of a slice reduces the slice directly into the shared shard, so no
+ * stage buffer is needed. */
 static void
 add_staged(struct sharing *s, const struct box_step *step)
 {
@@ -145,7 +145,7 @@ part_bytes(const struct sharing *s)
     return type_bytes(&t);
 }
 
-/* Makes a FILL task write into the register of the first FILL. */
+/* Makes a FILL task write into the register of the shard's first FILL task. */
 static void
 lie_in(struct out_port *o, int32_t task)
 {

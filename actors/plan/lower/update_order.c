@@ -32,8 +32,8 @@ own_memory(const struct plan *p)
     return i;
 }
 
-/* Adds gates for the channel ends in end[]: one gate per end. By these ends the host's gate exchanges its result
- * with the gates of other hosts. The caller adds the gates that receive from hosts below in the tree (gates.h). */
+/* Adds gates for the channel ends in end[], one gate per end, by which the host's gate and the gates of other hosts
+ * exchange their results. The caller adds the gates that receive from hosts below in the tree (gates.h). */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {
@@ -106,7 +106,7 @@ mark_wanted(struct guard *g)
     }
 }
 
-/* Visits the reads of leaf parts. reader NULL: counts the reads in next[]; else stores the reading tasks. */
+/* Visits the reads of leaf parts. reader NULL: counts the reads by leaf part in next[]; else stores the readers. */
 static void
 each_read(struct guard *g, int32_t *next, int32_t *reader)
 {
@@ -168,8 +168,8 @@ reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
 }
 
 /* Returns true if a root shard may overwrite a leaf shard: no later task reads the leaf shard. moved: node of the
- * move that makes the root; the writer must belong to this node's move, not to an earlier reader's. -1: an update
- * makes the root. */
+ * move that makes the root, -1: an update makes it. The writer must belong to the move of this node, not to the move
+ * of an earlier reader. */
 static bool
 may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t moved)
 {

@@ -22,10 +22,10 @@
 
 enum {
     MOST_LIVE_RANGES = 2048, /* largest number of live ranges on a device, because a table has an entry per pair */
-    FEW_USES = 1 << 12,      /* number of uses on a device up to which every micro-batch has offsets of its own */
-    ENOUGH = 64, /* devices with more than FEW_USES uses: largest number of micro-batches with offsets of their own */
-    /* devices with more than FEW_USES uses: largest number of uses with an offset of their own; micro-batches
-     * share these offsets in turn */
+    FEW_USES = 1 << 12,      /* number of uses on a device up to which no two micro-batches share an offset */
+    ENOUGH = 64, /* devices with more than FEW_USES uses: largest number of offsets per result; micro-batches use them
+                    in turn */
+    /* devices with more than FEW_USES uses: largest number of uses with separate offsets, over all results */
     MOST_USES = 1 << 14,
     MOST_SIGHTS = 1 << 28, /* approximate limit of the pairs of live ranges examined for the lower bound */
     LEAST_GAIN = 128,      /* 1/LEAST_GAIN of the arena is the least saving for which per-act offsets are used */
@@ -34,8 +34,8 @@ enum {
     FAR = 1 << 28,
 };
 
-/* An entry in the list of the current task: when act n of the current task begins, `task` has ended its act n -
- * lag. */
+/* An entry in the list of a task, here called the reader: when act n of the reader begins, act n - lag of `task` has
+ * ended. */
 struct back {
     int32_t task, lag, next; /* next: index of the list's next entry; -1: none */
 };
@@ -103,9 +103,9 @@ look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, 
     return n;
 }
 
-/* Computes the least lag of each predecessor of `from` (Dijkstra's algorithm with buckets, because lags are
- * small). outside: follows only paths through tasks that are not near the device. Returns the number of entries in
- * b->waiting. */
+/* Computes the least lag of each predecessor of `from` (Dijkstra's algorithm with buckets, because lags are small).
+ * outside: follows only paths through tasks that are not near the device (struct act_offsets, is_near). Returns the
+ * number of entries in b->waiting. */
 static int32_t
 find_lags(struct act_offsets *b, const struct backs *l, int32_t from, bool outside)
 {
@@ -143,8 +143,8 @@ find_near_tasks(struct act_offsets *b, int32_t device)
     }
 }
 
-/* Removes tasks that are not near the device from the paths: if such tasks lead from a portal back to near tasks,
- * adds direct entries for these near tasks. Returns false if there would be too many entries. */
+/* Finds paths that lead from a portal through tasks that are not near the device back to near tasks. Replaces each
+ * path by a direct entry. Returns false if there would be too many entries. */
 static bool
 step_over(struct act_offsets *b, int32_t portal)
 {
@@ -160,9 +160,8 @@ step_over(struct act_offsets *b, int32_t portal)
     return true;
 }
 
-/* Makes short lists, which contain only predecessors of near tasks and of portals. A search in the short lists
- * finds the same lags as a search in the full lists. Returns false if there are too many portals, so that the
- * short lists would save no time. */
+/* Makes short lists, which contain only near tasks and portals. A search in the short lists finds the same lags as a
+ * search in the full lists. Returns false if there are so many portals that the short lists would save no time. */
 static bool
 list_near(struct act_offsets *b, int32_t device)
 {
@@ -270,8 +269,8 @@ live_bytes_at(const struct act_offsets *b, const int32_t *begun)
     return bytes;
 }
 
-/* Computes the latest moment, at most `from`, at which use i of live range x has not certainly ended. A moment is
- * the number of uses begun, for each live range. */
+/* Computes the latest moment, at most `from`, at which use i of live range x may still be live. A moment is the
+ * number of uses begun, for each live range. */
 static void
 moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
 {
@@ -279,7 +278,7 @@ moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *
     for (int32_t y = 0; y < b->nlive_range; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Adds to the moment one more use that must not have ended. Searches for the moment with the most bytes that
+/* Goes back to a moment at which one more use may still be live. Searches for the moment with the most bytes that
  * results; returns true if it has more bytes than the best so far. */
 static bool
 find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, int64_t *most)
@@ -299,10 +298,9 @@ find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, in
     return *most > was;
 }
 
-/* Returns a lower bound of the bytes of any arena; the bound is seldom below the optimum. The bound is the number
- * of bytes in use at one moment, which is found by greedily choosing uses that have not ended. If there are many
- * live ranges, only a sample of them is tried as the first choice. The search stops when the bound reaches
- * `enough`. */
+/* Returns a lower bound of the bytes of any arena; the bound is seldom below the optimum. The bound is the bytes in
+ * use at one moment, which is found by greedily choosing uses that are live together. If there are many live ranges,
+ * only a sample of them is tried as the first choice. The search stops when the bound reaches `enough`. */
 static int64_t
 find_bound(struct act_offsets *b, int64_t enough)
 {
@@ -413,8 +411,8 @@ count_berths(struct act_offsets *b, int32_t nagain)
 
 /* ---- a device ---- */
 
-/* Returns the size of a device's registers, in bytes, up to which a search for per-act offsets is not worth its
- * time. least: lower bound of any arena. */
+/* Returns the size of an arena, in bytes, up to which a search for per-act offsets is not worth the time. least:
+ * lower bound of any arena. */
 static int64_t
 good_enough(int64_t least)
 {
@@ -431,9 +429,9 @@ good_from(int64_t bytes)
     return least;
 }
 
-/* Sets the number of registers of each result. asked true: the number that the readers request, because with
- * per-act offsets more registers would only let producers run further ahead. asked false: the number that packing
- * allocated (one per stage slot). */
+/* Sets the number of registers of each result. asked true: sets the number that the readers request, because with
+ * per-act offsets more registers would only let producers run further ahead. asked false: sets the number that
+ * packing allocated (one per stage slot). */
 static void
 set_registers(struct act_offsets *b, bool asked)
 {

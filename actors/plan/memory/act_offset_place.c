@@ -1,16 +1,16 @@
 /* act_offset_place.c - packs register uses into a device arena: uses that may be live at the same time must not
  * overlap in address.
  *
- * 1. Greedy strip packing: sorts the uses by several keys (size, then end of life; current offset; ...), places
- * each at the lowest free offset, and keeps the best packing.
+ * 1. Greedy strip packing: sorts the uses by several keys (size, then end of life; current offset; ...), places each
+ * at the lowest free offset, and keeps the best packing.
  *
- * 2. Improvement by ejection: shrinks the arena by 1/192 and evicts each use that sticks out. An evicted use is
- * reinserted at the offset where further evictions cost least; the newly evicted uses are then reinserted in the
- * same way. Each eviction raises the cost of evicting that use again. Stops when a shrunk arena cannot be packed
- * within the budget, or when the arena is close to the lower bound.
+ * 2. Improvement by ejection: shrinks the arena by 1/192 and evicts each use that reaches beyond its new end. An
+ * evicted use is reinserted at the offset where further evictions cost least; the newly evicted uses are then
+ * reinserted in the same way. Each eviction raises the cost of evicting that use again. Stops when a shrunk arena
+ * cannot be packed within the budget, or when the arena is close to the lower bound.
  *
- * The budget counts comparisons, not time, so the result is deterministic. A device with many uses gets fewer
- * greedy orders and fewer ejection steps. */
+ * The budget counts comparisons, not time, so the result is deterministic. A device with many uses gets fewer greedy
+ * orders and fewer ejection steps. */
 #include "actors/plan/memory/act_offset_place.h"
 
 #include <stdlib.h>
@@ -18,15 +18,15 @@
 
 enum {
     ORDER_LOOKS = 1 << 27, /* budget of all greedy orders, in comparisons; the first order always runs */
-    STEP_LOOKS = 1 << 22,  /* budget of an ejection search, in comparisons; a step takes one comparison per use */
+    STEP_LOOKS = 1 << 22,  /* budget of an ejection search, in comparisons; each step makes one comparison per use */
     LONGER = 16,           /* factor by which STEP_LOOKS grows while the arena is far above the lower bound */
     STEPS = 96,            /* largest number of ejection steps per use */
-    STEP = 192,            /* 1/STEP of the arena is the amount by which the arena shrinks at a time */
-    /* 1/NEAR: an arena is far above the lower bound if it exceeds the bound by a larger fraction */
+    STEP = 192,            /* the arena shrinks by 1/STEP of its size at a time */
+    /* an arena is far above the lower bound if it exceeds the bound by more than 1/NEAR of the bound */
     NEAR = 24,
-    /* 1/SMALL of all bytes belong to the smallest uses, which are placed after the large ones */
+    /* the smallest uses, which hold 1/SMALL of all bytes, are placed after the large ones */
     SMALL = 16,
-    TINY = 256, /* 1/TINY of all bytes belong to the smallest of the small uses, which are placed last */
+    TINY = 256, /* the smallest of the small uses, which hold 1/TINY of all bytes, are placed last */
 };
 
 /* ---- overlapping lifetimes ---- */
@@ -209,8 +209,8 @@ compare_use_keys(const void *x, const void *y)
     return a->then != b->then ? (a->then > b->then) - (a->then < b->then) : a->use - b->use;
 }
 
-/* Returns the number of uses that have ended before use u begins. behind: of uses that begin after use u has
- * ended. */
+/* Counts uses of all live ranges. behind false: returns the number of uses that have ended before use u begins;
+ * behind true: the number of uses that begin after use u has ended. */
 static int32_t
 count_apart(const struct act_offsets *b, const struct use *u, bool behind)
 {
@@ -237,7 +237,7 @@ order_key(const struct act_offsets *b, int32_t use, enum order by)
                                                  use};
 }
 
-/* Sorts uses of less than `was` bytes, except small ones, into b->ordered. Returns the number of these uses. */
+/* Sorts uses with fewer than `was` bytes, except small ones, into b->ordered. Returns the number of sorted uses. */
 static int32_t
 list_ordered(struct act_offsets *b, enum order by, int64_t was)
 {
@@ -289,7 +289,7 @@ list_met(struct act_offsets *b, int32_t u)
     b->looks -= b->nuse;
 }
 
-/* Returns the offset for use u at which evictions cost least; of equal ones, the lowest. Tries the offsets
+/* Returns the offset for use u at which evictions cost least; of equally good offsets, the lowest. Tries the offsets
  * directly above and below uses that may be live at the same time. */
 static int64_t
 best_place(const struct act_offsets *b, const struct use *u, int64_t top)

@@ -9,7 +9,7 @@
 #include "runtime/base/arena.h"
 
 enum {
-    /* 1/ACT_OFFSETS_GOOD: an arena that exceeds the lower bound by at most this fraction is good enough */
+    /* an arena is good enough if it exceeds the lower bound by at most 1/ACT_OFFSETS_GOOD of the bound */
     ACT_OFFSETS_GOOD = 32,
 };
 
@@ -40,7 +40,7 @@ struct point {
 
 struct back;
 struct waiting;
-/* Lists of predecessors, by task: acts that have ended before an act of the task begins. */
+/* Lists of predecessors, by task: their acts that have ended before an act of the task begins. */
 struct backs {
     int32_t *first; /* by task: head of its list; -1: empty */
     struct back *of;
@@ -50,7 +50,7 @@ struct act_offsets {
     struct plan *plan;
     const int32_t *first_out, *asked; /* arguments of act_offset_registers() */
     struct arena arena, of_device;
-    int32_t nback;            /* number of entries allocated in `all`; number allocated in `local` */
+    int32_t nback;            /* number of entries allocated in `all`, and in `local` */
     struct backs all, local;  /* lists of all tasks; lists that contain only tasks near the current device */
     bool *is_near;            /* by task: true if it runs on the current device, or reads a result stored there */
     int32_t *portal, nportal; /* tasks that are not near the device but are direct predecessors of a near task */
@@ -64,14 +64,14 @@ struct act_offsets {
     /* [a * nlive_range + b]: use i of live range a has ended before use k of b begins if i + after <= k */
     int32_t *after;
     struct reach *reach; /* [a * nlive_range + b]: which uses of live ranges a and b may be live at the same time */
-    /* by live range: number of uses begun at a moment (the moment tried, its start, the best) */
+    /* by live range: number of uses begun at the moment under trial, at its start, at the best moment */
     int32_t *begun, *from, *heaviest;
     struct use *use;
     uint64_t *near; /* bit mask by use: true if it may be live at the same time as the current use */
     /* by use: its offset in the best arena so far; its offset in the arena under trial */
     int64_t *best, *better;
-    int32_t *low, *high, nplaced; /* placed uses, sorted by lowest address; sorted by highest address */
-    int32_t *queue, nqueue;       /* uses without an offset: evicted ones, and ones not yet placed */
+    int32_t *low, *high, nplaced; /* placed uses, sorted by lowest address, and by highest address */
+    int32_t *queue, nqueue;       /* uses without an offset: evicted, or not yet placed */
     /* uses that may be live at the same time as the current use. met: sorted by lowest address; ends: sorted by
      * highest */
     int32_t *met, *ends, nmet;

@@ -8,14 +8,13 @@
  * In a program with micro-batches, results made per micro-batch are rewritten in each period. Tasks of one group
  * (credit.c) process one micro-batch at a time, so those live ranges of a group that have one register share bytes
  * as in a run of one micro-batch. The last live range of a period must be read before the first live range of the
- * next period is written. An edge with one credit enforces this order: the first live range's writer waits for the
- * readers of the last live range. Such an edge closes no cycle, because it makes a task wait only for tasks on an
- * earlier micro-batch. A stage that keeps results of several micro-batches has one slot ("room", stage_slot.h) for
- * each micro-batch. A slot is packed like a run of one micro-batch. Short-lived results may also have a register
- * in each slot, in gaps, if that takes fewer bytes. Credits ensure that a slot is reused only after its
- * micro-batch has left. All groups and slots are live at the same time. A result made once per batch may share
- * bytes with results that the first micro-batch has not written yet, or that the last micro-batch has read
- * already.
+ * next period is written. An edge with one credit enforces this order: the writer of the first live range waits for
+ * the readers of the last live range. Such an edge closes no cycle, because it makes a task wait only for tasks on
+ * an earlier micro-batch. A stage that keeps results of several micro-batches has one slot ("room", stage_slot.h)
+ * for each micro-batch. A slot is packed like a run of one micro-batch. Short-lived results may also have a register
+ * in each slot, in gaps, if that takes fewer bytes. Credits ensure that a slot is reused only after its micro-batch
+ * has left. All groups and slots are live at the same time. A result made once per batch may share bytes with
+ * results that the first micro-batch has not written yet, or that the last micro-batch has read already.
  *
  * Devices with equal live ranges are packed once. */
 #include "actors/plan/lower/lower.h"
@@ -29,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A reuse of memory: item b reuses bytes of item a, either in the same period or in the next period. */
+/* A reuse of memory: item b takes over bytes of item a, in the same period or in the next. */
 struct pair {
     int32_t a, b;
     bool next_period;
@@ -49,17 +48,16 @@ struct memory {
     int32_t *first_task, *task;     /* by device: tasks whose results it stores, in list order */
     int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
-    /* by task: positions of the kernel before the task and of the kernel after it, in the list of the task's
-     * device. For a task that is a kernel itself, both are its own position */
+    /* by task: position, in the task list of its device, of the kernel before the task, and of the kernel after it.
+     * For a kernel, both are its own position */
     int32_t *kernel[2];
-    /* met: by task, the latest task found to wait for it; meets: the task that `met` was last updated for, -1:
-     * none */
+    /* met: by task, the last task found to wait for it; meets: the task for which `met` was filled last, -1: none */
     int32_t *met, meets;
     bool *late; /* by task: true if it runs once per batch, after the last micro-batch */
-    /* by task: true if it runs once per batch, before tasks that run per micro-batch and depend on it */
+    /* by task: true if it runs once per batch, and tasks that run per micro-batch depend on it */
     bool *wanted;
     bool *frugal; /* by stage: true if backward recomputes or fetches values */
-    /* Data of the device that was packed last. */
+    /* items of the current device; items of the device that was packed last */
     struct item *item, *packed;
     /* number of items; number of packed items; number of tasks of the device per period */
     int32_t nitem, npacked, period;
@@ -203,8 +201,8 @@ arena_find_late(struct memory *m)
     }
 }
 
-/* Marks one-time tasks that micro-batches wait for. The results of a marked task must not reuse bytes that
- * micro-batches have to release: if credits are few, the first micro-batch would then wait for the last. */
+/* Marks one-time tasks that micro-batches wait for. Their results must not reuse bytes that micro-batches have to
+ * release. Otherwise, if credits are few, the first micro-batch would wait for the last. */
 static void
 find_wanted(struct memory *m)
 {
@@ -279,7 +277,7 @@ comes_early(const struct memory *m, int32_t task)
     return !d->piece && !m->late[task] && (m->wanted[task] || m->l->plan->nmemory > 1);
 }
 
-/* Returns true if all readers of a live range precede all micro-batches, too. */
+/* Returns true if all readers of a live range precede all micro-batches. */
 static bool
 goes_early(const struct memory *m, const struct live_range *t)
 {
@@ -407,9 +405,9 @@ item_of(struct memory *m, int32_t device, const struct live_range *t)
     return it;
 }
 
-/* Extends early items into the last period if necessary. Early items are written before all late items. So an
- * early item that is still live when a late item is written must not share bytes with items before that position,
- * either. */
+/* Extends early items into the last period if necessary. Early items are written before all late items. So an early
+ * item that is still live when a late item is written must not share bytes with items at earlier positions of the
+ * last period, either. */
 static void
 hold_early(struct memory *m)
 {
@@ -474,7 +472,7 @@ struct sweep {
     int64_t *cut;
     int32_t ncut;
     int32_t *owner;           /* by section: its latest owner so far; -1: none */
-    int32_t *opened, *closed; /* by section: first and last owner within a period; -1: none */
+    int32_t *opened, *closed; /* by section: first and last owner among the items of one period; -1: none */
 };
 
 static int32_t *

@@ -91,7 +91,7 @@ by_group(const struct span *s)
 
 typedef double key_fn(const struct span *s);
 
-/* Sorts ranked[0] to ranked[n - 1] by key; of equal keys, by index of the span. */
+/* Sorts ranked[0] to ranked[n - 1] by key; spans with equal keys, by index. */
 static void
 sort_ranked(const struct pack *p, struct ranked *ranked, int n, key_fn *key)
 {
@@ -342,7 +342,7 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps n spans. A span is freed `over` positions before the end of its life (`last`). Returns the arena's bytes. */
+/* Sweeps n spans; frees each span `over` positions before its life ends (`last`). Returns the arena's bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {
@@ -523,9 +523,9 @@ by_group_and_time(const void *a, const void *b)
     return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : compare_pack_times(a, b);
 }
 
-/* Converts the n changes of a group within a period to changes over all periods. The number of periods is unknown.
- * So at each time of the first period the group counts with its largest live bytes up to that time, and at each
- * time of the last period with its largest live bytes from that time on. */
+/* Converts the n changes of a group within a period to changes over all periods. Their number is unknown. So at a
+ * time of the first period, the group's live bytes are the largest up to that time; at a time of the last period,
+ * the largest from that time on. */
 static void
 spread_change(struct change *x, int n, int32_t period)
 {

@@ -20,8 +20,8 @@ last_port_reader(const struct out_port *o, int32_t task)
     return task;
 }
 
-/* Lists the live ranges on a device. The registers of a result with several registers belong to several
- * micro-batches, so they count as live throughout. */
+/* Lists the live ranges on a device. The registers of one result may belong to several micro-batches; such registers
+ * count as live throughout. */
 static struct live_range *
 list_live(const struct plan *p, int32_t device, int32_t *n)
 {

@@ -8,8 +8,8 @@
  * "gelu f32{4, 8} 128 B (net.lua:7), ...". Assumes that tasks run in the order of the plan. Appends nothing if no
  * result has registers on the device. */
 void plan_peak_print(const struct plan *p, int32_t device, int32_t n, struct str *s);
-/* Appends the three largest results to this thread's error message, if there are any: "...; largest tensors: gelu
- * ...". Returns status. */
+/* Appends the three largest results at the peak to this thread's error message: "...; largest tensors: gelu ...".
+ * Appends nothing if there are none. Returns status. */
 int plan_peak_blame(const struct plan *p, int32_t device, int status);
 
 #endif

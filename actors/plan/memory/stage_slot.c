@@ -1,10 +1,10 @@
 /* stage_slot.c - chooses which results of a stage are stored in the stage's slots.
  *
- * Results request numbers of registers; each of these numbers is tried as the number of slots. For each number,
- * two alternatives are packed: the smallest slots, in whose gaps other results are stored, and the largest slots,
- * which store all results that may be in a slot. The alternative with the fewest bytes is kept. Moving single
- * results into or out of the slots would have saved at most 2.2 % of the bytes (bench/packed.lua). Bytes by
- * position are kept in segment trees, so adding an item takes logarithmic time. */
+ * Each number of registers that some result requests is tried as the number of slots. For each number, two
+ * alternatives are packed: small slots, with the results that must be in a slot and further results in the gaps, and
+ * large slots, with all results that may be in a slot. The alternative with the fewest bytes is kept. Moving single
+ * results into or out of the slots would have saved at most 2.2 % of the bytes (bench/packed.lua). Bytes by position
+ * are kept in segment trees, so adding an item takes logarithmic time. */
 #include "actors/plan/memory/stage_slot.h"
 
 #include "actors/plan/lower/lower.h"
@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* Segment tree of bytes by position. most: largest number of bytes at a position below the tree node, without the
- * `add` of the node's ancestors. */
+/* Segment tree of bytes by position. most: by tree node, the largest number of bytes at a position below the node,
+ * without the `add` of the node's ancestors. */
 struct load {
     int64_t *most, *add;
 };
@@ -32,8 +32,8 @@ struct stage_slots {
     /* number of leaves of a tree: a power of two, more than the period; number of leaves allocated */
     int32_t width, room_for;
     struct load room; /* bytes in one slot */
-    /* by phase: bytes of the group's items outside the slots; they share memory if they are not live at the same
-     * time */
+    /* by phase: bytes outside the slots of the items of that phase's group; items share memory if they are not live
+     * together */
     struct load group[PHASE_BATCH];
     int64_t alone; /* bytes of all other items outside the slots */
     struct arena *arena;
@@ -43,7 +43,7 @@ struct stage_slots {
     int32_t *at;
 };
 
-/* Returns true if the item may be stored in the stage's slots. */
+/* Returns true if the stage's slots may store the item. */
 static bool
 may_join(const struct item *it, int32_t stage, const struct room *r)
 {
@@ -112,8 +112,8 @@ clear_load(const struct stage_slots *m, const struct load *load)
     memset(load->add, 0, sizeof *load->add * 2 * (size_t)m->width);
 }
 
-/* Selects the items for the slots. Selects first all items with as many registers as there are slots; then other
- * items, in order, as long as the peak of a slot stays within `bytes`. Returns the peak. */
+/* Selects the items for the slots: first all items with as many registers as there are slots, then other items, in
+ * order, as long as the peak of a slot is at most `bytes`. Returns the peak. */
 static int64_t
 fill_room(struct stage_slots *m, int32_t stage, const struct room *r, int64_t bytes)
 {
@@ -151,7 +151,7 @@ fill_beside(struct stage_slots *m, int32_t stage)
     }
 }
 
-/* Returns the bytes outside the slots: the peaks of the groups, plus all other items. */
+/* Returns the bytes outside the slots: the peak of each group, plus all other items. */
 static int64_t
 bytes_beside(const struct stage_slots *m)
 {
@@ -244,7 +244,7 @@ try_rooms(struct stage_slots *m, int32_t stage, struct room r)
     if (fill_room(m, stage, &r, INT64_MAX) > small) try_packed(m, stage, &r);
 }
 
-/* Returns true if some result of the stage has this number of registers. */
+/* Returns true if a result of the stage has this number of registers. */
 static bool
 is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
 {

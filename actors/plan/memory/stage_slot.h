@@ -13,29 +13,27 @@
 /* A result that needs memory. Positions are relative to the device's task list, so equal devices have equal items. */
 struct item {
     int64_t bytes; /* size of one register, aligned */
-    /* lifetime: positions in the device's task list, counted from the device's first task in the first
-     * micro-batch; in the last micro-batch, positions continue after one period */
+    /* lifetime: positions in the device's task list, from 0 in the first micro-batch; positions of the last
+     * micro-batch follow one period later */
     int32_t first, last;
     int32_t asked, nreg; /* number of registers that the readers request; number allocated */
     int32_t group;       /* group of the item, as in struct pack_item (pack.h) */
     int32_t stage, phase;
     int64_t offset, stride; /* offset of the first register and distance between registers, bytes */
     bool again;             /* written for each micro-batch */
-    bool fixed;             /* made by a move: the number of registers must stay `asked` */
-    /* joins: in the alternative being tried, the item is stored in the slots; in_room: it is stored in the chosen
-     * slots */
+    bool fixed;             /* a move makes the item: the number of registers must stay `asked` */
+    /* joins: the alternative under trial stores the item in the slots; in_room: the chosen slots store it */
     bool joins, in_room;
-    /* waits: weight gradients, which may be delayed, read the item; abroad: backward of other stages reads the
-     * item */
+    /* waits: weight gradients, which may be delayed, read it; abroad: backward of another stage reads it */
     bool waits, abroad;
 };
 /* The slots of a stage: equal contiguous blocks, one per micro-batch in flight. */
 struct room {
     int32_t nreg, first, last; /* number of slots, 0: none; lifetime of the slots as in struct item */
-    /* bit mask of phases whose results may be stored in the slots even if they have fewer registers than there are
-     * slots */
+    /* bit mask of phases: the slots may store results of these phases even if the results have fewer registers than
+     * there are slots */
     unsigned phases;
-    bool weights;          /* weight gradients of a micro-batch are done before its slot is reused */
+    bool weights;          /* the slot is reused only after the weight gradients of its micro-batch are done */
     int64_t bytes, offset; /* size of one slot, bytes; offset of the first slot, bytes */
 };
 

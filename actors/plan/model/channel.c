@@ -40,8 +40,8 @@ channel_print(const struct channel_name *name, struct str *s)
 
 enum { MAGIC = 0x4c484332, HEADER = 4 };
 
-/* Columns of a channel's row in the list: first the channel's name, then the terms that must be equal at both ends,
- * then indices that the sender of the list uses for its end. */
+/* Columns of a channel's row in the list: the channel's name; the terms that must be equal at both ends; indices of
+ * the sender's end, which differ. */
 enum {
     STEP,
     OPERAND,

@@ -28,7 +28,8 @@ struct plan;
 
 enum channel_side {
     SIDE_PART,  /* end is a shard of a value: mesh position in the hop's source or destination layout */
-    SIDE_STAGE, /* end is a stage buffer, a partial result of a reduction: index of the stage (boxing/box.h) */
+    SIDE_STAGE, /* this end is a stage buffer, which holds a partial result of a reduction: index of the stage
+                   (boxing/box.h) */
     SIDE_GATE,  /* end is the gate of a host: index of the host. Such a channel carries no bytes, only order */
 };
 
@@ -36,8 +37,7 @@ struct channel_name {
     int32_t step; /* program node that needs the move */
     int16_t operand, hop;
     uint8_t from_side, to_side; /* enum channel_side */
-    /* mesh position, stage buffer or host at each end, depending on the side. If several shards of a host read the
-     * same window, names the first of these shards */
+    /* mesh position, stage buffer or host at each end, as the side says; of several shards in a channel, the first */
     int32_t from, to;
 };
 
@@ -61,7 +61,7 @@ struct channel {
     int32_t nact;  /* acts per run */
     uint8_t dtype; /* element type */
     bool direct;   /* true: a communication library sends the bytes, and both ends are KIND_P2P tasks of devices */
-    /* both ends run once, after the last micro-batch; false: ends that run once run with the first micro-batch */
+    /* both ends run once, after the last micro-batch; false: an end that runs once runs with the first micro-batch */
     bool late;
     int64_t bytes; /* bytes per act; 0: order only */
     uint64_t what; /* digest of the content: the value, the layouts of its hop, and the slices (redistribute.h) */

@@ -15,8 +15,8 @@ struct deadlock {
     /* returns true if the task waits for a free register at this out-port */
     bool (*out_waits)(const void *state, int32_t task, int32_t port);
 };
-/* Prints a report, for example "add (a.lua:3) on cpu:1, 2 of 8 acts done, waits for a free register of result 0 (it
- * has 2); and 3 more". */
+/* Prints a report of the blocked tasks, for example "add (a.lua:3) on cpu:1, 2 of 8 acts done, waits for a free
+ * register of result 0 (it has 2); and 3 more". */
 void deadlock_print(const struct deadlock *s, struct str *text);
 /* Prints a task, for example "matmul (a.lua:3) on cpu:1". */
 void task_print(const struct plan *p, int32_t task, struct str *s);

@@ -1,7 +1,7 @@
 /* kind.h - task kinds. Each kind has a record (struct task_kind), a file (kind_NAME.c) and a line in kinds.def.
  *
- * Each task of a plan points to the record of its kind. Code outside a kind never tests which kind a task has; it
- * uses the flags, fields and functions here. Read-only; any thread. */
+ * Each task of a plan points to the record of its kind. Code outside a kind's file never tests for the kind; it uses
+ * the flags, fields and functions of struct task_kind. Read-only; any thread. */
 #ifndef RILLE_PLAN_KIND_H
 #define RILLE_PLAN_KIND_H
 
@@ -30,7 +30,7 @@ struct act {
     const struct transport *transport; /* sends and receives the bytes of channels to other hosts */
     /* transport's ticket for the sent bytes; the bytes must not change until the ticket is released; 0: none */
     int64_t ticket;
-    struct finding find; /* invalid data that the act's work has found */
+    struct finding find; /* invalid data found by the act's work */
 };
 
 enum kind_flags {
@@ -57,11 +57,11 @@ struct task_kind {
     /* Begins the work of an act: runs the work, or enqueues it on a->stream. Must not block or allocate. Runs on the
      * device's thread. E_KERNEL, E_VALUE. */
     int (*begin)(struct act *a);
-    /* Reports invalid data that the act's work has found. Called on the device's thread when the work is done. NULL:
-     * the kind finds no invalid data. E_VALUE. */
+    /* Reports invalid data that the act's work has found. Runs on the device's thread when the work is done. NULL:
+     * the kind's work never finds invalid data. E_VALUE. */
     int (*done)(struct act *a);
-    /* Checks a task of this kind: derives from the program what the task must do, and compares (verify_value.h).
-     * E_PLAN. */
+    /* Checks a task of this kind: derives from the program what the task must do, and compares the task with that
+     * (verify_value.h). E_PLAN. */
     int (*check)(struct values *s, int32_t task);
     /* Returns the local type of a result, for printed plans. */
     struct type (*result)(const struct plan *p, int32_t task, int32_t out);

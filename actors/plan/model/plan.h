@@ -1,11 +1,11 @@
 /* plan.h - a compiled plan: tasks, the registers between tasks, and where registers are stored.
  *
- * plan_compile() makes a plan from a program. A plan is read-only and shared by all threads; state that changes
- * during a run is in the actors. A task is one operator call on one rank, one destination shard of a move (boxing),
- * or one rank's sum over micro-batches. The results of a task are stored in registers: nreg buffers used in turn.
- * Free registers are the credits, and the only back-pressure. A task reads three kinds of arguments: registers,
- * leaves (values that exist before the run and are always available) and numbers. A result that must outlive the run
- * is written directly to its own buffer. A transfer task fetches data from another memory space (device.h).
+ * plan_compile() makes a plan from a program. A plan is read-only and shared by all threads; actors hold the state
+ * of a run. A task is one operator call on one rank, one destination shard of a move (boxing), or one rank's sum
+ * over micro-batches. The results of a task are stored in registers: nreg buffers used in turn. Free registers are
+ * the credits, and the only back-pressure. A task reads three kinds of arguments: registers, leaves (values that
+ * exist before the run and are always available) and numbers. A result that must outlive the run is written directly
+ * to its own buffer. A transfer task fetches data from another memory space (device.h).
  *
  * Rates: a task acts nact times per run: once per micro-batch, or once. A task publishes each result after every
  * `every` acts; a reader keeps a register for `hold` acts. A control edge carries no bytes, only a token per act of
@@ -62,15 +62,15 @@ struct in_port {
     int32_t task, out; /* producer task, and its out-port */
     int32_t hold;      /* number of the reader's acts that use a register before it is returned */
     int32_t need;      /* control edge: tokens that the reader needs per act; data edge: 1 */
-    int32_t fan;       /* index of the producer's fan that contains this in-port */
+    int32_t fan;       /* index, among the producer's fans, of the fan that contains this in-port */
     uint8_t token;     /* enum sync: how the reader waits for the producer */
 };
 
 struct reader {
     int32_t task, port;
 };
-/* The readers of a result on one thread. One message notifies all readers of a fan, and one message returns the
- * register. */
+/* The readers of a result that run on one thread. One message notifies all readers of a fan; one message returns the
+ * register for all of them. */
 struct fan {
     int32_t thread, nreader;
     /* the first nissued readers are notified when the work is enqueued, the others when the work is done */
@@ -79,7 +79,7 @@ struct fan {
 };
 struct out_port {
     bool control; /* control output: carries no bytes, and never waits for a free register */
-    /* each register is filled at most once per run, so writers never wait and readers return nothing */
+    /* a run fills each register at most once, so writers never wait and readers return no registers */
     bool once;
     bool shared; /* tasks with where.kind IN_TASK store their results in these registers, too */
     int32_t nreg;
@@ -94,7 +94,7 @@ enum arg_kind { ARG_NONE, ARG_REG, ARG_LEAF, ARG_NUMBER };
 struct arg {
     uint8_t kind;
     int32_t index;        /* index of the in-port, leaf part or number */
-    int64_t skip;         /* bytes from the start of the buffer to the argument's view */
+    int64_t skip;         /* bytes from the start of the register or buffer to the argument's view */
     int64_t piece_stride; /* leaf: distance between micro-batches in its buffer, bytes */
 };
 
@@ -121,7 +121,7 @@ struct plan_chain {
     int32_t *member; /* members: program nodes, in order */
     struct ref *in;
     const struct layout **want; /* by input: the layout in which it is read; NULL for numbers */
-    /* live-out results, in the order of the members. A member with a live-out result lists all its results */
+    /* live-out results, in the order of members. If a result of a member is live-out, all its results are listed */
     struct ref *live_out;
 };
 
@@ -135,11 +135,11 @@ struct plan_move {
     struct type type;
     const struct layout *from, *to;
     const char *name; /* method of the move (box_plan.name) */
-    /* bytes that this plan's devices receive; proven minimum for the complete move, over all devices */
+    /* bytes that this partition's devices receive; proven minimum for the complete move, over all devices */
     int64_t bytes, bound;
     /* segments and chunks of a hierarchical reduction (box_relay); 0: the reduction is not hierarchical */
     int32_t nleg, nchunk;
-    bool back; /* the sum also returns through the segments, in reverse order */
+    bool back; /* the sum also travels back through the segments, in reverse order */
     /* library collective that performs the move; NULL: none. The plan has one KIND_COLLECTS task per local position,
      * in mesh order. Positions on other hosts have their tasks in those hosts' partitions, which must agree
      * (comm_ranks.h) */
@@ -153,9 +153,9 @@ struct comm_rank_copy {
     int64_t from_skip, to_skip;       /* offsets in bytes */
     const struct cuda_launch *launch; /* kernel of the copy; NULL: host code copies */
 };
-/* A task's rank in a communicator, for a collective or a point-to-point link. The results behind the first are
- * buffers: first the packed blocks, then the blocks to unpack; no other task reads them. A shard with gaps is
- * packed, too. A sender on a link packs all its slices, unless it sends a single slice without gaps. */
+/* A task's rank in a communicator, for a collective or a point-to-point link. Result 0 of the task is the result
+ * proper. The further results are buffers that no other task reads: packed blocks, then blocks to unpack. A shard
+ * with gaps is packed, too. A sender on a link packs its slices, unless it sends a single slice without gaps. */
 struct move_comm_rank {
     struct communicator *in;
     int32_t comm_rank;
@@ -173,7 +173,7 @@ struct task_move {
     bool stage; /* true: fills a stage buffer of the move; false: fills a destination shard */
     int32_t nstep;
     struct box_move *step;
-    int64_t received;                    /* bytes that each act reads from other devices' memory */
+    int64_t received;                    /* bytes per act that the task reads from other devices' memory */
     const struct move_comm_rank *member; /* KIND_COLLECTS and KIND_P2P: the rank in a communicator; else NULL */
 };
 
@@ -184,9 +184,9 @@ struct task {
     /* enum stream_role of the stream that runs the work; 0 if the device has at most one stream */
     uint8_t stream;
     bool updates; /* overwrites a variable */
-    /* validates its input data; false: no validation needed, or an earlier task validates the same data */
+    /* validates its input data; false: the data needs no validation, or an earlier task validates it */
     bool looks;
-    /* other tasks than the next ones on its stream wait for its work, so its completion must be observed */
+    /* a task other than the next one on its stream waits for its work, so the completion must be observed */
     bool shown;
     int32_t thread, device; /* device: index in plan->device */
     int32_t stage, lead;    /* virtual stage (stage.h); place of that stage in a round of stages */
@@ -232,7 +232,7 @@ struct plan_device {
 
 struct plan_part {
     int32_t index, pos; /* index of the leaf or root to which the part belongs; mesh position of the part */
-    struct type type;   /* local type of the part; if it is split into micro-batches, of one of them */
+    struct type type;   /* local type of the part; for a part split into micro-batches, type of one micro-batch */
     int64_t bytes;      /* size of the buffer with all micro-batches, bytes */
 };
 
@@ -295,7 +295,7 @@ comm_rank_nresult(const struct move_comm_rank *s)
 {
     return 1 + (s->npack > 0) + (s->nunpack > 0);
 }
-/* Returns the move that the task belongs to, or NULL. */
+/* Returns the move of which the task is a part, or NULL. */
 static inline const struct plan_move *
 task_hop(const struct task *t)
 {
@@ -344,7 +344,7 @@ task_moment(const struct task *t, int32_t n)
     return ((int64_t)t->device * n + t->stage) * (PHASE_BATCH + 1) + t->phase;
 }
 
-/* Returns true if this task continues what an earlier task of the same device, stage and phase began. Forward and
+/* Returns true if this task continues the work of an earlier task of the same device, stage and phase. Forward and
  * backward continue from operator to operator; a sum over micro-batches continues after its addend. Must be called
  * for all tasks in list order. *begun: one flag per device, stage and phase, false at first. joint: all backward
  * work of the task's stage is weight gradients (stages.joint). */

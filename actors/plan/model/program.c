@@ -83,7 +83,7 @@ program_checks(const struct program *p, struct arena *a)
 {
     bool *checks = ARENA_ARRAY(a, bool, p->nnode + 1);
     struct allowed *by = ARENA_ARRAY(a, struct allowed, p->nnode + 1);
-    /* by value: 1 + the last node that checks it; 0: none */
+    /* by value: 1 + the last node that validates the value; 0: none */
     int32_t *last = ARENA_ARRAY(a, int32_t, p->nleaf + p->nnode * OP_OUT + 1);
     for (int32_t i = 0; i < p->nnode; i++) {
         if (!p->node[i].op->host.say) continue;

@@ -41,8 +41,8 @@ struct prog_node {
     uint8_t phase;    /* enum node_phase */
     bool piece;       /* runs once per micro-batch */
     bool accumulate;  /* the result is summed over the micro-batches, in their order */
-    /* recomputation: 1 + index of the original node, in whose stage this node runs; 1 + this node's own index if the
-     * original is not in the program. 0: not a recomputation */
+    /* recomputation: 1 + index of the original node, in whose stage this node runs; 1 + index of this node if the
+     * program has no original. 0: not a recomputation */
     int32_t recompute;
     const struct strategy *strategy; /* the user's sharding strategy for the call; NULL: none */
     /* true: the user wrote this move; false: the move was inserted because layouts differ */
@@ -72,9 +72,9 @@ struct plan_map {
     struct plan_range *range;
 };
 
-/* Largest number of micro-batches that a virtual stage may hold. backward: between forward and the end of backward;
- * weight: between forward and the end of weight gradients; behind: between backward and the end of weight gradients;
- * hop: on their way to the stage. */
+/* Largest number of micro-batches that a virtual stage may hold. backward: from forward to the end of backward;
+ * weight: from forward to the end of weight gradients; behind: from backward to the end of weight gradients; hop: in
+ * transit to the stage. */
 struct prog_pool {
     int32_t backward, weight, behind, hop;
 };
@@ -114,7 +114,7 @@ struct program {
 };
 
 void program_free(struct program **p);
-/* Returns a copy, owned by the caller. */
+/* Returns a copy of the program, which the caller owns. */
 struct program *program_copy(const struct program *p);
 /* Appends the program to s as canonical bytes: equal programs give equal bytes in any process. Placements and
  * layouts are written by content, operators by name; source lines and names of composites are omitted. */
@@ -125,7 +125,7 @@ int program_parse(const char *bytes, size_t n, struct atlas *at, struct program 
 /* Checks that writing a legal program again yields the same bytes, because each program has exactly one encoding.
  * E_PLAN. */
 int program_check_form(const struct program *p, const char *bytes, size_t n);
-/* Returns the value from which implicit moves on its placement made r; r itself if no such move made it. */
+/* Returns the value from which implicit moves on the same placement made r; r if no such move made r. */
 struct ref program_source(const struct program *p, struct ref r);
 /* Returns how often per step the operand r is moved for node n: once, or once per micro-batch. A move that is itself
  * repeated per micro-batch (prog_node.again) counts once per micro-batch. */
@@ -140,8 +140,8 @@ bool ref_varies(const struct program *p, struct ref r); /* returns true if the v
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
 /* Returns, by node, whether one of its results overwrites a leaf. */
 bool *program_updates(const struct program *p, struct arena *a);
-/* Returns, by node, whether the node validates data. If two nodes check the same value (a lookup and its gradient),
- * only the first counts, so that updates wait for a single check. */
+/* Returns, by node, whether the node validates data. If several nodes would validate the same value (a lookup and
+ * its gradient), only the first counts, so that updates wait for one check. */
 bool *program_checks(const struct program *p, struct arena *a);
 /* Returns the value that r is a view of; r itself if it is no view. */
 struct ref program_whole(const struct program *p, struct ref r);

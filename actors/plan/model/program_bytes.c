@@ -183,8 +183,8 @@ each_new_layout(struct wire *w, const struct layout **l)
     return w->out ? 0 : layout_new(w->atlas, p, sbp, order, l);
 }
 
-/* Reads or writes a layout or NULL. 0: NULL; otherwise 1 + the layout's index, encoded like the index of a
- * placement. */
+/* Reads or writes a layout or NULL, as a number. 0: NULL; otherwise 1 + the layout's index in its table. An index
+ * equal to the table's size is followed by a new entry. */
 static int
 each_layout(struct wire *w, const struct layout **l)
 {
@@ -264,7 +264,7 @@ each_op(struct wire *w, const struct op **op)
 
 /* ---- the program ---- */
 
-/* Returns an array of a node: the existing array when writing, a new array of n elements when reading. */
+/* Returns an array of a node: when writing, the array that exists; when reading, a new array of n elements. */
 #define ROOM_FOR(w, field, type, n) ((w)->out ? (type *)(uintptr_t)(field) : ARENA_ARRAY((w)->arena, type, n))
 
 static int

@@ -14,7 +14,7 @@
 
 struct compute_rates {
     double flops_per_ns, bytes_per_ns, act_ns;
-    bool measured; /* the rates are those of this machine (rille --calibrate) */
+    bool measured; /* the rates were measured on this machine (rille --calibrate) */
 };
 
 struct call;

@@ -2,8 +2,8 @@
  *
  * Moves have streams of their own, so that bytes travel while kernels compute. Transfers into a device do not wait
  * behind transfers out of it. Neither kind of transfer waits behind moves among devices, because a move among
- * devices needs all of them at the same time. A library collective waits for other devices. So no work for which
- * other devices may wait is enqueued behind a collective.
+ * devices needs all of them at the same time. A library collective waits for other devices. So work for which other
+ * devices may wait is never enqueued behind a collective.
  *
  * On one stream the order of enqueueing suffices: the reader is enqueued after the producer, and the next writer of
  * the register after the reader. A reader on another stream of the same thread, of the same device or another, waits
@@ -66,7 +66,7 @@ sync_choose(struct plan *p)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
-            /* the completion of the reader's work is observed, too, because the reader then returns the register */
+            /* an act returns the register when the reader's work is done, so that completion must be observed, too */
             if (in->token != SYNC_ENQUEUED) p->task[in->task].shown = p->task[i].shown = true;
         }
     arena_fini(&a);

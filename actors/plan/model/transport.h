@@ -17,7 +17,7 @@ struct transport {
      * gathers its slices. *ticket: 0 if the bytes were copied; otherwise the bytes must stay unchanged until taken()
      * returns true for the ticket. E_BUS. */
     int (*put)(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket);
-    /* Returns true if the transport no longer reads the bytes of a ticket; at the latest after the peer has
+    /* Returns true if the transport no longer reads the bytes of a ticket; true at the latest when the peer has
      * acknowledged the bytes. NULL: put() never returns a ticket. */
     bool (*taken)(void *of, int64_t ticket);
     /* true: wakes the thread of the SEND (bus.h) when a ticket is released; false: that thread must poll */

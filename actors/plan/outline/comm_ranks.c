@@ -32,8 +32,8 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
     return task >= 0 && task < p->ntask && p->task[task].kind->flags & KIND_COLLECTS && p->task[task].move.of == m;
 }
 
-/* Returns the task of another rank in a task's collective. If all positions are in this partition, the two tasks
- * are as far apart in the list as their positions are in the mesh. */
+/* Returns the task of another rank in a task's collective. First tries the place that this task has if all positions
+ * are in this partition: the tasks are then in mesh order without gaps. */
 int32_t
 comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank)
 {
@@ -58,7 +58,7 @@ comm_ranks_abroad(const struct plan *p, int32_t task)
     return false;
 }
 
-/* ---- communicators ---- */
+/* a task, and the communicator that the task needs */
 
 struct wish { /* a task, and the communicator that it needs */
     int32_t hop, first, second, task;
@@ -124,8 +124,8 @@ comm_ranks_communicators(const struct plan *p, struct arena *a, struct communica
 
 /* ---- the contract ---- */
 
-/* Columns of a row in the list: index of the hop; digest of the facts on which all partitions must agree; number
- * of ranks in this partition; number of all ranks. */
+/* Columns of a row in the list: index of the hop; digest of the facts on which all partitions must agree; number of
+ * ranks in this partition; number of ranks in all partitions. */
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void
@@ -198,7 +198,7 @@ row_differs(const struct row *r, const char *what)
     return status;
 }
 
-/* Checks the rows of the hop that row r belongs to. Returns the number of these rows in *n. */
+/* Checks the rows with the same hop as row r. Returns the number of these rows in *n. */
 static int
 match_hop(const struct row *r, size_t left, size_t *n)
 {

@@ -1,10 +1,10 @@
-/* comm_ranks.h - ranks of library collectives in this plan partition and in others, and the point-to-point links
- * on which a library sends bytes between devices of two hosts.
+/* comm_ranks.h - ranks of library collectives in this plan partition and in others, and the point-to-point links on
+ * which a library sends bytes between devices of two hosts.
  *
- * A collective has a task at each mesh position, in the partition of the position's host. The plan has no channel
- * and no message for it. For point-to-point transfers by the library, the plan has direct channels (channel.h).
- * The proof of each partition assumes that all positions take part in the same collective. So each partition
- * writes a list of its collectives, and the lists of all partitions are compared before a run. Pure; any thread. */
+ * A collective has a task at each mesh position, in the partition of the position's host. The plan has no channel or
+ * message for a collective. For point-to-point transfers by the library, the plan has direct channels (channel.h).
+ * The proof of each partition assumes that all positions take part in the same collective. So each partition writes
+ * a list of its collectives, and the lists of all partitions are compared before a run. Pure; any thread. */
 #ifndef RILLE_PLAN_COMM_RANKS_H
 #define RILLE_PLAN_COMM_RANKS_H
 
@@ -17,7 +17,7 @@ bool comm_ranks_library(int kind);
 /* Returns the task at rank `comm_rank` of the collective in which `task` takes part; -1: that task is in another
  * partition. */
 int32_t comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank);
-/* Returns true if the collective of a task has ranks in other partitions. */
+/* Returns true if the task's collective has ranks in other partitions. */
 bool comm_ranks_abroad(const struct plan *p, int32_t task);
 
 /* Lists the communicators (groups and point-to-point links) of the plan without duplicates, in the order in which

@@ -6,8 +6,8 @@
 
 /* Estimates the time of one act of each task on one core, in ns: cost[task]. */
 void plan_estimate(const struct plan *p, int64_t *cost);
-/* Adds, to the entry of each device in the order of plan->device, the floating-point operations of one run. A
- * multiply-add counts as two operations. Operators that are recomputed count each time they run. */
+/* Adds the floating-point operations of one run to flops[], by plan device. A multiply-add counts as two operations.
+ * Recomputed operators count each time they run. */
 void plan_flops(const struct plan *p, double *flops);
 /* Returns the estimated time of one rank's share of a node's call, without the fixed cost of an act, ns. */
 int64_t node_estimate(const struct program *p, int32_t node, struct arena *tmp);

@@ -1,32 +1,31 @@
-/* fusion.c - fuses chains of element-wise operators into one task, and groups of small updates into another.
+/* fusion.c - fuses a chain of element-wise operators into one task, and groups small updates into one task.
  *
  * Two nodes are fused if the second reads the result of the first without a move, and both have the same shape,
  * layout, virtual stage and phase. A member may have readers outside the chain if all of them come after the last
  * node of the chain; the chain then stores that result, too. Because all these readers come later, no input of the
- * chain can depend on the chain. Fusing must not delay a result until after the last micro-batch if a reader
- * outside the chain needs it earlier. An operator may also be computed beside another one (struct eltwise): the
- * two are members of one chain because they read the same value.
+ * chain can depend on the chain. Fusing must not delay a result until after the last micro-batch if a reader outside
+ * the chain needs it earlier. An operator may also be computed beside another one (struct eltwise): the two are
+ * members of one chain because they read the same value.
  *
- * The inputs of a chain stay alive until its end. So two chains with other tasks between them are not joined if
- * the inputs kept alive have more bytes than the results that need no register any more. This rule matters for
- * sums of many addends: each addend is added when it is made, and not kept until the end.
+ * The inputs of a chain stay alive until its end. So two chains with other tasks between them are not joined if more
+ * bytes of inputs stay alive than bytes of results are saved. This rule matters for sums of many addends: each
+ * addend is added as soon as it is made, instead of being kept until the end.
  *
  * A matrix product may begin a chain. The bias, activation or residual that follows is computed on the product's
  * result while that result is in the caches, and no register holds the result. A scatter-add into the product's
  * result (OP_FOLLOWS) may follow, too, and then ends the chain. On devices that compile kernels, an operator along
  * rows (a norm, for instance) may also begin a chain: the following steps are applied to each element of its first
- * result as soon as it is computed. For example, the kernel of a norm's gradient also adds the residual's
- * gradient.
+ * result as soon as it is computed. For example, the kernel of a norm's gradient also adds the residual's gradient.
  *
- * Small updates that differ only in their variables are grouped into one task, because an act, or a kernel launch
- * on a GPU, costs as much as the update of a bias. A group waits for the last of its gradients, and keeps all
- * gradients until then, so its bytes are bounded. On devices that compile kernels, casts of variables are grouped,
- * too. A group of casts waits for nothing. The group is placed where its first cast was, before all its readers
- * (hoist.c).
+ * Small updates that differ only in their variables are grouped into one task, because the overhead of an act, or of
+ * a kernel launch on a GPU, is as large as the work of updating a bias. A group waits for the last of its gradients,
+ * and keeps all gradients until then, so its bytes are bounded. On devices that compile kernels, casts of variables
+ * are grouped, too. A group of casts waits for nothing. The group is placed where its first cast was, before all its
+ * readers (hoist.c).
  *
- * On devices that do not compile kernels, only dtypes that are computed in their own precision are fused. Compiled
- * kernels round the result of each step as a store to memory would. Fused and unfused results are bit-identical,
- * unless a library computes a product together with the steps that follow. */
+ * On devices without compiled kernels, a dtype is fused only if kernels compute in its precision. Compiled kernels
+ * round the result of each step as a store to memory would. Fused and unfused results are bit-identical, unless a
+ * library computes a product together with the steps that follow. */
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/outline/shared_update.h"
 
@@ -59,8 +58,8 @@ can_lead(const struct prog_node *n)
     return n->op->flags & OP_LEADS && !n->accumulate && flags & FUSES && here;
 }
 
-/* Returns true if the node may be computed in place on the result of a product. Nodes that run per micro-batch are
- * excluded: such a node may report invalid data by its position in the batch, which the kernel of a chain does not
+/* Returns true if the node may be computed in place on the result of a product. Excludes nodes that run per
+ * micro-batch, because they may report invalid data by position in the batch, which the kernel of a chain does not
  * know. */
 static bool
 can_follow(const struct prog_node *n)
@@ -210,7 +209,7 @@ may_join_chain(const struct fusion *l, int32_t a, int32_t b, int operand)
            fuses_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
 }
 
-/* Returns true if node b is to be computed beside the node before it (struct eltwise), and that node ends its
+/* Returns true if node b is to be computed beside the previous node (struct eltwise), and the previous node ends its
  * chain. */
 static bool
 has_beside(const struct fusion *l, int32_t b)
@@ -221,7 +220,7 @@ has_beside(const struct fusion *l, int32_t b)
            x->in[0].out == y->in[0].out && x->want[0] == y->want[0] && may_join_chain(l, b - 1, b, 0);
 }
 
-/* Returns true if the members are two: a product, and an operator that is computed in place on the product's
+/* Returns true if there are two members: a product, and an operator that is computed in place on the product's
  * result. */
 static bool
 is_followed(const struct fusion *l, const int32_t *member, int n)
@@ -233,7 +232,7 @@ is_followed(const struct fusion *l, const int32_t *member, int n)
     return true;
 }
 
-/* Returns true if a member reads another result of node m than the first. */
+/* Returns true if a member reads a result of node m other than the first. */
 static bool
 reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
 {
@@ -245,8 +244,8 @@ reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
     return false;
 }
 
-/* Returns true if all members are element-wise, except at most one, the leader. The leader must read no member,
- * and the other members must read no other result of the leader than the first. */
+/* Returns true if all members are element-wise, except at most one, the leader. The leader must read no member, and
+ * other members must read only the leader's first result. */
 static bool
 is_led(const struct fusion *l, const int32_t *member, int n)
 {
@@ -275,8 +274,8 @@ holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_
     return late[a];
 }
 
-/* Returns true if members read each other without moves. may_join_chain() checks a single operand, but a member
- * may read another member by two operands: directly, and through a move. */
+/* Returns true if no member reads another member through a move. may_join_chain() checks one operand only, but a
+ * member may read another member twice: directly, and through a move. */
 static bool
 lie_as_read(const struct fusion *l, const int32_t *member, int n)
 {
@@ -311,8 +310,8 @@ bytes_for(const struct fusion *l, const int32_t *member, int n)
     return bytes;
 }
 
-/* Limit of the bytes of inputs that may wait for the end of a chain in any case: scalars to be added up, for
- * instance for the norm of all gradients. */
+/* Bytes of inputs that may always wait for the end of a chain: enough for scalars to be added up, for instance for
+ * the norm of all gradients. */
 enum { WAITS_FREELY = 4096 };
 
 /* Returns true if another task runs between nodes a and b: some node between the two belongs to neither of their
@@ -481,9 +480,9 @@ group_with(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[of_b[i]] = b;
 }
 
-/* Groups updates and casts. Only one group of each kind is open at a time. A node for which the open group has no
- * space begins the next group. A node that is too large for any group leaves the open group as it is. Sliced
- * updates (shared_update.h) are never grouped, because they are large. */
+/* Groups updates and casts. Only one group of each kind is open at a time. A node that does not fit in the open
+ * group begins the next group. A node that is too large for any group stays alone; the open group remains open.
+ * Sliced updates (shared_update.h) are never grouped, because they are large. */
 static void
 group_updates(struct fusion *l)
 {
@@ -547,7 +546,7 @@ fusion_nodes(struct fusion *l)
         l->group[b] = l->member[(size_t)b * FUSE_STEPS] = b;
         l->group_size[b] = 1;
     }
-    /* if each task computes one operator only, an error can name the operator that made the NaN */
+    /* with one operator per task, an error can name the operator that made the NaN */
     if (!p->find_nan) join_nodes(l);
     find_sums(l);
 }

@@ -1,9 +1,9 @@
 /* fusion_groups.h - finds the nodes of a program that one task would compute if their layouts agreed (internal to
  * actors/plan).
  *
- * A planner's memory model uses the chains: a chain is computed at its last node, so its inputs live until that
- * node, its stored results appear at that node, and its intermediate results need no registers. fusion.c has the
- * rules for chains. Arrays are allocated in the caller's arena; one thread. */
+ * A planner's memory model uses the chains: a chain is computed at its last node. So inputs live until that node,
+ * stored results appear at that node, and intermediate results need no registers. fusion.c has the rules for chains.
+ * Arrays are allocated in the caller's arena; one thread. */
 #ifndef RILLE_PLAN_FUSION_GROUPS_H
 #define RILLE_PLAN_FUSION_GROUPS_H
 

@@ -22,8 +22,8 @@ depth_of(int32_t i)
     return depth;
 }
 
-/* Returns the sort key of a channel end in the order of the gate's tasks. On the way up, hosts deep in the tree
- * send first; on the way down, they receive last. So a sender precedes its receiver. */
+/* Returns the sort key of a channel end in the order of the gate's tasks. Reports go up the tree: hosts deep in the
+ * tree send first. Permissions go down: hosts deep in the tree receive last. So a sender precedes its receiver. */
 static int32_t
 gate_turn_of(bool up, int32_t below, bool sends)
 {

@@ -1,9 +1,9 @@
 /* hierarchical.c - hierarchical reduction: a sum that is passed from host to host. Finds its segments (legs), and
  * decides whether it is faster than reading all addends.
  *
- * The cost depends on the bytes through the busiest host, and on the number of sequential hops (latency). Bytes
- * are counted for each cell of the tensor: a cell is the intersection of a source shard and a destination shard,
- * and its owners are the ranks that add it up. t/plan/hierarchical.c compares the counted bytes with the bytes of
+ * The cost depends on the bytes through the busiest host, and on the number of sequential hops (latency). Bytes are
+ * counted for each cell of the tensor. A cell is the intersection of a source shard and a destination shard; its
+ * owners are the ranks that compute its sum. t/plan/hierarchical.c compares the counted bytes with the bytes of
  * plans. */
 #include "actors/plan/outline/hierarchical.h"
 
@@ -80,7 +80,7 @@ count_addends(struct wires *w, int32_t corner, int32_t replica)
     for (int32_t i = 0; i < w->from.naddend; i++) w->addend[addend_memory(w, corner, i, replica)]++;
 }
 
-/* Counts the traffic if host `memory` reads `bytes` of each addend of the current replica. */
+/* Counts the traffic when host `memory` reads `bytes` of each addend of the current replica. */
 static void
 count_reads(struct wires *w, int32_t memory, double bytes)
 {
@@ -103,7 +103,7 @@ want_result(struct wires *w, int32_t memory)
     w->wants[memory] = w->stamp;
 }
 
-/* Counts the traffic if the owners send the sum once to each host that needs it. */
+/* Counts the traffic when owners send the sum once to each host that needs it. */
 static void
 count_wanted(struct wires *w, double bytes)
 {
@@ -144,7 +144,7 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     if (!direct) count_results(w, corner, numel * (double)w->to.width);
 }
 
-/* Counts the traffic if the owners in segment `from` send their partial sums to the owners in segment `to`. An
+/* Counts the traffic when the owners in segment `from` send their partial sums to the owners in segment `to`. Each
  * owner sends only the share that it owns. */
 static void
 count_hand(struct wires *w, const struct relay *r, int32_t tile, int32_t from, int32_t to, double bytes)
@@ -166,7 +166,7 @@ own_shares(struct wires *w, const struct relay *r, int32_t tile, int32_t leg)
         w->owned[wire_memory_at(w, &w->from, relay_owner(r, tile, leg, k))] += 1.0 / r->nshare;
 }
 
-/* Counts the traffic of the way back inside one segment: the segment's owners send the sum to all ranks of the
+/* Counts the traffic inside a segment when the sum returns: the segment's owners send the sum to all ranks of the
  * segment that hold addends. */
 static void
 count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t leg, double bytes)
@@ -211,7 +211,7 @@ count_tile(struct wires *w, const struct relay *r, int32_t tile)
     }
 }
 
-/* Returns the bytes that the busiest host sends or receives, whichever is more. r: hierarchical reduction; NULL:
+/* Returns the bytes that the busiest host sends or receives, whichever is more. r: the hierarchical reduction; NULL:
  * owners read all addends. */
 static double
 busiest(struct wires *w, const struct relay *r)
@@ -237,7 +237,7 @@ handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
     return bytes * w->cost->wire_ns_per_byte * (n + times - 1) / n + w->cost->wire_ns * (times + 1 + (n - 1) / 4);
 }
 
-/* Sets how->nchunk to the number of chunks with the shortest time, and returns the cost with it. */
+/* Sets how->nchunk to the number of chunks with the shortest time. Returns the cost with so many chunks. */
 static struct wire_price
 choose_chunks(struct wires *w, struct box_relay *how)
 {

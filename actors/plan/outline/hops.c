@@ -1,7 +1,7 @@
-/* hops.c - finds the hops that convert operands to the layouts in which the steps read them.
+/* hops.c - finds the hops that convert operands to the layouts needed by the steps.
  *
  * Steps are visited in the order of lowering, and their operands in order. A converted value is kept for all later
- * readers; the values between two hops of a path are not. The result of an explicit move of the user is a new
+ * readers; intermediate values between two hops are not kept. The result of an explicit move of the user is a new
  * value: its readers' conversions start from it, as the planner and explain() assume. A pending reduction is
  * completed right after its addends are computed, if that saves memory. */
 #include "actors/plan/outline/outline.h"
@@ -28,7 +28,7 @@ struct finder {
     struct outline *o;
     struct atlas *atlas;
     struct arena tmp;
-    struct way *way; /* distinct paths */
+    struct way *way; /* distinct paths, without duplicates */
     int32_t nway, capacity;
     struct hash_table ways;      /* index of each path in `way`, by tensor type and the two layouts */
     struct known **node, **leaf; /* values by result, [node * OP_OUT + out], and by leaf; NULL: not needed so far */
@@ -101,7 +101,7 @@ add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int oper
 }
 
 /* Converts an operand to the layout `want`, or returns the existing copy in that layout. A node that offloads,
- * fetches or gathers again (prog_node.again) gets a copy of its own, which no other node uses. */
+ * fetches or gathers again (prog_node.again) gets a separate copy, used by no other node. */
 static int
 move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
              struct known **out)
@@ -124,8 +124,8 @@ move_operand(struct finder *f, int32_t step, int operand, struct known *v, const
 
 /* ---- early sums ---- */
 
-/* Least bytes per rank of addends that are summed early. An early sum of fewer bytes would gain nothing, because
- * all ranks must synchronise for it. */
+/* Least bytes per rank of addends for which a sum is computed early. With fewer bytes, an early sum does not pay,
+ * because all ranks must synchronise for it. */
 enum { EARLY_LEAST = 4096 };
 
 /* Returns the bytes of the value on the first rank, which has the largest shard. */
@@ -144,8 +144,7 @@ hops_early_fits(const struct type *t, const struct layout *from, const struct la
     return bytes >= EARLY_LEAST && bytes_there(t, to) <= bytes;
 }
 
-/* Returns true if node i does not fix the time at which its operands are converted, so that they may be converted
- * earlier. */
+/* Returns true if operands of node i may be converted earlier than right before the node. */
 static bool
 may_leave_open(const struct fusion *f, int32_t i)
 {

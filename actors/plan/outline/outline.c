@@ -15,7 +15,7 @@
 struct layouts {
     struct digest *digest;
     struct arena arena;
-    struct hash_table seen; /* by layout id: number of the layout's first occurrence in the digest */
+    struct hash_table seen; /* by layout id: number of the layout in the order of first occurrence */
     const struct layout **layout;
     int32_t n, capacity;
 };

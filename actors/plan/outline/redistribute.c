@@ -21,7 +21,7 @@ compare_tasks(const struct box_read *a, const struct box_read *b)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* The reads of one task from one source, as an end of the channel sees them. */
+/* The reads of one task from one source, as seen from one end of the channel. */
 struct side {
     const struct box_read *read;
     int32_t n, ndim, memory, run, channel; /* memory: host of the other end */
@@ -172,7 +172,7 @@ channel_of(struct arena *a, const struct side *s)
 }
 
 /* Makes the channels of all reads, in the order of their tasks, and sets the channel of each read. Reads with the
- * same content share a channel, except reads by stage buffers. */
+ * same content share a channel, unless stage buffers read them. */
 static struct redistribute_channel *
 group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
 {

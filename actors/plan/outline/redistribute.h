@@ -1,11 +1,11 @@
-/* redistribute.h - analyses a move for this plan partition: finds its steps here, and the data that crosses hosts
- * or memory spaces. Such data are windows of shards on other hosts that tasks of this partition read, and windows
- * of local shards that tasks on other hosts read.
+/* redistribute.h - analyses a move for this plan partition: finds the steps that run in the partition, and the data
+ * that crosses hosts or memory spaces. Tasks of this partition read windows of shards on other hosts, and tasks on
+ * other hosts read windows of local shards.
  *
- * The analysis depends only on the type, the two layouts and the map, so the partitions at both ends of a channel
- * find the same channels. A task has one channel per source. Replicas on one host that read the same data share a
- * channel, so the data crosses once. Reads between memory spaces of this host are grouped in the same way, but
- * become transfers instead of channels. The cache (struct redistributions) owns the analyses; one thread. */
+ * The analysis depends only on the type, the two layouts and the map of devices to hosts. So the partitions at both
+ * ends find the same channels. A receiving task has one channel per source. Replicas on one host that read the same
+ * data share a channel, so the data crosses once. Reads between memory spaces of this host are grouped in the same
+ * way, but become transfers instead of channels. The cache (struct redistributions) owns the analyses; one thread. */
 #ifndef RILLE_PLAN_REDISTRIBUTE_H
 #define RILLE_PLAN_REDISTRIBUTE_H
 
@@ -73,8 +73,8 @@ bool redistribute_is_p2p(const struct redistribution *x);
  * the reader. */
 bool redistribute_in_place(const struct redistribution *x, const struct box_work *w, bool to_stage,
                            const struct box_source *s);
-/* Returns true if the move is a fetch that the device of the offloaded shard at `pos` performs. The shard must be
- * in this partition, and all of the move's data here must be in one memory space. */
+/* Returns true if the move is a fetch that the device of the offloaded shard at `pos` performs. The shard, and all
+ * other data of the move in this partition, must be in one memory space. */
 bool redistribute_fetches(const struct redistribution *x, const struct program *p, const struct plan_move *of,
                           int32_t pos);
 /* Returns the incoming channel that delivers a slice of a remote source to a step. *which: index of the slice in

@@ -25,8 +25,8 @@ is_within(const struct place *a, const struct place *b)
     return true;
 }
 
-/* Returns 1 if data that passes from placement a to placement b reaches other devices, so that a new stage begins;
- * 0 if placement a contains all devices of placement b, or b those of a. */
+/* Returns 1 if a new stage begins when data moves from placement a to placement b; 0 if either placement contains
+ * all devices of the other. */
 static int
 hops(const struct place *a, const struct place *b)
 {
@@ -141,7 +141,7 @@ stages_of_leaves(const struct stages *s, const struct program *p, const bool *lo
 }
 
 /* Returns the stage of a backward node: the stage of the forward values that it reads on their own devices, or the
- * stage of its weights. Without either, the stage that gradients reach next. */
+ * stage of its weights. If the node reads neither, the stage that gradients reach next. */
 static int32_t
 backward_stage(const struct stages *s, const struct program *p, const bool *loose, const int32_t *of_leaf, int32_t i)
 {
@@ -162,8 +162,8 @@ backward_stage(const struct stages *s, const struct program *p, const bool *loos
     return MAX(0, saved >= 0 ? saved : back);
 }
 
-/* Assigns to the first stage that reads them: loose nodes, and backward nodes that depend only on loose nodes and
- * leaves (for instance recomputed loose nodes). */
+/* Assigns loose nodes to the first stage that reads them. Does the same for backward nodes that depend only on loose
+ * nodes and leaves, for instance recomputed loose nodes. */
 static void
 backward_late(struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -213,8 +213,8 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 /* ---- folds ---- */
 
 /* State of folding a stage. If the stages before and after a stage share devices, data returns to the devices from
- * which it came. Folding divides such a stage, after half of its forward work, into two stages on the same
- * devices: one for the way out, one for the way back. */
+ * which it came. Folding divides this stage, after half of its forward work, into two stages on the same devices:
+ * the first receives data on the way out, the second on the way back. */
 struct fold {
     double work, done; /* forward work of the stage; work counted so far, ns */
     int32_t shift;     /* number of stages that folding adds before this one */
@@ -403,8 +403,8 @@ first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
     }
 }
 
-/* Returns the turn of a stage's act. With RULE_ROUNDS, forward act k of a device precedes its backward act k - h.
- * h = 2 (p - 1 - lane) + (v - 1) p is the number of micro-batches that the device holds, for p devices with v
+/* Returns the turn of a stage's act. With RULE_ROUNDS, forward act k of a device precedes its backward act k - h. h
+ * is the number of micro-batches that the device holds: h = 2 (p - 1 - lane) + (v - 1) p, for p devices with v
  * stages each; lane is the device's number. Weight gradients follow backward. Under every rule an act of a stage
  * that has started runs to completion, because the pipeline simulator (pipeline_sim.h) treats it as atomic. */
 struct stage_turn

@@ -4,11 +4,11 @@
  * Pure: depends on the program alone, not on devices or processes. Any thread; arrays are allocated in the given
  * arena.
  *
- * Credits are the schedule: a value made at one moment and read at a later moment has as many registers as there
- * are micro-batches in between, plus one. With a lag of L micro-batches per hop between stages, and p stages,
- * stage s has L (p - 1 - s) + 1 registers from forward to backward; L = 1 is 1F1B. With split backward, each stage
- * has L (p - 1) + 1 registers from forward to weight gradients: ZB-H1 with L = 1, ZB-H2 with L = 2. Lag 0 gives
- * one register per micro-batch: GPipe. (Qi et al. 2023 give tables of these schedules, but not this rule.)
+ * Credits are the schedule: a value made at one moment and read at a later moment has as many registers as there are
+ * micro-batches in between, plus one. Let the lag be L micro-batches per hop between stages, and p the number of
+ * stages. Then stage s has L (p - 1 - s) + 1 registers from forward to backward; L = 1 is 1F1B. With split backward,
+ * each stage has L (p - 1) + 1 registers from forward to weight gradients: ZB-H1 with L = 1, ZB-H2 with L = 2. Lag 0
+ * gives one register per micro-batch: GPipe. (Qi et al. 2023 give tables of these schedules, but not this rule.)
  *
  * If a device has several virtual stages, or the user gives a memory limit, schedule_search.h searches for the
  * limits of stages and the priority rule. */
@@ -25,8 +25,8 @@ struct stages {
     const struct place **at;      /* by node: placement of its result */
     const struct prog_pool *pool; /* by stage: largest numbers of micro-batches that it may hold */
     const struct place **place;   /* by stage: placement of its forward nodes; NULL: the stage has no forward nodes */
-    /* by stage: true if the gradient of the stage's input is not needed, so that all its backward nodes compute
-     * weight gradients */
+    /* by stage: true if no gradient of the stage's input is needed, so that its backward consists of weight
+     * gradients only */
     bool *joint;
     /* by stage: number of earlier stages on its devices; largest number of stages on a device */
     int32_t *chunk, nchunk;

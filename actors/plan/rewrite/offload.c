@@ -1,8 +1,8 @@
 /* offload.c - offloads values and fetches them back; gathers variables again for backward.
  *
- * A fetch is inserted `depth` fetches ahead of its use: before the first reader of the value that was fetched
- * `depth` fetches earlier. A store is inserted after the next few offloaded values have been made. So transfers
- * overlap with computing, even if tasks wait for one another because their registers share bytes. */
+ * A fetch is inserted ahead of its use: before the first reader of the value that was fetched `depth` fetches
+ * earlier. A store is inserted after the next few offloaded values have been made. So transfers overlap with
+ * computing, even if tasks wait for one another because their registers share bytes. */
 #include "actors/plan/rewrite/offload.h"
 
 #include "actors/plan/rewrite/rewrite.h"
@@ -133,7 +133,7 @@ offload_standing_for(struct bringer *b, struct ref r, int32_t i)
     return (struct ref){.kind = REF_NODE, .index = *again};
 }
 
-/* Returns the value of which r is a view; none if r is already a replacement. */
+/* Returns the value of which r is a view; REF_NONE if r is already a replacement. */
 static struct ref
 offload_source(const struct bringer *b, struct ref r)
 {
@@ -211,8 +211,8 @@ by_node(const void *x, const void *y)
                               : (a->store > b->store) - (a->store < b->store);
 }
 
-/* Number of offloaded values that may be made after a value before the store of that value must be done. More than
- * 1, because a layer that is one task makes two values at once. */
+/* The store of an offloaded value is inserted after this number of further offloaded values have been made. More
+ * than 1, because a layer that is one task makes two values at once. */
 enum { UNDER_WAY = 3 };
 
 static void
@@ -254,7 +254,7 @@ offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     TRY(storage_layout(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch =
         make_move_node(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
-    fetch.again = p->nnode + b->n + 1; /* the fetch refers to itself and so runs in a stage of its own */
+    fetch.again = p->nnode + b->n + 1; /* 1 + the index of the fetch itself: no other node fixes its stage */
     rewrite_operand(p, i, k, add_insertion(b, &fetch, position_ahead(b, i, -1)));
     return 0;
 }
@@ -318,8 +318,8 @@ is_gather(const struct bringer *b, int32_t i)
     return any;
 }
 
-/* Flags of a value. READ_FORWARD: a forward node reads it or a view of it; READ_ONCE: so does a root, or a node
- * that runs once although the program has micro-batches. */
+/* Flags of a value. READ_FORWARD: a forward node reads the value or its view. READ_ONCE: a root, or a node that runs
+ * once although the program has micro-batches, does. */
 enum { READ_FORWARD = 1, READ_ONCE = 2 };
 
 static uint8_t *

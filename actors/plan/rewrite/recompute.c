@@ -19,7 +19,7 @@ struct recomputer {
     struct stages stages;
     struct passage *passage; /* by stage: its forward nodes */
     double *work;            /* by node: estimated work, ns */
-    int64_t *made, *kept;    /* by node: bytes per micro-batch of all its results; of the results that backward reads */
+    int64_t *made, *kept;    /* by node: bytes per micro-batch of all its results, and of those that backward reads */
     int32_t *last;           /* by node: last forward node that reads its results; -1: none */
     int32_t *part;           /* by node: index of the part with which it is recomputed; -1: not recomputed */
     int32_t *twin;           /* by node: the node that recomputes its results; -1: none */
@@ -207,8 +207,8 @@ recompute_standing_for(struct recomputer *r, struct ref of, int32_t reader)
 
 /* ---- values recomputed before stages were known ---- */
 
-/* Returns the forward value that r recomputes, if r belongs to another stage than node i, which reads r, and if
- * the forward value precedes node i; else r. */
+/* Returns the forward value that r recomputes, if r belongs to another stage than its reader, node i, and the
+ * forward value precedes node i; else r. */
 static struct ref
 left_by_forward(const struct program *p, const struct stages *s, struct ref r, int32_t i)
 {

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Sets *out to layout l in which the mesh axes of the set `axes`, replicated in l, split dimension 0, after the
- * axes that split dimension 0 already. */
+/* Sets *out to layout l, with dimension 0 split also over the mesh axes of the set `axes`, which are replicated in
+ * l. The axes that split dimension 0 in l come first. */
 static int
 sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct layout **out)
 {
@@ -27,8 +27,8 @@ sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct lay
     return any ? layout_new(at, l->place, sbp, order, out) : 0;
 }
 
-/* Returns, as a bit mask, the mesh axes over which the gradient is still to be reduced. On these axes slices cost
- * no more than replicas, because the gradient must be reduced anyway. Returns all axes if no gradient decides. */
+/* Returns, as a bit mask, the mesh axes over which the gradient is still to be reduced. On these axes slices cost no
+ * more than replicas, because the gradient must be reduced anyway. Returns all axes if no gradient decides. */
 static uint32_t
 axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_leaf)
 {

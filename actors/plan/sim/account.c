@@ -1,10 +1,10 @@
 /* account.c - finds out what each act of a run waited for.
  *
- * Act n of a reader uses token t = n / hold of an edge (integer division). The producer published token t at the
- * end of its act (t + 1) every - 1. On a control edge, an act uses `need` tokens, and the last of them counts.
+ * Act n of a reader uses token t = n / hold of an edge (integer division). The producer published token t at the end
+ * of its act (t + 1) every - 1. On a control edge, an act uses `need` tokens; the token published last counts.
  * Register r of a result is written again after all readers of register r - nreg have returned it. So the time at
- * which each condition of an act became true is known. The condition that became true last is the cause of the
- * act's delay, unless the act's device was still busy then. */
+ * which each condition of an act became true is known. The condition that became true last is the cause of the act's
+ * delay, unless the act's device was still busy then. */
 #include "actors/plan/sim/account.h"
 #include "runtime/device/device.h"
 
@@ -15,7 +15,7 @@
 struct books {
     const struct plan *plan;
     int64_t *first;       /* by task: number of its first act in the arrays below */
-    int64_t *begin, *end; /* by number of an act: its begin and end, ns; -1: unknown */
+    int64_t *begin, *end; /* by number of an act: begin and end of the act, ns; -1: unknown */
 };
 
 static struct books
@@ -61,8 +61,7 @@ cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struc
     later(c, STALL_INPUT, in->task, act_end(b, in->task, token * every - 1));
 }
 
-/* Compares the cause found so far with the times at which the readers of register r returned it, and keeps the
- * latest. */
+/* Compares the time found so far with the times at which the readers of register r returned it. Keeps the latest. */
 static void
 cause_of_register(const struct books *b, const struct out_port *out, int64_t r, struct cause *c)
 {
@@ -95,7 +94,8 @@ struct stalls {
     struct arena *arena;
 };
 
-/* Returns true if two waits are reported as one: they have the same kind and stage, and waited for the same node. */
+/* Returns true if two waits are reported as one stall: they have the same kind and stage, and waited for the same
+ * node. */
 static bool
 stalls_alike(const struct plan *p, const struct stall *s, const struct stall *t)
 {
@@ -307,7 +307,7 @@ plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int
 int32_t
 plan_at_once(const struct plan *p)
 {
-    /* by thread: its devices without streams have been counted */
+    /* by thread: true if its devices without streams have been counted (they count as one) */
     bool *shared = must_alloc(sizeof *shared * (size_t)(p->nthread + 1));
     int32_t n = 0;
     for (int32_t d = 0; d < p->ndevice; d++) {

@@ -11,7 +11,7 @@
 enum stall_kind {
     STALL_INPUT,    /* waited for data of task `on` */
     STALL_REGISTER, /* waited for a register of its result that task `on` was still reading */
-    /* waited for its device's turn on the thread (which was busy or without a core), or for a message in transit */
+    /* waited because its thread was busy with another device or had no core, or because a message was in transit */
     STALL_TURN,
     STALL_END, /* no work was left until the end of the run */
 };
@@ -35,8 +35,8 @@ struct account {
 };
 void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
                   struct account *out);
-/* Returns the number of the plan's devices that can run an act at the same time: all devices with streams, plus one
- * per thread with devices without streams. */
+/* Returns the largest number of acts that can run at the same time: one per device with streams, and one per thread
+ * with devices without streams. */
 int32_t plan_at_once(const struct plan *p);
 
 /* A change of the register bytes in use on a plan device: positive when a register is first written, negative when
@@ -61,8 +61,8 @@ void plan_crossings(const struct plan *p, const struct act_time *act, int64_t na
 /* Sets the cost of each task to the median duration of its acts, ns; a task without acts keeps its cost. Returns
  * false if there are no acts at all. */
 bool account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost);
-/* Returns the jitter: the largest deviation of act durations from their costs, relative to the costs, at most 1.
- * Estimated as twice the mean absolute deviation, as if deviations were uniformly distributed. */
+/* Returns the jitter: the largest relative deviation of act durations from their costs, at most 1. Estimates it as
+ * twice the mean absolute deviation, as if deviations were uniformly distributed. */
 double account_jitter(const struct act_time *act, int64_t nact, const int64_t *cost);
 
 #endif

@@ -1,5 +1,5 @@
-/* merge_partitions.c - joins the partitions of a plan: copies and renumbers their tasks. Also aligns the clocks of
- * the partitions. */
+/* merge_partitions.c - joins the partitions of a plan into one plan with copied and renumbered tasks; aligns the
+ * clocks of the partitions. */
 #include "actors/plan/sim/merge_partitions.h"
 
 #include "actors/plan/sim/plan_sim.h"
@@ -47,8 +47,8 @@ received_channel(const struct joiner *j, int part, const struct in_port *in, int
     return c ? other_end(j, c, far) : NULL;
 }
 
-/* Returns the in-port by which a reader of received data is also connected to the sender (add_room). These ports
- * follow the reader's own ports, in the order of the ports for received data. */
+/* Returns the in-port that connects a reader of received data to the sender (add_room). The in-ports for senders
+ * follow the reader's other in-ports, in the same order as the in-ports for received data. */
 static int32_t
 port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
 {

@@ -58,8 +58,7 @@ find_links(const struct describing *f)
     f->l->link = link;
 }
 
-/* Computes, by stage, the time of forward per micro-batch, and the time of those forward nodes that backward
- * recomputes; ns. */
+/* Computes two times by stage, ns per micro-batch: of all forward nodes, and of those that backward recomputes. */
 static void
 find_recomputed(const struct describing *f)
 {

@@ -1,13 +1,13 @@
-/* pipeline_sim.c - pipeline simulator: event-driven. When acts end, they deliver their results. Then each idle
- * lane begins its ready act with the highest priority.
+/* pipeline_sim.c - pipeline simulator: event-driven. When acts end, they deliver their results. Then each idle lane
+ * begins its ready act with the highest priority.
  *
- * Each kind of act of a stage has a slot with a list of needs: the results and the free places in pools that the
- * act of the next micro-batch requires. The end of an act wakes the few slots that depend on it. A lane begins the
- * ready slot with the least key (turn and micro-batch).
+ * Each kind of act of a stage has a slot. A slot has a list of needs: the results, and the free places in pools,
+ * that its act for the next micro-batch requires. The end of an act wakes the few slots that depend on it. A lane
+ * begins the ready slot with the least key (turn and micro-batch).
  *
- * With a pool of A micro-batches, micro-batch i enters a stage only when micro-batch i - A has travelled to the
- * last stage and back (a round trip). So the remaining time is at least the time of a round trip, times the number
- * of remaining micro-batches divided by A. Most simulations stop early, because this bound, or the bytes in use,
+ * With a pool of A micro-batches, micro-batch i enters a stage only when micro-batch i - A has travelled to the last
+ * stage and back (a round trip). So the remaining time is at least the time of a round trip, times the number of
+ * remaining micro-batches divided by A. Most simulations stop early, because this bound, or the bytes in use,
  * already exceed the aim. */
 #include "actors/plan/sim/pipeline_sim.h"
 
@@ -32,12 +32,12 @@ struct lane {
     int64_t end;          /* end of the lane's latest act, ns */
 };
 
-/* A condition for an act on micro-batch k: the act may run if *come > k - room. */
+/* Condition for an act on micro-batch k: *come > k - room. Data: k has arrived. Pool: k - room has left the pool. */
 struct need {
     /* counter of slot `from`: micro-batches done; for data from another lane, micro-batches that have arrived */
     const int32_t *come;
     struct slot *from;
-    int32_t room; /* for a pool: its size in micro-batches; for data: 0 */
+    int32_t room; /* for a pool: number of micro-batches that fit; for data: 0 */
     /* for a pool: largest number of micro-batches in the pool so far; for data: largest number of micro-batches by
      * which slot `from` was ahead so far */
     int32_t used;
@@ -54,7 +54,7 @@ struct slot {
     uint32_t lane, index; /* index of the lane; index of the slot among the lane's slots */
     uint64_t turn, key;   /* key without the micro-batch; key of the next micro-batch */
     struct need *need, *gift, *need_end; /* list of needs: first pools, then, from `gift` on, data */
-    /* slots to wake: up to `wakes_far` when the act ends, from `wakes_far` on when its result arrives on other
+    /* slots to wake: from `wakes` to `wakes_far` when the act ends, the others when its result arrives on other
      * lanes */
     struct slot **wakes, **wakes_far, **wakes_end;
 };
@@ -65,8 +65,8 @@ struct event {
     struct slot *slot;
 };
 
-/* Lower bounds of the time from the entry of a micro-batch into a stage, ns: to the end of its backward; to the
- * end of its weight gradients; to the end of dependent work. */
+/* Lower bounds of three times, ns, all from the entry of a micro-batch into a stage: to the end of its backward; to
+ * the end of its weight gradients; to the end of all work that depends on it. */
 struct circle {
     int64_t backward, weight, end;
 };
@@ -168,7 +168,7 @@ circles(const struct simulator *t, const struct slot *s)
     return MAX(come / pool->backward * c->backward, come / pool->weight * c->weight) + c->end;
 }
 
-/* Returns true if the simulation can no longer reach the aim, even if the lane is never idle again. rest: lower
+/* Returns true if the simulation can no longer reach the aim, even if the lane has no more idle time. rest: lower
  * bound of the remaining time, ns. */
 static bool
 is_hopeless(struct simulator *t, const struct lane *l, int64_t rest)

@@ -43,8 +43,7 @@ struct pipeline_sim_rule {
     int32_t group, round;
 };
 
-/* Aim of a simulation: a shorter time than `time`, or an equal time with fewer bytes than `bytes`, within the
- * limits below. */
+/* Aim of a simulation: less time than `time`, or as much time and fewer bytes than `bytes`. Limits are below. */
 struct pipeline_sim_aim {
     int64_t time, bytes;
     int64_t floor;      /* proven lower bound of the time of any schedule, ns */
@@ -58,7 +57,7 @@ struct pipeline_sim_result {
      * aim */
     int64_t time;
     struct prog_pool *peak; /* by stage: largest number of micro-batches in each pool; owned by the caller */
-    int64_t bytes;          /* bytes on the fullest lane if every pool is as large as in `peak` */
+    int64_t bytes;          /* bytes on the fullest lane if all pools are as full as in `peak` */
     int32_t contexts;       /* largest number of contexts on any lane */
     int64_t *end;           /* by lane: end of its last act, ns; owned by the caller; may be NULL */
     int64_t acts;           /* number of acts simulated */

@@ -40,7 +40,7 @@ struct player {
     int32_t *token, *used, *give;
     /* by out-port: register to fill next; by register: number of readers that have not returned it */
     int32_t *write, **left;
-    int32_t *begun, *waits; /* by task: number of acts begun; number of ports that block it */
+    int32_t *begun, *waits; /* by task: number of acts begun; number of in-ports and out-ports that block it */
     struct heap ends;       /* lanes, sorted by the time at which their act ends or they stop waiting */
     struct act_time *act;
     int64_t nact;
@@ -76,7 +76,7 @@ sim_has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
-/* Numbers the lanes of a device, one per stream role of its tasks. own >= 0: the device's only lane has this
+/* Numbers the lanes of a device, one per stream role of its tasks. own >= 0: the device has a single lane, with this
  * number. */
 static void
 number_roles(struct plan_sim_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
@@ -85,8 +85,8 @@ number_roles(struct plan_sim_lanes *l, uint8_t roles, int32_t own, int32_t *lane
         if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
 }
 
-/* Returns the lanes of all devices, numbered device by device. With PLAN_SIM_THREADS they are numbered thread by
- * thread, and the devices without streams of a thread share one lane. */
+/* Returns the lanes of all devices, numbered device by device. With PLAN_SIM_THREADS the lanes are numbered thread
+ * by thread, and the devices without streams of a thread share one lane. */
 struct plan_sim_lanes
 plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a)
 {
@@ -128,7 +128,7 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
         g->lane[k].row_end = rows->act + rows->first[k + 1];
     }
     int64_t nevent =
-        /* a waiting lane gets an additional event per end of an act and per newly ready task */
+        /* a waiting lane adds an event when `until` changes: at most per end of an act and per newly ready task */
         g->nlane + (rows ? 2 * nact : 0);
     g->ends = heap_for(nevent, a);
 }
@@ -224,7 +224,7 @@ player_holds_back(struct player *g, int32_t k, int64_t now)
     return true;
 }
 
-/* Begins the next act of each idle lane. free: only acts that take no time. Returns true if any act began. */
+/* Begins the next act of each idle lane. free: begins only acts that take no time. Returns true if any act began. */
 static bool
 begin_next_task(struct player *g, int64_t now, bool free)
 {
@@ -297,8 +297,8 @@ plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_op
 
 /* ---- rows ---- */
 
-/* an act is short if it takes less than 1/LITTLE of the longest work; DRAWS: simulations with random jitter per
- * choice; ACTS: largest number of acts of a plan with rows */
+/* work is short if it takes less than 1/LITTLE of the longest moment's work; DRAWS: number of simulations with
+ * random jitter that rate one choice; ACTS: largest number of acts of a plan with rows */
 enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 };
 
 static int64_t
@@ -309,9 +309,9 @@ longest_ns(const int64_t *ns, int64_t n)
     return most;
 }
 
-/* Returns the time unit to which the work of moments is rounded, ns. A moment is one device, stage and phase;
- * ns[]: work of each moment per micro-batch. The unit is 1/parts of the shortest moment that is not short compared
- * with the longest. */
+/* Returns the unit, ns, to which even_costs() rounds work. A moment is one device, stage and phase; ns[k]: work of
+ * moment k per micro-batch. The unit is 1/parts of the shortest moment; moments below 1/LITTLE of the longest are
+ * ignored. */
 static int64_t
 even_unit(const int64_t *ns, int64_t n, int parts)
 {
@@ -323,8 +323,8 @@ even_unit(const int64_t *ns, int64_t n, int parts)
 
 /* Returns idealised durations of acts, by task. The work of each moment is rounded to a multiple of the unit, so
  * that nearly equal moments become equal. Short moves, and short tasks that run once per batch, have duration 0.
- * Otherwise a device that is late by a short move would start another act, and would then be late by the time of
- * that act. */
+ * Otherwise a device that is late by a short move would start another act first, and would then be late by the
+ * duration of that act. */
 static int64_t *
 even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
 {
@@ -398,8 +398,8 @@ set_patience(struct lane_rows *r, const struct plan *p, const int64_t *even, dou
     for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)even[i]);
 }
 
-/* Returns true if threads enqueue work on streams in advance. Then there are always rows, because without them the
- * simulator cannot predict the order in which threads enqueue. */
+/* Returns true if threads enqueue work on streams in advance. In this case there are always rows, because without
+ * rows the simulator cannot predict the order in which threads enqueue. */
 static bool
 enqueues(const struct plan *p, enum plan_sim_share share)
 {
@@ -408,9 +408,9 @@ enqueues(const struct plan *p, enum plan_sim_share share)
     return any && share == PLAN_SIM_THREADS;
 }
 
-/* Sets the patience: the time that a lane waits for its row, as a fraction of an act. Chooses the patience with
- * which the simulations with random jitter take the least time. Of equally good ones it chooses the longest, which
- * tolerates an act that occasionally takes twice as long. Returns the total time of these simulations, ns. */
+/* Sets the patience: the time that a lane waits for its row, as a fraction of an act. Chooses the patience for which
+ * simulations with random jitter take the least time. Of equally good values, chooses the longest, which tolerates
+ * acts that occasionally take twice as long. Returns the total time of these simulations, ns. */
 static int64_t
 choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
                 struct plan_sim_options how, int64_t ndraw)

@@ -21,7 +21,7 @@ struct schedule_family {
     const char *name;
     enum stage_dealing dealing;
     bool hidden; /* users may not give this name */
-    /* true: one fixed schedule, in groups of as many micro-batches as devices; false: the search tries pool sizes */
+    /* true: one fixed schedule in groups of p micro-batches, for p devices; false: the search tries pool sizes */
     bool rounds;
     /* Returns the number of micro-batches that device `lane` of p devices holds at once, summed over its v stages.
      * NULL: the schedule has no formula. */

@@ -1,13 +1,13 @@
-/* schedule_search.c - schedule search: finds the schedule with the least bubble within a memory limit.
+/* schedule_search.c - schedule search: finds the schedule with the least bubble (idle time) within a memory limit.
  *
  * pipeline.c computes costs and bytes of the stages. try_all() runs a table of steps, each of which enumerates
- * candidates. A candidate is a priority rule and the pool sizes of all stages (how many micro-batches each stage
- * may hold). Pool sizes are usually a line: a linear function of the stage's number. Candidates that exceed the
- * limit or were tried before are skipped. The others are simulated, and the search stores the pool sizes that the
- * simulation really used. Lines are tried in large steps, then in small steps near the best line, and then the
- * best pool sizes are improved stage by stage. If the best schedule is still above the lower bound, a random walk
- * (wander) uses the rest of the budget. With one stage per device all lines are tried, so more memory hardly ever
- * yields a slower schedule. */
+ * candidates. A candidate is a priority rule and the pool sizes of all stages (how many micro-batches each stage may
+ * hold). Pool sizes are usually a line: a linear function of the stage's number. Candidates that exceed the limit or
+ * were tried before are skipped. The others are simulated, and the search stores the pool sizes that the simulation
+ * really used. Lines are tried in large steps, then in small steps near the best line, and then the best pool sizes
+ * are improved stage by stage. If the best schedule is still above the lower bound, a random walk (wander) uses the
+ * rest of the budget. With one stage per device all lines are tried, so more memory hardly ever yields a slower
+ * schedule. */
 #include "actors/plan/sim/schedule_search.h"
 
 #include "actors/plan/sim/pipeline.h"
@@ -35,7 +35,7 @@ struct search {
     struct pipeline_sim_rule rule[NRULE];
     const struct schedule_family *family;
     int64_t base;
-    int64_t floor;         /* lower bound of the time, ns */
+    int64_t floor;         /* lower bound of the time of any schedule, ns */
     int32_t most_contexts; /* limit of contexts on a lane, in micro-batches; 0: none */
     int64_t most_bytes;
     struct hash_table tried;
@@ -141,7 +141,7 @@ is_new(struct search *s, uint8_t rule, const struct prog_pool *pool)
     for (int32_t q = 0; q < s->line.n; q++)
         hash = hash_number(hash_number(hash, (uint64_t)(uint32_t)pool[q].backward << 32 | (uint32_t)pool[q].weight),
                            (uint64_t)(uint32_t)pool[q].behind);
-    if (hash_next(&s->tried, hash, &at)) return false; /* equal hashes are taken for equal candidates */
+    if (hash_next(&s->tried, hash, &at)) return false; /* two candidates with equal hashes count as equal */
     hash_add(&s->tried, hash, s);
     return true;
 }
@@ -276,7 +276,7 @@ try_cap(struct search *s, const struct cap *c)
     return s->best.time != time || s->best.bytes != bytes;
 }
 
-/* Small steps of a capped line, in 1/PARTS of a micro-batch. */
+/* Step sizes of the search near the best capped line, in 1/PARTS of a micro-batch. */
 enum { CAP_SLOPE_STEP = PARTS / 6, CAP_BASE_STEP = PARTS / 2 };
 
 /* Tries capped lines in large steps, then climbs from the best one in small steps. */
@@ -384,8 +384,8 @@ stray(struct search *s, struct prog_pool *pool, uint64_t draw)
 }
 
 /* Random walk from the best schedule: changes pool sizes, and sometimes the rule, and goes on from schedules that
- * take no longer, until one is faster. The walk helps because the end of a step depends on the number of
- * micro-batches, for which a line seldom has the best pool sizes. The random sequence is fixed. */
+ * take no longer, until one is faster. The walk helps because the best pool sizes depend on how the last
+ * micro-batches of a step end, and a line seldom fits that. The random sequence is fixed. */
 static void
 wander(struct search *s)
 {
@@ -559,7 +559,7 @@ no_dealing(struct search *s)
 }
 
 /* Returns the largest number of micro-batches of one chunk (one of the device's v stages) that a device holds at
- * once, if it holds `all` micro-batches of all chunks together. Forward and backward pass through the chunks in
+ * once, if the device holds `all` micro-batches over all its chunks. Forward and backward pass through the chunks in
  * groups of p micro-batches. Counts in the fifth round, which is in the steady state. */
 static int32_t
 warmup_rounds(int32_t p, int32_t v, int32_t all, int32_t chunk)

@@ -44,8 +44,8 @@ bool schedule_search_folds(const char *name);
  * on devices as the schedule requires. E_MEMORY: no schedule fits; the error reports the least memory that one
  * needs. Errors name the source lines at which stages begin. */
 int schedule_search_run(struct program *p, const struct schedule_search_request *wish);
-/* Estimates time and memory of the program's current schedule from the stages' costs. Returns false if the program
- * has a single stage or a single micro-batch. */
+/* Estimates time and memory of the program's current schedule from the costs of the stages. Returns false if the
+ * program has a single stage or a single micro-batch. */
 bool schedule_search_read(const struct program *p, const struct schedule_search_costs *costs,
                           struct schedule_search_result *out);
 

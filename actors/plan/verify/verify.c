@@ -1,7 +1,7 @@
 /* verify.c - proves that a plan is well-formed: indices are in range, counts are right, and both ends of an edge
  * agree.
  *
- * Plans come from Rille's own compiler and are proved all the same. So a bug of the compiler becomes an error that
+ * Plans come from Rille's own compiler, but every plan is proved. So a bug of the compiler becomes an error that
  * names a task and a field before anything runs, instead of wrong numbers. The time of all checks is linear in the
  * size of the plan. */
 #include "actors/plan/model/deadlock.h"
@@ -247,8 +247,8 @@ is_kind(const struct task_kind *k)
     return false;
 }
 
-/* Returns true if the task's move is in the plan's list of moves. If the previous task belongs to the same move,
- * that task has been checked, so the search is skipped. */
+/* Returns true if the plan's list of moves contains the task's move. Skips the search if the previous task belongs
+ * to the same move, because that task has been checked. */
 static bool
 is_move(const struct plan *p, int32_t i)
 {
@@ -276,7 +276,7 @@ check_end(const struct proof *v, int32_t i)
 }
 
 /* Checks that the partners of a collective's task exist in this partition, in order. verify_run.c and
- * verify_collective.c prove that partners work together. */
+ * verify_collective.c prove that the partners act together. */
 static int
 check_partners(const struct proof *v, int32_t i)
 {
@@ -375,8 +375,8 @@ proof_sum(struct proof *v, int32_t i)
     return v->sums[i];
 }
 
-/* Checks a result that is stored in another task's register. That task must be the first task to fill the shard,
- * and its register must have the same size. A plan with micro-batches must have no such results. */
+/* Checks a result that is stored in the register of another task. That task must be the first to fill the shard, and
+ * its register must have the same size as the result. A plan with micro-batches must have no such results. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)
 {
@@ -409,8 +409,8 @@ check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
     return proof_same(v, i, "distance of registers in the root's buffer", o->where.stride, o->bytes);
 }
 
-/* Checks per-act offsets: every act has an offset. Acts share an offset only if their numbers differ by a multiple
- * of nact_offset. */
+/* Checks that every act has an offset, if the result has per-act offsets. Acts share an offset only if their numbers
+ * differ by a multiple of nact_offset. */
 static int
 check_berths(const struct proof *v, int32_t i, int32_t k)
 {

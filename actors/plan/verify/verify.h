@@ -9,11 +9,11 @@
  *   verify_value.c       every task reads and writes the bytes that the program means (with files of verify_value.h)
  *   verify_kernel.c      kernels compute their nodes; credits, phases and turns follow the schedule
  *   verify_memory.c      no two live registers share bytes; updates wait for all readers of the old values
- *   verify_act_offset.c  the same on devices with per-act offsets
+ *   verify_act_offset.c  the same, on devices with per-act offsets
  *
  * Each file relies on the proofs of the files listed before it. The compiler guarantees that arrays are as long as
- * their counts say. If a second count contradicts the first, the proof finds this before it reads the array. Used
- * by a single plan_verify() call, on the caller's thread. */
+ * their counts say. If a second count contradicts the first, the proof finds this before it reads the array. Used by
+ * a single plan_verify() call, on the caller's thread. */
 #ifndef RILLE_PLAN_VERIFY_H
 #define RILLE_PLAN_VERIFY_H
 
@@ -27,9 +27,9 @@ struct inlet {
     uint8_t token; /* enum sync */
 };
 
-/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and edges connect tasks that are far
- * apart in memory. So proofs use copies of the few necessary fields of an edge's other end, in dense arrays that
- * fit in caches. */
+/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and an edge connects tasks that are far
+ * apart in memory. So proofs read copies of the few fields that they need of an edge's other end, in dense arrays
+ * that fit in caches. */
 struct proof {
     const struct plan *plan;
     struct arena tmp;
@@ -49,7 +49,7 @@ struct proof {
     /* by node: the sum over micro-batches that is the only reader of the result (program_sums); NULL: not yet
      * computed */
     int32_t *sums;
-    /* by node: bit mask of results that may be f32 instead of a half type (program_wide); NULL: not yet computed */
+    /* by node: bit mask of results that may be f32 instead of half precision (program_wide); NULL: not computed */
     uint8_t *wide;
     bool *late; /* by task: true if the task acts once, in the last round (verify_run.c) */
     /* first task that acts per micro-batch but waits for the last micro-batch, so that the proof by rounds fails;
@@ -70,7 +70,7 @@ proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, 
     return got == want ? 0 : proof_differs(v, task, field, got, want);
 }
 
-/* proof_wide returns, as a bit mask, the results of node i that may be f32 instead of a half type. proof_sum
+/* proof_wide returns, as a bit mask, the results of node i that may be f32 instead of half precision. proof_sum
  * returns the sum over micro-batches that is the only reader of node i's result; -1: none. */
 uint32_t proof_wide(struct proof *v, int32_t i);
 int32_t proof_sum(struct proof *v, int32_t i);
@@ -84,9 +84,9 @@ int prove_program(struct proof *v);
 int prove_syncs(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
-/* Returns true if a task of a collective may act at the place of the collective's last task in this partition.
- * That is allowed if all partners act in the same round, and if every reader of a partner's result comes after the
- * last task. */
+/* Returns true if a collective's task may act later than its own place in the list, together with the collective's
+ * last task in this partition. That is allowed if all partners act in the same round, and if every reader of a
+ * partner's result comes after the last task. */
 bool proof_comm_rank_keeps_order(const struct proof *v, int32_t i);
 /* Proves by a simulation of tokens that the plan runs to its end. Needed only if the proof by rounds fails. The
  * simulation takes time linear in the number of acts. */

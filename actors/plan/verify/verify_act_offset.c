@@ -2,15 +2,15 @@
  * per-act offsets ("berths").
  *
  * A use is the result of one act, until all its readers have read it. The proof covers every use on such a device.
- * It starts from one possible order of all acts: the task list is traversed once per micro-batch. In this order
- * the uses of a section of the arena follow one another. The proof shows that in every possible order of acts, a
- * use begins only after the use before it in the section has ended.
+ * The proof starts from one possible order of all acts, which traverses the task list once per micro-batch. In this
+ * order the uses of a section of the arena follow one another. The proof shows that in every possible order of acts,
+ * a use begins only after the previous use of the section has ended.
  *
  * An act waits for two kinds of earlier acts. Over an edge, it waits for the producer's act for the same
  * micro-batch. To write one of n registers, it waits for the readers' acts n micro-batches before. A search goes
  * back over edges and registers, and finds for each earlier task the fewest micro-batches to go back. A task that
- * acts once waits for the last act of its producers, and comes before the first act of its readers. Edges with
- * other rates are ignored, so the proof may fail for a correct plan but never accepts a wrong one. */
+ * acts once waits for the last act of its producers, and comes before the first act of its readers. Edges with other
+ * rates are ignored, so the proof may fail for a correct plan but never accepts a wrong one. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify.h"
 
@@ -24,7 +24,7 @@ enum { ALIGN = 64, NEVER = INT32_MAX / 2 };
 struct use {
     int64_t lo, hi;
     int32_t task, out;
-    int32_t act, piece; /* number of the act that writes the use; micro-batch of that act */
+    int32_t act, piece; /* number of the act that writes the register; micro-batch of that act */
     bool again;         /* the result is written for each micro-batch */
 };
 
@@ -64,7 +64,7 @@ by_piece(const struct plan *p, int32_t task)
 
 /* Returns true if the edge orders acts in a way that the proof uses: the reader's act waits for the producer's act
  * for the same micro-batch, or for the producer's only act, or, if the reader acts once, for all acts of the
- * producer. out: number of the out-port. */
+ * producer. out: number of the producer's out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -75,7 +75,7 @@ counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t 
     return v->nact[reader] == 1 && (v->nreg[out] ? v->made[out] == 1 : in->need == pieces);
 }
 
-/* Returns true if the producer's act that writes a register again waits for this reader's act on the register. */
+/* Returns true if the producer, before it writes a register again, waits for this reader's act on the register. */
 static bool
 gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -170,8 +170,8 @@ not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t read
     return status;
 }
 
-/* Returns the largest lag from the claim's task to a reader that proves the claim for this reader: the reader's
- * last act on the use has ended. Negative: no lag does. */
+/* Returns the largest lag, from the claim's task to a reader, that proves that the reader's last act on the use has
+ * ended. Negative: no lag proves it. */
 static int32_t
 lag_wanted(const struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {

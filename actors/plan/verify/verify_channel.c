@@ -1,11 +1,10 @@
-/* verify_channel.c - proves that the partitions of all hosts, although proved separately, run to their end
- * together.
+/* verify_channel.c - proves that the partitions of all hosts, although proved separately, run to their end together.
  *
- * The proof gives one order of the acts of all partitions in which no act waits. If one order reaches the end,
- * every order does, because an act never takes a token or register for which another actor waits (verify_run.c).
- * To get the order, the task lists of all partitions are merged, with every SEND before its RECV. There is one
- * round per micro-batch: a round traverses the merged list, and each task with an act in this round acts. No act
- * waits, because
+ * The proof constructs one order of the acts of all partitions in which no act waits. If one order reaches the end,
+ * every order does, because an act never takes a token or register for which another actor waits (verify_run.c). To
+ * get the order, the task lists of all partitions are merged, with every SEND before its RECV. There is one round
+ * per micro-batch: a round traverses the merged list, and each task with an act in this round acts. No act waits,
+ * because
  *
  *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before;
  *   - a register, and a credit of a channel, filled in a round was returned in that round;
@@ -17,10 +16,9 @@
  *
  * The proof reads a single partition, and its time is independent of the number of partitions. The lists can be
  * merged, because all partitions list channels and library collectives in the order of a key. The key is derived
- * from a channel's name and puts every SEND before its RECV. For each act there is a round in which the act's
- * input exists. The ends of a channel state this round in channel.late, the ranks of a collective in
- * plan_move.late. When partitions connect, they compare these rounds and digests of the contents (channels_match,
- * comm_ranks_match). */
+ * from a channel's name and puts every SEND before its RECV. For each act there is a round in which the act's input
+ * exists. The ends of a channel state this round in channel.late, the ranks of a collective in plan_move.late. When
+ * partitions connect, they compare these rounds and digests of the contents (channels_match, comm_ranks_match). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -61,8 +59,8 @@ channel_fail(const struct channel *c, const char *fmt, ...)
     return status;
 }
 
-/* Returns the sort key of a collective's task, in the form of a channel of the collective's hop. (Such a hop has
- * no channels.) */
+/* Returns the sort key of a collective's task, as a made-up channel of the collective's hop. (The hop of a
+ * collective has no real channels.) */
 static struct channel
 channel_key(const struct plan_move *m)
 {
@@ -171,8 +169,8 @@ check_round(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Proves that a RECV by a library is ready when its hop begins, in each round: tasks before the hop, and registers
- * returned earlier, are all that the RECV waits for. */
+/* Proves that a RECV by a library is ready when its hop begins, in each round: the RECV waits only for tasks before
+ * the hop, and for registers returned earlier. */
 static int
 check_ready(const struct proof *v, const struct channel *c)
 {

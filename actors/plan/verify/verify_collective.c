@@ -2,12 +2,12 @@
  * devices is possible.
  *
  * The tasks of a library collective are adjacent in the list, one per position. The proof derives the locations of
- * blocks, and the packing and unpacking copies, again from the layouts (boxing/collective.h). It trusts the
+ * blocks, and the packing and unpacking copies, again from the layouts (boxing/collective.h). The proof trusts the
  * library to compute each collective. On each device an edge orders every collective after the previous collective
- * in the list, so the device's stream runs collectives in list order. verify_run.c lets the partners of a
- * collective act together; if two devices had opposite orders, its simulation would not finish. The partitions of
- * other hosts prove their own positions. verify_channel.c proves the common order, and comm_ranks.h compares the
- * ranks that take part. */
+ * in the list, so the device's stream runs collectives in list order. verify_run.c lets the partners of a collective
+ * act together; if two devices had opposite orders, its simulation would not finish. The partitions of other hosts
+ * prove their own positions. verify_channel.c proves the common order, and comm_ranks.h compares the ranks that take
+ * part. */
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -56,8 +56,8 @@ check_collective_member(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves the copy between block i and its window in the shard `part`. Blocks are dense and contiguous. came: true
- * for a received block, false for a block to send. */
+/* Proves the copy between block i and its window in the shard `part`. Blocks are dense and contiguous. came true: a
+ * received block; false: a block to send. */
 static int
 check_packed_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i,
                   const struct comm_rank_copy *copy)

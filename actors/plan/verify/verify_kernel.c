@@ -21,7 +21,8 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
-/* Returns true if a rank stores elements of type t in layout l as type `held`. l NULL: a number, without layout. */
+/* Returns true if elements of type t in layout l are held as type `held` by a rank. l is NULL for a number, which
+ * has no layout. */
 static bool
 is_type_held(const struct type *held, const struct type *t, const struct layout *l)
 {
@@ -110,8 +111,7 @@ check_made(const struct values *s, int32_t task)
 
 struct proved {
     const struct exec *exec;
-    /* thread, or device with streams, that runs the kernel; node of the last task with this kernel that was
-     * checked */
+    /* thread, or device with streams, that runs the kernel; node of the task for which the kernel was last checked */
     int32_t runner, node;
     const struct plan_chain *chain;
 };
@@ -162,8 +162,7 @@ task_moment_of(const struct task *t)
 }
 
 /* Returns the number of registers that the readers need: one per micro-batch between writer and readers, plus one,
- * and at least two if data is sent to another stage on another device. Offloaded and fetched data needs no second
- * register. */
+ * and at least two if data is sent to another stage on another device. Offloads and fetches have no such minimum. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {

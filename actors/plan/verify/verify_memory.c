@@ -34,8 +34,8 @@ struct memory {
     int32_t *asked, *last, *met;
     int32_t *next_writer;           /* by task: next task that writes the same register; -1: none */
     int32_t *user, nuser, capacity; /* users: tasks that write or read the register under proof */
-    /* number of users, at the front of the list, that suffice in proofs of order, because the remaining users come
-     * earlier than these */
+    /* number of users at the front of the list. Order proofs need only these, because the remaining users come
+     * earlier */
     int32_t nlast;
 };
 
@@ -219,7 +219,7 @@ writer_after(const struct memory *m, const struct block *a, int32_t writer)
     return a->shared ? m->next_writer[writer] : -1;
 }
 
-/* Lists the tasks that write or read the block. A writer with readers precedes them, so such writers are listed
+/* Lists the tasks that write or read the block. A writer precedes its readers, so writers with readers are listed
  * last, from nlast on. */
 static void
 list_users(struct memory *m, const struct block *a)
@@ -240,7 +240,7 @@ in_step(const struct block *a, const struct block *b)
 }
 
 /* Checks that block b is written after the last use of block a: every writer of b must come after all users of a,
- * and no user of a may act again later. */
+ * and no user of a may act again after it. */
 static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
@@ -384,8 +384,7 @@ reads_leaf(const struct task *t, int32_t leaf)
     return false;
 }
 
-/* Returns the index of the task's argument that is operand k of a node. The node is the task's node or a member of
- * its group. */
+/* Returns which argument of the task is operand k of a node. The node is the task's node or a member of its group. */
 static int32_t
 argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
 {
@@ -486,16 +485,16 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Data for the proof that no update begins before all checks of data have ended. So bad input cannot leave only
- * some variables updated. A check is a task that may reject its data; checks are numbered in list order.
+/* Data for the proof that no update begins before all checks of data have ended. So bad input can never update some
+ * variables and not others. A check is a task that may reject its data; checks are numbered in list order.
  * done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[] of the
- * task's inputs, increased while the task also reads the next check directly. A gate that receives from another
- * host counts as a check: it stands for that host's checks. A gate that sends to another host must wait for all
- * checks of this host. */
+ * task's inputs, increased while the task also reads the next check directly. A gate that receives from another host
+ * counts as a check: it stands for that host's checks. A gate that sends to another host must wait for all checks of
+ * this host. */
 struct checks {
     int32_t *task, n; /* checks, in list order */
-    /* by task: number of checks that have certainly ended before it; by check: last task found to read the check's
-     * result */
+    /* by task: number of checks that have certainly ended before the task; by check: last task found to read the
+     * check's result */
     int32_t *done, *mark;
 };
 

@@ -22,7 +22,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
                 p->task[i].in[arg->index].task >= task)
-                continue; /* a stage buffer of this move, or received data: the argument does not tell the value */
+                continue; /* skip stage buffers of this move, and received data: they do not name a value */
             struct content c;
             TRY(value_content(s, i, a, &c));
             *r = c.ref;
@@ -180,7 +180,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     return proof_same(s->v, task, "size of the received data", t->move.received, bytes);
 }
 
-/* Proves that the task has the node of the moved value, and acts as often as a move of this value should. */
+/* Proves that the task has the node of the moved value, and acts as often as a move of this value must. */
 int
 value_moves(struct values *s, int32_t task)
 {

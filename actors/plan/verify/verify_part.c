@@ -45,7 +45,7 @@ node_of(const struct proof *v, struct ref r)
     return r.kind == REF_NODE ? &v->plan->program->node[r.index] : NULL;
 }
 
-/* Returns the value before all moves that lead to r. */
+/* Returns the value from which moves made r; r itself if no move made r. */
 struct ref
 value_unmoved(const struct proof *v, struct ref r)
 {
@@ -72,7 +72,7 @@ position_in(const struct layout *in, const struct layout *l, int pos, const stru
     return same || empty ? at : -1;
 }
 
-/* Finds the result of a view operator where its operand is stored. */
+/* Finds the result of a view operator in the register or leaf where its operand is stored. */
 bool
 value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos, struct view *view,
                 int64_t *skip)
@@ -91,8 +91,8 @@ value_find_view(const struct proof *v, const struct content *c, const struct pro
     return true;
 }
 
-/* Finds shard pos of value r in layout l in a register or leaf with content c. Returns the view of the shard, and
- * in *skip the elements before it. */
+/* Finds shard pos of value r in layout l in a register or leaf with content c. Returns the view of the shard, and in
+ * *skip the number of elements before the shard. */
 bool
 value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
            struct view *view, int64_t *skip)
@@ -101,7 +101,7 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     r = value_unmoved(v, r);
     const struct type *t = ref_type_of(v->plan->program, r);
     *skip = 0;
-    /* A move of an empty value reads nothing. So its result may stand for any empty value of the same type. */
+    /* A move of an empty value reads nothing. So what it makes may stand for any empty value of the same type. */
     bool nothing = c->ref.kind == REF_NONE;
     bool here = nothing ? type_equal(t, &c->box->type)
                         : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
@@ -157,8 +157,8 @@ static int
 check_version(const struct values *s, int32_t task, int32_t a, const struct content *c, const void **version)
 {
     if (!c->layout || !layout_has_partial(c->layout)) return 0;
-    /* The version identifies what computed the value. Outside moves a kernel did, once, so any pointer except NULL
-     * can stand for it. */
+    /* The version identifies the kernel or move that made the value. Outside moves the maker is one kernel, so any
+     * pointer except NULL can stand for it. */
     const void *maker = c->box ? (const void *)c->box : s;
     if (!*version) *version = maker;
     return *version == maker

@@ -56,8 +56,7 @@ check_program_leaves(const struct program *g)
 
 /* ---- operands ---- */
 
-/* Returns true if r refers to an existing value. If r is a result of a node, this must be one of the first n
- * nodes. */
+/* Returns true if r refers to an existing value. A result must be of one of the first n nodes. */
 static bool
 ref_sound(const struct program *g, struct ref r, int32_t n)
 {
@@ -181,7 +180,7 @@ same_types(const struct program *g, int32_t i, const struct type *out)
  * types. */
 struct derived {
     struct call call;
-    /* bit mask of results that are f32 instead of a half type, because a sum over micro-batches adds them */
+    /* bit mask of results that are f32 instead of half precision, because a sum over micro-batches adds them */
     uint32_t wide;
     struct type in[MOST_OPERANDS], out[OP_OUT];
     const struct layout *layout[MOST_OPERANDS + OP_OUT];

@@ -1,28 +1,27 @@
-/* verify_run.c - proves that the plan runs to its end: by rounds, or by a greedy simulation of tokens that moves
- * no bytes.
+/* verify_run.c - proves that the plan runs to its end: by rounds, or by a greedy simulation of tokens that moves no
+ * bytes.
  *
  * An actor acts when every in-port has enough tokens and every result has a free register; an actor is blocked by
- * missing tokens or registers only. An act never takes a token or register for which another actor waits, because
- * a token has one reader and a register has one writer. So if one order of events reaches the end, every order
- * does, and testing one order suffices. The tasks of a collective act together, because their work waits for the
- * work of all ranks. At the end every register must have been returned, so that the next run starts in the same
+ * missing tokens or registers only. An act never takes a token or register for which another actor waits, because a
+ * token has one reader and a register has one writer. So if one order of events reaches the end of the run, every
+ * order does, and testing one order suffices. The tasks of a collective act together, because their work waits for
+ * the work of all ranks. At the end every register must have been returned, so that the next run starts in the same
  * state.
  *
  * One order that reaches the end is by rounds. Each round traverses the task list, and every task with an act in
- * this round acts; there is one round per micro-batch. A task that acts per micro-batch has an act in every round.
- * A task that acts once acts in the first round; if its input is complete only in the last round, it acts in the
- * last round and is called late. In the order by rounds no task waits, if only tasks that act once read results of
- * late tasks. The reason is that edges point forward in the list, and producers put on as many tokens as readers
- * take (verify.c). So an edge between two tasks that act per micro-batch carries one token per round. A task that
- * acts once, in the first round, produces a single token. The reader uses this token at once or keeps it to the
- * end. A late task finds the tokens of all n rounds when it acts. No register is filled twice in a round, and a
- * register filled per micro-batch is returned in the same round, because all its readers act in this round. The
- * last act of each task uses the last token and returns the last register. The time of this proof is linear in the
- * number of edges and does not depend on the number of micro-batches. Plans for which this proof fails are
- * simulated.
+ * this round acts; there is one round per micro-batch. A task that acts per micro-batch has an act in every round. A
+ * task that acts once acts in the first round; if its input is complete only in the last round, it acts in the last
+ * round and is called late. In the order by rounds no task waits, if only tasks that act once read results of late
+ * tasks. The reason is that edges point forward in the list, and producers put on as many tokens as readers take
+ * (verify.c). So an edge between two tasks that act per micro-batch carries one token per round. A task that acts
+ * once, in the first round, produces a single token. The reader uses this token at once or keeps it to the end. A
+ * late task finds the tokens of all n rounds when it acts. No register is filled twice in a round, and a register
+ * filled per micro-batch is returned in the same round, because all its readers act in this round. The last act of
+ * each task uses the last token and returns the last register. The time of this proof is linear in the number of
+ * edges and does not depend on the number of micro-batches. Plans for which this proof fails are simulated.
  *
- * References: marked graphs, in which no act takes the tokens of another (Commoner et al. 1971); one run proves
- * all runs at given rates (Ghamarian et al. 2006). */
+ * References: marked graphs, in which no act takes the tokens of another (Commoner et al. 1971); one run proves all
+ * runs at given rates (Ghamarian et al. 2006). */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify.h"
@@ -203,7 +202,7 @@ partner_task(const struct tokens *s, int32_t task, int32_t i)
     return t->kind->flags & KIND_COLLECTS ? comm_ranks_partner(s->v->plan, task, i) : task;
 }
 
-/* Lets the partners in this partition act together. Returns false if one of them cannot act; then none acts. */
+/* Lets the partners in this partition act together. If any partner cannot act, none acts, and the result is false. */
 static bool
 act_together(struct tokens *s, int32_t task)
 {

@@ -1,10 +1,10 @@
-/* verify_send.c - proves that a SEND sends the window that its channel names, and that received data is used as
- * this window and nothing else.
+/* verify_send.c - proves that a SEND sends the window named by its channel, and that received data is used as this
+ * window and nothing else.
  *
  * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
- * proof derives the windows again, and also which channels use a library, and their devices. The content that a
- * SEND sends is proved in the sender's partition. Both ends of a channel state a digest of this content
- * (channel.what), and they are connected only if the digests are equal. */
+ * proof derives the windows again, and also which channels use a library, and their devices. The content that a SEND
+ * sends is proved in the sender's partition. Both ends of a channel state a digest of this content (channel.what),
+ * and they are connected only if the digests are equal. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/communicator.h"
@@ -93,8 +93,7 @@ check_send_channel(struct values *s, int32_t task, const struct redistribute_cha
                       (int64_t)redistribute_what(s->cross, s->box_ref, x));
 }
 
-/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in the register or leaf,
- * bytes. */
+/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in its register or leaf. */
 static int
 find_channel_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, struct view *view,
                     int64_t *bytes)
@@ -165,8 +164,8 @@ struct end {
     int32_t rank;
 };
 
-/* Finds the device in whose memory host code reads and writes the data of device `at`. *elsewhere: true if that is
- * another device. */
+/* Finds the device in whose memory host code reads and writes the data of device `at`. *elsewhere: true if this is
+ * not `at`. */
 static int
 find_end_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
@@ -177,7 +176,8 @@ find_end_host(const struct values *s, int32_t task, struct end at, struct end *h
                : proof_fail(s->v, task, "the host has no cpu device through which to send or receive the data");
 }
 
-/* Proves the first of the two tasks. Only the second task counts in the order of the hop. */
+/* Proves the first of two tasks that together are one end of a channel. Only the second counts in the order of the
+ * hop. */
 static int
 hold_turn(struct values *s, int32_t task)
 {
@@ -191,8 +191,8 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* second true: proves that the task is the second of the two tasks and reads the result of the first from the
- * start. second false: proves that the data needs no two tasks. */
+/* second true: proves that the task is the second of two tasks of a channel's end, and reads the result of the first
+ * from the start. second false: proves that this end needs a single task. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {

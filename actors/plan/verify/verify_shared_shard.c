@@ -184,8 +184,8 @@ check_cover(struct values *s, int32_t task)
     return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "two slices of the shard overlap") : 0;
 }
 
-/* Proves that the inputs of a JOIN are the tasks that fill its shard, each exactly once. *n: number of tasks that
- * fill the shard; *own: number of elements that the JOIN's own device has filled. */
+/* Proves that a JOIN task has as inputs the tasks that fill its shard, each exactly once. *n: number of these tasks;
+ * *own: number of elements filled by the device of the JOIN. */
 static int
 check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
 {

@@ -59,7 +59,7 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     return 0;
 }
 
-/* Proves that in a fan, readers that are notified when work is enqueued come first. */
+/* Proves that a fan lists readers that are notified when work is enqueued before the other readers. */
 static int
 check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
 {

@@ -36,8 +36,8 @@ depends_on_place(const struct values *s, int32_t task)
     return !t->chain && op_is_placed(g->node[t->node].op);
 }
 
-/* Returns true if the kernel was made for this view of operand i; results are numbered after operands. If the
- * kernel is `placed`, the view's position in the global tensor must be equal, too. */
+/* Returns true if the kernel was made for this view of operand i; results are numbered after operands. If the kernel
+ * depends on its block's position in the global tensor (`placed`), the positions must be equal, too. */
 static bool
 made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
 {

@@ -8,8 +8,7 @@
 #include "actors/plan/verify/verify.h"
 
 struct content {
-    /* REF_NODE or REF_LEAF: the value, before all moves; REF_NONE: the content is the result of a move of an empty
-     * value */
+    /* REF_NODE or REF_LEAF: the value before all moves; REF_NONE: a move of an empty value made the content */
     struct ref ref;
     const struct layout *layout; /* layout of the value; NULL: the content is a stage buffer */
     /* mesh position; for a stage buffer: its index; for received data: index of the incoming channel */
@@ -28,7 +27,7 @@ struct values {
     int32_t *root_task;  /* by root part: task that writes the part; -1: none yet */
     /* by result, then by leaf: true if the value is fetched again for every micro-batch (value_again) */
     bool *again;
-    const void ***version; /* by node and argument: *version of value_read() */
+    const void ***version; /* by node and argument: maker of the addends, as in *version of value_read() */
     /* *version of value_read(): by node whose result is a sum over micro-batches or a dense copy; by root that a
      * task copies */
     const void **node_version, **root_version;
@@ -36,8 +35,7 @@ struct values {
     int32_t sum;      /* node whose sums are being proved */
     int32_t box;      /* index of the current move */
     int32_t box_task; /* number of tasks of the current move proved so far */
-    /* the previous task moved a channel's data to or from a cpu device only; the next task must move it the rest
-     * of the way */
+    /* the previous task moved a channel's data only to or from a cpu device; the next task must do the rest */
     bool halfway;
     struct ref box_ref; /* value that the current move reads */
     struct redistributions crosses;
@@ -55,10 +53,10 @@ struct view value_part(const struct layout *l, const struct type *t, int pos);
 /* Returns the view of `slice` in a shard. lo: position of the shard's first element in the global tensor; *skip:
  * elements from the shard's start to the slice. */
 struct view value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
-/* Returns the value before all moves that lead to r. */
+/* Returns the value from which moves made r; r itself if no move made r. */
 struct ref value_unmoved(const struct proof *v, struct ref r);
 bool value_varies(const struct proof *v, struct ref r); /* returns true if the value differs between micro-batches */
-/* Returns a pointer to the flag in `again`: true if the value is fetched again for every micro-batch. */
+/* Returns a pointer to the flag of value r in s->again: true if the value is fetched again for every micro-batch. */
 bool *value_again(const struct values *s, struct ref r);
 /* Finds shard pos of value r in layout l in a register or leaf with content c. Returns the view of the shard, and
  * in *skip the elements before it. Returns false if c does not contain the shard. */
