@@ -134,8 +134,8 @@ bus_zmq_collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 
 /* ---- waiting ---- */
 
-/* Returns true if this core was the last one of another thread that is awake: that thread cannot work while the
- * caller spins. */
+/* Returns true if another awake thread last waited on the caller's core: that thread cannot work while the caller
+ * spins. */
 static bool
 crowded(const struct zmq_bus *z, const struct end *e, int core)
 {

@@ -55,7 +55,7 @@ struct worker {
     } log;
     struct {
         int64_t acts, messages, thread_messages, allocations;
-        int64_t asked; /* the thread's host allocations (must_count) before the run */
+        int64_t asked; /* number of host allocations of the thread (must_count) before the run */
     } counts;
     struct {
         int32_t on; /* plan device to which the time since `since_ns` is charged; -1: none, the thread is idle */

@@ -54,7 +54,7 @@ struct cluster_options {
 int cluster_open(const struct cluster_options *o, struct cluster **out);
 /* Sets the signals (bits 1 << number) that the program handles if a worker receives them. */
 void cluster_hear(struct cluster *c, uint64_t signals);
-/* Returns the first signal of cluster_hear() that a worker has received, and sets *rank to that worker; 0: none. */
+/* Returns the first signal set by cluster_hear() that a worker has received, and sets *rank to that worker; 0: none. */
 int cluster_heard(struct cluster *c, int *rank);
 /* Ends the job: asks the workers to end, and kills those of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
@@ -94,7 +94,8 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
-    /* busy: busy time of the worker's devices, s, summed over devices and runs; slow: result of coordinator_slow() */
+    /* busy: busy time, s, summed over the worker's devices and runs; slow: how many times longer its acts took than
+     * equal acts of other workers, 0: not slow */
     double busy, slow;
 };
 /* describes worker i, not counting retired ranks; false: there are fewer */
@@ -141,7 +142,7 @@ struct cluster_job {
 /* Runs a job. E_LOST: a member was lost, see cluster_lost(). E_CANCEL: cluster_interrupt() was called. Any other
  * code is that of the first failure. */
 int cluster_run(struct cluster *c, struct cluster_job *job);
-/* interrupts whatever the session's thread waits for in this file; any thread, async-signal-safe */
+/* interrupts any wait of the session's thread in these functions; any thread, async-signal-safe */
 void cluster_interrupt(struct cluster *c);
 void cluster_forget(struct cluster *c, uint64_t program);
 /* Returns true if a run is in progress. Async-signal-safe. */

@@ -38,7 +38,7 @@ coordinate_keeper(const struct coordinator *c, int memory)
     return first;
 }
 
-/* Selects, for each memory of another host, the rank that makes the memory ready. The rule is that of
+/* Selects, for each memory of another host, the rank that makes the memory ready, by the rule of
  * coordinate_keeper(). */
 static void
 find_memory_keepers(struct coordinator *c)
@@ -120,8 +120,8 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Writes the addresses that the workers of a memory need: those of workers of neighbouring memories, to which
- * snapshots are copied, and those of workers of memories that this memory's workers have asked for. */
+/* Writes the addresses that the workers of a memory need: those of workers in neighbouring memories, to which
+ * snapshots are copied, and those of workers in memories whose addresses were requested before. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -297,7 +297,8 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            /* a new worker kills no lost processes: it has mapped no memory yet */
+                            /* a new worker kills no lost process: it has mapped no memory that a lost process could
+                             * write */
                             m->info.stayed ? (uint32_t)(4 * at->nlost) : 0};
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,

@@ -152,7 +152,7 @@ begin_run(struct coordinator *c)
         c->member[r].ended = false;
         if (!is_in(&c->member[r])) continue;
         c->member[r].info.state = MEMBER_BUSY;
-        /* the node in the progress word belongs to an earlier run */
+        /* clears the node in the progress word, which belongs to an earlier run */
         c->member[r].info.progress &= ~(uint64_t)UINT32_MAX;
         c->awaited++;
     }

@@ -197,8 +197,8 @@ mpi_is_over(struct mpi *m, void **ticket)
     return true;
 }
 
-/* Frees completed sends, for each worker only in the order of sending, because a channel's ticket is a number of
- * acts: it is done when so many acts are released. */
+/* Frees completed sends, for each worker in the order of sending only, because a channel's ticket counts acts: the
+ * ticket is done when that many acts are released. */
 static void
 mpi_collect(struct mpi *m)
 {

@@ -21,7 +21,7 @@
 
 /* Gradient of a value: the sum of the contributions so far. */
 struct gradient {
-    struct val *total; /* NULL: none */
+    struct val *total; /* sum of the contributions added so far; NULL: none */
     /* contributions that are not yet in `total`, because their operator can add several in one call (rewrite.sum) */
     struct val **part;
     int32_t npart, part_capacity;
@@ -420,7 +420,7 @@ is_repeated_node(const struct sweep *w, const struct node *n)
     return n->region && (trace_microbatches(w->ctx->s) == 1 || n->per_piece);
 }
 
-/* Adds a copy of the call that reads the recomputed operands. Its results have the layouts of the original results. */
+/* Adds a copy of node n, with recomputed operands. The copy's results have the layouts of n's results. */
 static int
 node_recompute(struct sweep *w, struct node *n)
 {
@@ -628,7 +628,7 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
         if (val_is_variable(x[i])) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
         dx[i] = w.grad[x[i]->index].total;
         if (!status && dx[i] && trace_microbatches(ctx->s) > 1) status = trace_rows(ctx, x[i], &dx[i]);
-        w.grad[x[i]->index].total = before; /* the list may name x[i] twice */
+        w.grad[x[i]->index].total = before; /* restored, because the list may name x[i] twice */
     }
     forget_functions(&w);
     sweep_fini(&w);

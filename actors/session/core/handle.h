@@ -14,7 +14,7 @@ struct hook {
     struct hook *next, *freed; /* freed: link of the session's list of freed hooks */
     int64_t id;
     int out;           /* index among the node's results */
-    rille_hook_fn *fn; /* NULL: removed, or a tensor that retains its gradient */
+    rille_hook_fn *fn; /* function of the user; NULL: the hook was removed, or `retains` gets the gradient */
     struct rille_hook_user user;
     struct rille_tensor *retains; /* referred to: the handle that gets the gradient */
 };

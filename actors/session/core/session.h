@@ -37,8 +37,8 @@ struct session_snapshots {
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */
 struct session_calls {
-    /* region: recomputation region of new nodes, of which the backward pass recomputes all nodes; 0: none, so
-     * results are kept from the forward pass. nregion: number of regions so far. */
+    /* region: recomputation region of new nodes; the backward pass recomputes all nodes of a region. 0: no region,
+     * so results are kept from the forward pass. nregion: number of regions so far. */
     int32_t region, nregion;
     int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */

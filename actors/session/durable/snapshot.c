@@ -261,8 +261,8 @@ doubt_replicas(struct rille_session *s, struct kept *k, int which)
     return status;
 }
 
-/* Finds the replicas that the last comparison found to differ and that were wrong. This is known if the same work
- * was repeated since and the replicas agree now. */
+/* Finds which of the replicas that differed at the last comparison were wrong. That is known if the same work was
+ * repeated since then, and the replicas agree now. */
 static void
 find_wrong(struct rille_session *s, const struct snapshot *p)
 {

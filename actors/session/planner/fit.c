@@ -32,7 +32,7 @@ struct fitter {
     /* memory of the smallest plan or schedule found, bytes; 0: none found */
     int64_t least;
     const struct schedule_search_costs *costs; /* costs for the schedule search; NULL: estimated */
-    /* memory limit given to the planner, which does not count all memory of a plan, bytes */
+    /* memory limit for the planner, bytes per device; the planner does not count all memory of a plan */
     int64_t reckoned;
     bool quick;                  /* quick search, as in solve.h */
     struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */

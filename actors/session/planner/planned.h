@@ -29,7 +29,7 @@ int planned_offload(struct rille_graph *g, struct program *p, const struct rille
  * root have room for all leaves and roots. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
                      struct assign_root *root);
-/* Returns the leaf that r is, ignoring moves in between; -1: none. */
+/* Returns the leaf to which r refers, directly or through moves; -1: none. */
 int32_t planned_leaf_behind(const struct program *p, struct ref r);
 /* Begins a public call that may search several times: clears earlier interrupts. */
 void planned_call(struct rille_session *s);

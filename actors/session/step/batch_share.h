@@ -54,9 +54,9 @@ int batch_share_source(struct rille_session *s, struct node *n, int axis);
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                          const struct attr *attr);
 
-/* Makes the batch's value of v, a value without rows that each micro-batch has. The result is known after the last
- * micro-batch. For a max or min, the result has one row per micro-batch, and *reduce receives the operator that
- * reduces the rows to the batch's value; otherwise *reduce is NULL. */
+/* v has one value per micro-batch, and no rows. Makes its value for the whole batch in *out, known after the last
+ * micro-batch. For a max or min, *out has one row per micro-batch, and *reduce receives the operator that reduces
+ * the rows; otherwise *reduce is NULL. */
 int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out, const struct op **reduce);
 
 #endif

@@ -320,7 +320,7 @@ trace_end(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        /* so that handles which the user keeps do not count as inputs of a later trace */
+        /* marks the argument as ended, so that a handle kept by the user is no input of a later trace */
         r->input[i]->input = ENDED_INPUT;
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
