@@ -80,8 +80,8 @@ void cluster_host(struct cluster *c, int memory, char out[64]);
 /* Sets *out to the position (position.h) of address p in the device's pool; to POSITION_NONE if p is NULL. E_STATE:
  * p is outside the pool. */
 int cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out);
-/* Fills *out with functions that allocate, read and write the bytes of a device's pool. On another host these functions
- * use messages: any thread, E_LOST. */
+/* Fills *out with functions that allocate, read and write the bytes of a device's pool. The functions for another
+ * host send messages: any thread, E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
 /* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, the
@@ -118,7 +118,7 @@ struct cluster_part {
     int nreplace;
 };
 
-/* A run of a program. Workers that lack the program receive it first; with START_SHIPS nothing else happens. */
+/* A run of a program. Workers that lack the program receive it first; with START_SHIPS the program is not run. */
 struct cluster_job {
     struct start start;
     void *arg;

@@ -297,8 +297,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            /* a new worker kills no lost process: it has mapped no memory that a lost process could
-                             * write */
+                            /* a new worker need not kill lost processes: it has mapped no memory yet */
                             m->info.stayed ? (uint32_t)(4 * at->nlost) : 0};
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,

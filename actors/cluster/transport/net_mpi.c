@@ -265,8 +265,8 @@ expect_body(struct mpi *m, enum road road, int rank)
     return r->ticket != NULL;
 }
 
-/* Receives the next header; false: none has arrived. The loop is short, because a header is small and look() says
- * that it has arrived. */
+/* Receives the next header; false: none has arrived. The loop is short, because look() has reported that the header,
+ * which is small, has arrived. */
 static bool
 take_head(struct mpi *m, enum road road, int *rank)
 {

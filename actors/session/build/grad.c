@@ -22,7 +22,7 @@
 /* Gradient of a value: the sum of the contributions so far. */
 struct gradient {
     struct val *total; /* sum of the contributions added so far; NULL: none */
-    /* contributions that are not yet in `total`, because their operator can add several in one call (rewrite.sum) */
+    /* contributions not yet in `total`, because their operator can add several of them in one call (rewrite.sum) */
     struct val **part;
     int32_t npart, part_capacity;
 };

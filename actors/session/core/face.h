@@ -14,7 +14,7 @@
 
 /* Returns the mark of the calling thread, an address that is unique to the thread. */
 const void *face_thread(void);
-/* Returns the mark of this process, which differs from those of its parent and its children by fork(). */
+/* Returns the mark of this process, which differs from the marks of its parent and of its children by fork(). */
 int face_process(void);
 
 int face_session(const struct rille_session *s, const char *who);

@@ -61,7 +61,7 @@ struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool lea
 bool tensor_is_variable(const struct rille_tensor *t);
 /* Makes v the present version of the leaf. Earlier readers keep the old version. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
-/* Makes g the gradient of the leaf. Earlier holders of the old gradient keep it. */
+/* Makes g the gradient of the leaf. Holders of the old gradient keep the old gradient. */
 void tensor_rebind_grad(struct rille_tensor *t, struct val *g);
 /* Sets the final layout of an "auto" leaf to the layout that a planner chose. */
 int tensor_place(struct rille_tensor *t, const struct layout *l);

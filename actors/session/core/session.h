@@ -29,7 +29,7 @@ struct session_snapshots {
     struct snapshot *last;   /* the last snapshot that is complete; NULL: no snapshot yet */
     struct snapshot *taken;  /* the snapshot whose copies are in progress; NULL: none */
     struct snapshot *before; /* the complete snapshot before `last`, if the user keeps two; NULL: none */
-    struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it did */
+    struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it was used */
     int64_t n;               /* number of snapshots taken */
     struct doubt *doubt;     /* replicas that differed at the last comparison (durable/snapshot.h); NULL: none */
     struct str wrong;        /* text: the workers whose replicas the last comparison found to be wrong */
@@ -50,7 +50,7 @@ struct session_calls {
     int32_t nfresh, fresh_capacity;
     int64_t price; /* bytes moved by all calls so far; differences give the price of one expanded call */
 };
-/* An update that rille_step will apply, and the version that it starts from. */
+/* An update that rille_step will apply, and the variable's version before the update. */
 struct pending_update {
     struct rille_tensor *t;
     struct val *before;

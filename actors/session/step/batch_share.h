@@ -34,8 +34,8 @@ enum batch_share {
     SHARE_OTHER,
 };
 enum batch_share batch_share_of(const struct val *v);
-/* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches.
- * Returns false if it is their mean. */
+/* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches;
+ * false if the batch's value is their mean. */
 bool batch_share_adds(const struct val *v);
 /* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else v. */
 int batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out);
