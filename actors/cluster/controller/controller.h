@@ -27,7 +27,7 @@ struct cluster_options {
     const char *job;      /* text that names the job; NULL: no name */
     const char *root;     /* folders in which workers write and read files, separated by ":"; NULL: none */
     const char *version;
-    int threads; /* number from which kernels derive the size of thread teams; constant in a session */
+    int threads; /* device threads of the job; sets the size of kernels' thread teams; constant in a session */
     /* Starts the process of a rank; the process joins the cluster at `address`. The secret must be passed to the
      * process through a pipe, so that no other user can read it. cluster_open starts the first `started` ranks, and
      * cluster_recover restarts lost workers of these ranks. NULL: other programs start all workers. */
@@ -94,8 +94,8 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
-    /* busy: busy time, s, summed over the worker's devices and runs; slow: how many times longer its acts took than
-     * equal acts of other workers, 0: not slow */
+    /* busy: busy time, s, of the worker's devices over all runs; slow: time of its acts relative to others, 0: not
+     * slow */
     double busy, slow;
 };
 /* describes worker i, not counting retired ranks; false: there are fewer */

@@ -124,7 +124,7 @@ reach_function(struct sweep *w, const struct node *n)
     return 0;
 }
 
-/* Returns true if a result of n was assigned to a variable with its gradient. */
+/* Returns true if a result of n was assigned to a variable by an assignment that records the gradient. */
 static bool
 is_recorded(const struct node *n)
 {

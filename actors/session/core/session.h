@@ -44,7 +44,7 @@ struct session_calls {
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
     int32_t nstrategy;         /* number of composite calls with a strategy so far */
     enum dtype autocast;       /* dtype that calls cast operands to; DT_NONE: no cast */
-    bool tf32;                 /* products and convolutions get the attribute tf32 */
+    bool tf32;                 /* products and convolutions may compute in TF32 (attribute tf32) */
     struct arena scratch;      /* scratch memory of a call; reset at the end of the outermost call */
     struct val **fresh;        /* values that the call in progress created; a reference is held */
     int32_t nfresh, fresh_capacity;

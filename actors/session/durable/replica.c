@@ -326,8 +326,8 @@ copy_agrees(const struct copy *c)
     return true;
 }
 
-/* Returns true if a shard differs from at least half of the shards that must equal it. With a majority, these are
- * the shards of the minority; without a majority, every shard that differs. */
+/* Returns true if a shard differs from at least half of the shards that must equal it: if a majority agrees, true
+ * for the shards of the minority; without a majority, for every shard that differs. */
 static bool
 is_odd(const struct copy *c, int32_t pos)
 {

@@ -34,7 +34,7 @@ struct fitter {
     const struct schedule_search_costs *costs; /* costs for the schedule search; NULL: estimated */
     /* memory limit for the planner, bytes per device; the planner does not count all memory of a plan */
     int64_t reckoned;
-    bool quick;                  /* quick search, as in solve.h */
+    bool quick; /* search for the least memory, then take the first layouts found (sbp/net/options.h) */
     struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
     /* least memory by the planner's count if the limit was too low; 0: the limit was not too low */
     struct assign_least possible;
