@@ -42,7 +42,7 @@ struct end {
     _Alignas(CACHE_LINE) struct doorbell *bell; /* doorbells of this end, by sending thread */
     uint64_t taken[MOST_THREADS];               /* number of messages received, by sending thread */
     void *link[MOST_THREADS];                   /* PAIR socket to the thread with this index; NULL: not linked */
-    int first; /* number of the thread whose messages are received first; rotates, so that none waits for ever */
+    int first; /* number of the thread whose messages are received first; rotates, so that no thread waits for ever */
     struct bus_user user;
 };
 

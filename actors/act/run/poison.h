@@ -24,7 +24,7 @@ void poison_begin(const struct run *r);
 /* Fills the registers that the act will write with NaN, as work on stream s; s NULL: at once. */
 void poison_outputs(const struct run *r, int task, int piece, struct stream *s);
 /* Decrements the read counts of the registers that the act reads, as work on stream s behind the act's work. Fills
- * registers that no later act reads with NaN. s NULL: at once. */
+ * with NaN the registers that no later act reads. s NULL: at once. */
 void poison_inputs(const struct run *r, int task, int piece, struct stream *s);
 
 #endif

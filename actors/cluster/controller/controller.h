@@ -94,8 +94,7 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
-    /* busy: busy time, s, of the worker's devices over all runs; slow: time of its acts relative to others, 0: not
-     * slow */
+    /* busy: busy time of the worker's devices over all runs, s; slow: time of acts relative to others; 0: not slow */
     double busy, slow;
 };
 /* describes worker i, not counting retired ranks; false: there are fewer */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the rank that runs a slot: the slot's owner if that worker is present; otherwise the slots of the absent
- * owners are divided in turn among the present workers of the memory. */
+/* Returns the rank that runs a slot: the slot's owner if that worker is present; otherwise a present worker of the
+ * memory. The slots of absent owners are divided in turn among the present workers. */
 static uint32_t
 heir(const struct coordinator *c, const struct slot *s, int slot)
 {

@@ -11,9 +11,8 @@
 /* Parses the name of a planner mode. E_ARG: unknown name; the text lists all modes. */
 int planned_mode(const char *name, enum solve_mode *out);
 /* Chooses layouts for g's program p (leaves come from g->origin, roots become g->outcome) and keeps the result in g.
- * limit: bytes per device by the planner's count; 0: none. quick: takes the first layouts found (sbp/net/options.h),
- * always in mode "optimal". *least: the least memory known if no layouts fit the limit; 0: success, or another
- * error. */
+ * limit: bytes per device by the planner's count; 0: none. quick: takes the first layouts found, always in mode
+ * "optimal". *least: the least memory known if no layouts fit the limit; 0: success, or another error. */
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit,
                    bool quick, struct assign_least *least);
 /* ZeRO: splits updates and the optimiser's state over the ranks that hold the same shard of a parameter. */
