@@ -79,9 +79,9 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* Returns the value that v stands for, if that value's gradient is requested or it has hooks; otherwise returns v.
- * build_cast_below and reuse_below insert a cast or a move below a value; the program then reads v, the view above
- * the cast or move, in place of that value. */
+/* Returns the value that gets v's gradient. build_cast_below and reuse_below insert a cast or a move below a
+ * value x; the program then reads v, a view above the cast or move, in place of x. If x's gradient is requested or x
+ * has hooks, returns x; otherwise returns v. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {
@@ -133,7 +133,7 @@ is_recorded(const struct node *n)
     return false;
 }
 
-/* Returns the name of the operator through which the sweep has reached n. */
+/* Returns the name of the operator through which the backward pass has reached n. */
 static const char *
 reached_from(const struct sweep *w, const struct node *n)
 {

@@ -453,7 +453,7 @@ improve_parts(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries memory budgets up to the limit; each stage recomputes as much as it needs under 1F1B to keep within the
+/* Tries memory budgets up to the limit; each stage recomputes the least share with which 1F1B stays within the
  * budget. */
 static int
 try_levels(struct fitter *f, int32_t n, struct found *best)

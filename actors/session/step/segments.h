@@ -28,8 +28,8 @@ bool segments_in_order(const struct segments *s, const struct layout *l, int64_t
 /* Returns true if every shard of a tensor with this layout consists of complete segments; otherwise a step cannot
  * join its micro-batches. */
 bool segments_fit(const struct segments *s, const struct layout *l, int64_t rows);
-/* Makes a new store with rows sorted by micro-batch. back: restores the tensor's own order instead. t: type of the
- * global tensor. */
+/* Makes a new store with rows sorted by micro-batch. back: true: restores the original order of rows instead. t:
+ * type of the global tensor. */
 int segments_sort(const struct segments *s, struct rille_session *session, const struct type *t, const struct layout *l,
                   const struct store *from, bool back, struct store **out);
 

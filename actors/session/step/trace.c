@@ -616,8 +616,8 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
-/* Moves the references to the tensors that the calls read from the trace to the step. Excludes gradients, because a
- * step may overwrite a gradient that nothing else holds. */
+/* Passes references from the trace to the step: those to the tensors that the calls read. Excludes gradients,
+ * because a step may overwrite a gradient that nothing else holds. */
 static void
 graph_variables(struct rille_graph *g, const struct trace *r)
 {
