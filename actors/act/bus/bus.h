@@ -77,8 +77,8 @@ struct bus_kind {
      * thread reads. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong
      * to. */
     void (*admit)(struct bus *b, uint32_t run);
-    /* Returns true if no message of this end waits to be sent. Messages that wait are sent by later receives. Called
-     * on the end's thread. NULL: always true. */
+    /* Returns true if no message of this end is still unsent. Later receives send such messages. Called on the end's
+     * thread. NULL: always true. */
     bool (*settled)(const struct bus *b, uint32_t self);
     bool threaded;                        /* true: an end has a thread; false: the caller runs all event loops */
     int64_t (*sent)(const struct bus *b); /* returns the number of messages ever sent; any thread, does not block */

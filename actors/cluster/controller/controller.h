@@ -54,7 +54,7 @@ struct cluster_options {
 int cluster_open(const struct cluster_options *o, struct cluster **out);
 /* Sets the signals (bits 1 << number) that the program handles if a worker receives them. */
 void cluster_hear(struct cluster *c, uint64_t signals);
-/* Returns the first signal set by cluster_hear() that a worker has received, and sets *rank to that worker; 0: none. */
+/* Returns the first signal set by cluster_hear() that a worker received, and sets *rank to that worker; 0: none. */
 int cluster_heard(struct cluster *c, int *rank);
 /* Ends the job: asks the workers to end, and kills those of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);

@@ -54,7 +54,7 @@ drop_shipped(struct coordinator *c, struct shipped *s)
 }
 
 /* Marks a program as unused and moves it to the end of the list, so the first unused entry has been unused longest.
- * If there are more than COORDINATOR_IDLE unused programs, drops that entry. */
+ * If there are more than COORDINATOR_IDLE unused programs, drops the first of them. */
 void
 coordinator_forget(struct coordinator *c, uint64_t program)
 {

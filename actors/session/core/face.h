@@ -34,7 +34,7 @@ int face_args(const struct rille_session *s, int n, const struct rille_arg *args
 int face_attrs(int n, const struct rille_attr *attrs, const char *who);
 int face_layout(const struct rille_session *s, const struct rille_layout *l, const char *who);
 int face_place(const struct rille_session *s, const struct rille_place *p, const char *who);
-/* Checks that a pointer is not NULL, if its type has no face_ check. what: name of the argument for the error text. */
+/* Checks that a pointer of a type without a face_ check is not NULL. what: the argument's name in the error text. */
 int face_given(const void *p, const char *what, const char *who);
 int face_shape(int ndim, const int64_t *shape, const char *who);
 /* face_type makes a type from dtype and shape, and checks both; face_move checks that both layouts fit the type. */

@@ -28,7 +28,7 @@
 
 enum { PIECE = 4 << 20 }; /* bytes per chunk; bounds how long other readers of a host's values must wait */
 
-struct pair { /* a copy to make; both buffers are borrowed, and have equal size and device kind */
+struct pair { /* a copy to make; both buffers are borrowed, of equal size, and on devices of one kind */
     const struct buffer *from;
     struct buffer *to;
 };

@@ -6,7 +6,7 @@
  *
  *   if the sum follows from the arguments without a gradient (a count of labels, the sum of a mask), a step of its own
  *   computes it before the batch (trace_total)
- *   otherwise it is summed over the micro-batches, and the call happens once per batch, without a gradient
+ *   otherwise the sum is taken over the micro-batches, and the call happens once per batch, without a gradient
  *
  * Session's thread, while a step of several micro-batches is traced. */
 #ifndef RILLE_SESSION_BATCH_SHARE_H
@@ -23,7 +23,7 @@ enum batch_share {
     SHARE_ROWS,
     SHARE_SUM,  /* the batch's value is the sum of the micro-batches' values */
     SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
-    /* the value is a nonlinear function of means and sums; it has no gradient */
+    /* the value is a nonlinear function of means and sums over the rows, and has no gradient */
     SHARE_FROM_MEANS,
     SHARE_MAX,       /* the batch's value is the maximum of the micro-batches' values */
     SHARE_MIN,       /* the batch's value is the minimum of the micro-batches' values */

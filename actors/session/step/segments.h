@@ -3,8 +3,8 @@
  * The boundaries of all arguments' shards cut axis 0 into segments. Micro-batch k is the k-th of equal parts of
  * every segment, in all arguments alike. So a micro-batch has the same rows of each argument, however arguments are
  * split, and no row leaves its rank. In a shard with several segments the rows of a micro-batch are not contiguous:
- * segments_sort() sorts the rows by micro-batch before a run, and results back afterwards. The compiled step owns
- * the segments. Session's thread. */
+ * segments_sort() sorts the rows by micro-batch before a run, and restores the order in results afterwards. The
+ * compiled step owns the segments. Session's thread. */
 #ifndef RILLE_SESSION_SEGMENTS_H
 #define RILLE_SESSION_SEGMENTS_H
 

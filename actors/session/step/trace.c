@@ -1,7 +1,7 @@
 /* trace.c - records the calls of a function once, as a compiled step that can run many times.
  *
  * Between begin and end, calls add nodes but nothing runs. A journal keeps the state of variables and gradients
- * before the trace, so that trace_end() can restore it, also after an error. The changes become results of the plan.
+ * before the trace, so that trace_end() can restore this state, even after errors. Changes become plan results.
  *
  * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches when it
  * reaches its leaf. All later calls happen once per batch. */
