@@ -144,7 +144,7 @@ struct carrier {
     struct peer *peer;       /* link to the worker of each rank */
     struct bus *bus;
     struct carrier_channels *carrying; /* channels of the current run; NULL: no run */
-    bool held[NROAD];                  /* head[road], and all messages behind it, must wait for a later run or epoch */
+    bool held[NROAD];                  /* head[road] and the messages behind it wait for a later run or epoch */
     bool look[NROAD]; /* false: no message can have arrived on the road, so receiving makes no system call */
     struct head head[NROAD];
     zmq_msg_t body[NROAD];

@@ -30,7 +30,7 @@ struct gradient {
 /* State of a backward pass. val->index of a reached value is its index in `at` and `grad`. */
 struct sweep {
     const struct call_context *ctx; /* context for new nodes: phase backward, line of the start value */
-    bool pieces;                    /* the start value is per micro-batch, so gradients are, too */
+    bool pieces;                    /* the start value and its gradients are per micro-batch */
     struct node **node;             /* reached nodes; later sorted by order of creation */
     int32_t nnode, node_capacity;
     struct val **at;          /* values that the backward pass has reached */

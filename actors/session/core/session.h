@@ -130,7 +130,7 @@ struct rille_session {
     /* true: a call that plans was interrupted; any thread or signal handler may set this */
     atomic_int interrupted;
     struct call_context context; /* context for calls of public functions: line and gradient mode; no strategy */
-    uint64_t generation;         /* a compiled step with an older generation must be traced again */
+    uint64_t generation;         /* counts changes that make compiled steps invalid; older steps are traced again */
     struct session_handles handles;
     struct session_devices devices;
     struct session_calls calls;
