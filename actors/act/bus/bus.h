@@ -19,8 +19,7 @@ struct bus {
     const struct bus_kind *kind;
 };
 
-/* The event loop of an end, one turn at a time. Its functions are called on the end's thread; on the simulator, by
- * the driver. */
+/* Callbacks of an end's event loop. They run on the end's thread; on the simulator, on the thread that drives it. */
 struct bus_user {
     void *of;
     /* Receives the messages that have arrived and does one unit of work. If `wait` is true and the end has nothing
@@ -42,7 +41,7 @@ struct bus_options {
     int nthread;      /* number of ends, at most MOST_THREADS */
     int64_t spin_ns;  /* time that an idle end spins before it sleeps, ns; 0: sleeps at once */
     uint64_t seed;    /* simulator: seed of all random choices */
-    struct bus *with; /* simulator: bus of another process, to be shared; NULL: a new bus */
+    struct bus *with; /* simulator: an open bus of another process, which gets the new ends; NULL: a new bus */
 };
 
 struct bus_kind {
@@ -78,8 +77,8 @@ struct bus_kind {
      * thread reads. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong
      * to. */
     void (*admit)(struct bus *b, uint32_t run);
-    /* Returns true if no message of this end waits to be sent. Messages that wait are sent by later receives. Called
-     * on the end's thread. NULL: always true. */
+    /* Returns true if no message of this end is still unsent. Later receives send such messages. Called on the end's
+     * thread. NULL: always true. */
     bool (*settled)(const struct bus *b, uint32_t self);
     bool threaded;                        /* true: an end has a thread; false: the caller runs all event loops */
     int64_t (*sent)(const struct bus *b); /* returns the number of messages ever sent; any thread, does not block */

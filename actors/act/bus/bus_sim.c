@@ -51,7 +51,7 @@ choose_sim(struct bus *b, uint64_t n)
 {
     assert(!b->kind->threaded && n > 0);
     struct sim_bus *s = (struct sim_bus *)b;
-    uint64_t uneven = -n % n; /* 2^64 mod n; a number r below it would favour small results, so r is drawn again */
+    uint64_t uneven = -n % n; /* 2^64 mod n; r < uneven is drawn again, because such r favour small results */
     uint64_t r;
     do r = sim_bus_random(&s->random);
     while (r < uneven);

@@ -42,7 +42,7 @@ struct end {
     _Alignas(CACHE_LINE) struct doorbell *bell; /* doorbells of this end, by sending thread */
     uint64_t taken[MOST_THREADS];               /* number of messages received, by sending thread */
     void *link[MOST_THREADS];                   /* PAIR socket to the thread with this index; NULL: not linked */
-    int first; /* number of the thread whose messages are received first; rotates, so that none waits for ever */
+    int first; /* number of the thread whose messages are received first; rotates, so that no thread waits for ever */
     struct bus_user user;
 };
 
@@ -73,7 +73,7 @@ send_frame(void *socket, const void *bytes, size_t n)
     return 0;
 }
 
-/* Receives a message that has arrived, or whose doorbell was rung. */
+/* Receives a message of n bytes that has arrived, or whose doorbell was rung. Waits if it has not arrived yet. */
 static void
 recv_frame(void *socket, void *bytes, size_t n)
 {
@@ -134,8 +134,8 @@ bus_zmq_collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 
 /* ---- waiting ---- */
 
-/* Returns true if this core was the last one of another thread that is awake: that thread cannot work while the
- * caller spins. */
+/* Returns true if another awake thread last waited on the caller's core: that thread cannot work while the caller
+ * spins. */
 static bool
 crowded(const struct zmq_bus *z, const struct end *e, int core)
 {

@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-/* Returns the first act in flight on stream f whose work is not complete; f NULL: on any of the streams. NULL: none. */
+/* Returns the first act in flight on stream f (NULL: on any stream) whose work is not complete; NULL: none. */
 static const struct under_way *
 first_under_way(const struct worker *w, const struct flow *f)
 {

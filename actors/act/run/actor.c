@@ -615,7 +615,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
     return u->mark;
 }
 
-/* Plants a mistake for tests: gives the newest act the addresses of the act after it. */
+/* Plants a mistake for tests: gives the newest act the addresses of the task's next act. */
 static void
 readdress(const struct worker *w, const struct flow *f)
 {
@@ -734,7 +734,7 @@ actor_reset(struct worker *w, int task)
     if (t->channel >= 0) {
         const struct channel *c = &w->plan->channel[t->channel];
         w->actors->channel[t->channel] = c->sends && !c->direct ? c->nreg : 0;
-        /* A direct SEND also waits for its RECV. Any other RECV also waits for bytes. */
+        /* On a direct channel, the SEND also waits for its RECV; on other channels, the RECV also waits for bytes. */
         a->waits += c->sends ? c->direct : !c->direct;
     }
     if (a->waits == 0) worker_ready(w, task);

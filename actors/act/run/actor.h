@@ -38,7 +38,7 @@ struct worker {
     uint64_t number;      /* number of the current run; between runs, of the last run */
     bool active, stopped; /* active: the thread is in a run; stopped: it starts no more acts */
     bool quit;            /* true if the thread must exit */
-    int64_t todo;         /* acts that are left to do on this thread in this run */
+    int64_t todo;         /* number of acts left to do on this thread in this run */
     struct lanes lanes;
     struct flows flows;
     struct open_runs open;
@@ -55,7 +55,7 @@ struct worker {
     } log;
     struct {
         int64_t acts, messages, thread_messages, allocations;
-        int64_t asked; /* the thread's host allocations (must_count) before the run */
+        int64_t asked; /* number of host allocations of the thread (must_count) before the run */
     } counts;
     struct {
         int32_t on; /* plan device to which the time since `since_ns` is charged; -1: none, the thread is idle */

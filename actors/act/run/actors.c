@@ -20,8 +20,8 @@ make_fills(struct actors *a, int task)
         a->fill[a->first_out[task] + k] = ARENA_ARRAY(&a->arena, struct fill, t->out[k].nreg);
 }
 
-/* Allocates the counts of `left` as a single array: the counts of the first result by [fan][register], then those of
- * the second result, and so on. */
+/* Allocates the reader counts (actors.left) as one array: the counts of the first result by [fan][register], then
+ * those of the second result, and so on. */
 static void
 count_left(struct actors *a)
 {

@@ -64,7 +64,7 @@ bool actors_acted(const struct actors *a, int task);
 void actors_clear(struct actors *a);
 void actors_mark(struct actors *a, int task, int32_t acts);
 
-/* Returns a run of this plan with empty lists, allocated in a; the caller fills in addresses and numbers. */
+/* Returns a run of this plan with empty lists, allocated in arena a; the caller fills in addresses and numbers. */
 struct run run_of(struct arena *a, const struct plan *p, struct actors *actors);
 
 #endif

@@ -39,9 +39,9 @@
 
 enum { BATCH = 32 };
 
-/* Says whether the run may overwrite variables. Shut: not decided yet; the run can still be cancelled. Open: updates
- * may begin and will complete, so no variable is left half written. Stopped: no update will begin. The first
- * request, to update or to stop, decides between open and stopped. */
+/* Whether the run may overwrite variables. GATE_SHUT: not decided yet; the run can still be cancelled. GATE_OPEN:
+ * updates may begin and will complete, so no variable is left half written. GATE_STOPPED: no update will begin. The
+ * first request, to update or to stop, decides between GATE_OPEN and GATE_STOPPED. */
 enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
 
 struct engine {
@@ -182,8 +182,8 @@ worker_take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* The length, ns, of the end of a wait for a lane's next task, during which the thread stays awake, because a
- * wake-up takes about as long. */
+/* Length, ns, of the last part of a lane's wait, in which the thread stays awake, because a wake-up takes about as
+ * long. */
 enum { BRIEF_NS = 20000 };
 
 static bool

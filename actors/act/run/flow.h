@@ -71,8 +71,8 @@ struct open_runs {
 };
 
 /* Opens the streams that a run's plan needs on the worker's devices, and reserves room for acts. Keeps the streams
- * of other plans. Open runs may have work in flight only if engine_follows() is true for the run. driven: see
- * stream_new (device.h). E_MEMORY. */
+ * of other plans. Open runs may have work in flight only if engine_follows() is true for the run. driven: streams
+ * advance only when worker_step() is called. E_MEMORY. */
 int flows_make(struct worker *w, const struct run *run, bool driven);
 /* Aborts stream work that waits for other devices, because the run has failed. */
 void flows_cut(const struct worker *w);

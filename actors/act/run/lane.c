@@ -1,4 +1,4 @@
-/* lane.c - heaps of ready tasks by priority, and waits for the next task of a schedule row. */
+/* lane.c - keeps each lane's ready tasks in a heap, and decides when a lane waits for the next task of its row. */
 #include "actors/act/run/lane.h"
 
 #include "actors/act/run/actor.h"

@@ -15,7 +15,7 @@
 
 struct poison {
     int32_t *first;        /* index of the first register of each result, among the registers of all results */
-    int32_t *readers;      /* number of reads per register of each result; includes other results in that register */
+    int32_t *readers;      /* by result: number of reads of a register, including reads of other results in it */
     _Atomic int32_t *left; /* by register: number of reads that are still expected; decremented by readers */
 };
 
@@ -24,7 +24,7 @@ void poison_begin(const struct run *r);
 /* Fills the registers that the act will write with NaN, as work on stream s; s NULL: at once. */
 void poison_outputs(const struct run *r, int task, int piece, struct stream *s);
 /* Decrements the read counts of the registers that the act reads, as work on stream s behind the act's work. Fills
- * registers that no later act reads with NaN. s NULL: at once. */
+ * with NaN the registers that no later act reads. s NULL: at once. */
 void poison_inputs(const struct run *r, int task, int piece, struct stream *s);
 
 #endif

@@ -41,8 +41,8 @@ send_to_member(void *arg, int peer, const struct packet *p)
     struct cluster *c = arg;
     str_clear(&c->packet);
     packet_write(p, &c->packet);
-    /* Ignores the error: a peer that is gone becomes silent and is lost then. This callback of the coordinator must
-     * not call the coordinator. */
+    /* Ignores a failed send: the peer is gone, so its heartbeats end and it is lost then. The coordinator calls this
+     * function, so the function must not call the coordinator. */
     if (link_send(c->link, LINK_CONTROL, peer, c->packet.text, c->packet.len)) err_clear();
 }
 
@@ -174,7 +174,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
 static void
 take_have(struct cluster *c, int rank, const struct packet *p)
 {
-    struct str arenas = {0}; /* copied, because the numbers of 8 bytes must be aligned */
+    struct str arenas = {0}; /* copy of the arenas' sizes, because numbers of 8 bytes must be aligned */
     str_addn(&arenas, p->arenas.bytes, p->arenas.n);
     struct cluster_part part = {.arena = (const void *)str_text(&arenas),
                                 .narena = (int)(p->arenas.n / 8),
@@ -332,7 +332,7 @@ take_ends(struct cluster *c)
         how_it_ended(p, how);
         coordinator_gone(c->c, r, how);
         kill_process(c, r);
-        take_control(c); /* the send can consume the edge-triggered event of packets that have arrived */
+        take_control(c); /* receives packets, because the send may have consumed their edge-triggered event */
     }
 }
 
@@ -349,7 +349,7 @@ cluster_tick(struct cluster *c)
         if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
     }
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    controller_take_beats(c); /* the send can consume the edge-triggered event of packets that have arrived */
+    controller_take_beats(c); /* receives packets, because the send may have consumed their edge-triggered event */
     take_control(c);
 }
 
@@ -364,7 +364,7 @@ cluster_pump(struct cluster *c)
     if (now_ns() >= c->wait.tick_ns) cluster_tick(c);
 }
 
-/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep; the
+/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock during the sleep, so the
  * descriptors to poll are collected before. */
 static void
 cluster_sleep(struct cluster *c, enum cluster_sleeper who)

@@ -27,7 +27,7 @@ struct cluster_options {
     const char *job;      /* text that names the job; NULL: no name */
     const char *root;     /* folders in which workers write and read files, separated by ":"; NULL: none */
     const char *version;
-    int threads; /* number from which kernels derive the size of thread teams; constant in a session */
+    int threads; /* device threads of the job; sets the size of kernels' thread teams; constant in a session */
     /* Starts the process of a rank; the process joins the cluster at `address`. The secret must be passed to the
      * process through a pipe, so that no other user can read it. cluster_open starts the first `started` ranks, and
      * cluster_recover restarts lost workers of these ranks. NULL: other programs start all workers. */
@@ -54,7 +54,7 @@ struct cluster_options {
 int cluster_open(const struct cluster_options *o, struct cluster **out);
 /* Sets the signals (bits 1 << number) that the program handles if a worker receives them. */
 void cluster_hear(struct cluster *c, uint64_t signals);
-/* Returns the first signal of cluster_hear() that a worker has received, and sets *rank to that worker; 0: none. */
+/* Returns the first signal set by cluster_hear() that a worker received, and sets *rank to that worker; 0: none. */
 int cluster_heard(struct cluster *c, int *rank);
 /* Ends the job: asks the workers to end, and kills those of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
@@ -80,8 +80,8 @@ void cluster_host(struct cluster *c, int memory, char out[64]);
 /* Sets *out to the position (position.h) of address p in the device's pool; to POSITION_NONE if p is NULL. E_STATE:
  * p is outside the pool. */
 int cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out);
-/* Fills *out with functions that allocate, read and write the bytes of a device's pool. On another host these functions
- * use messages: any thread, E_LOST. */
+/* Fills *out with functions that allocate, read and write the bytes of a device's pool. The functions for another
+ * host send messages: any thread, E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
 /* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, the
@@ -94,7 +94,7 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
-    /* busy: busy time of the worker's devices, s, summed over devices and runs; slow: result of coordinator_slow() */
+    /* busy: busy time of the worker's devices over all runs, s; slow: time of acts relative to others; 0: not slow */
     double busy, slow;
 };
 /* describes worker i, not counting retired ranks; false: there are fewer */
@@ -117,7 +117,7 @@ struct cluster_part {
     int nreplace;
 };
 
-/* A run of a program. Workers that lack the program receive it first; with START_SHIPS nothing else happens. */
+/* A run of a program. Workers that lack the program receive it first; with START_SHIPS the program is not run. */
 struct cluster_job {
     struct start start;
     void *arg;
@@ -141,7 +141,7 @@ struct cluster_job {
 /* Runs a job. E_LOST: a member was lost, see cluster_lost(). E_CANCEL: cluster_interrupt() was called. Any other
  * code is that of the first failure. */
 int cluster_run(struct cluster *c, struct cluster_job *job);
-/* interrupts whatever the session's thread waits for in this file; any thread, async-signal-safe */
+/* interrupts any wait of the session's thread in these functions; any thread, async-signal-safe */
 void cluster_interrupt(struct cluster *c);
 void cluster_forget(struct cluster *c, uint64_t program);
 /* Returns true if a run is in progress. Async-signal-safe. */

@@ -1,4 +1,4 @@
-/* load_request.c - divides large copies, and collects small copies in requests. */
+/* load_request.c - splits large copies, and packs small copies into requests of limited size. */
 #include "actors/cluster/controller/load_request.h"
 
 #include "runtime/base/arena.h"

@@ -109,8 +109,8 @@ ask_memory(struct reach *r, struct wish *w)
     return link_send(r->options.link, LINK_BULK, peer_of_rank(r, w->rank), r->packet.text, r->packet.len);
 }
 
-/* Handles an answer. The number of the answer tells to which packet of the request it belongs; answers to abandoned
- * requests are dropped. */
+/* Handles an answer. The answer's number says which packet of the request is answered; answers to abandoned requests
+ * are dropped. */
 static int
 receive_answer(struct reach *r, struct wish *w, const struct packet *p)
 {

@@ -277,7 +277,7 @@ coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
 static void
 take_beat(struct member *m, uint64_t count, uint32_t seq, uint64_t progress)
 {
-    if (count <= m->info.beats) return; /* an old heartbeat, overtaken by a newer one */
+    if (count <= m->info.beats) return; /* ignores an old heartbeat that a newer one overtook */
     if (progress >> 32 != m->info.progress >> 32) m->info.still = 0;
     m->info.progress = progress;
     m->info.beats = count;

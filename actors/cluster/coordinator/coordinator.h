@@ -57,8 +57,8 @@ enum {
     LAG_TICKS = 20,
 };
 
-/* A range of devices: first to first + n - 1 of a kind. The devices are assigned in turn to slots slot to slot + nslot
- * - 1 of a memory. */
+/* A range of devices: devices `first` to first + n - 1 of a kind. The devices are assigned in turn (round robin) to
+ * slots `slot` to slot + nslot - 1 of a memory. */
 struct range {
     uint32_t kind, first, n, slot, nslot, memory;
 };

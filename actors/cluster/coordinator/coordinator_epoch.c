@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the rank that runs a slot: the slot's owner if that worker is present; otherwise the slots of the absent
- * owners are divided in turn among the present workers of the memory. */
+/* Returns the rank that runs a slot: the slot's owner if that worker is present; otherwise a present worker of the
+ * memory. The slots of absent owners are divided in turn among the present workers. */
 static uint32_t
 heir(const struct coordinator *c, const struct slot *s, int slot)
 {
@@ -38,7 +38,7 @@ coordinate_keeper(const struct coordinator *c, int memory)
     return first;
 }
 
-/* Selects, for each memory of another host, the rank that makes the memory ready. The rule is that of
+/* Selects, for each memory of another host, the rank that makes the memory ready, by the rule of
  * coordinate_keeper(). */
 static void
 find_memory_keepers(struct coordinator *c)
@@ -120,8 +120,8 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Writes the addresses that the workers of a memory need: those of workers of neighbouring memories, to which
- * snapshots are copied, and those of workers of memories that this memory's workers have asked for. */
+/* Writes the addresses that the workers of a memory need: those of workers in neighbouring memories, to which
+ * snapshots are copied, and those of workers in memories whose addresses were requested before. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -297,7 +297,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            /* a new worker kills no lost processes: it has mapped no memory yet */
+                            /* a new worker need not kill lost processes: it has mapped no memory yet */
                             m->info.stayed ? (uint32_t)(4 * at->nlost) : 0};
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,

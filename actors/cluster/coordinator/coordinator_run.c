@@ -54,7 +54,7 @@ drop_shipped(struct coordinator *c, struct shipped *s)
 }
 
 /* Marks a program as unused and moves it to the end of the list, so the first unused entry has been unused longest.
- * If there are more than COORDINATOR_IDLE unused programs, drops that entry. */
+ * If there are more than COORDINATOR_IDLE unused programs, drops the first of them. */
 void
 coordinator_forget(struct coordinator *c, uint64_t program)
 {
@@ -152,7 +152,7 @@ begin_run(struct coordinator *c)
         c->member[r].ended = false;
         if (!is_in(&c->member[r])) continue;
         c->member[r].info.state = MEMBER_BUSY;
-        /* the node in the progress word belongs to an earlier run */
+        /* clears the node in the progress word, which belongs to an earlier run */
         c->member[r].info.progress &= ~(uint64_t)UINT32_MAX;
         c->awaited++;
     }

@@ -27,8 +27,8 @@ enum work_kind {
     WORK_ASK,    /* report at once what the worker does; the answer is member_report() */
     WORK_UNITE,  /* store the id of a communicator, which another worker created, for the current run */
     WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason (not for LEAVE_DONE) */
-    /* Requests and answers of workers of other hosts (carrier.h). They are queued with the coordinator's work, in
-     * order of arrival. */
+    /* Requests and answers of workers of other hosts (carrier.h), queued with the coordinator's work in order of
+     * arrival. */
     WORK_ASKED, /* a worker requests this worker's list of a program's channels */
     WORK_LISTED,
     WORK_PORTS, /* addresses of other workers, requested by member_meet() */
@@ -73,8 +73,8 @@ void member_receive(struct worker_member *m, const struct packet *p);
 void member_tick(struct worker_member *m);
 void member_cut(struct worker_member *m, const char *how);
 /* member_heard handles a heartbeat of the coordinator. member_beat fills *out with this worker's next heartbeat,
- * valid until the next call. It returns false if no heartbeat is due: the worker has no rank yet, a speaker relays
- * its heartbeats, or the interval is not over. */
+ * valid until the next call. member_beat returns false if no heartbeat is due: the worker has no rank yet, a speaker
+ * relays its heartbeats, or the interval is not over. */
 void member_heard(struct worker_member *m, const struct packet *p);
 bool member_beat(struct worker_member *m, struct packet *out);
 /* Sets the progress that the next heartbeats report. done: a number that changes with each completed piece of work;

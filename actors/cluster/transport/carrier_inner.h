@@ -144,8 +144,8 @@ struct carrier {
     struct peer *peer;       /* link to the worker of each rank */
     struct bus *bus;
     struct carrier_channels *carrying; /* channels of the current run; NULL: no run */
-    bool held[NROAD]; /* true if head[road] must wait for a later run or epoch; the messages behind it wait, too */
-    bool look[NROAD]; /* false: no message can have arrived on the road, so no system call is made */
+    bool held[NROAD];                  /* head[road] and the messages behind it wait for a later run or epoch */
+    bool look[NROAD]; /* false: no message can have arrived on the road, so receiving makes no system call */
     struct head head[NROAD];
     zmq_msg_t body[NROAD];
     int64_t tick_ns;
@@ -158,9 +158,9 @@ struct carrier {
     atomic_bool dropping;   /* true if the run ended early; bytes that were not sent are dropped then */
 };
 
-/* The result of handling a received message. FATE_DONE: the message was accepted or dropped. FATE_LATER: it must
- * wait, and the messages behind it, too. FATE_STRANGE: it is invalid. If carrier_take keeps the body, it owns the
- * body. */
+/* The result of handling a received message. FATE_DONE: the message was accepted or dropped. FATE_LATER: the message
+ * and all messages behind it must wait. FATE_STRANGE: the message is invalid. If carrier_take keeps the body, it
+ * owns the body. */
 enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
 enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
 /* Send and receive requests for bytes of a host's memory, and the answers (fetch.c). */

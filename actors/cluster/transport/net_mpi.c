@@ -197,8 +197,8 @@ mpi_is_over(struct mpi *m, void **ticket)
     return true;
 }
 
-/* Frees completed sends, for each worker only in the order of sending, because a channel's ticket is a number of
- * acts: it is done when so many acts are released. */
+/* Frees completed sends, for each worker in the order of sending only, because a channel's ticket counts acts: the
+ * ticket is done when that many acts are released. */
 static void
 mpi_collect(struct mpi *m)
 {
@@ -265,8 +265,8 @@ expect_body(struct mpi *m, enum road road, int rank)
     return r->ticket != NULL;
 }
 
-/* Receives the next header; false: none has arrived. The loop is short, because a header is small and look() says
- * that it has arrived. */
+/* Receives the next header; false: none has arrived. The loop is short, because look() has reported that the header,
+ * which is small, has arrived. */
 static bool
 take_head(struct mpi *m, enum road road, int *rank)
 {

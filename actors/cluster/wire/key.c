@@ -195,8 +195,8 @@ read_key_file(int fd, const char *path, struct key *out)
     return status;
 }
 
-/* Limits core files to 1 byte, because they would contain the key and libzmq's copies of it. The limit is not 0,
- * because the kernel ignores 0 if it pipes core files to a program (core(5)). */
+/* Limits core files to 1 byte, because a core file would contain the key and libzmq's copies of the key. The limit
+ * is not 0, because the kernel ignores 0 if it pipes core files to a program (core(5)). */
 static void
 leave_no_core(void)
 {

@@ -7,7 +7,7 @@
 /* Appends a text that is equal in two processes if each can access the other's memory: same boot of a kernel, same
  * user, same pid namespace. host: name of a simulated host, for tests; NULL: the real host. */
 void machine_text(const char *host, struct str *out);
-/* Appends a suffix unique to this process. With it, the process counts as sharing memory with no other process. */
+/* Appends a suffix unique to this process, which then counts as sharing memory with no other process. */
 void machine_apart(struct str *out);
 /* Returns true if two texts are of the same host. Ignores the suffix of machine_apart(). */
 bool machine_is_same(const char *a, size_t n, const char *b);

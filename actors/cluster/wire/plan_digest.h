@@ -11,7 +11,7 @@
  * registers by number: the fields of tasks, ports, rates, registers and their offsets, but no source lines and
  * names. */
 void plan_digest(const struct plan *p, unsigned char out[16]);
-/* Returns the number that names a program with these bytes. It is equal in all processes, and never 0. */
+/* Returns the number that names a program with these bytes. The number is equal in all processes, and never 0. */
 uint64_t program_name(const void *bytes, size_t n);
 
 #endif

@@ -523,7 +523,7 @@ worker_tick(struct worker_process *w)
         if (link_send(w->link, LINK_BEAT, 0, w->shared.packet.text, w->shared.packet.len)) err_clear();
     }
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
+    worker_take_control(w); /* receives packets, because the send may have consumed their edge-triggered event */
     worker_take_beats(w);
 }
 

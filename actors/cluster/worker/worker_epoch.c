@@ -242,8 +242,8 @@ join_gpus(const struct worker_process *w, uint32_t abilities)
     return all ? cuda_join(abilities, first, n) : 0;
 }
 
-/* Returns the bus address of a thread of a memory's plan partition, made of the owner of the thread's slot and the
- * slot's index among the owner's slots. -1: there is no such thread. */
+/* Returns the bus address of a thread of a memory's plan partition: the owner of the thread's slot, and the slot's
+ * index among the owner's slots. -1: there is no such thread. */
 int64_t
 worker_epoch_address(const struct worker_process *w, int memory, int thread)
 {

@@ -117,7 +117,7 @@ save_file(struct transfer *t, const char *path)
 static bool
 is_copy(const struct shard_copy *c, const struct source *from)
 {
-    /* least: the least stride, at which rows do not overlap; it also bounds the number of rows */
+    /* least: smallest stride at which rows do not overlap; so the file's size bounds the number of rows */
     int64_t last, least = c->nrow > 1 ? c->bytes : 0;
     return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= least &&
            c->to_stride >= least && !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) &&
@@ -214,7 +214,7 @@ files_thread(void *arg)
         pthread_mutex_lock(&w->lock);
         order_free(w->files.current);
         w->files.current = NULL;
-        worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
+        worker_take_control(w); /* receives packets, because the send may have consumed their edge-triggered event */
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;

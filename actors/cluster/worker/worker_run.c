@@ -187,7 +187,7 @@ worker_run_start(struct worker_process *w, const struct order *o)
     w->shared.run.plan = NULL;
     w->shared.run.meets = false;
     member_ended(w->member, &e);
-    worker_take_control(w); /* the send can consume the edge-triggered event of packets that have arrived */
+    worker_take_control(w); /* receives packets, because the send may have consumed their edge-triggered event */
     pthread_mutex_unlock(&w->lock);
     free(begun);
     free(acted);

@@ -47,7 +47,7 @@ tell_unite_id(void *of, const struct communicator *c, const unsigned char id[COM
     u.memory = memory;
     pthread_mutex_lock(&m->w->lock);
     member_unite(m->w->member, m->epoch, &u);
-    worker_take_control(m->w); /* the send can consume the edge-triggered event of packets that have arrived */
+    worker_take_control(m->w); /* receives packets, because the send may have consumed their edge-triggered event */
     pthread_mutex_unlock(&m->w->lock);
     free(memory);
     return 0;

@@ -171,8 +171,8 @@ compose(const struct call_context *ctx,
     return status;
 }
 
-/* Moves operands to layouts that have the splits of the strategy. If several layouts have them, chooses the layout
- * that is cheapest to reach. */
+/* Moves operands to layouts that have the splits of the strategy. If several layouts have these splits, chooses the
+ * layout that is cheapest to reach. */
 static int
 lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct called *c)
 {
@@ -468,7 +468,7 @@ build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct v
 }
 
 /* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if v needs a
- * gradient and the operand does not (or the reverse), or if a trace is in progress and v was made before it. */
+ * gradient and the operand does not (or the reverse), or if v was made before the trace in progress. */
 static bool
 shows_all(const struct call_context *ctx, const struct val *v)
 {

@@ -21,7 +21,7 @@ int build_call(const struct call_context *ctx, const struct op *op, int nin, str
 int build_written(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                   const struct attr *attr, struct val **out);
 struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
-/* Returns v in that dtype: v itself if it already has the dtype. */
+/* Returns v cast to dtype d; v itself if v already has dtype d. */
 int build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);
 /* Casts v to a dtype, like build_cast. If v views all elements of another value, casts that value and returns the
  * same view of the result. So a weight and its gradient keep the weight's own layout, and the weight is cast once,

@@ -21,8 +21,8 @@
 
 /* Gradient of a value: the sum of the contributions so far. */
 struct gradient {
-    struct val *total; /* NULL: none */
-    /* contributions that are not yet in `total`, because their operator can add several in one call (rewrite.sum) */
+    struct val *total; /* sum of the contributions added so far; NULL: none */
+    /* contributions not yet in `total`, because their operator can add several of them in one call (rewrite.sum) */
     struct val **part;
     int32_t npart, part_capacity;
 };
@@ -30,7 +30,7 @@ struct gradient {
 /* State of a backward pass. val->index of a reached value is its index in `at` and `grad`. */
 struct sweep {
     const struct call_context *ctx; /* context for new nodes: phase backward, line of the start value */
-    bool pieces;                    /* the start value is per micro-batch, so gradients are, too */
+    bool pieces;                    /* the start value and its gradients are per micro-batch */
     struct node **node;             /* reached nodes; later sorted by order of creation */
     int32_t nnode, node_capacity;
     struct val **at;          /* values that the backward pass has reached */
@@ -79,9 +79,9 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* Returns the value that v stands for, if that value's gradient is requested or it has hooks; otherwise returns v.
- * build_cast_below and reuse_below insert a cast or a move below a value; the program then reads v, the view above
- * the cast or move, in place of that value. */
+/* Returns the value that gets v's gradient. build_cast_below and reuse_below insert a cast or a move below a
+ * value x; the program then reads v, a view above the cast or move, in place of x. If x's gradient is requested or x
+ * has hooks, returns x; otherwise returns v. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {
@@ -124,7 +124,7 @@ reach_function(struct sweep *w, const struct node *n)
     return 0;
 }
 
-/* Returns true if a result of n was assigned to a variable with its gradient. */
+/* Returns true if a result of n was assigned to a variable by an assignment that records the gradient. */
 static bool
 is_recorded(const struct node *n)
 {
@@ -133,7 +133,7 @@ is_recorded(const struct node *n)
     return false;
 }
 
-/* Returns the name of the operator through which the sweep has reached n. */
+/* Returns the name of the operator through which the backward pass has reached n. */
 static const char *
 reached_from(const struct sweep *w, const struct node *n)
 {
@@ -420,7 +420,7 @@ is_repeated_node(const struct sweep *w, const struct node *n)
     return n->region && (trace_microbatches(w->ctx->s) == 1 || n->per_piece);
 }
 
-/* Adds a copy of the call that reads the recomputed operands. Its results have the layouts of the original results. */
+/* Adds a copy of node n, with recomputed operands. The copy's results have the layouts of n's results. */
 static int
 node_recompute(struct sweep *w, struct node *n)
 {
@@ -628,7 +628,7 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
         if (val_is_variable(x[i])) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
         dx[i] = w.grad[x[i]->index].total;
         if (!status && dx[i] && trace_microbatches(ctx->s) > 1) status = trace_rows(ctx, x[i], &dx[i]);
-        w.grad[x[i]->index].total = before; /* the list may name x[i] twice */
+        w.grad[x[i]->index].total = before; /* restored, because the list may name x[i] twice */
     }
     forget_functions(&w);
     sweep_fini(&w);

@@ -368,7 +368,7 @@ hook_call(const struct call_context *ctx, struct hook *h, struct val **g)
     return status;
 }
 
-/* Adds g to the gradient of the handle that retains it. */
+/* Adds g to the gradient of the handle that retains this gradient. */
 static int
 retain(const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {
@@ -403,8 +403,8 @@ own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, stru
     return status;
 }
 
-/* Returns the list of hooks at t's gradient. E_STATE: t takes no hook now: it has no gradient, is a parameter in a
- * compiled step, or backward was already called through it. */
+/* Returns the list of hooks at t's gradient. E_STATE: no hook can be added now, because t has no gradient, t is a
+ * parameter in a compiled step, or backward was already called through t. */
 static int
 hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
 {

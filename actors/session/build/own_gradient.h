@@ -18,7 +18,7 @@ struct own_function {
     int nin, nsaved, nresult;
     struct val **in;    /* arguments, by reference without their bytes; NULL: not a tensor, or without gradient */
     struct val **saved; /* saved tensors; references are held */
-    int *saved_from;    /* by saved tensor: index of the result that it is, SAVED_INPUT or SAVED_INNER */
+    int *saved_from;    /* by saved tensor: index among the results; SAVED_INPUT: an argument; SAVED_INNER: neither */
     struct type *type;  /* types of the results */
     const struct layout **layout;
     uint64_t mark;        /* mark of the backward pass that reached this record last */

@@ -35,7 +35,7 @@ static bool
 same_number(const struct number *x, const struct number *y)
 {
     if (x->kind != y->kind || x->is_int != y->is_int) return false;
-    /* compares the bits of a float, too, because i and f are a union */
+    /* comparing i also compares the bits of a float, because i and f form a union */
     return x->kind == NUM_LIVE ? x->live == y->live : x->kind == NUM_FIXED && x->i == y->i;
 }
 
@@ -99,7 +99,7 @@ is_repeatable(const struct merge *m, int32_t i)
            !m->kept[i];
 }
 
-/* Finds an earlier node equal to node i. The remaining node gets the earlier of the two phases. */
+/* Finds an earlier node equal to node i. The earlier node, which remains, gets the earlier of the two phases. */
 static void
 find_equal(struct merge *m, int32_t i)
 {

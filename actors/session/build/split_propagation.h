@@ -2,8 +2,8 @@
  *
  * A strategy splits the operands of the call into pieces. An operator inside the call splits each letter of its rule
  * into as many pieces as its operands do (the maximum if they differ), and splits its results in the same way.
- * Letters, not sizes, determine the split: so it is right in attention's two products and the softmax between them,
- * even if two sizes are equal by chance. If an operator cannot compute with a split dimension, its layouts are
+ * Letters, not sizes, determine the split: so the split is right in attention's two products and the softmax between
+ * them, even if two sizes are equal by chance. If an operator cannot compute with a split dimension, its layouts are
  * chosen freely.
  *
  * The struct lives during the call, in the session's scratch arena, on the session's thread. */

@@ -382,8 +382,8 @@ rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct ri
     return moved(t, l, true, __func__, out);
 }
 
-/* Makes a new handle for the same value; computed bytes are shared. If a planner may choose t's layout, it may
- * choose the new handle's, too. */
+/* Makes a new handle for the same value; computed bytes are shared. A planner that may choose t's layout may choose
+ * the new handle's layout, too. */
 static int
 same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
 {

@@ -98,7 +98,7 @@ is_meta(const struct val *v)
     return v->layout->place->kind == DEV_META;
 }
 
-/* Sets *out to whether an assignment of v to t records v's gradient. */
+/* Sets *out to true if an assignment of v to t records v's gradient. */
 static int
 records(const struct rille_tensor *t, const struct val *v, bool *out)
 {

@@ -14,7 +14,7 @@
 
 /* Returns the mark of the calling thread, an address that is unique to the thread. */
 const void *face_thread(void);
-/* Returns the mark of this process, which differs from those of its parent and its children by fork(). */
+/* Returns the mark of this process, which differs from the marks of its parent and of its children by fork(). */
 int face_process(void);
 
 int face_session(const struct rille_session *s, const char *who);
@@ -34,7 +34,7 @@ int face_args(const struct rille_session *s, int n, const struct rille_arg *args
 int face_attrs(int n, const struct rille_attr *attrs, const char *who);
 int face_layout(const struct rille_session *s, const struct rille_layout *l, const char *who);
 int face_place(const struct rille_session *s, const struct rille_place *p, const char *who);
-/* Checks that a pointer of any other type is not NULL. what: name of the argument for the error text. */
+/* Checks that a pointer of a type without a face_ check is not NULL. what: the argument's name in the error text. */
 int face_given(const void *p, const char *what, const char *who);
 int face_shape(int ndim, const int64_t *shape, const char *who);
 /* face_type makes a type from dtype and shape, and checks both; face_move checks that both layouts fit the type. */

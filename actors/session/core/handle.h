@@ -14,7 +14,7 @@ struct hook {
     struct hook *next, *freed; /* freed: link of the session's list of freed hooks */
     int64_t id;
     int out;           /* index among the node's results */
-    rille_hook_fn *fn; /* NULL: removed, or a tensor that retains its gradient */
+    rille_hook_fn *fn; /* function of the user; NULL: the hook was removed, or `retains` gets the gradient */
     struct rille_hook_user user;
     struct rille_tensor *retains; /* referred to: the handle that gets the gradient */
 };
@@ -61,7 +61,7 @@ struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool lea
 bool tensor_is_variable(const struct rille_tensor *t);
 /* Makes v the present version of the leaf. Earlier readers keep the old version. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
-/* Makes g the gradient of the leaf. Earlier holders of the old gradient keep it. */
+/* Makes g the gradient of the leaf. Holders of the old gradient keep the old gradient. */
 void tensor_rebind_grad(struct rille_tensor *t, struct val *g);
 /* Sets the final layout of an "auto" leaf to the layout that a planner chose. */
 int tensor_place(struct rille_tensor *t, const struct layout *l);

@@ -16,11 +16,11 @@ struct session_stages {
     const struct place *now; /* placement of the stage in progress; NULL: none */
 };
 
-/* Returns the placement that all operands of a call are moved to; NULL: they are on one placement already, or on
- * several that no rule joins. in: operands, NULL where absent. */
+/* Returns the placement to which all operands of a call are moved; NULL: all are on one placement already, or no
+ * rule selects one of their placements. in: operands, NULL where absent. */
 const struct place *placing_target(const struct session_stages *all, int nin, struct val *const *in);
-/* Sets *out to the layout of v after a move to the placement. It has v's SBP entries if the placement has as many
- * mesh axes as v's placement; otherwise it is replicated. */
+/* Sets *out to the layout of v after a move to the placement. The layout has v's SBP entries if the placement has as
+ * many mesh axes as v's placement; otherwise the layout is replicated. */
 int placing_layout(struct atlas *a, const struct val *v, const struct place *to, const struct layout **out);
 /* Returns true if every tensor operand is unplaced, and there is at least one. */
 bool placing_unplaced(int nin, struct val *const *in);

@@ -29,7 +29,7 @@ struct session_snapshots {
     struct snapshot *last;   /* the last snapshot that is complete; NULL: no snapshot yet */
     struct snapshot *taken;  /* the snapshot whose copies are in progress; NULL: none */
     struct snapshot *before; /* the complete snapshot before `last`, if the user keeps two; NULL: none */
-    struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it did */
+    struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it was used */
     int64_t n;               /* number of snapshots taken */
     struct doubt *doubt;     /* replicas that differed at the last comparison (durable/snapshot.h); NULL: none */
     struct str wrong;        /* text: the workers whose replicas the last comparison found to be wrong */
@@ -37,20 +37,20 @@ struct session_snapshots {
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */
 struct session_calls {
-    /* region: recomputation region of new nodes, of which the backward pass recomputes all nodes; 0: none, so
-     * results are kept from the forward pass. nregion: number of regions so far. */
+    /* region: recomputation region of new nodes; the backward pass recomputes all nodes of a region. 0: no region,
+     * so results are kept from the forward pass. nregion: number of regions so far. */
     int32_t region, nregion;
     int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
     int32_t nstrategy;         /* number of composite calls with a strategy so far */
     enum dtype autocast;       /* dtype that calls cast operands to; DT_NONE: no cast */
-    bool tf32;                 /* products and convolutions get the attribute tf32 */
+    bool tf32;                 /* products and convolutions may compute in TF32 (attribute tf32) */
     struct arena scratch;      /* scratch memory of a call; reset at the end of the outermost call */
     struct val **fresh;        /* values that the call in progress created; a reference is held */
     int32_t nfresh, fresh_capacity;
     int64_t price; /* bytes moved by all calls so far; differences give the price of one expanded call */
 };
-/* An update that rille_step will apply, and the version that it starts from. */
+/* An update that rille_step will apply, and the variable's version before the update. */
 struct pending_update {
     struct rille_tensor *t;
     struct val *before;
@@ -130,7 +130,7 @@ struct rille_session {
     /* true: a call that plans was interrupted; any thread or signal handler may set this */
     atomic_int interrupted;
     struct call_context context; /* context for calls of public functions: line and gradient mode; no strategy */
-    uint64_t generation;         /* a compiled step with an older generation must be traced again */
+    uint64_t generation;         /* counts changes that make compiled steps invalid; older steps are traced again */
     struct session_handles handles;
     struct session_devices devices;
     struct session_calls calls;

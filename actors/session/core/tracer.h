@@ -31,7 +31,7 @@ struct tracer {
     /* Returns v summed over the micro-batches. */
     int (*sum)(const struct call_context *ctx, struct val *v, struct val **out);
     /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all
-     * micro-batches. Returns false if it is their mean. */
+     * micro-batches; false if the batch's value is their mean. */
     bool (*adds)(const struct val *v);
     /* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else
      * v. */

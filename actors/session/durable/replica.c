@@ -28,7 +28,7 @@
 
 enum { PIECE = 4 << 20 }; /* bytes per chunk; bounds how long other readers of a host's values must wait */
 
-struct pair { /* a copy to make; both buffers are borrowed, and have equal size and device kind */
+struct pair { /* a copy to make; both buffers are borrowed, of equal size, and on devices of one kind */
     const struct buffer *from;
     struct buffer *to;
 };
@@ -326,8 +326,8 @@ copy_agrees(const struct copy *c)
     return true;
 }
 
-/* Returns true if a shard differs from at least half of the shards that must equal it. With a majority, these are
- * the shards of the minority; without a majority, every shard that differs. */
+/* Returns true if a shard differs from at least half of the shards that must equal it: if a majority agrees, true
+ * for the shards of the minority; without a majority, for every shard that differs. */
 static bool
 is_odd(const struct copy *c, int32_t pos)
 {

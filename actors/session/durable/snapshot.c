@@ -8,9 +8,9 @@
  *
  * A host's memory is lost with the host. So with several hosts, other hosts get a second copy (replica.c) while the
  * next runs compute. Only the first snapshot waits until the copies are complete. The previous snapshot stays until
- * the new one is complete. If a host is lost before, recovery uses the previous one. The snapshot's number tells
- * scripts which one was used. Digests of the bytes are checked before recovery. If no copy of some shard is left,
- * recovery uses the previous snapshot, if the user asked to keep two. */
+ * the new one is complete. If a host is lost before that, recovery uses the previous snapshot. The snapshot's number
+ * tells scripts which snapshot was used. Digests of the bytes are checked before recovery. If no copy of some shard
+ * is left, recovery uses the previous snapshot, if the user keeps two. */
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/core/session.h"
 #include "actors/session/durable/replica.h"
@@ -261,8 +261,8 @@ doubt_replicas(struct rille_session *s, struct kept *k, int which)
     return status;
 }
 
-/* Finds the replicas that the last comparison found to differ and that were wrong. This is known if the same work
- * was repeated since and the replicas agree now. */
+/* Finds which of the replicas that differed at the last comparison were wrong. That is known if the same work was
+ * repeated since then, and the replicas agree now. */
 static void
 find_wrong(struct rille_session *s, const struct snapshot *p)
 {

@@ -7,7 +7,7 @@
 
 struct snapshot;
 void snapshot_free(struct snapshot **p);
-/* A variable whose replicas differed, until a comparison after the same work shows which of them were wrong. */
+/* A variable whose replicas differed. Kept until a comparison after the same work shows which replicas were wrong. */
 struct doubt;
 void doubt_free(struct doubt **d);
 

@@ -1,11 +1,11 @@
 /* fit.c - makes plans with different memory limits until one fits on the devices, and keeps the fastest that fits.
  *
  * The memory of a plan beside activations (leaves, scratch, gradients, values in flight) is known only when the plan
- * has been made. If a plan holds too much, the next one gets that much less for activations. With recompute =
- * "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage. Then, for a series of memory budgets, plans
- * recompute as little of each stage as fits the budget. Finally, single stages recompute less. The budgets do not
- * depend on the memory limit. So a larger limit tries all plans of a smaller limit, and its result is never a slower
- * step. */
+ * has been made. If a plan exceeds the limit, the next plan may use less for activations, by the excess. With
+ * recompute = "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage. Then, for a series of memory
+ * budgets, plans recompute as little of each stage as fits the budget. Finally, single stages recompute less. The
+ * budgets do not depend on the memory limit. So a larger limit tries all plans of a smaller limit, and its result is
+ * never a slower step. */
 #include "actors/session/planner/fit.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/outline/estimate.h"
@@ -32,9 +32,9 @@ struct fitter {
     /* memory of the smallest plan or schedule found, bytes; 0: none found */
     int64_t least;
     const struct schedule_search_costs *costs; /* costs for the schedule search; NULL: estimated */
-    /* memory limit given to the planner, which does not count all memory of a plan, bytes */
+    /* memory limit for the planner, bytes per device; the planner does not count all memory of a plan */
     int64_t reckoned;
-    bool quick;                  /* quick search, as in solve.h */
+    bool quick; /* search for the least memory, then take the first layouts found (sbp/net/options.h) */
     struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
     /* least memory by the planner's count if the limit was too low; 0: the limit was not too low */
     struct assign_least possible;
@@ -453,7 +453,7 @@ improve_parts(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries memory budgets up to the limit; each stage recomputes as much as it needs under 1F1B to keep within the
+/* Tries memory budgets up to the limit; each stage recomputes the least share with which 1F1B stays within the
  * budget. */
 static int
 try_levels(struct fitter *f, int32_t n, struct found *best)

@@ -65,8 +65,8 @@ conflict_line(const struct hint_conflicts *m, int32_t node)
     return keep_conflict_text(m, &s);
 }
 
-/* Describes a hint. A call: with its source line. An argument or a variable: with the line of its first reader. A
- * result: with the line that computes it. */
+/* Describes a hint: a call with its source line, an argument or a variable with the line of its first reader, a
+ * result with the line that computes the result. */
 static void
 tell_hint(const struct hint_conflicts *m, int32_t v, struct rille_explain_meeting_hint *out)
 {

@@ -26,8 +26,8 @@ struct hint_conflicts {
 /* Initialises m. origin: source of each leaf of the program (compiled.h). All arguments must outlive m. */
 void hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const struct assigned *a,
                          const struct origin *origin, struct arena *arena);
-/* Returns true if the move of r for node i connects layouts of two hints. Fills *out with the hints, the move and
- * its line. The caller adds the layouts. */
+/* Returns true if operand r of program node i is moved between layouts of two hints. Fills *out with the hints, the
+ * move and its line. The caller adds the layouts. */
 bool hint_conflict_at(const struct hint_conflicts *m, struct ref r, int32_t i, struct rille_explain_meeting *out);
 
 #endif

@@ -145,7 +145,7 @@ planned_end(const struct planned_clock *c, int status)
 }
 
 /* Starts the search from the layouts chosen last, even if they were chosen under another limit. Keeps their lower
- * bound if it also holds under the new limit: a bound under a higher limit does. */
+ * bound if it also holds under the new limit, that is, if it was found under a limit at least as high. */
 static void
 remember_bound(struct rille_graph *g, struct assign_options *a)
 {

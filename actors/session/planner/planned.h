@@ -11,8 +11,8 @@
 /* Parses the name of a planner mode. E_ARG: unknown name; the text lists all modes. */
 int planned_mode(const char *name, enum solve_mode *out);
 /* Chooses layouts for g's program p (leaves come from g->origin, roots become g->outcome) and keeps the result in g.
- * limit: bytes per device by the planner's count; 0: none. quick: as in solve.h; then always uses mode "optimal".
- * *least: the least memory known if no layouts fit the limit; 0: success, or another error. */
+ * limit: bytes per device by the planner's count; 0: none. quick: takes the first layouts found, always in mode
+ * "optimal". *least: the least memory known if no layouts fit the limit; 0: success, or another error. */
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit,
                    bool quick, struct assign_least *least);
 /* ZeRO: splits updates and the optimiser's state over the ranks that hold the same shard of a parameter. */
@@ -29,7 +29,7 @@ int planned_offload(struct rille_graph *g, struct program *p, const struct rille
  * root have room for all leaves and roots. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
                      struct assign_root *root);
-/* Returns the leaf that r is, ignoring moves in between; -1: none. */
+/* Returns the leaf to which r refers, directly or through moves; -1: none. */
 int32_t planned_leaf_behind(const struct program *p, struct ref r);
 /* Begins a public call that may search several times: clears earlier interrupts. */
 void planned_call(struct rille_session *s);

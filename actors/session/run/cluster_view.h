@@ -42,8 +42,8 @@ struct whole {
     const struct act_time *act;
     int64_t nact;
 };
-/* Merges the plans and acts of all shown hosts. own: the session's own acts of that run. as_one: as in
- * plan_merge_partitions(). */
+/* Merges the plans and acts of all shown hosts. own: the session's own acts of that run. as_one: true: transfers run
+ * on the receiver's device, as on a single host (plan_merge_partitions()). */
 int cluster_view_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
                        struct arena *a, struct whole *out);
 

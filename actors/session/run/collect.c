@@ -409,7 +409,7 @@ put_program_type(struct str *k, const struct type *t, const struct layout *l)
     put_key_bytes(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
-/* Adds a reference to a value as a packed number, because padding bytes of a struct are undefined. */
+/* Adds a reference to a value to the key, as a packed number, because padding bytes of a struct are undefined. */
 static void
 put_ref(struct str *k, const struct val *v)
 {

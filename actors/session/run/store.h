@@ -10,7 +10,7 @@ struct pool;
 struct rille_session;
 struct rille_tensor;
 struct view;
-/* Allocates buffers for a value of this type and layout. Host code will write the buffers. */
+/* Allocates buffers, which host code will write, for a value of this type and layout. */
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
 /* Allocates buffers with the given function. shared: equal shards share one buffer. */
 typedef int buffer_maker(struct pool *p, size_t bytes, struct buffer **out);

@@ -110,7 +110,7 @@ batch_numbers_next(struct rille_session *s, const struct op *op, struct rille_ar
     const struct batch_number *like = b->next < b->n ? &b->of[b->next++] : NULL;
     bool fits = like && like->op == op && (like->arg.kind == a->kind || a->kind == RILLE_ARG_LIVE);
     if (!fits)
-        b->lost = true; /* the function calls other operators for the whole batch */
+        b->lost = true; /* the function calls other operators for the whole batch: later numbers cannot match */
     else if (a->kind != RILLE_ARG_LIVE)
         *a = like->arg;
 }
@@ -190,7 +190,7 @@ batch_numbers_call(struct rille_session *s, const struct op *op, int nin, struct
     }
     const struct batch_sizes *whole = b->next_sizes < b->nsizes ? &b->sizes[b->next_sizes++] : NULL;
     if (!whole || whole->n != z.n) {
-        b->next_sizes = b->nsizes; /* the function calls other operators for the whole batch */
+        b->next_sizes = b->nsizes; /* the calls for the whole batch differ, so later sizes cannot match */
         return;
     }
     b->multiplied = is_multiple(whole, &z, s->trace.pieces);
@@ -232,7 +232,7 @@ batch_numbers_source(struct rille_session *s, const struct node *n)
     }
     const struct batch_source *whole = b->next_source < b->nsource ? &b->source[b->next_source++] : NULL;
     if (!whole || whole->op != n->op || whole->type.ndim != t->ndim) {
-        b->next_source = b->nsource; /* the function calls other operators for the whole batch */
+        b->next_source = b->nsource; /* the calls for the whole batch differ, so later sources cannot match */
         return -1;
     }
     for (int d = 0; d < t->ndim; d++)
@@ -268,7 +268,7 @@ batch_numbers_data(struct rille_session *s, const struct type *t, const void **d
     const struct batch_data *whole = b->next_data < b->ndata ? &b->data[b->next_data++] : NULL;
     int axis = whole ? scaled_dimension(t, &whole->type) : -2;
     if (axis == -2) {
-        b->next_data = b->ndata; /* the function creates other tensors for the whole batch */
+        b->next_data = b->ndata; /* the tensors for the whole batch differ, so later values cannot match */
         return 0;
     }
     if (axis < 0 && whole->hash == d.hash) return 0;

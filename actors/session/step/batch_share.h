@@ -6,7 +6,7 @@
  *
  *   if the sum follows from the arguments without a gradient (a count of labels, the sum of a mask), a step of its own
  *   computes it before the batch (trace_total)
- *   otherwise it is summed over the micro-batches, and the call happens once per batch, without a gradient
+ *   otherwise the sum is taken over the micro-batches, and the call happens once per batch, without a gradient
  *
  * Session's thread, while a step of several micro-batches is traced. */
 #ifndef RILLE_SESSION_BATCH_SHARE_H
@@ -23,7 +23,7 @@ enum batch_share {
     SHARE_ROWS,
     SHARE_SUM,  /* the batch's value is the sum of the micro-batches' values */
     SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
-    /* the value is a nonlinear function of means and sums; it has no gradient */
+    /* the value is a nonlinear function of means and sums over the rows, and has no gradient */
     SHARE_FROM_MEANS,
     SHARE_MAX,       /* the batch's value is the maximum of the micro-batches' values */
     SHARE_MIN,       /* the batch's value is the minimum of the micro-batches' values */
@@ -34,8 +34,8 @@ enum batch_share {
     SHARE_OTHER,
 };
 enum batch_share batch_share_of(const struct val *v);
-/* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches.
- * Returns false if it is their mean. */
+/* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches;
+ * false if the batch's value is their mean. */
 bool batch_share_adds(const struct val *v);
 /* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else v. */
 int batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out);
@@ -54,9 +54,9 @@ int batch_share_source(struct rille_session *s, struct node *n, int axis);
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                          const struct attr *attr);
 
-/* Makes the batch's value of v, a value without rows that each micro-batch has. The result is known after the last
- * micro-batch. For a max or min, the result has one row per micro-batch, and *reduce receives the operator that
- * reduces the rows to the batch's value; otherwise *reduce is NULL. */
+/* v has one value per micro-batch, and no rows. Makes its value for the whole batch in *out, known after the last
+ * micro-batch. For a max or min, *out has one row per micro-batch, and *reduce receives the operator that reduces
+ * the rows; otherwise *reduce is NULL. */
 int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out, const struct op **reduce);
 
 #endif

@@ -111,7 +111,7 @@ struct rille_graph {
     struct arena arena;
 };
 
-/* Checks a step argument of a public function, like the functions of core/face.h. (compiled.c) */
+/* Checks argument g of the public function `who`, as core/face.h does for other handles. (compiled.c) */
 int face_graph(const struct rille_graph *g, const char *who);
 
 /* Returns the program of the step's plan. */

@@ -1,7 +1,7 @@
 /* trace.c - records the calls of a function once, as a compiled step that can run many times.
  *
  * Between begin and end, calls add nodes but nothing runs. A journal keeps the state of variables and gradients
- * before the trace, so that trace_end() can restore it, also after an error. The changes become results of the plan.
+ * before the trace, so that trace_end() can restore this state, even after errors. Changes become plan results.
  *
  * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches when it
  * reaches its leaf. All later calls happen once per batch. */
@@ -320,7 +320,7 @@ trace_end(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        /* so that handles which the user keeps do not count as inputs of a later trace */
+        /* marks the argument as ended, so that a handle kept by the user is no input of a later trace */
         r->input[i]->input = ENDED_INPUT;
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
@@ -616,8 +616,8 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
-/* Moves the references to the tensors that the calls read from the trace to the step. Excludes gradients, because a
- * step may overwrite a gradient that nothing else holds. */
+/* Passes references from the trace to the step: those to the tensors that the calls read. Excludes gradients,
+ * because a step may overwrite a gradient that nothing else holds. */
 static void
 graph_variables(struct rille_graph *g, const struct trace *r)
 {

@@ -35,8 +35,8 @@ is_once(const struct plan *p, int32_t task)
     return p->task[task].nact < p->pieces || p->task[task].phase == PHASE_BATCH;
 }
 
-/* Returns the kind of work for which a task has a cost. Work once per batch counts as UPDATE, because it belongs to
- * no micro-batch. */
+/* Returns the kind of work for which a task has a cost. A task that runs once per batch counts as UPDATE, because it
+ * belongs to no micro-batch. */
 static enum work
 chart_task_cost(const struct plan *p, int32_t task)
 {

@@ -319,7 +319,7 @@ tell_way(struct teller *t, const struct type *type, const struct box_candidate *
         }
         x->bytes += b->bytes;
         box_print(b, &steps);
-        for (int i = 0, m = 0; i < b->nrank; i++) { /* both lists ascend */
+        for (int i = 0, m = 0; i < b->nrank; i++) { /* both lists of ranks ascend */
             while (x->rank[m] != b->rank[i]) m++;
             received[m] += b->received[i];
         }

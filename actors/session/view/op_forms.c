@@ -2,9 +2,9 @@
  *
  * The operands of the record's first sample get layouts on two meta devices, in all combinations. The call is built
  * like any other, and rille_explain lists the operators and the moves between them. The help page shows combinations
- * without moves. If a layout of the first operand has no such combination, the page shows the cheapest one that
- * moves no operand. A combination that moves operands equals another one after the move. The page shows such a
- * combination only if no combination without moves of operands has the same operators. */
+ * without moves. If a layout of the first operand has no such combination, the page shows the cheapest combination
+ * that moves no operand. A combination that moves operands equals another combination after the move. The page shows
+ * such a combination only if no combination without moves of operands has the same operators. */
 #include "actors/session/view/op_forms.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/session.h"

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { TEXT_COLUMN = 17 }; /* column of the texts of a part */
+enum { TEXT_COLUMN = 17 }; /* column at which the texts of a section begin */
 
 static const char *const kind_text[] = {"", "integer", "number", "boolean", "one of", "integers", "name of a dtype"};
 
