@@ -29,8 +29,8 @@ local function line(what, first, least)
   io.stdout:flush()
 end
 
--- Returns the time of the first call, and the least time of later calls, s. The time of `beside`, measured alone, is
--- subtracted.
+-- Returns the time of the first call of fn, and the least time of later calls, s. Subtracts the time of the function
+-- `beside`, which is measured alone.
 local function times(fn, beside)
   local first, least
   for i = 0, o.rounds do
@@ -67,7 +67,7 @@ local function eager(max)
   end
 end
 
--- Makes two steps that differ only in clipping.
+-- Makes a training step. cut: the step clips the gradients.
 local function step_with(cut)
   local opt = rille.optim.AdamW(params, {lr = 1e-6})
   return rille.graph(function(x, y)

@@ -40,7 +40,7 @@ count(const void *caller)
     atomic_fetch_add(own ? &ours : &theirs, 1);
 }
 
-/* Counts and allocates. Must not be inlined, because count() needs the return address. */
+/* Counts the call and allocates memory. Must not be inlined, because count() needs the return address. */
 __attribute__((noinline)) void *
 malloc(size_t n)
 {

@@ -139,8 +139,8 @@ test_undelivered(const struct bus_kind *kind)
 
 /* ---- the simulator ---- */
 
-/* Returns which of two messages, sent on two channels, a single receive delivers. 0: none; 1, 2: only the first or
- * only the second; 3, 4: both, in order or reversed. */
+/* Sends two messages on two channels and receives once. Returns what arrives: 0: no message; 1: only the first; 2:
+ * only the second; 3: both in order; 4: both in reverse order. */
 static int
 outcome(uint64_t seed)
 {
@@ -284,8 +284,8 @@ chatter(void *arg)
     return NULL;
 }
 
-/* Waits for messages that carry tokens, and passes each token to a random other thread, `piece` times in all. The
- * last receiver tells thread 0 that the token has ended. */
+/* Waits for messages that carry tokens, and passes each token to a random other thread. Field `piece` of a message
+ * counts the remaining passes. The receiver of the last pass tells thread 0 that the token has ended. */
 static void *
 relay(void *arg)
 {

@@ -68,7 +68,8 @@ goes_on(struct train *t, const struct train_state *want)
     return !status && !memcmp(&got, want, sizeof got);
 }
 
-/* Records two states: before the first step (with loss 0), and after the step. */
+/* Records the weights before the first step in *start (with loss 0), and the weights and the loss after the step in
+ * *want. */
 static void
 expect(struct train *t, struct train_state *start, struct train_state *want)
 {

@@ -125,7 +125,8 @@ steps_open(struct steps *x, const struct trial *how)
     struct train_options o = {
         .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
-    x->t.s->runs.poison = false; /* switched off, because a run that poisons registers is always waited for */
+    /* poisoning is off, because the session waits for every run with poisoned registers */
+    x->t.s->runs.poison = false;
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->rate), "a live number");
     trace(x, FEW, &x->graph[0]);
     trace(x, ROWS, &x->graph[1]);

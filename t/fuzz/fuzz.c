@@ -679,8 +679,8 @@ take_sentencepiece(const char *path)
 static const struct subject {
     const char *name;
     void (*take)(const uint8_t *bytes, size_t n);
-    void (*take_file)(const char *path); /* instead of take: tries a file */
-    const struct format *format;         /* instead of take: tries the head of a tensor file */
+    void (*take_file)(const char *path); /* called instead of `take`: tries the file that contains the input */
+    const struct format *format;         /* used instead of `take`: the input is the head of a file of this format */
 } subjects[] = {
     {"packet", .take = fuzz_packet},
     {"coordinator", .take = fuzz_coordinator},

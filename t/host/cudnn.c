@@ -1,7 +1,7 @@
 /* cudnn.c - a cuDNN stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls
  * (kernels/cuda/cudnn_abi.h). The stand-in checks attributes, their types and their order as strictly as the real
- * library. A convolution is deferred like a kernel. With FAKE_CUDA=noengine no convolution has an engine. As in the
- * real library, halves with an f32 result have no engine.
+ * library. A convolution is queued like a kernel launch: it is computed when a thread waits for it (toolkit.c). With
+ * FAKE_CUDA=noengine no convolution has an engine. As in the real library, halves with an f32 result have no engine.
  *
  * The engine list begins with all engines that the plug-in must reject; an acceptable one follows. An engine to be
  * rejected computes twice the right result, so that a wrong choice is noticed. */
@@ -18,7 +18,8 @@ CUDNN_CALLS(DECLARE)
 
 enum { ATTRIBUTES = 16, ELEMENTS = 4, SCRATCH = 4096, TOO_MUCH = INT32_MAX, NOTE = 7 };
 
-/* Engines with their numerical notes. NOTE: no numerical note. */
+/* Engines in the order in which the library lists them. note: numerical note, NOTE: none; scratch: workspace, bytes.
+ * */
 static const struct engine {
     int note;
     int64_t scratch;
