@@ -1,9 +1,9 @@
--- - predict.lua - compares measured times of planned steps with the predictions of whatif.
--- -
--- -   rille -d cpu:4 --calibrate && rille -d cpu:2 bench/predict.lua
--- -   RILLE_THREADS=1 rille -d cpu:2 bench/predict.lua          a single stage, on one core like the costs
--- -
--- - The first command measures and stores the costs of this machine; predictions are as good as these costs.
+-- predict.lua - compares measured times of planned steps with the predictions of whatif.
+--
+--   rille -d cpu:4 --calibrate && rille -d cpu:2 bench/predict.lua
+--   RILLE_THREADS=1 rille -d cpu:2 bench/predict.lua          a single stage, on one core like the costs
+--
+-- The first command measures and stores the costs of this machine; predictions are as good as these costs.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 

@@ -31,7 +31,7 @@ struct cluster {
     /* packet: buffer for one packet. up: packets for the coordinator, each preceded by its rank and length. */
     struct str packet, up;
     size_t form; /* bytes of the longest FORM packet */
-    bool alone;  /* true: discards the coordinator's packets, to time it without workers */
+    bool alone;  /* true: discards the packets to workers, so that only the coordinator is timed */
     bool full, formed, ended;
 };
 

@@ -131,8 +131,8 @@ every_act(const struct train_options *o)
     train_close(&t);
 }
 
-/* Replaces the result of an update before the step. The step fails, and the variable keeps its value from before the
- * update. */
+/* Checks a step in which the result of an update was replaced: another value is assigned to the variable after the
+ * update. The step fails, and the variable keeps its value from before the update. */
 static void
 replaced_update(void)
 {

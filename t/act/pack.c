@@ -210,7 +210,7 @@ equal(struct pack_item *item, int n, uint64_t *seed)
 static const struct {
     const char *name;
     void (*fill)(struct pack_item *item, int n, uint64_t *seed);
-    int most; /* largest number of items; the checker is slow if half of the items are live at once */
+    int most; /* largest number of items; lower if many items are live at once, because the checker is then slow */
 } shapes[] = {{"training", training, 20000},
               {"a chain", chain, 100000},
               {"noise", noise, 100000},

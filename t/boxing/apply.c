@@ -123,9 +123,9 @@ held(const struct layout *l, const struct type *t)
 
 struct element {
     int p, q;
-    /* addend: bytes of one element of an addend; sum: bytes of one element of a group's sum */
+    /* addend, sum: bytes of one element of an addend, and of a group's sum */
     int addend, sum;
-    /* holder: ranks that hold addend i; member: ranks that need the sum of group i; bit sets */
+    /* bit sets of ranks: holder[i]: hold addend i; member[i]: need the sum of group i */
     uint32_t holder[MAX_ADDEND], member[MAX_ADDEND];
 };
 

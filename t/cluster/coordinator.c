@@ -168,7 +168,7 @@ test_refusals(void)
     coordinator_free(&c);
 }
 
-/* Tests links with keys: links 0 and 1 use the key of rank 1; link 2 uses the key of rank 4. */
+/* Tests workers that prove their rank by a key: links 0 and 1 have the key of rank 1, link 2 the key of rank 4. */
 static void
 test_vouched(void)
 {
@@ -663,7 +663,8 @@ test_nonsense(void)
         [CLUSTER_FORM] = PACKET_READY, [CLUSTER_SHIP] = PACKET_HAVE, [CLUSTER_RUN] = PACKET_END};
     for (int phase = CLUSTER_GATHER; phase < CLUSTER_BROKEN; phase++)
         for (int k = 0; k < (int)countof(kind) && phase != CLUSTER_MAKE; k++)
-            for (uint32_t other = 0; other < 2; other++) { /* other = 1: the answer is about another program or run */
+            /* other: 0: the answer names the expected program or run; 1: another one */
+            for (uint32_t other = 0; other < 2; other++) {
                 struct notices t = {0};
                 struct coordinator *c = open_world(&t, 1);
                 uint32_t seq = reach_phase(c, (enum coordinator_phase)phase);

@@ -44,7 +44,8 @@ struct worker {
 
 /* The worker's answer: a VALUE packet with this status and this number of bytes. */
 static const struct row {
-    const char *what, *how; /* how: expected reason of the loss; NULL: the worker is not lost */
+    /* what: name of the case; how: expected reason of the loss, NULL: the worker is not lost */
+    const char *what, *how;
     bool silent;
     uint32_t status, bytes;
     int want;

@@ -323,7 +323,7 @@ add_bundles(void)
         if (!is_bundled(w)) continue;
         leader = hash_next(&first, hash_of(&w->source), &at);
         if (!leader) hash_add(&first, hash_of(&w->source), leader = w);
-        /* if there are too many members, each further member overwrites the last place */
+        /* members beyond MATES overwrite the last place */
         leader->mate[MIN(leader->nmate, MATES - 1)] = w;
         leader->nmate++;
         if (leader->nmate == 2) cuda_source_many(&leader->trial.arena, &leader->source, &leader->many);

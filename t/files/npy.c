@@ -48,7 +48,7 @@ struct memory {
     const char *data;
 };
 
-/* Copies a box that is cut along the first axis only, which suffices for tensors of a single chunk. */
+/* Copies a box that is cut along the first axis only. (The tensors of this test have one chunk.) */
 static int
 give(void *arg, const struct box *b, void *out)
 {

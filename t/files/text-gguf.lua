@@ -71,8 +71,8 @@ end
 
 tap.group("gpt2", function()
   if tap.share() then same(byte_level("falcon"), case_of("falcon"), "falcon") end
-  -- Tries all other pattern names of GGUF. Each stands for the pattern of a .tiktoken file, or for such a pattern
-  -- after another splitting step.
+  -- Tries all other pattern names of GGUF. Such a name selects a pattern of a .tiktoken file, sometimes after an
+  -- additional splitting step.
   local texts = dofile("t/golden/tokenizer.lua")
   for _, pair in ipairs{{"gpt-2", "gpt2"}, {"llama-bpe", "cl100k"}, {"qwen2", "qwen"}, {"gpt-4o", "o200k"}} do
     local tok, other, wrong, count = byte_level(pair[1]), rille.tokenizer(tiktoken, {pattern = pair[2]}), 0, 0

@@ -79,7 +79,8 @@ CASES = {
     "marks": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Contiguous"}, split(r"\p{L}|_", "Removed", invert=True), byte_level(True))},
     "inverted": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Isolated"}, split(r"[\p{L}\p{M}]+", "MergedWithNext", invert=True),
                                         split(r"\w+|[^\s\w]|\W\W", "Contiguous"), byte_level())},
-    # Patterns with empty matches, which split, too: before groups of three digits, or between all characters that do not match.
+    # Patterns that match empty text: a text is also split at an empty match, for example before groups of three
+    # digits, or between all characters that do not match.
     "thousands": {"pre_tokenizer": steps(split(r"(?=(\d{3})+(?!\d))"), byte_level(True, True))},
     "nothing": {"pre_tokenizer": steps(split(r"(?=\p{Lu})|l*|o", "Contiguous"), split(r"$|(?=[\p{N}\p{M}])", "MergedWithPrevious", invert=True), byte_level())},
     "beside": {"pre_tokenizer": steps(split(r"|e", "MergedWithNext"), byte_level(True))},

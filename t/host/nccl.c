@@ -141,7 +141,7 @@ combine(ncclRedOp_t op, double a, double b)
     return op == ncclSum ? a + b : op == ncclProd ? a * b : op == ncclMax ? fmax(a, b) : fmin(a, b);
 }
 
-/* Combines two integers by a reduction; sums and products wrap around. */
+/* Returns two integers combined by a reduction; sums and products wrap around. */
 static uint64_t
 combine_whole(ncclRedOp_t op, int64_t a, int64_t b)
 {

@@ -349,7 +349,8 @@ try_parts(void)
     gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
     for (size_t i = 0; i < countof(of); i++) {
         int tried = 0, right = 0;
-        if (!prim_multiplies(of[i].d)) continue; /* another variant computes these dtypes as f32 */
+        /* skips dtypes that oneDNN does not multiply: another variant computes them as f32 */
+        if (!prim_multiplies(of[i].d)) continue;
         for (int64_t k = 3 * AT_ONCE / 4; k <= 4 * AT_ONCE; k += 24, tried++) {
             int want = of[i].to == DT_F32 ? (int)MAX(1, (2 * k + AT_ONCE) / (2 * AT_ONCE)) : 1;
             int got = parts_of(SIDE, SIDE, k, of[i].d, of[i].to);

@@ -243,8 +243,6 @@ test_long(uint64_t seed)
 }
 
 /* Compares 33 planes in one batch with the same planes computed one by one. */
-
-/* ---- the number of windows ---- */
 static void
 test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 {

@@ -37,7 +37,8 @@ view_of(enum dtype d, int form, int64_t m, int64_t n, char *data)
             first = form == BACKWARDS ? m * n - 1 : 0;
     v.stride[0] = stride[form][0];
     v.stride[1] = stride[form][1];
-    v.data = data + (1 + first) * (int64_t)dtype_bytes(d); /* starts at an address that is not aligned to vectors */
+    /* data begins at an address that is not aligned to vectors */
+    v.data = data + (1 + first) * (int64_t)dtype_bytes(d);
     return v;
 }
 

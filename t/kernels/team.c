@@ -86,7 +86,7 @@ test_level(int shares, int64_t turns, int64_t piece, bool waits)
        (long long)turns, shares, (long long)piece, waits ? ", one slow" : "");
 }
 
-/* Checks that each thread ends after the piece during which the answer became "stop". */
+/* Checks that each thread finishes only the piece that it computes when the answer becomes "stop". */
 static void
 test_stopped(int threads, bool shares, int most)
 {

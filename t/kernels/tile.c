@@ -127,7 +127,8 @@ numbers(const struct trial *t)
     return all ? t->narg - 1 : 0;
 }
 
-/* Builds the program of one operation. busy: adds a second load, so that the step does not run alone. */
+/* Builds the tile program of one operation and returns its number of steps. busy: loads the input value twice, so
+ * that the operation is not the program's only step. */
 static int
 program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
 {
@@ -156,7 +157,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
-/* Checks one operation. halves: processes rows as two column ranges, one after the other. */
+/* Checks one operation. halves: processes the columns in two ranges, one after the other. */
 static bool
 right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
 {
@@ -192,7 +193,8 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
     int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4;
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        /* some: an operand is read per row; by_row: the step cannot read a per-row operand as a scalar */
+        /* some: an operand has one value per row; by_row: such an operand cannot be passed as a scalar, because it is
+         * the input value or a half */
         bool by_row = false, some = false;
         for (int k = 0; k < t.narg; k++) {
             t.form[k] = w >> 2 * k & 3;

@@ -165,7 +165,7 @@ done
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
 ok ":doctor describes the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
 
-# ---- errors ----
+# ---- errors of kernels, of arguments and of workers ----
 
 cat >errors.lua <<'LUA'
 local P = rille.placement("cpu", {1})
@@ -300,8 +300,8 @@ ok "the error names the lost host and worker" grep -q "^false	.*host.lua:8: work
 ok "variables are restored in every layout" grep -q "^4 4 4 2$" "$dir/out"
 ok "reading a value that no snapshot had is an error" grep -q "^false.* lost$" "$dir/out"
 
-# Copies a snapshot to the other host while the program continues. If a host is lost during the copy, recovery uses the
-# previous snapshot.
+# Copies a snapshot to the other host while the program continues. A host lost during the copy leads to recovery from
+# the previous snapshot.
 cat >copied.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 math.randomseed(tonumber(arg[1]))

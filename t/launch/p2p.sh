@@ -42,7 +42,7 @@ for layout in pp pp-tp; do
   done
 done
 
-# ---- the plan, and bytes through host memory: two values from stage to stage, and their gradients
+# ---- the plan sends two values and their gradients between stages, and copies none of them through host memory
 
 cat >"$dir/two.lua" <<'LUA'
 local steps, dies = tonumber(arg[1]), arg[2] == "dies"

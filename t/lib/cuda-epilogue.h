@@ -1,6 +1,6 @@
-/* cuda-epilogue.h - chains with an epilogue lead (a row operator or product) for kernels.c. Each chain is generated
- * as one kernel, and as two kernels, where the second reads the result of the first. The lead's call belongs to a
- * trial (t/lib/trial.h); all memory is in the trial's arena. */
+/* cuda-epilogue.h - fused chains that begin with a row operator or a product (the lead), for t/cuda/kernels.c. Each
+ * chain is generated as one kernel, and as two kernels, where the second reads the result of the first. The lead's
+ * call belongs to a trial (t/lib/trial.h); all memory is in the trial's arena. */
 #ifndef RILLE_T_CUDA_LED_H
 #define RILLE_T_CUDA_LED_H
 

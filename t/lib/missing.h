@@ -150,8 +150,8 @@ sound_run_key(const struct sound_walk *w)
     return key;
 }
 
-/* Returns true if each result's layout option fits one run of the ranks. This first run excludes most
- * combinations. */
+/* Returns true if every result can be joined by one of its layout options, after one computation of all ranks. This
+ * quick check excludes most combinations. */
 static inline bool
 sound_may_hold(struct sound_walk *w)
 {
