@@ -331,7 +331,7 @@ test_mistakes(void)
 /* ---- failures that show later, and interrupts ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static int64_t countdown; /* pieces of work until one is replaced; 0: never */
+static int64_t countdown; /* pieces of stream work until one is replaced; 0: none is replaced */
 static int (*instead)(const struct stream_work *w, const struct stream *s);
 static struct rille_session *begins; /* session whose activity is read when work is enqueued next; NULL: none */
 static char begun[40];

@@ -51,7 +51,7 @@ holds(const struct layout *l, const struct type *t, int pos, const int64_t *inde
     return true;
 }
 
-/* Returns the coordinates on the P axes as one number. */
+/* Returns the index of the addend at a mesh position: its coordinates on the P axes, as one number. */
 static int
 addend_at(const struct layout *l, int pos)
 {

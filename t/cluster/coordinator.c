@@ -382,7 +382,7 @@ speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
     for (uint32_t r = 0; r < 4; r++) {
         if ((int)r == from) continue;
         others[n][BEAT_RANK] = r;
-        others[n++][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 sends no new heartbeats */
+        others[n++][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 repeats its old heartbeat */
     }
     struct packet p = {.kind = PACKET_BEAT,
                        .rank = from,

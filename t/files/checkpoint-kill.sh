@@ -39,7 +39,8 @@ train() { exec "$rille" -d cpu:2 "$dir/train.lua" "$dir/$1" "$2"; }
 steps=40
 want=$(train whole $steps)
 killed=0 torn=0 bad=0
-# Counts kills before the training's end. With RILLE_LONG, continues until a hundred kills have left an incomplete save.
+# Counts only kills that hit before the training ends. With RILLE_LONG, continues until a hundred kills have left an
+# incomplete save.
 while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   train broken $steps >"$dir/out" 2>"$dir/err" &
   pid=$!

@@ -471,7 +471,7 @@ take_acts(struct carrier *c, const struct channel *channel)
     }
 }
 
-/* Makes a valid message head; each bit of `off` replaces a field by input bytes. */
+/* Makes a valid message head. Each bit that is set in `off` replaces one field by bytes of the input. */
 static void
 next_head(struct input *in, const struct carrier *c, struct head *h)
 {

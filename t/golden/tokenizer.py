@@ -57,7 +57,8 @@ def added(name, id=None, **how):
 ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # added in this order, because tokenizers renumbers them
 END = [added("<|endoftext|>")]
 FORM = {f: {"type": f} for f in ("NFC", "NFD", "NFKC", "NFKD")}
-# The forms of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others, and the remaining split behaviours.
+# Tokenizers with the structure of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others; then the
+# remaining split behaviours.
 CASES = {
     "gpt2": {"pre_tokenizer": byte_level(True), "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}},
     "roberta": {"pre_tokenizer": byte_level(True, True), "added": [*END, added("<mask>", lstrip=True)],

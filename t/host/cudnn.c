@@ -30,7 +30,7 @@ static const struct engine {
     {DNN_NUMERICAL_NOTE_FFT, SCRATCH},
     {DNN_NUMERICAL_NOTE_WINOGRAD, SCRATCH},
     {NOTE, TOO_MUCH},
-    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* the note means that f32 is computed as TF32 */
+    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* rejected, because the note means that f32 is computed as TF32 */
     {NOTE, SCRATCH},
 };
 enum { ENGINES = sizeof engines / sizeof *engines };

@@ -22,7 +22,7 @@ local function all(compiled, place, sbp, more)
     local y = rille.scaled_dot_product_attention(heads(x[1]), heads(x[2]), heads(x[3]), nil, {is_causal = true})
     local z = y:permute{0, 2, 1, 3}:reshape{B, T, H * D}
     local g = {rille.grad((z * w):sum(), x)}
-    if more then return z * 2, g[1] * 2, g[2] * 2, g[3] * 2, y end -- with `more`, y has a second reader
+    if more then return z * 2, g[1] * 2, g[2] * 2, g[3] * 2, y end -- with `more`, the result has a second reader
     return z * 2, g[1] * 2, g[2] * 2, g[3] * 2
   end
   local step = compiled and rille.graph(run)

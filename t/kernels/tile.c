@@ -127,8 +127,8 @@ numbers(const struct trial *t)
     return all ? t->narg - 1 : 0;
 }
 
-/* Builds the tile program of one operation and returns its number of steps. busy: loads the input value twice, so
- * that the operation is not the program's only step. */
+/* Builds the tile program of one operation. Returns the index of its last step, TILE_END. busy: loads the input value
+ * twice, so that the operation is not the program's only step. */
 static int
 program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
 {

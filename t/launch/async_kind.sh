@@ -21,7 +21,7 @@ for file in * t/* t/*/*; do # links to the complete tree, and changed copies of 
   *) ln -s "$PWD/$file" "$tree/$file" ;;
   esac
 done
-passes() { # passes TEST: every check of the Lua test holds on async devices
+passes() { # passes TEST: runs the Lua test on async devices; succeeds if every check holds
   (cd "$tree" && SHARE=all "$rille" -d async:8 "t/$1.lua") >"$dir/out" 2>&1 && grep -q '^ok' "$dir/out" || { grep -v '^ok' "$dir/out"; false; }
 }
 for test in "${some[@]}"; do # runs all cases of a test that belongs to this share

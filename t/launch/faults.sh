@@ -109,7 +109,7 @@ wait
 is "a stopped worker of another host is killed by its neighbour before the others continue" "$code $(cat out)" \
   "0 1	48.0	2	true"
 
-# ---- times of loss ----
+# ---- time limits until a process counts as lost; losses of many workers and during recovery ----
 
 cat >paused.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})

@@ -165,7 +165,7 @@ done
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
 ok ":doctor describes the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
 
-# ---- errors of kernels, of arguments and of workers ----
+# ---- errors of remote kernels, values on other hosts, errors of recover and snapshot ----
 
 cat >errors.lua <<'LUA'
 local P = rille.placement("cpu", {1})

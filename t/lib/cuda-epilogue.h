@@ -177,8 +177,8 @@ led_apart(struct epilogue *l, struct trial *t)
     return !cuda_source_chain(&t->arena, -1, n, step, l->nthen, then, l->nlast, last, &l->then);
 }
 
-/* Builds a chain on a trial's call. Returns false if its types cannot be inferred. Sets *one if the chain is one
- * kernel. */
+/* Builds a chain on a trial's call. Returns false if its types cannot be inferred. Sets *one to true if the whole
+ * chain can be generated as one kernel. */
 static inline bool
 led_open(struct epilogue *l, const struct led_chain *chain, struct trial *t, enum memory m, uint64_t seed, bool *one,
          struct cuda_source *source)
