@@ -12,7 +12,7 @@ struct notices {
     uint64_t arenas, forgotten;
     char refusal[256];
     int slow;                   /* rank in the last SLOW notice */
-    uint32_t flags[6], made[6]; /* flags of the last MAKE and the last FORM packet; index: peer */
+    uint32_t flags[6], made[6]; /* last MAKE packet's flags; last FORM packet's memory epoch; index: peer */
     char ports[6][64];          /* ports in the last FORM or PORTS packet; index: peer */
 };
 

@@ -197,7 +197,7 @@ test_spellings(void)
 /* ---- invalid files ---- */
 
 /* Returns true if the bytes are rejected with an error that names the file, or are read completely. Touches every
- * byte that is read, so that AddressSanitizer checks it. */
+ * byte read, for AddressSanitizer. */
 static bool
 harmless(const void *bytes, size_t n, bool *refused)
 {

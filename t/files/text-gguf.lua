@@ -85,7 +85,7 @@ tap.group("gpt2", function()
     end
     tap.ok(wrong == 0 and count > 90 and (count > 300 or pair[1] == "qwen2"), pair[1] .. ": texts are divided as by the pattern " .. pair[2], wrong .. " of " .. count)
   end
-  -- Checks that each known name makes a tokenizer which decodes ids to the original text.
+  -- Makes a tokenizer by each known name. Encoding and decoding must return the original text.
   local wrong = {}
   local _, why = pcall(byte_level, "none")
   local count = 0
@@ -161,8 +161,8 @@ tap.group("bert", function()
   end
   local tok = rille.tokenizer(write{model = {"s", "bert"}, tokens = {"s", tokens}, token_type = {"i", types}, unknown_token_id = {"u", 1},
     bos_token_id = {"u", 2}, seperator_token_id = {"u", 3}})
-  -- In kinds.lua the vocabulary limits words to 30 characters. GGUF cannot store such a limit, so its tokenizer uses
-  -- transformers' default, 100.
+  -- In kinds.lua the vocabulary limits words to 30 characters. GGUF cannot store the limit, so the tokenizer of a
+  -- GGUF file uses transformers' default, 100.
   local file, wrong = path .. ".json", 0
   local f = assert(io.open(file, "w"))
   f:write(('{"added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"decoder":%s,"model":%s}'):format(case.added_tokens, case.normalizer,

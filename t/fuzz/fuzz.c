@@ -3,7 +3,7 @@
  *   fuzz                      the test: every input of t/fuzz/SUBJECT.tar, and random changes of these inputs
  *   t/fuzz/run.sh [SECONDS]   libFuzzer, which searches inputs that reach new code (clang, RILLE_FUZZ)
  *
- * A subject is a function under test; it asserts invariants for every input that it accepts. */
+ * A subject is a function under test, which asserts invariants for every accepted input. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier_inner.h"
 #include "actors/cluster/coordinator/coordinator.h"
@@ -343,7 +343,7 @@ fuzz_files(const uint8_t *bytes, size_t n)
 
 /* ---- programs, and the channel lists that connect partitions ---- */
 
-/* Checks that a program which can be read is written back as the same bytes. */
+/* Checks the round trip of a program: if the bytes can be read, writing must return the same bytes. */
 static void
 fuzz_program(const uint8_t *bytes, size_t n)
 {

@@ -1,6 +1,6 @@
--- attention-lies.lua - tests that attention writes its result and gradients in the memory layout that is needed to merge
--- the heads, so that no copy is made. Compiled steps must equal eager calls in every layout. From 32 queries on,
--- attention must be a single operator.
+-- attention-lies.lua - tests that attention writes its result and gradients in a memory layout in which heads are
+-- merged without a copy. Compiled steps must equal eager calls in every layout. From 32 queries on, attention must be
+-- a single operator.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 

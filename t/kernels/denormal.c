@@ -1,5 +1,5 @@
-/* denormal.c - tests that functions which inspect bits treat denormals as zeros, as arithmetic does on compute
- * threads. Tests every kernel and the reference. */
+/* denormal.c - tests functions that inspect bits: denormals must count as zeros, as in arithmetic on compute threads.
+ * Tests every kernel and the reference. */
 #include "runtime/base/denormal.h"
 #include "t/lib/trial.h"
 

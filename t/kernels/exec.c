@@ -4,7 +4,7 @@
 
 enum { N = 6 };
 
-/* Kernel variants of y = 2 x in f64. Each accepts or rejects the call as its name says. */
+/* Kernel variants of y = 2 x in f64. Every variant accepts or rejects the call according to the variant's name. */
 static int
 twice(const struct kcall *k)
 {
@@ -223,8 +223,8 @@ test_edges(void)
     kernel_check(false);
 }
 
-/* Runs a call of one operand with RILLE_CHECK, which searches for NaN and infinities. Returns the error text; "" if
- * there is no error. */
+/* Runs a call of one operand with RILLE_CHECK, which searches for NaN and infinities. Returns the error text; "": the
+ * call succeeded. */
 static const char *
 searched(const char *name, const float x[2], bool find)
 {
@@ -282,7 +282,7 @@ test_unread(void)
     ok(true, "results that bypass the caches are complete");
 }
 
-/* Checks a reshape of a transposed tensor: no strides express it, so it must be copied. */
+/* Checks a reshape of a transposed tensor: no strides express the result, so the data must be copied. */
 static void
 test_window(void)
 {

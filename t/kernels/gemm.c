@@ -20,7 +20,7 @@ enum form { ROWS, TRANSPOSED, WIDE, WIDE_TRANSPOSED, ROW_REPEATED, ONE_REPEATED,
 static const char *const form_text[] = {
     "rows", "transposed", "wide rows", "wide and transposed", "one row repeated", "one number repeated"};
 
-/* Which operands have batch dimensions; HEADS: interleaved heads. */
+/* Operands with batch dimensions: none, one, or both. HEADS: both, with interleaved heads. */
 enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
 static const char *const group_text[] = {"no batch", "a batch of a", "a batch of b", "a batch of both", "heads"};
 

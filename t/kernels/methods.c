@@ -44,7 +44,7 @@ method_of(struct sample *s)
     return method;
 }
 
-/* Changes all float operands to dtype d. Returns false if there are none. */
+/* Changes all float operands to dtype d. Returns false if the call has no float operand. */
 static bool
 retype(struct sample *s, enum dtype d)
 {

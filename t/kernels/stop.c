@@ -148,7 +148,8 @@ wanted(void *arg)
     return ++asked > patience;
 }
 
-/* Returns dense memory for an operand. Operands with a bound contain valid positions, all others zeros. */
+/* Returns dense memory for an operand. An operand with a bound contains valid positions; any other operand contains
+ * zeros. */
 static void *
 memory_of(const struct sample *s, int i)
 {

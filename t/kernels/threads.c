@@ -171,7 +171,8 @@ near(enum dtype d, bool rows)
     return d == DT_BF16 ? 1e-2 : d == DT_F16 ? 2e-3 : rows ? 4e-6 : 2e-5;
 }
 
-/* Compares the results of one thread with the reference, and those of more threads with those of one. */
+/* Compares the results of one thread with the reference. Then compares the results of more threads with the results
+ * of one thread. */
 static void
 compare(struct trial *t, const char *text, double rounding, bool rows)
 {

@@ -89,7 +89,7 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
     if (!dtype_is_float(d))
         elem_set_i(d, y, 0, t->op->eltwise.i(&call, w));
     else if (t->op->eltwise.tile == TILE_RSQRT && d == DT_F32)
-        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* rsqrt is two operations, each with its own rounding */
+        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* rsqrt rounds twice: after the root and after the division */
     else
         elem_set_f(d, y, 0, t->op->eltwise.f(&call, x));
 }
@@ -232,8 +232,8 @@ try_type(enum compute type, enum dtype d)
     }
 }
 
-/* Checks results that begin 64 to 512 bytes after an operand's address, modulo the page size: they are written from
- * their end. */
+/* Checks results that begin 64 to 512 bytes after an operand's address, modulo the page size: kernels write these
+ * results from the end. */
 static void
 meets(void)
 {

@@ -81,7 +81,7 @@ is "a step on async devices of two workers has the losses of one process" "$stdo
 go launch -n 2 -d async:2,cpu:1 "$dir/train.lua" async dies
 is "after a worker is killed, training resumes from a snapshot with the same bits" "$stdout$stderr" "${want:-nothing}lost"
 
-# ---- copies within another host's memory ----
+# ---- copies between devices of a remote host ----
 
 cat >"$dir/copies.lua" <<'LUA'
 local kind, file = arg[1], arg[2]

@@ -32,7 +32,8 @@ done
 
 # ---- kernels ----
 
-# Replicas of a product are computed on both hosts. Every summand rounds, so another order of additions has other bits.
+# Replicas of a product are computed on both hosts. Every addition rounds, so a different order of additions gives
+# different bits.
 cat >product.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 rille.manual_seed(3)

@@ -183,7 +183,8 @@ for hosts in 1 2; do
   ok "too large an allocation is an error" grep -q 'needs 4.4 TB' "$dir/out"
 done
 
-# Writes and reads values of every size on other hosts: replicated, sharded, by position. Results must be those of one process.
+# Writes and reads values of every size on other hosts: replicated, sharded, by position. Results must equal the
+# results of one process.
 cat >values.lua <<'LUA'
 local all = {0, 1, 2, 3}
 local function same(t, sbp)
