@@ -42,7 +42,7 @@ local function measured(name, net, x, classes, rows, P)
   tell(name, rille.whatif(step, {mesh = {#P.ranks}}).step_time, took)
 end
 
--- Builds a deep MLP of two stages with micro-batches; both stages are on one device, or each on its own.
+-- Builds a deep MLP of two stages with micro-batches; both stages are on one device, or on two.
 local function staged(name, schedule, stages)
   local on, net = {}, {}
   for i = 1, 2 do

@@ -215,7 +215,8 @@ run_all(struct cluster *s, struct places *places)
     return now_us() - begin;
 }
 
-/* Times the coordinator alone: it writes all START packets, and reads all END packets, which were encoded before. */
+/* Times the coordinator alone: the coordinator writes all START packets, and reads END packets that were encoded
+ * beforehand. */
 static double
 run_alone(struct cluster *s, struct places *places, size_t *bytes)
 {
@@ -248,7 +249,7 @@ next_packet(const struct str *all, size_t *at, struct packet *out)
     return true;
 }
 
-/* Simulates a tick, with all heartbeats that are due in it. Adds the coordinator's processor time to *alone. */
+/* Simulates a tick, including the heartbeats that are due. Adds the coordinator's processor time to *alone. */
 static double
 tick(struct cluster *s, double *alone)
 {

@@ -72,10 +72,10 @@ test_parse(void)
     }
 }
 
-/* ---- both kinds of bus, driven by one thread ---- */
+/* ---- the real and the simulated bus, driven by one thread ---- */
 
-/* Sends and receives at random threads, then receives until no message is left. Returns the number of messages that
- * differ from what was sent. */
+/* Sends and receives at random threads, then receives until no message is left. Returns the number of errors: failed
+ * sends, and messages that arrive changed or out of order. */
 static int64_t
 drive(const struct bus_kind *kind, int nthread, uint64_t seed, int nsend, int64_t *delivered)
 {

@@ -58,7 +58,7 @@ syscall(long number, ...)
 
 /* ---- the child's side ---- */
 
-/* Makes a prctl call with an unknown option: it has no effect, but the tracer sees it. */
+/* Makes a prctl call with an unknown option: the call has no effect, but is visible to the tracer. */
 static void
 mark(bool on)
 {

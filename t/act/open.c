@@ -517,7 +517,7 @@ test_interrupt(void)
     ok(true, "a session closes while a run is open");
 }
 
-/* ---- what the session waits for ---- */
+/* ---- the work that the session reports while it waits ---- */
 
 static struct {
     struct rille_session *s;

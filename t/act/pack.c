@@ -99,8 +99,8 @@ pairs_that_clash(const struct pack_item *item, int n)
     return wrong;
 }
 
-/* Returns the size of the smallest arena. Tries all orders of items and places each item into the lowest gap,
- * because one of these orders is optimal. */
+/* Returns the size of the smallest arena. Places the items in every order, each item at its lowest free offset; the
+ * best order is optimal. */
 static int64_t
 least(struct pack_item *item, int n, int placed)
 {

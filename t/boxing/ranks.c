@@ -282,8 +282,8 @@ memory_is_of_what_is_exchanged(void)
     ok(wrong == 0, "one rank of 1,024 plans in memory proportional to what it exchanges");
 }
 
-/* Checks that replicas share their steps. An all-reduce on 1,024 ranks has 1,024 x 1,024 copies; its plan must
- * need less than one byte per copy. */
+/* Checks that replicas share their steps. An all-reduce on 1,024 ranks has 1,024 x 1,024 copies; the plan must need
+ * less than one byte per copy. */
 static void
 replicas_share(const char *from_text, const char *to_text)
 {

@@ -78,7 +78,8 @@ form_world(struct coordinator *c, int n, bool hosts)
         c, &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = n, .slot = slot[hosts], .bytes = bytes});
 }
 
-/* Checks that a worker with an invalid device list is rejected with a reason, and that its rank stays free. */
+/* Checks that a worker with an invalid device list is rejected with a reason. The rank must stay free for another
+ * worker. */
 static void
 test_devices(void)
 {

@@ -42,7 +42,7 @@ struct worker {
     atomic_bool quit;
 };
 
-/* The worker's answer: a VALUE packet with this status and this number of bytes. */
+/* Answers of the worker: VALUE packets with a status and a number of bytes. */
 static const struct row {
     /* what: name of the case; how: expected reason of the loss, NULL: the worker is not lost */
     const char *what, *how;

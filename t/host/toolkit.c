@@ -408,7 +408,7 @@ carry_out(const struct launch *l)
 {
     static uint64_t seed;
     cudaError_t e = work();
-    pthread_mutex_lock(&one); /* one block runs at a time */
+    pthread_mutex_lock(&one); /* locked, because the shim's state is static: one block runs at a time */
     if (!e && l->run) l->run(l->argument, l->blocks, (int)l->threads, ++seed);
     pthread_mutex_unlock(&one);
     return !e && l->host ? l->host(l->of) : e;

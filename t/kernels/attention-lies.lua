@@ -1,6 +1,6 @@
 -- attention-lies.lua - tests that attention writes its result and gradients in a memory layout in which heads are
--- merged without a copy. Compiled steps must equal eager calls in every layout. From 32 queries on, attention must be
--- a single operator.
+-- merged without a copy. Compiled steps must equal eager calls in every layout. With 32 or more queries, attention
+-- must be a single operator.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 

@@ -91,7 +91,7 @@ call(struct maker *m, const char *name, int nin, struct val *const *in)
     return call_with(m, name, nin, in, NULL, (struct attr){0});
 }
 
-/* Returns v converted to the placement of `other`; v itself if it is there already. */
+/* Returns v converted to the placement of `other`; v itself if the placements are equal. */
 static struct val *
 beside(struct maker *m, struct val *v, const struct val *other)
 {
@@ -413,7 +413,7 @@ bench_root(const struct bench *b, int32_t i)
     return x;
 }
 
-/* Allocates all buffers of a plan. Each root that may overwrite its leaf does so. */
+/* Allocates all buffers of a plan. A root that may overwrite its leaf shares the leaf's buffer. */
 static inline void
 bench_open_in(struct bench *b, struct plan *p, struct ground *ground)
 {

@@ -176,7 +176,7 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
 static const struct sound_kind {
     int low, count, scale;
     int zeros; /* number of additional zeros per 8 values; -1: no value is zero */
-    bool odd;  /* one element differs from all others: nonzero among zeros, or zero among nonzeros */
+    bool odd;  /* one element is an exception: nonzero among zeros, or zero among nonzeros */
 } sound_kinds[] = {
     {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
     {-9, 19, 4, 0, false}, {-4, 9, 1, 7, false}, {1, 1, 1, -1, true},    {1, 1, 1, 8, true},
