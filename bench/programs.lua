@@ -42,7 +42,7 @@ local function columns(linear, placement, axis)
   lay(linear.bias, placement, axis, "S(0)")
 end
 
--- ---- programs: each returns a function and its arguments; o.dp and o.tp are mesh axes ----
+-- ---- programs: every program returns a function and the function's arguments; o.dp and o.tp are mesh axes ----
 
 -- Returns a step that trains parameters to reduce a loss.
 local function trained(parameters, loss)

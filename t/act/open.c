@@ -644,7 +644,7 @@ linger_on_second(struct stream *s, const struct stream_work *w)
     return enqueue_late(s, &other);
 }
 
-/* Checks a run on two devices with two threads: it waits for the work of its own devices. */
+/* Checks that rille_doing reports work on the second of two devices while a read waits for this work. */
 static void
 test_doing_in_run(void)
 {

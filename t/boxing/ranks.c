@@ -164,8 +164,8 @@ check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t 
     free(want.read);
 }
 
-/* Checks the plans of sets of ranks for one pair of layouts. relay: segments of a hierarchical reduction; NULL: none.
- * */
+/* Checks the plans of all sets of ranks for one pair of layouts. relay: the segments of a hierarchical reduction;
+ * NULL: none. */
 static void
 check_sets(const struct type *t, const struct layout *from, const struct layout *to, const struct box_relay *relay)
 {

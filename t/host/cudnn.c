@@ -18,8 +18,7 @@ CUDNN_CALLS(DECLARE)
 
 enum { ATTRIBUTES = 16, ELEMENTS = 4, SCRATCH = 4096, TOO_MUCH = INT32_MAX, NOTE = 7 };
 
-/* Engines in the order of the library's list. note: numerical note, NOTE: none; scratch: workspace, bytes.
- * */
+/* Engines in the order of the library's list. note: numerical note, NOTE: no note; scratch: workspace in bytes. */
 static const struct engine {
     int note;
     int64_t scratch;

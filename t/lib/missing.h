@@ -110,7 +110,8 @@ sound_makes_sense(const struct sound_walk *w, int n)
     return true;
 }
 
-enum { MISSING_ROUNDS = 6 }; /* repetitions with new values, because a wrong signature may hold by chance */
+/* repetitions with new values; a single one does not suffice, because a wrong signature may hold by chance */
+enum { MISSING_ROUNDS = 6 };
 
 static inline bool
 sound_holds_often(struct sound *s, const struct place *p, const struct layout **layout)

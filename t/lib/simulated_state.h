@@ -91,7 +91,7 @@ struct cluster {
     uint64_t random;
     struct coordinator *c;
     int life; /* number of coordinators so far */
-    /* instruction sets in the last FORM packet, and the coordinator that sent it */
+    /* isa: instruction sets in the last FORM packet; isa_life: number of the coordinator that sent this packet */
     uint32_t isa;
     int isa_life;
     unsigned char secret[WORLD][CLUSTER_ID];
