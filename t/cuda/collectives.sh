@@ -1,4 +1,5 @@
-# !/bin/bash collectives.sh - tests collectives by NCCL: the real plug-in runs on stand-ins for CUDA and NCCL
+#!/bin/bash
+# collectives.sh - tests collectives by NCCL: the real plug-in runs on stand-ins for CUDA and NCCL
 # (t/host/toolkit.c, t/host/nccl.c). Checks three facts: values equal those of moves without NCCL; no rank waits
 # forever after a failed run; unsupported setups are rejected. collectives.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD

@@ -1,4 +1,5 @@
-# !/bin/bash whole.sh path/to/rille - tests that writing a text file (picture, curve, trace) replaces the old file
+#!/bin/bash
+# whole.sh path/to/rille - tests that writing a text file (picture, curve, trace) replaces the old file
 # completely, or, on an error, leaves it unchanged. TAP.
 rille=$(realpath "$1")
 . t/lib/tap.sh

@@ -1,4 +1,5 @@
-# !/bin/bash async_kind.sh - runs Lua tests on async test devices: the same files, with "async" in place of "cpu". An
+#!/bin/bash
+# async_kind.sh - runs Lua tests on async test devices: the same files, with "async" in place of "cpu". An
 # async device does work later than it is enqueued, and host code that accesses the device's memory faults.
 # RILLE_LONG=1 runs all tests except those that depend on the printed word "cpu" or on the clock.
 some=(session/several-results boxing/grad shell/graph files/save nn/optim-clip session/random-calls nn/ranks shell/tensor nn/optim-update

@@ -1,4 +1,5 @@
-# !/bin/bash async_workers.sh - tests workers with async test devices, whose memory no other process and no host code
+#!/bin/bash
+# async_workers.sh - tests workers with async test devices, whose memory no other process and no host code
 # can access. Checks that results are bit-identical to those of one process, and that files, checkpoints, and recovery
 # from a snapshot work. Prints TAP.
 rille=$1

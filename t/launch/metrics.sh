@@ -1,4 +1,5 @@
-# !/bin/bash metrics.sh path/to/rille - tests the data for monitors: --metrics, --log, and the line about the end of a
+#!/bin/bash
+# metrics.sh path/to/rille - tests the data for monitors: --metrics, --log, and the line about the end of a
 # job. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/tap.sh

@@ -1,4 +1,5 @@
-# !/bin/bash stats-devices.sh - tests the stats of a step on more than 64 devices: the bubble must count all devices.
+#!/bin/bash
+# stats-devices.sh - tests the stats of a step on more than 64 devices: the bubble must count all devices.
 set -u
 out=$("$1" -d cpu:96 -e '
 local ranks = {}
