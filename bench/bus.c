@@ -57,9 +57,9 @@ ring_take(struct ring *r, struct msg *m)
 /* ---- the carriers of a message ---- */
 
 struct wire {
-    struct ring *ring[2]; /* by receiving side */
+    struct ring *ring[2]; /* index: receiving side */
     struct bus *bus;
-    void *context, *socket[2]; /* socket: by the side that owns it */
+    void *context, *socket[2]; /* index of socket: side that owns it */
 };
 
 static void

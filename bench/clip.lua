@@ -29,8 +29,8 @@ local function line(what, first, least)
   io.stdout:flush()
 end
 
--- Returns the time of the first call, and the least time of later calls, s. The time of `beside`, measured alone, is
--- subtracted.
+-- Returns the time of the first call of fn, and the least time of later calls, s. Subtracts the time of the function
+-- `beside`, which is measured alone.
 local function times(fn, beside)
   local first, least
   for i = 0, o.rounds do
@@ -67,7 +67,7 @@ local function eager(max)
   end
 end
 
--- Makes two steps that differ only in clipping.
+-- Makes a training step. cut: the step clips the gradients.
 local function step_with(cut)
   local opt = rille.optim.AdamW(params, {lr = 1e-6})
   return rille.graph(function(x, y)
@@ -80,7 +80,8 @@ local function step_with(cut)
   end)
 end
 
--- Returns two times of a traced step, s: of the acts that compute the factor from the squares, and of the updates.
+-- Returns the times, s, of two groups of acts in a traced step: the acts that compute the scaling factor from the
+-- sums of squares, and the updates.
 local function acts_of(step, file)
   local norm, update = 0, 0
   step:trace(file)
@@ -100,7 +101,7 @@ if o.memory > 0 then
   line("reading all once", nil, 4e-9 * count / o.memory)
   line("three times", nil, 12e-9 * count / o.memory)
 end
--- LITTLE is 0, so the norm exceeds this bound in every call; MUCH is a bound that it never exceeds
+-- bounds for clipping: the norm exceeds LITTLE in every call, and never exceeds MUCH
 local LITTLE, MUCH = 0, 1e9
 line("compiled, within the bound", times(compiled(MUCH)))
 line("compiled, cut", times(compiled(LITTLE)))

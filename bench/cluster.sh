@@ -36,8 +36,8 @@ step "one process, two devices" -d cpu:2
 step "two processes" launch -n 2 -d cpu:1
 RILLE_HOSTS=2 step "two processes, by tcp" launch -n 2 -d cpu:1
 echo
-# Writes a cost file in which a byte between hosts costs 0. Then the planner chooses no hierarchical reduction; the
-# owners read all addends.
+# Writes a cost file in which a byte between hosts costs 0. Then the planner chooses no hierarchical reduction: each
+# owner of a shard of the sum reads all addends.
 printf 'wire_ns 1e9\nwire_ns_per_byte 0\n' >"$made/owners"
 sums() { # sums HOSTS DEVICES: DEVICES is the number per host
   for _ in 1 2 3; do

@@ -25,7 +25,8 @@ struct bench {
     struct net net;
     /* n: number of operators or layers; ranks: number of devices; pieces: number of micro-batches */
     int n, ranks, pieces;
-    int cut; /* number of devices in the trace; 2 if only one plan partition is compiled */
+    /* devices in the trace: 4 on a mesh of two axes; 2 if only one plan partition is compiled; else `ranks` */
+    int cut;
     struct rille_tensor *w;
 };
 
@@ -397,7 +398,7 @@ run_part(const struct row *r, const char *bytes, size_t n)
     _exit(0);
 }
 
-/* Executes this program in a child process, whose input is the bytes. */
+/* Executes this program in a child process that reads the bytes from its standard input. */
 static void
 start_part(const struct row *r, const struct program *g)
 {

@@ -66,7 +66,8 @@ end
 
 local one = rille.placement("cpu", {0})
 
--- Returns the least time of a run, in ten runs and 0.1 s at least. The first runs load the caches.
+-- Returns the least time of a run, s. Runs at least ten times, for at least 0.1 s in all. The first runs load the
+-- caches.
 local function least(run)
   local best, total, n = math.huge, 0, 0
   run()
@@ -102,8 +103,8 @@ local function attention(dtype, batch, length)
     2 * product(dtype, length, length, d, "tn", n)) / 2
 end
 
--- Returns the time, in seconds per float, that AdamW needs to read or write memory: measured by a copy and by AdamW
--- alone, the better one counts. AdamW writes in place, so a store does not first load the cache line.
+-- Returns the time, in seconds per float, that AdamW needs to read or write memory. Times a copy and AdamW alone, and
+-- returns the smaller result. AdamW writes in place, so a store does not first load the cache line.
 local function memory()
   local n = 32 << 20
   local x = rille.ones({n}, {placement = one, sbp = "B"})

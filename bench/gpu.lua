@@ -72,8 +72,7 @@ local function convolutions()
     local x = random({batch, c, size, size}, dtype):detach():requires_grad_(true)
     local w = random({c, c, 3, 3}, dtype):detach():requires_grad_(true)
     local g = random({batch, c, size, size}, dtype)
-    -- returns a backward function that reads the gradient g of the result once, and returns the gradient of an
-    -- operand
+    -- returns the gradient of operand `of`, if the gradient of the result is g
     local function slope(of)
       return rille.grad((x:conv2d(w, {padding = 1}) * g):sum(), {of})
     end

@@ -45,7 +45,7 @@ static const struct published {
     {'Y', 595085773000, 495260745493},
 };
 
-static double deadline; /* end of the search, processor time in us */
+static double deadline; /* processor time at which the search must end, us */
 
 static bool
 late(void *arg)

@@ -41,8 +41,8 @@ end
 local function tabled(order, took, devices, hop)
   local done, next_of, free, left, n = {}, {}, {}, 0, #devices
   for d, l in pairs(order) do next_of[d], free[d], left = 1, 0, left + #l end
-  -- Returns the time at which stage `from` finishes the act (nil: not finished yet), and the time that receiving the
-  -- result costs stage `to`.
+  -- Returns two times: when stage `from` finishes the act (nil: not finished yet), and how long stage `to` takes to
+  -- receive the result.
   local function there(from, what, piece, to)
     return done[from .. what .. piece], devices[from + 1] ~= devices[to + 1] and hop or 0
   end

@@ -169,7 +169,7 @@ run_times(int (*run)(const struct measured *m), const struct measured *m, int64_
     return 0;
 }
 
-/* Sets the least microseconds per call, over ten rounds of a millisecond or more. */
+/* Sets *us to the time per call, us: the least of ten rounds of a millisecond or more. */
 static int
 measure(int (*run)(const struct measured *m), const struct measured *m, double *us)
 {
@@ -189,7 +189,8 @@ measure(int (*run)(const struct measured *m), const struct measured *m, double *
     return 0;
 }
 
-/* Sets the number of elements of the sample's source operand. */
+/* Reads the sample of an operator. For an operator without operands (OP_SOURCE), the text is the number of elements
+ * of the f32 result. */
 static bool
 read_line(const char *name, const char *text, struct sample *s)
 {
@@ -290,7 +291,7 @@ int
 main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : NULL;
-    denormals_flush(); /* is set because device threads flush denormals, too */
+    denormals_flush(); /* denormals are flushed as on device threads */
     int status = only && !strcmp(only, "-") ? answer() : table(only, argc > 2 ? argv[2] : NULL);
     if (status) fprintf(stderr, "%s\n", err_text());
     return status != 0;

@@ -80,7 +80,8 @@ time_calls(const char *what, void (*f)(struct rille_tensor *x, struct rille_tens
 
 /* ---- one large product ---- */
 
-/* packed: the second operand is stored in the layout that oneDNN prefers, which gives the core's greatest rate. */
+/* Creates oneDNN's primitive for the product. packed: the second operand has the layout that oneDNN prefers, which
+ * gives the core's greatest rate. */
 static struct raw
 raw_product(bool packed)
 {

@@ -26,7 +26,7 @@ struct part {
     int streams;
     bool once;
     float sum;
-    double begin, end; /* start and end, us: processor time with one thread, else wall-clock time */
+    double begin, end; /* times of start and end, us: processor time if there is one thread, else wall-clock time */
     pthread_barrier_t *all;
 };
 

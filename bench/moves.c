@@ -52,7 +52,7 @@ add_to(float *restrict out, const float *restrict a, int64_t n)
     for (int64_t i = 0; i < n; i++) out[i] += a[i];
 }
 
-/* Adds all addends in the range from `from` to `to`; if there is only one, copies it. */
+/* Adds all addends in the range from `from` to `to`; copies a single addend. */
 static void
 work(int64_t from, int64_t to)
 {

@@ -1,9 +1,9 @@
--- - predict.lua - compares measured times of planned steps with the predictions of whatif.
--- -
--- -   rille -d cpu:4 --calibrate && rille -d cpu:2 bench/predict.lua
--- -   RILLE_THREADS=1 rille -d cpu:2 bench/predict.lua          a single stage, on one core like the costs
--- -
--- - The first command measures and stores the costs of this machine; predictions are as good as these costs.
+-- predict.lua - compares measured times of planned steps with the predictions of whatif.
+--
+--   rille -d cpu:4 --calibrate && rille -d cpu:2 bench/predict.lua
+--   RILLE_THREADS=1 rille -d cpu:2 bench/predict.lua          a single stage, on one core like the costs
+--
+-- The first command measures and stores the costs of this machine; predictions are as good as these costs.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
@@ -42,7 +42,7 @@ local function measured(name, net, x, classes, rows, P)
   tell(name, rille.whatif(step, {mesh = {#P.ranks}}).step_time, took)
 end
 
--- Builds a deep MLP of two stages with micro-batches; both stages are on one device, or each on its own.
+-- Builds a deep MLP of two stages with micro-batches; both stages are on one device, or on two.
 local function staged(name, schedule, stages)
   local on, net = {}, {}
   for i = 1, 2 do

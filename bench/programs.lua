@@ -21,7 +21,7 @@ local function mesh(...)
   return rille.placement("cpu", build(1))
 end
 
--- Returns the layout with the given entries (by mesh axis, counted from 1), and B on the other axes.
+-- Returns the layout with the given SBP entries, by mesh axis from 1; mesh axes without an entry get B.
 local function on(placement, entries)
   local sbp = {}
   for axis = 1, #placement.shape do sbp[axis] = entries and entries[axis] or "B" end
@@ -42,7 +42,7 @@ local function columns(linear, placement, axis)
   lay(linear.bias, placement, axis, "S(0)")
 end
 
--- ---- programs: each returns a function and its arguments; o.dp and o.tp are mesh axes ----
+-- ---- programs: every program returns a function and the function's arguments; o.dp and o.tp are mesh axes ----
 
 -- Returns a step that trains parameters to reduce a loss.
 local function trained(parameters, loss)

@@ -23,7 +23,7 @@ enum method { SOURCE, MAPPING, MEMORY, NMETHOD };
 static const char *const way_text[] = {"a source, by pread", "a mapping", "memory, the limit"};
 
 static struct source *source[NMETHOD];
-static char *room; /* destination of reads */
+static char *room; /* buffer into which all methods read */
 
 static double
 whole_ms(enum method method, int64_t bytes)

@@ -31,7 +31,7 @@ struct cluster {
     /* packet: buffer for one packet. up: packets for the coordinator, each preceded by its rank and length. */
     struct str packet, up;
     size_t form; /* bytes of the longest FORM packet */
-    bool alone;  /* true: discards the coordinator's packets, to time it without workers */
+    bool alone;  /* true: discards the packets to workers, so that only the coordinator is timed */
     bool full, formed, ended;
 };
 
@@ -215,7 +215,8 @@ run_all(struct cluster *s, struct places *places)
     return now_us() - begin;
 }
 
-/* Times the coordinator alone: it writes all START packets, and reads all END packets, which were encoded before. */
+/* Times the coordinator alone: the coordinator writes all START packets, and reads END packets that were encoded
+ * beforehand. */
 static double
 run_alone(struct cluster *s, struct places *places, size_t *bytes)
 {
@@ -248,7 +249,7 @@ next_packet(const struct str *all, size_t *at, struct packet *out)
     return true;
 }
 
-/* Simulates a tick, with all heartbeats that are due in it. Adds the coordinator's processor time to *alone. */
+/* Simulates a tick, including the heartbeats that are due. Adds the coordinator's processor time to *alone. */
 static double
 tick(struct cluster *s, double *alone)
 {

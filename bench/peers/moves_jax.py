@@ -43,8 +43,8 @@ def least(f, x):
 
 for name, (move, back) in MOVES.items():
     for rows, columns in SHAPES:
-        # A tensor with a pending reduction has the full shape on every device. As one JAX array, its addends are
-        # stacked along dimension 0.
+        # In a tensor with a pending reduction, every device has an addend of full shape. The JAX array stacks the
+        # addends along dimension 0.
         whole = name in ("all-reduce", "reduce-scatter", "P -> S(1)")
         if name != "all-reduce" and (rows % count or columns % count):
             continue

@@ -37,7 +37,7 @@ all_to_all(int n)
 static const struct {
     const char *name;
     void (*run)(int n);
-    int least; /* required multiple of elements per rank, as a function of the number of ranks; 0: any number */
+    int least; /* least number of elements; 0: any; 1: one per rank; 2: one per pair of ranks */
 } moves[] = {{"all-reduce", all_reduce, 0},
              {"all-gather", all_gather, 1},
              {"reduce-scatter", reduce_scatter, 1},

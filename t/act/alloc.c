@@ -40,7 +40,7 @@ count(const void *caller)
     atomic_fetch_add(own ? &ours : &theirs, 1);
 }
 
-/* Counts and allocates. Must not be inlined, because count() needs the return address. */
+/* Counts the call and allocates memory. Must not be inlined, because count() needs the return address. */
 __attribute__((noinline)) void *
 malloc(size_t n)
 {
@@ -98,7 +98,8 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
 {
     enum { RUNS = 50 };
     struct rille_counters before, after;
-    int status = engine_run(s->engine, &r->run); /* a first run, because libraries allocate then */
+    /* libraries allocate memory in the first run, which is not counted */
+    int status = engine_run(s->engine, &r->run);
     rille_count(s, &before);
     atomic_store(&ours, 0);
     atomic_store(&theirs, 0);

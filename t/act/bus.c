@@ -72,10 +72,10 @@ test_parse(void)
     }
 }
 
-/* ---- both kinds of bus, driven by one thread ---- */
+/* ---- the real and the simulated bus, driven by one thread ---- */
 
-/* Sends and receives at random threads, then receives until no message is left. Returns the number of messages that
- * differ from what was sent. */
+/* Sends and receives at random threads, then receives until no message is left. Returns the number of errors: failed
+ * sends, and messages that arrive changed or out of order. */
 static int64_t
 drive(const struct bus_kind *kind, int nthread, uint64_t seed, int nsend, int64_t *delivered)
 {
@@ -139,8 +139,8 @@ test_undelivered(const struct bus_kind *kind)
 
 /* ---- the simulator ---- */
 
-/* Returns which of two messages, sent on two channels, a single receive delivers. 0: none; 1, 2: only the first or
- * only the second; 3, 4: both, in order or reversed. */
+/* Sends two messages on two channels and receives once. Returns what arrives: 0: no message; 1: only the first; 2:
+ * only the second; 3: both in order; 4: both in reverse order. */
 static int
 outcome(uint64_t seed)
 {
@@ -284,8 +284,8 @@ chatter(void *arg)
     return NULL;
 }
 
-/* Waits for messages that carry tokens, and passes each token to a random other thread, `piece` times in all. The
- * last receiver tells thread 0 that the token has ended. */
+/* Waits for messages that carry tokens, and passes each token to a random other thread. Field `piece` of a message
+ * counts the remaining passes. The receiver of the last pass tells thread 0 that the token has ended. */
 static void *
 relay(void *arg)
 {

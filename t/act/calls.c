@@ -58,7 +58,7 @@ syscall(long number, ...)
 
 /* ---- the child's side ---- */
 
-/* Makes a prctl call with an unknown option: it has no effect, but the tracer sees it. */
+/* Makes a prctl call with an unknown option: the call has no effect, but is visible to the tracer. */
 static void
 mark(bool on)
 {
@@ -248,7 +248,7 @@ count_calls(void (*work)(void), struct tally *t)
 }
 
 /* Returns the number of calls that libzmq makes to poll its mailboxes and to grow the heap for its queues. The
- * number of these calls depends on chance. Steps allocate nothing of their own (below, and t/act/alloc.c). */
+ * number of these calls depends on chance. Rille itself allocates nothing in a step (below, and t/act/alloc.c). */
 static int64_t
 library_calls(const struct tally *t)
 {

@@ -180,8 +180,8 @@ order_port(const struct plan *p, int32_t task)
     return found;
 }
 
-/* Gives a collective the communicator of one rank fewer. Returns true if the verifier rejects the plan, or if the task
- * has rank 0, because its communicator is the reference for the other ranks. */
+/* Gives a collective the communicator of one rank fewer. Returns true if the verifier rejects the plan. Also returns
+ * true if the task has rank 0, because the verifier compares the other ranks with the communicator of rank 0. */
 static bool
 other_communicator_is_refused(struct plan *p, struct task *t)
 {

@@ -68,7 +68,8 @@ goes_on(struct train *t, const struct train_state *want)
     return !status && !memcmp(&got, want, sizeof got);
 }
 
-/* Records two states: before the first step (with loss 0), and after the step. */
+/* Records the weights before the first step in *start (with loss 0), and the weights and the loss after the step in
+ * *want. */
 static void
 expect(struct train *t, struct train_state *start, struct train_state *want)
 {
@@ -130,8 +131,8 @@ every_act(const struct train_options *o)
     train_close(&t);
 }
 
-/* Replaces the result of an update before the step. The step fails, and the variable keeps its value from before the
- * update. */
+/* Checks a step in which the result of an update was replaced: another value is assigned to the variable after the
+ * update. The step fails, and the variable keeps its value from before the update. */
 static void
 replaced_update(void)
 {

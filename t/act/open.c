@@ -125,7 +125,8 @@ steps_open(struct steps *x, const struct trial *how)
     struct train_options o = {
         .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
-    x->t.s->runs.poison = false; /* switched off, because a run that poisons registers is always waited for */
+    /* poisoning is off, because the session waits for every run with poisoned registers */
+    x->t.s->runs.poison = false;
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->rate), "a live number");
     trace(x, FEW, &x->graph[0]);
     trace(x, ROWS, &x->graph[1]);
@@ -330,7 +331,7 @@ test_mistakes(void)
 /* ---- failures that show later, and interrupts ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static int64_t countdown; /* pieces of work until one is replaced; 0: never */
+static int64_t countdown; /* pieces of stream work until one is replaced; 0: none is replaced */
 static int (*instead)(const struct stream_work *w, const struct stream *s);
 static struct rille_session *begins; /* session whose activity is read when work is enqueued next; NULL: none */
 static char begun[40];
@@ -516,7 +517,7 @@ test_interrupt(void)
     ok(true, "a session closes while a run is open");
 }
 
-/* ---- what the session waits for ---- */
+/* ---- the work that the session reports while it waits ---- */
 
 static struct {
     struct rille_session *s;
@@ -643,7 +644,7 @@ linger_on_second(struct stream *s, const struct stream_work *w)
     return enqueue_late(s, &other);
 }
 
-/* Checks a run on two devices with two threads: it waits for the work of its own devices. */
+/* Checks that rille_doing reports work on the second of two devices while a read waits for this work. */
 static void
 test_doing_in_run(void)
 {

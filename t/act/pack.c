@@ -99,8 +99,8 @@ pairs_that_clash(const struct pack_item *item, int n)
     return wrong;
 }
 
-/* Returns the size of the smallest arena. Tries all orders of items and places each item into the lowest gap,
- * because one of these orders is optimal. */
+/* Returns the size of the smallest arena. Places the items in every order, each item at its lowest free offset; the
+ * best order is optimal. */
 static int64_t
 least(struct pack_item *item, int n, int placed)
 {
@@ -210,7 +210,7 @@ equal(struct pack_item *item, int n, uint64_t *seed)
 static const struct {
     const char *name;
     void (*fill)(struct pack_item *item, int n, uint64_t *seed);
-    int most; /* largest number of items; the checker is slow if half of the items are live at once */
+    int most; /* largest number of items; lower if many items are live at once, because the checker is then slow */
 } shapes[] = {{"training", training, 20000},
               {"a chain", chain, 100000},
               {"noise", noise, 100000},

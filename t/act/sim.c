@@ -69,7 +69,8 @@ distance(const struct train_state *a, const struct train_state *b)
     return worst;
 }
 
-/* Checks that on threads a plan computes the values of one device, and that one to four threads give the same bits. */
+/* Checks plans on real threads: values must equal the values on one device, and one to four threads must give the
+ * same bits. */
 static void
 on_threads(struct variant *v)
 {
@@ -277,7 +278,7 @@ is_deadlock(enum fault mistake, int threads, const char *name, const char *words
     int reported = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct trial t = trial_of(mistake, options_of(&variant[seed % 4], NULL),
-                                  seed); /* few registers, so that acts wait for their release */
+                                  seed); /* few registers, so that acts wait until registers are released */
         t.o.threads = threads;
         t.words = words;
         reported += in_child(tells_who_waits, &t) == 0;

@@ -16,7 +16,7 @@
 /* ---- work that waits for work of other streams ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-/* set of stream roles (bits); the first works on these streams wait for each other */
+/* set of stream roles (bits): the first pieces of work of these roles wait for each other */
 static unsigned expected;
 static _Atomic unsigned begun; /* set of stream roles (bits) whose first work has begun */
 static struct stream_work first[NSTREAM];
@@ -30,8 +30,8 @@ meet(const struct stream_work *w, const struct stream *s)
     return first[s->role].run(&first[s->role], s);
 }
 
-/* Replaces the enqueue function of the async device: the first work of each role on device 0 waits for the first
- * work of the other roles. */
+/* Replaces the enqueue function of the async device: on device 0, the first piece of work of each role waits for
+ * those of the other roles. */
 static int
 enqueue(struct stream *s, const struct stream_work *w)
 {
@@ -93,8 +93,8 @@ holds(struct rille_tensor *y, float factor)
     return good;
 }
 
-/* Runs the program; the first works of the given stream roles wait for each other. Returns true if the program ends
- * with the right values. */
+/* Runs the program. The first pieces of work of the given stream roles (bits) wait for each other. Returns true if
+ * the program ends with the right values. */
 static bool
 ends(unsigned roles)
 {
@@ -141,17 +141,18 @@ enum {
     PANELS = 6,
     ROWS = 128,
     WIDTH = 16
-    /* WIDTH: number of columns of a panel; so many that a panel has more bytes than fusion keeps alive (WAITS_FREELY)
+    /* WIDTH: columns of a panel. With this width a panel has more bytes than fusion keeps alive (WAITS_FREELY).
      */
 };
 
-/* Work of device 0 in the order in which it is enqueued: product k and move k + ahead wait until both have begun. */
+/* Work of device 0, by stream role, in the order in which it is enqueued. Product k and move k + ahead wait for each
+ * other to begin. */
 static struct work {
     struct stream_work work;
     int k;
 } work[NSTREAM][PANELS];
 static int ahead, nwork[NSTREAM];
-/* by stream: bit set of the works that have begun; bits are never cleared */
+/* by stream role: bit k is set once product or move k has begun */
 static _Atomic unsigned under_way[NSTREAM];
 
 static int
@@ -214,8 +215,8 @@ multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rill
     return PANELS;
 }
 
-/* Multiplies b->x by b->y while products and moves wait for each other. Returns false if the number of works is not
- * PANELS per stream. */
+/* Multiplies b->x by b->y while products and moves wait for each other. Returns false if a stream did not get PANELS
+ * pieces of work. */
 static bool
 multiply(struct net *b, int way, float *got)
 {

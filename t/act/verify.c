@@ -653,7 +653,7 @@ test_deadlock(struct rille_session *s)
     plan_free(&p);
 }
 
-/* Two equal calls, of which the second is declared a recomputation of the first. */
+/* A plan with two equal calls; the second is declared a recomputation of the first. */
 struct twice {
     const char *op[2];
     int operand[2]; /* by call: index of the leaf that the call reads */

@@ -244,7 +244,7 @@ struct route {
     const char *text;
 };
 
-/* Tries pairs of layouts: on average every share-th pair. */
+/* Tries random pairs of layouts: on average one of `share` pairs. */
 static bool
 pairs_are_right(const struct mesh *m, const struct mesh *n, const struct route *w, int share)
 {

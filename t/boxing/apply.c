@@ -51,7 +51,7 @@ holds(const struct layout *l, const struct type *t, int pos, const int64_t *inde
     return true;
 }
 
-/* Returns the coordinates on the P axes as one number. */
+/* Returns the index of the addend at a mesh position: its coordinates on the P axes, as one number. */
 static int
 addend_at(const struct layout *l, int pos)
 {
@@ -123,9 +123,9 @@ held(const struct layout *l, const struct type *t)
 
 struct element {
     int p, q;
-    /* addend: bytes of one element of an addend; sum: bytes of one element of a group's sum */
+    /* addend, sum: bytes of one element of an addend, and of a group's sum */
     int addend, sum;
-    /* holder: ranks that hold addend i; member: ranks that need the sum of group i; bit sets */
+    /* bit sets of ranks: holder[i]: hold addend i; member[i]: need the sum of group i */
     uint32_t holder[MAX_ADDEND], member[MAX_ADDEND];
 };
 

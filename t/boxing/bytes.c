@@ -1,9 +1,9 @@
 /* bytes.c - tests that the price of a move equals the bytes that ranks receive, on large meshes.
  *
  * t/boxing/apply.c compares plans with the minimum on small meshes. Here all pairs of layouts on meshes of longer
- * axes, with uneven shards, are priced and planned. For pairs without P, the prices on 100,000 ranks and on many
- * axes must equal the bytes that the ranks lack. The cached counts of a move may serve all other moves, on any mesh,
- * and the move back. */
+ * axes, with uneven shards, are priced and planned. For pairs without P, the prices on 100,000 ranks and on many axes
+ * must equal the bytes that the ranks lack. Counts that were cached for one move are reused for other moves, on any
+ * mesh, and for the reverse move. */
 #include "t/lib/moves.h"
 
 static const struct layout *list[MAX_LAYOUT];

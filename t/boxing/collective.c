@@ -61,7 +61,8 @@ struct blocks {
     int64_t n; /* number of elements per block */
 };
 
-/* Returns the view of a block within its shard. */
+/* Returns the view of block i in the shard `part` of mesh position pos. came: the shard is the result of the move,
+ * otherwise its source. */
 static struct view
 window(const struct blocks *b, bool came, void *part, int32_t pos, int32_t i)
 {
@@ -72,7 +73,7 @@ window(const struct blocks *b, bool came, void *part, int32_t pos, int32_t i)
     return box_slice(b->t, l, &whole, part, &block);
 }
 
-/* Returns the view of block i in the dense buffer at address `at`. */
+/* Returns the view of block i in the dense buffer at address `at`, with the shape of `like`. */
 static struct view
 dense(const struct blocks *b, const struct view *like, void *at, int32_t i)
 {

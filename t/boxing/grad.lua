@@ -12,7 +12,7 @@ for i = 0, ROWS * COLUMNS - 1 do
 end
 local function matrix(list, options) return rille.tensor(list, options):reshape{ROWS, COLUMNS} end
 
--- Returns the nested list of f(value, weight) for all elements.
+-- Returns a nested list of f(value, weight), with an entry per element of x.
 local function map(f)
   local out = {}
   for r = 1, ROWS do

@@ -163,8 +163,8 @@ busiest(int i, int x, int y, int j)
     return sum > least ? -1 : most;
 }
 
-/* Tries all sequences of up to three moves that together send the minimum of bytes. (A move to the same layout
- * counts as no move.) */
+/* Checks that no sequence of up to three moves is better than the direct move for the busiest rank. Tries all
+ * sequences that together send the minimum of bytes. (A move to the same layout counts as no move.) */
 static void
 no_sequence_is_kinder(const struct place *p, const char *what)
 {
@@ -192,7 +192,7 @@ no_sequence_is_kinder(const struct place *p, const char *what)
 
 enum { MANY = 81, WIDEST = 16 };
 static struct hop {
-    double ns; /* price of the hop, ns; INFINITY: forbidden, because the hop makes something partial */
+    double ns; /* price of the hop, ns; INFINITY: forbidden, because the hop would make a value partial */
     int64_t bytes, received[WIDEST];
 } hops[MANY][MANY];
 
@@ -350,8 +350,7 @@ hop_ns(const struct type *t, const struct layout *from, const struct layout *to,
     return best(t, from, to, &alone)->ns;
 }
 
-/* Swaps two mesh axes of equal size in all hops. Checks that a hop's price stays the same if its shards stay the
- * same. */
+/* Checks that the price of a hop stays the same if two mesh axes of equal size are swapped in both of its layouts. */
 static void
 equal_axes(int naxis, const int32_t *axis, const int64_t *shape)
 {

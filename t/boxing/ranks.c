@@ -164,7 +164,8 @@ check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t 
     free(want.read);
 }
 
-/* Checks one pair of layouts. relay: segments of a hierarchical reduction; NULL: none. */
+/* Checks the plans of all sets of ranks for one pair of layouts. relay: the segments of a hierarchical reduction;
+ * NULL: none. */
 static void
 check_sets(const struct type *t, const struct layout *from, const struct layout *to, const struct box_relay *relay)
 {
@@ -281,8 +282,8 @@ memory_is_of_what_is_exchanged(void)
     ok(wrong == 0, "one rank of 1,024 plans in memory proportional to what it exchanges");
 }
 
-/* Checks that replicas share their steps. An all-reduce on 1,024 ranks has 1,024 x 1,024 copies; its plan must
- * need less than one byte per copy. */
+/* Checks that replicas share their steps. An all-reduce on 1,024 ranks has 1,024 x 1,024 copies; the plan must need
+ * less than one byte per copy. */
 static void
 replicas_share(const char *from_text, const char *to_text)
 {

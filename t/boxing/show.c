@@ -128,7 +128,8 @@ names(const char *text, int rank)
     return false;
 }
 
-/* Numbers the ranks from 20, so that a rank cannot be confused with the number of a tick mark. */
+/* Checks the pictures of all layouts. The ranks are numbered from 20, so that no rank equals the number of a tick
+ * mark. */
 static void
 every_layout(const struct place *p, const struct type *t, const char *what)
 {

@@ -22,7 +22,7 @@ struct side {
     struct bus *bus;
     char port[CARRIER_PORT];
     atomic_int asked, listed, brought, lost;
-    uint64_t count; /* position of the most recently fetched bytes */
+    uint64_t count; /* request number in the last answer to a fetch */
     uint64_t program;
     size_t n;
     bool same;
@@ -150,8 +150,8 @@ hear(struct side *s, uint32_t first, int n)
     return wrong;
 }
 
-/* Checks that each fetch is answered exactly once, with the bytes or with an error. The count in a request is the
- * position up to which the other side has read. */
+/* Checks that each fetch is answered exactly once, with the bytes or with an error. The test uses the offset of the
+ * fetch as the request's number, so that on_brought() knows which bytes to expect. */
 static void
 test_bring(struct side *a, const char *how)
 {

@@ -12,7 +12,7 @@ struct notices {
     uint64_t arenas, forgotten;
     char refusal[256];
     int slow;                   /* rank in the last SLOW notice */
-    uint32_t flags[6], made[6]; /* flags of the last MAKE and the last FORM packet; index: peer */
+    uint32_t flags[6], made[6]; /* last MAKE packet's flags; last FORM packet's memory epoch; index: peer */
     char ports[6][64];          /* ports in the last FORM or PORTS packet; index: peer */
 };
 
@@ -78,7 +78,8 @@ form_world(struct coordinator *c, int n, bool hosts)
         c, &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = n, .slot = slot[hosts], .bytes = bytes});
 }
 
-/* Checks that a worker with an invalid device list is rejected with a reason, and that its rank stays free. */
+/* Checks that a worker with an invalid device list is rejected with a reason. The rank must stay free for another
+ * worker. */
 static void
 test_devices(void)
 {
@@ -168,7 +169,7 @@ test_refusals(void)
     coordinator_free(&c);
 }
 
-/* Tests links with keys: links 0 and 1 use the key of rank 1; link 2 uses the key of rank 4. */
+/* Tests workers that prove their rank by a key: links 0 and 1 have the key of rank 1, link 2 the key of rank 4. */
 static void
 test_vouched(void)
 {
@@ -382,7 +383,7 @@ speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
     for (uint32_t r = 0; r < 4; r++) {
         if ((int)r == from) continue;
         others[n][BEAT_RANK] = r;
-        others[n++][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 sends no new heartbeats */
+        others[n++][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 repeats its old heartbeat */
     }
     struct packet p = {.kind = PACKET_BEAT,
                        .rank = from,
@@ -663,7 +664,8 @@ test_nonsense(void)
         [CLUSTER_FORM] = PACKET_READY, [CLUSTER_SHIP] = PACKET_HAVE, [CLUSTER_RUN] = PACKET_END};
     for (int phase = CLUSTER_GATHER; phase < CLUSTER_BROKEN; phase++)
         for (int k = 0; k < (int)countof(kind) && phase != CLUSTER_MAKE; k++)
-            for (uint32_t other = 0; other < 2; other++) { /* other = 1: the answer is about another program or run */
+            /* other: 0: the answer names the expected program or run; 1: another one */
+            for (uint32_t other = 0; other < 2; other++) {
                 struct notices t = {0};
                 struct coordinator *c = open_world(&t, 1);
                 uint32_t seq = reach_phase(c, (enum coordinator_phase)phase);

@@ -8,7 +8,7 @@
 
 struct heard {
     char refusal[512]; /* text of the last REFUSE packet; "": none */
-    int full;          /* number of notices so far that all ranks are present */
+    int full;          /* number of times that the coordinator reported all ranks as present */
 };
 
 static void
@@ -54,8 +54,8 @@ form_epoch(struct coordinator *c)
                      &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = 3, .slot = slot, .bytes = bytes});
 }
 
-/* The job's name, kernels and instruction sets. Each row of the table is what a worker sends, and the expected
- * reason to refuse it. */
+/* Tests the admission of workers by job name, kernels and instruction sets. A row of the table has the values that a
+ * worker sends, and the expected reason to refuse it. */
 int
 main(void)
 {

@@ -40,7 +40,7 @@ fits_packet(const struct load_requests *l, const struct load_request *r)
            sizeof(struct shard_copy) * (size_t)r->n <= WIRE_PIECE;
 }
 
-/* Checks that the requests read the same bytes as the copies, in the same order, and that each request fits into a
+/* Checks that the load requests read the same bytes as the copies, in the same order. Each request must fit into a
  * packet. */
 static bool
 right(const struct shard_copy *copy, int32_t n)

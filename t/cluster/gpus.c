@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/wire/gpus.c and devices.c: the text in which a worker reports its GPUs is parsed and
- * validated, and device lists that name GPUs are compared with it. */
+/* Tests of actors/cluster/wire/gpus.c and devices.c: parsing and validation of a worker's report of its GPUs, and
+ * comparison of device lists with the report. */
 #include "actors/cluster/wire/devices.h"
 #include "actors/cluster/wire/gpus.h"
 #include "runtime/base/error.h"

@@ -3,7 +3,8 @@
  * of a training without faults. Slow workers must not be lost. */
 #include "t/lib/simulated.h"
 
-static int in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of hung workers that were lost */
+/* index: phase of the coordinator; number of hung workers that were lost in this phase */
+static int in[CLUSTER_BROKEN];
 
 static void
 test_moments(int world, int hosts, uint64_t kind)

@@ -33,8 +33,8 @@ join(struct link *c, struct link **w)
     return -1;
 }
 
-/* Returns the number of messages received from an end that has closed. tells: link_state() of the receiving end
- * must report that the other end is down. */
+/* Returns the number of messages received from an end that has closed. tells: stops when link_state() reports that
+ * the other end is down. */
 static int
 hear(struct link *l, bool tells)
 {

@@ -42,9 +42,10 @@ struct worker {
     atomic_bool quit;
 };
 
-/* The worker's answer: a VALUE packet with this status and this number of bytes. */
+/* Answers of the worker: VALUE packets with a status and a number of bytes. */
 static const struct row {
-    const char *what, *how; /* how: expected reason of the loss; NULL: the worker is not lost */
+    /* what: name of the case; how: expected reason of the loss, NULL: the worker is not lost */
+    const char *what, *how;
     bool silent;
     uint32_t status, bytes;
     int want;

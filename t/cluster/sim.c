@@ -36,9 +36,9 @@ test_seeds(int hosts)
     }
 }
 
-/* Seeds with two hosts that failed once. First rows: a disconnected worker wrote into memory that all simulated
- * hosts shared. Last row: a worker kept its mapped memory although its READY packet was late, and its host created
- * another memory. */
+/* Repeats seeds, on two hosts, that once failed. Errors in the first rows: a disconnected worker wrote into memory
+ * that all simulated hosts shared. Error in the last row: a worker kept its mapped memory although its READY packet
+ * was late, and its host created another memory. */
 static void
 test_known(void)
 {

@@ -16,7 +16,7 @@ enum { SOCKETS = NLINK_SOCKET + 2, PATIENCE_MS = 60000 };
 /* A listening address. An array of SOCKETS places begins with the coordinator's link sockets; the two sockets of a
  * worker follow. */
 struct place {
-    const char *name, *peer; /* name of the address; peer: socket type of a legitimate peer */
+    const char *name, *peer; /* name: address as named in messages; peer: socket type of a legitimate peer */
     char address[CARRIER_PORT];
 };
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# collectives.sh - tests collectives by NCCL: the real plug-in runs on stand-ins for CUDA and NCCL (t/host/toolkit.c,
-# t/host/nccl.c). Checks that values equal those of moves without NCCL, that no rank keeps waiting after a failed run,
-# and that unsupported setups are rejected. collectives.sh path/to/rille; prints TAP.
+# collectives.sh - tests collectives by NCCL: the real plug-in runs on stand-ins for CUDA and NCCL
+# (t/host/toolkit.c, t/host/nccl.c). Checks three facts: values equal those of moves without NCCL; no rank waits
+# forever after a failed run; unsupported setups are rejected. collectives.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
 . t/lib/toolkit.sh
@@ -11,7 +11,7 @@ if [ ! -f "$headers/nccl.h" ]; then
 fi
 export FAKE_CUDA_LOG=$dir/told
 
-# go WRONG DEVICES CHUNK: sets $stdout, $stderr and $code.
+# go WRONG DEVICES CHUNK: runs the Lua chunk on the devices, with FAKE_CUDA=WRONG; sets $stdout, $stderr and $code.
 go() {
   rm -f "$dir/told"
   FAKE_CUDA=$1 timeout $hang "$rille" --collectives "${how:-nccl}" -d "$2" -e "$3" >"$dir/out" 2>"$dir/err"; code=$?
@@ -20,7 +20,7 @@ go() {
 tell() { echo "code $code"; head -20 "$dir/out" "$dir/err"; }
 collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
 
-# ---- what is refused
+# ---- unsupported setups are rejected
 
 off() { how=$1 go "" "$2" 'print(1)'; [ "$code" = 2 ] && [ -z "$stdout" ] && grep -qF -- "$3" <<<"$stderr" && [ "$(wc -l <<<"$stderr")" = 1 ]; }
 ok "--collectives refuses another word" off mpi cuda:0 'collectives must be "own" or "nccl", found "mpi"'
@@ -38,7 +38,8 @@ go nonccl cuda:0,cuda:1 'local x = rille.ones({4}, {placement = rille.placement(
   print(pcall(function() return x:to_global{sbp = "B"}:sum():item() end))'
 ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs could not be made: unhandled system error" <<<"$stdout"
 
-# ---- every move of a mesh axis, in every dtype: the values of the cpu, and the collectives used
+# ---- every move along a mesh axis, in every dtype: values equal those of a cpu, and the expected collectives are
+# called
 
 moves='local n, wrong, host = 0, {}, {placement = rille.placement("cpu", {0}), sbp = "B"}
   local function try(ranks, shape, from, to, dtype)

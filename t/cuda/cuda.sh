@@ -58,7 +58,7 @@ big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) pri
   print(rille.ones({8}):sum():item())'
 ok "a full GPU is an error, and the session continues" prints $'false\tout of memory on cuda:0: needs 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
 ok "a quarter of a GPU is full sooner" prints $'false\tout of memory on cuda:0: needs 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
-# tests written for cpus whose devices can be changed by their kind alone
+# runs tests that were written for cpus, with "cpu" replaced by another device kind
 for file in nn/ranks session/several-results; do
   sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/${file##*/}.lua"
   ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/${file##*/}.lua"

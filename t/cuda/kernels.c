@@ -323,7 +323,7 @@ add_bundles(void)
         if (!is_bundled(w)) continue;
         leader = hash_next(&first, hash_of(&w->source), &at);
         if (!leader) hash_add(&first, hash_of(&w->source), leader = w);
-        /* if there are too many members, each further member overwrites the last place */
+        /* members beyond MATES overwrite the last place */
         leader->mate[MIN(leader->nmate, MATES - 1)] = w;
         leader->nmate++;
         if (leader->nmate == 2) cuda_source_many(&leader->trial.arena, &leader->source, &leader->many);
@@ -476,7 +476,7 @@ play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *wor
 /* limit of blocks per launch; row kernels give the same bits for any number of blocks that is a power of two */
 static int64_t most_blocks = INT64_MAX;
 
-/* Launches all passes of a source. */
+/* Launches the kernels of a source in order: some sources need more than one pass. */
 static void
 launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
        uint64_t piece, uint64_t seed)

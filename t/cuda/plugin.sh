@@ -1,7 +1,7 @@
 #!/bin/bash
-# plugin.sh - tests the real plug-in (kernels/cuda) on a stand-in for CUDA, t/host/toolkit.c, with faults: a driver that is
-# missing or old, GPUs that are busy or lost. Checks the errors, and that the session's cpus continue. Uses the headers of the
-# installed toolkit. plugin.sh path/to/rille; prints TAP.
+# plugin.sh - tests the real plug-in (kernels/cuda) on a stand-in for CUDA, t/host/toolkit.c, with faults:
+# a missing or old driver, busy GPUs, lost GPUs. Checks the errors, and that the session's cpus continue. Uses the
+# headers of the installed toolkit. plugin.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
 . t/lib/toolkit.sh

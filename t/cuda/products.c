@@ -207,7 +207,7 @@ make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
     bool slope = after == SLOPE || after == SLOPE_EXACT;
     if (slope) x = operand(c, 2, M, N);
     if (slope && swapped)
-        x = step(c, "gelu_derivative", x, none, after == SLOPE); /* puts the slope of gelu before the product */
+        x = step(c, "gelu_derivative", x, none, after == SLOPE); /* computes the slope of gelu before the product */
     v = step(c, "matmul", a, b, 0);
     if (slope && !swapped) x = step(c, "gelu_derivative", x, none, after == SLOPE);
     if (bias != NO_BIAS) {

@@ -39,7 +39,8 @@ train() { exec "$rille" -d cpu:2 "$dir/train.lua" "$dir/$1" "$2"; }
 steps=40
 want=$(train whole $steps)
 killed=0 torn=0 bad=0
-# Counts kills before the training's end. With RILLE_LONG, continues until a hundred kills have left an incomplete save.
+# Counts only kills that hit before the training ends. With RILLE_LONG, continues until a hundred kills have left an
+# incomplete save.
 while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   train broken $steps >"$dir/out" 2>"$dir/err" &
   pid=$!
@@ -48,7 +49,7 @@ while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   wait $pid 2>/dev/null
   [ -s "$dir/err" ] && { bad=1; sed 's/^/# /' "$dir/err"; }
   ls "$dir/broken" 2>/dev/null | grep -q "\.tmp$" && torn=$((torn + 1))
-  # the training reached its end, so a new one starts
+  # starts a new training if this training has reached its end
   ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken"
 done
 ok "after each of $killed kills, $torn during a save, the training resumes from a complete checkpoint" [ $bad = 0 ]

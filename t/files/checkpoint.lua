@@ -511,7 +511,7 @@ tap.group("models of the same shapes", function()
   Table.settings, field.settings = {1}, {1}
   tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table()}) end, {"Table:settings must be a function", "found a table"}, "a class whose settings is not a function is refused")
   tap.ok(pcall(rille.checkpoint.save, dir .. "/field", {model = field}), "an instance may have a field named settings")
-  -- Tries checkpoints with a valid digest whose description of the training is one that no save would write.
+  -- Tries checkpoints with a valid digest and an invalid description of the training.
   local opt = rille.optim.AdamW({nn.Parameter(T{0})}, {lr = 1})
   for i, row in ipairs{{"3", "not a checkpoint"}, {'{"step":3,"partial":[]}', "not a checkpoint"},
     {'{"step":3,"random":{"seed":"x","count":0},"partial":[]}', "not a checkpoint"}, {'{"step":3,"random":{"seed":1,"count":0.5},"partial":[]}', "not a checkpoint"},

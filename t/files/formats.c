@@ -564,8 +564,8 @@ test_gguf_offsets(void)
     }
 }
 
-/* Checks tensors of type 2, whose rows are blocks of 32 elements, and of types that Rille cannot read: the reader
- * does not know the size of such a tensor, but must check its shape. Type 99 is newer than the reader. */
+/* Checks tensors of type 2 (rows are blocks of 32 elements) and of types that Rille cannot read: the reader does not
+ * know the size of such a tensor, but must check its shape. Type 99 is newer than the reader. */
 static void
 test_gguf_shapes(void)
 {

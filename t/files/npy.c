@@ -48,7 +48,7 @@ struct memory {
     const char *data;
 };
 
-/* Copies a box that is cut along the first axis only, which suffices for tensors of a single chunk. */
+/* Copies a box that is cut along the first axis only. (The tensors of this test have one chunk.) */
 static int
 give(void *arg, const struct box *b, void *out)
 {
@@ -197,7 +197,7 @@ test_spellings(void)
 /* ---- invalid files ---- */
 
 /* Returns true if the bytes are rejected with an error that names the file, or are read completely. Touches every
- * byte that is read, so that AddressSanitizer checks it. */
+ * byte read, for AddressSanitizer. */
 static bool
 harmless(const void *bytes, size_t n, bool *refused)
 {

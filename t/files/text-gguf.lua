@@ -71,8 +71,8 @@ end
 
 tap.group("gpt2", function()
   if tap.share() then same(byte_level("falcon"), case_of("falcon"), "falcon") end
-  -- Tries all other pattern names of GGUF. Each stands for the pattern of a .tiktoken file, or for such a pattern
-  -- after another splitting step.
+  -- Tries all other pattern names of GGUF. Such a name selects a pattern of a .tiktoken file, sometimes after an
+  -- additional splitting step.
   local texts = dofile("t/golden/tokenizer.lua")
   for _, pair in ipairs{{"gpt-2", "gpt2"}, {"llama-bpe", "cl100k"}, {"qwen2", "qwen"}, {"gpt-4o", "o200k"}} do
     local tok, other, wrong, count = byte_level(pair[1]), rille.tokenizer(tiktoken, {pattern = pair[2]}), 0, 0
@@ -85,7 +85,7 @@ tap.group("gpt2", function()
     end
     tap.ok(wrong == 0 and count > 90 and (count > 300 or pair[1] == "qwen2"), pair[1] .. ": texts are divided as by the pattern " .. pair[2], wrong .. " of " .. count)
   end
-  -- Checks that each known name makes a tokenizer which decodes ids to the original text.
+  -- Makes a tokenizer by each known name. Encoding and decoding must return the original text.
   local wrong = {}
   local _, why = pcall(byte_level, "none")
   local count = 0
@@ -161,8 +161,8 @@ tap.group("bert", function()
   end
   local tok = rille.tokenizer(write{model = {"s", "bert"}, tokens = {"s", tokens}, token_type = {"i", types}, unknown_token_id = {"u", 1},
     bos_token_id = {"u", 2}, seperator_token_id = {"u", 3}})
-  -- In kinds.lua the vocabulary limits words to 30 characters. GGUF cannot store such a limit, so its tokenizer uses
-  -- transformers' default, 100.
+  -- In kinds.lua the vocabulary limits words to 30 characters. GGUF cannot store the limit, so the tokenizer of a
+  -- GGUF file uses transformers' default, 100.
   local file, wrong = path .. ".json", 0
   local f = assert(io.open(file, "w"))
   f:write(('{"added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"decoder":%s,"model":%s}'):format(case.added_tokens, case.normalizer,

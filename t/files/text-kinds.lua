@@ -134,7 +134,8 @@ tap.group(".tiktoken", function()
   tap.is({whisper.size, whisper:decode{72, 600}}, {601, whisper:decode{72}}, "a token without bytes, as Whisper's file has, is read")
 end)
 
--- Tests an added token whose text is the letter that stands for a byte: the token shares the id of that byte.
+-- Byte-level vocabularies spell a byte as a letter. Tests an added token with the text of such a letter: token and
+-- byte share an id.
 tap.group("added tokens spelled like bytes", function()
   local text = tap.read("t/golden/tokenizer.json")
   local id = math.tointeger(text:match('"ä":(%d+)'))

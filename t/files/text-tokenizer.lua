@@ -328,7 +328,7 @@ tap.group("damage", function()
   tap.is(wrong, 0, ("%d damaged files are refused with their names, or work"):format(2 * times))
 end)
 
--- Checks that truncation and padding of batches are kept in the file but not applied, and that a warning says so.
+-- Truncation and padding of batches must be kept in the file but not applied, and a warning must say so.
 tap.group("truncation and padding", function()
   local truncation = '{"direction":"Right","max_length":2,"strategy":"LongestFirst","stride":0}'
   local padding = '{"strategy":{"Fixed":5},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,"pad_type_id":0,"pad_token":"!"}'

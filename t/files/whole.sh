@@ -1,5 +1,6 @@
 #!/bin/bash
-# whole.sh path/to/rille - tests that text files (pictures, curves, traces) are replaced completely or not at all. TAP.
+# whole.sh path/to/rille - tests that writing a text file (picture, curve, trace) replaces the old file
+# completely, or, on an error, leaves it unchanged. TAP.
 rille=$(realpath "$1")
 . t/lib/tap.sh
 cd "$dir" || exit 1

@@ -3,7 +3,7 @@
  *   fuzz                      the test: every input of t/fuzz/SUBJECT.tar, and random changes of these inputs
  *   t/fuzz/run.sh [SECONDS]   libFuzzer, which searches inputs that reach new code (clang, RILLE_FUZZ)
  *
- * A subject is a function under test; it asserts invariants for every input that it accepts. */
+ * A subject is a function under test, which asserts invariants for every accepted input. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier_inner.h"
 #include "actors/cluster/coordinator/coordinator.h"
@@ -343,7 +343,7 @@ fuzz_files(const uint8_t *bytes, size_t n)
 
 /* ---- programs, and the channel lists that connect partitions ---- */
 
-/* Checks that a program which can be read is written back as the same bytes. */
+/* Checks the round trip of a program: if the bytes can be read, writing must return the same bytes. */
 static void
 fuzz_program(const uint8_t *bytes, size_t n)
 {
@@ -471,7 +471,7 @@ take_acts(struct carrier *c, const struct channel *channel)
     }
 }
 
-/* Makes a valid message head; each bit of `off` replaces a field by input bytes. */
+/* Makes a valid message head. Each bit that is set in `off` replaces one field by bytes of the input. */
 static void
 next_head(struct input *in, const struct carrier *c, struct head *h)
 {
@@ -679,8 +679,8 @@ take_sentencepiece(const char *path)
 static const struct subject {
     const char *name;
     void (*take)(const uint8_t *bytes, size_t n);
-    void (*take_file)(const char *path); /* instead of take: tries a file */
-    const struct format *format;         /* instead of take: tries the head of a tensor file */
+    void (*take_file)(const char *path); /* called instead of `take`: tries the file that contains the input */
+    const struct format *format;         /* used instead of `take`: the input is the head of a file of this format */
 } subjects[] = {
     {"packet", .take = fuzz_packet},
     {"coordinator", .take = fuzz_coordinator},

@@ -5,14 +5,14 @@
 #   t/fuzz/run.sh [SECONDS per subject] [SUBJECT...]
 #   t/fuzz/run.sh files [INPUTS in total, 10^7]    the subjects that parse files
 #
-# The archive t/fuzz/SUBJECT.tar has the inputs of a subject. `tar xf` unpacks it, pack (below) writes it. libFuzzer
-# keeps new inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds a minimal set of new inputs to the archive.
-# `run.sh relearn [SUBJECT...]` reduces archive and corpus to a minimal set with the same coverage. Run this after a
-# change that gives old inputs another meaning. Inputs that fail are left in build/fuzz/.
+# The archive t/fuzz/SUBJECT.tar has the inputs of a subject. `tar xf` unpacks the archive; the function pack (below)
+# writes the archive. libFuzzer keeps new inputs in build/fuzz/corpus/. `run.sh merge [SUBJECT...]` adds a minimal set
+# of new inputs to the archive. `run.sh relearn [SUBJECT...]` reduces archive and corpus to a minimal set with the
+# same coverage. Run `relearn` after a change of the meaning of old inputs. Inputs that fail are left in build/fuzz/.
 set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus
-# SUBJECT:PERCENT of all inputs; slow subjects get the fewest inputs
+# SUBJECT:PERCENT, the subject's share of the inputs; slow subjects get the fewest inputs
 of_files=(safetensors:15 torch:15 gguf:15 npz:15 npy:10 llmc:10 tokens:14 files:2 tokenizer:2 tiktoken:1 sentencepiece:1)
 much=${1:-60}
 [ $# -gt 0 ] && shift

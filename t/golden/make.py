@@ -249,7 +249,7 @@ for q, k, v in [((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4)), ((1, 2, 3, 4), (1, 2
     case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, d)",
          lambda a, b, c, d: SDPA(a, b, c, attn_mask=d), *three, In(q[2], k[2]))
 
-# Lengths from which attention is one operator instead of products and a softmax.
+# Sizes at and above the length from which attention is one operator instead of products and a softmax.
 for q, k, v in [((1, 1, 130, 4), (1, 1, 130, 4), (1, 1, 130, 4)), ((1, 1, 129, 4), (1, 1, 197, 4), (1, 1, 197, 3))]:
     three = In(*q), In(*k), In(*v)
     case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, {is_causal = true})",

@@ -1,7 +1,7 @@
 # recurrent.py - writes t/golden/recurrent.lua: results and gradients of torch.nn.LSTM, GRU and RNN.
 #
-# Parameters and inputs are formulas, which t/nn/recurrent.lua repeats. A gradient is stored as its sum and its sum with
-# weights.  python3 t/golden/recurrent.py > t/golden/recurrent.lua   (PyTorch 2.15)
+# Parameters and inputs are formulas, which t/nn/recurrent.lua repeats. A gradient is stored as two numbers: its sum
+# and a weighted sum.  python3 t/golden/recurrent.py > t/golden/recurrent.lua   (PyTorch 2.15)
 import torch
 
 torch.set_default_dtype(torch.float64)

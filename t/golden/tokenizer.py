@@ -57,7 +57,8 @@ def added(name, id=None, **how):
 ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # added in this order, because tokenizers renumbers them
 END = [added("<|endoftext|>")]
 FORM = {f: {"type": f} for f in ("NFC", "NFD", "NFKC", "NFKD")}
-# The forms of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others, and the remaining split behaviours.
+# Tokenizers with the structure of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others; then the
+# remaining split behaviours.
 CASES = {
     "gpt2": {"pre_tokenizer": byte_level(True), "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}},
     "roberta": {"pre_tokenizer": byte_level(True, True), "added": [*END, added("<mask>", lstrip=True)],
@@ -79,7 +80,8 @@ CASES = {
     "marks": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Contiguous"}, split(r"\p{L}|_", "Removed", invert=True), byte_level(True))},
     "inverted": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Isolated"}, split(r"[\p{L}\p{M}]+", "MergedWithNext", invert=True),
                                         split(r"\w+|[^\s\w]|\W\W", "Contiguous"), byte_level())},
-    # Patterns with empty matches, which split, too: before groups of three digits, or between all characters that do not match.
+    # Patterns that match empty text: a text is also split at an empty match, for example before groups of three
+    # digits, or between all characters that do not match.
     "thousands": {"pre_tokenizer": steps(split(r"(?=(\d{3})+(?!\d))"), byte_level(True, True))},
     "nothing": {"pre_tokenizer": steps(split(r"(?=\p{Lu})|l*|o", "Contiguous"), split(r"$|(?=[\p{N}\p{M}])", "MergedWithPrevious", invert=True), byte_level())},
     "beside": {"pre_tokenizer": steps(split(r"|e", "MergedWithNext"), byte_level(True))},

@@ -5,9 +5,9 @@
  * rank matches call n of every other rank, and completes when all ranks have made it. A rank writes its data to its
  * own block of memory and reads the other ranks' blocks. A rank writes new data only after all ranks have read the
  * rank's previous data. The board reports errors that would give wrong results or a deadlock: ranks that call
- * different collectives, and devices whose call orders conflict. A point-to-point send, from rank 0 to rank 1 of
- * two, needs no other call: its streams wait for nothing else. If a process ends, the ranks of other processes wait
- * until they are aborted. Any thread may call. */
+ * different collectives, and devices whose call orders conflict. A point-to-point send goes from rank 0 to rank 1 of
+ * a communicator of two ranks. It matches only the receive, and its streams wait for no other call. If a process
+ * ends, the ranks of other processes wait until they are aborted. Any thread may call. */
 #ifndef RILLE_T_HOST_BOARD_H
 #define RILLE_T_HOST_BOARD_H
 
@@ -241,8 +241,8 @@ board_until(const struct board_comm *m, const int64_t *count, int64_t least, con
     return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
 }
 
-/* Sends from rank 0: waits until rank 1 has read the previous data, then writes. Without `keeps`, also waits until
- * rank 1 has read this data. The caller holds the lock. */
+/* Sends from rank 0: waits until rank 1 has read the previous data, then writes the new data. keeps: the send is
+ * buffered; otherwise the function also waits until rank 1 has read the new data. The caller holds the lock. */
 static const char *
 board_send(int comm, const struct board_call *c, const void *in, size_t bytes, bool keeps, const bool *cut)
 {

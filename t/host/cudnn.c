@@ -1,7 +1,7 @@
 /* cudnn.c - a cuDNN stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls
  * (kernels/cuda/cudnn_abi.h). The stand-in checks attributes, their types and their order as strictly as the real
- * library. A convolution is deferred like a kernel. With FAKE_CUDA=noengine no convolution has an engine. As in the
- * real library, halves with an f32 result have no engine.
+ * library. A convolution is queued like a kernel launch: it is computed when a thread waits for it (toolkit.c). With
+ * FAKE_CUDA=noengine no convolution has an engine. As in the real library, halves with an f32 result have no engine.
  *
  * The engine list begins with all engines that the plug-in must reject; an acceptable one follows. An engine to be
  * rejected computes twice the right result, so that a wrong choice is noticed. */
@@ -18,7 +18,7 @@ CUDNN_CALLS(DECLARE)
 
 enum { ATTRIBUTES = 16, ELEMENTS = 4, SCRATCH = 4096, TOO_MUCH = INT32_MAX, NOTE = 7 };
 
-/* Engines with their numerical notes. NOTE: no numerical note. */
+/* Engines in the order of the library's list. note: numerical note, NOTE: no note; scratch: workspace in bytes. */
 static const struct engine {
     int note;
     int64_t scratch;
@@ -29,7 +29,7 @@ static const struct engine {
     {DNN_NUMERICAL_NOTE_FFT, SCRATCH},
     {DNN_NUMERICAL_NOTE_WINOGRAD, SCRATCH},
     {NOTE, TOO_MUCH},
-    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* the note means that f32 is computed as TF32 */
+    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* rejected, because the note means that f32 is computed as TF32 */
     {NOTE, SCRATCH},
 };
 enum { ENGINES = sizeof engines / sizeof *engines };

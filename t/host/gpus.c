@@ -234,7 +234,7 @@ carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, s
     return NULL;
 }
 
-/* Refuses: this plug-in has no graphs. */
+/* Returns an error, because this plug-in does not support CUDA graphs. */
 static const char *
 capture(int gpu)
 {

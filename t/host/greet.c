@@ -1,4 +1,5 @@
-/* greet.c - a Lua module in C with non-static helpers whose names also exist inside Rille. */
+/* greet.c - a Lua module in C. Its non-static helpers have names of functions inside Rille, and must not collide with
+ * them. */
 #include <lauxlib.h>
 #include <lua.h>
 

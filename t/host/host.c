@@ -1,4 +1,5 @@
-/* host.c - a program that embeds Rille and defines helpers whose names also exist inside Rille. */
+/* host.c - a program that embeds Rille. Its helper functions have names of functions inside Rille, and must not
+ * collide with them. */
 #include <rille.h>
 
 #include <stdio.h>

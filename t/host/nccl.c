@@ -1,8 +1,8 @@
 /* nccl.c - an NCCL stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls,
  * declared by the real header. Ranks communicate through a board (t/host/board.h), which processes share, so an id
- * made by one process is valid in the others. A call is deferred like a kernel; a thread that waits for its stream
- * then waits for the other ranks. Calls never block, a started operation reports "in progress" at the first query,
- * and a communicator is ready when all its ranks have joined.
+ * made by one process is valid in the others. A call is queued like a kernel launch: a thread that waits for its
+ * stream makes the call, and then waits for the other ranks. Calls never block, a started operation reports "in
+ * progress" at the first query, and a communicator is ready when all its ranks have joined.
  *
  * A send outside a group waits for its receive. With the word `buffers` in FAKE_CUDA it is buffered and waits only
  * for the receive of the previous send, because real NCCL may do either. Streams of several point-to-point links may
@@ -141,7 +141,7 @@ combine(ncclRedOp_t op, double a, double b)
     return op == ncclSum ? a + b : op == ncclProd ? a * b : op == ncclMax ? fmax(a, b) : fmin(a, b);
 }
 
-/* Combines two integers by a reduction; sums and products wrap around. */
+/* Returns two integers combined by a reduction; sums and products wrap around. */
 static uint64_t
 combine_whole(ncclRedOp_t op, int64_t a, int64_t b)
 {

@@ -57,7 +57,7 @@ run_silent(const struct rille_operator_call *c)
     return 1;
 }
 
-/* Sizes of the rule's letter n that infer() reports. */
+/* Defines the infer() function `name`, which reports `value` as the size of the rule's letter n. */
 #define SIZE(name, value)                                                                                              \
     int name(const struct rille_operator_call *c);                                                                     \
     int name(const struct rille_operator_call *c)                                                                      \

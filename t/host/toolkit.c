@@ -297,7 +297,7 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
 enum { ARGUMENT = 4096, PENDING = 4096, STREAMS = 256, KERNELS = 4096 };
 struct stream;
 struct CUevent_st {
-    struct stream *of; /* stream on which the event was recorded; NULL: never recorded */
+    struct stream *of; /* stream on which the event was recorded; NULL: not recorded yet */
     long upto;
 };
 struct launch {
@@ -323,7 +323,7 @@ static _Thread_local struct stream *own;
 static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER; /* protects all streams and events */
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 
-/* ---- stream capture: a graph of launches only, of kernels launched before ---- */
+/* ---- stream capture: a graph contains only launches of kernels that were launched before ---- */
 
 struct CUgraph_st {
     int n, nref;
@@ -408,7 +408,7 @@ carry_out(const struct launch *l)
 {
     static uint64_t seed;
     cudaError_t e = work();
-    pthread_mutex_lock(&one); /* one block runs at a time */
+    pthread_mutex_lock(&one); /* locked, because the shim's state is static: one block runs at a time */
     if (!e && l->run) l->run(l->argument, l->blocks, (int)l->threads, ++seed);
     pthread_mutex_unlock(&one);
     return !e && l->host ? l->host(l->of) : e;

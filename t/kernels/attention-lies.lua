@@ -1,6 +1,6 @@
--- attention-lies.lua - tests that attention writes its result and gradients in the memory layout that is needed to merge
--- the heads, so that no copy is made. Compiled steps must equal eager calls in every layout. From 32 queries on,
--- attention must be a single operator.
+-- attention-lies.lua - tests that attention writes its result and gradients in a memory layout in which heads are
+-- merged without a copy. Compiled steps must equal eager calls in every layout. With 32 or more queries, attention
+-- must be a single operator.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -22,7 +22,7 @@ local function all(compiled, place, sbp, more)
     local y = rille.scaled_dot_product_attention(heads(x[1]), heads(x[2]), heads(x[3]), nil, {is_causal = true})
     local z = y:permute{0, 2, 1, 3}:reshape{B, T, H * D}
     local g = {rille.grad((z * w):sum(), x)}
-    if more then return z * 2, g[1] * 2, g[2] * 2, g[3] * 2, y end -- with `more`, y has a second reader
+    if more then return z * 2, g[1] * 2, g[2] * 2, g[3] * 2, y end -- with `more`, the result has a second reader
     return z * 2, g[1] * 2, g[2] * 2, g[3] * 2
   end
   local step = compiled and rille.graph(run)

@@ -224,7 +224,7 @@ try_op(const struct trial *t, const char *name)
     bool same = true;
     c.nin = op_noperand(c.op), c.nout = c.op->nout ? c.op->nout : 1;
     op_attr_defaults(c.op, attr);
-    /* larger heads get a smaller scale, so that scores are as large as with 8 elements */
+    /* the scale decreases with the size of heads, so that scores are as large as for heads of 8 elements */
     attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size));
     if (t->nkey % 5 == 3) attr[ATT_SCALE].f *= -1;
     attr[ATT_CAUSAL].i = t->causal;

@@ -20,8 +20,8 @@ static const struct split {
     int threads;
 } splits[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
 
-/* Parameters of the window along image rows. Along columns the stride and dilation are 1; the padding is 1 for
- * windows of two columns. */
+/* Parameters of the window in the direction in which rows are counted. In the other direction, stride and dilation
+ * are 1, and the padding is 1 for windows of two columns. */
 struct window {
     int64_t size, stride, padding, dilation;
 };

@@ -1,5 +1,5 @@
-/* denormal.c - tests that functions which inspect bits treat denormals as zeros, as arithmetic does on compute
- * threads. Tests every kernel and the reference. */
+/* denormal.c - tests functions that inspect bits: denormals must count as zeros, as in arithmetic on compute threads.
+ * Tests every kernel and the reference. */
 #include "runtime/base/denormal.h"
 #include "t/lib/trial.h"
 
@@ -8,7 +8,8 @@ static const double least[] = {[DT_F32] = 0x1p-126, [DT_F64] = 0x1p-1022};
 /* Operators, operands and expected results. Values are in units of d, half of the smallest normal number. */
 static const struct {
     const char *op;
-    double x, y; /* operands x and y (binary operators); y is a plain number, except that 1 stands for d */
+    /* x: operand, in units of d; y: second operand of binary operators, a plain number, but 1 stands for d */
+    double x, y;
     double want;
 } cases[] = {
     {"pow", 1, 0.5, 0},        {"pow", 1, -0.5, INFINITY}, {"pow", -1, -0.5, INFINITY}, {"pow", -1, -3, -INFINITY},

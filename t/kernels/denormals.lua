@@ -42,7 +42,7 @@ for _, place in ipairs{ONE, TWO} do
         tap.ok(y:eq(case[3]):all():item() and 1 / y[n - 1]:item() == 1 / case[3],
           ("%s is %g for x half of the smallest normal %s, %d elements on %d ranks"):format(case[1], case[3], d, n, place.size))
       end
-      -- a Lua number as small as these becomes 0 in f32, so only f64 tries moves
+      -- only f64 tries moves, because a Lua number this small becomes 0 in f32
       for _, case in ipairs(d == "f64" and moves or {}) do
         tap.ok(case[2](small)[n - 1]:item() == case[3] * least / 2, ("%s keeps a denormal, %d of %s"):format(case[1], n, d))
       end

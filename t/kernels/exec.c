@@ -4,7 +4,7 @@
 
 enum { N = 6 };
 
-/* Kernel variants of y = 2 x in f64. Each accepts or rejects the call as its name says. */
+/* Kernel variants of y = 2 x in f64. Every variant accepts or rejects the call according to the variant's name. */
 static int
 twice(const struct kcall *k)
 {
@@ -82,7 +82,7 @@ struct run {
     size_t scratch;
 };
 
-/* Computes the operator twice(x), where x is 1, 2, ... in every stride-th element of memory. */
+/* Computes the operator twice(x). x has the elements 1, 2, ..., which are `stride` elements apart in memory. */
 static int
 run(struct run *r, const struct op *op, int64_t stride, int device)
 {
@@ -169,8 +169,8 @@ enum { EDGES = 12 };
 static const double edge_f[EDGES] = {0, -0.0, 1, -1, 3, 12, -100, 300, 60000, -65504, 3e38, -3e38};
 static const int64_t edge_i[EDGES] = {0, 1, 2, 3, 100, 200, -1, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
 
-/* Checks op(x, y) for all pairs of edge values, or op(x). Returns an error text; NULL if results are right or op
- * does not accept the dtype. */
+/* Checks op(x, y) for all pairs of edge values, or, with one operand, op(x). Returns an error text; NULL if all
+ * results are right or op does not accept the dtype. */
 static const char *
 check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
 {
@@ -199,7 +199,7 @@ check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
     return good ? NULL : err_text();
 }
 
-/* Checks results that wrap around or overflow in the result's dtype. Such results count as right, although the
+/* Checks operators at edge values. Results that wrap around or overflow in the result's dtype are right, although the
  * reference computes in 64 bits. */
 static void
 test_edges(void)
@@ -223,8 +223,8 @@ test_edges(void)
     kernel_check(false);
 }
 
-/* Runs a call of one operand with RILLE_CHECK, which searches for NaN and infinities. Returns the error text; "" if
- * there is no error. */
+/* Runs a call of one operand with RILLE_CHECK, which searches for NaN and infinities. Returns the error text; "": the
+ * call succeeded. */
 static const char *
 searched(const char *name, const float x[2], bool find)
 {
@@ -282,7 +282,7 @@ test_unread(void)
     ok(true, "results that bypass the caches are complete");
 }
 
-/* Checks a reshape of a transposed tensor: no strides express it, so it must be copied. */
+/* Checks a reshape of a transposed tensor: no strides express the result, so the data must be copied. */
 static void
 test_window(void)
 {

@@ -20,7 +20,7 @@ enum form { ROWS, TRANSPOSED, WIDE, WIDE_TRANSPOSED, ROW_REPEATED, ONE_REPEATED,
 static const char *const form_text[] = {
     "rows", "transposed", "wide rows", "wide and transposed", "one row repeated", "one number repeated"};
 
-/* Which operands have batch dimensions; HEADS: interleaved heads. */
+/* Operands with batch dimensions: none, one, or both. HEADS: both, with interleaved heads. */
 enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
 static const char *const group_text[] = {"no batch", "a batch of a", "a batch of b", "a batch of both", "heads"};
 
@@ -349,7 +349,8 @@ try_parts(void)
     gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
     for (size_t i = 0; i < countof(of); i++) {
         int tried = 0, right = 0;
-        if (!prim_multiplies(of[i].d)) continue; /* another variant computes these dtypes as f32 */
+        /* skips dtypes that oneDNN does not multiply: another variant computes them as f32 */
+        if (!prim_multiplies(of[i].d)) continue;
         for (int64_t k = 3 * AT_ONCE / 4; k <= 4 * AT_ONCE; k += 24, tried++) {
             int want = of[i].to == DT_F32 ? (int)MAX(1, (2 * k + AT_ONCE) / (2 * AT_ONCE)) : 1;
             int got = parts_of(SIDE, SIDE, k, of[i].d, of[i].to);

@@ -69,7 +69,8 @@ do
     "an all-reduce of bf16 moves partial sums of four bytes and sums of two")
 end
 
--- Sums micro-batches whose values are 256 and seven ones. Adding them one after the other in bf16 would give 256.
+-- Sums micro-batches whose values are 256 and seven ones. If bf16 values were added in sequence, the sum would stay
+-- 256.
 for _, d in ipairs{"bf16", "f16"} do
   for _, place in ipairs{ONE, rille.placement("cpu", {0, 1})} do
     local sbp = place == ONE and "B" or "S(0)"

@@ -18,7 +18,7 @@ static const struct {
 
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_U8, DT_BOOL};
 
-/* Returns the variant of a call; NULL if it has none, as for composites. */
+/* Returns the name of the kernel variant that computes a call; NULL: none, for example for composites. */
 static const char *
 method_of(struct sample *s)
 {
@@ -44,7 +44,7 @@ method_of(struct sample *s)
     return method;
 }
 
-/* Changes all float operands to dtype d. Returns false if there are none. */
+/* Changes all float operands to dtype d. Returns false if the call has no float operand. */
 static bool
 retype(struct sample *s, enum dtype d)
 {

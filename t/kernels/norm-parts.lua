@@ -104,8 +104,8 @@ end
 
 -- ---- bytes ----
 
--- Bytes per row and device, except the device that combines the shards: layer_norm sends 9 and receives 7; rms_norm
--- sends 4 and receives 4.
+-- Bytes per row that a device exchanges with the device that combines the shards: in layer_norm it sends 9 and
+-- receives 7, in rms_norm it sends 4 and receives 4.
 for _, p in ipairs{2, 4, 8} do
   tap.is(rille.explain(rille.layer_norm(rille.ones({1024}, {placement = line(p), sbp = "S(0)"}))).bytes, 16 * (p - 1),
     ("bytes of layer_norm of a vector on %d devices"):format(p))

@@ -242,9 +242,7 @@ test_long(uint64_t seed)
                                     seed + w);
 }
 
-/* Compares 33 planes in one batch with the same planes computed one by one. */
-
-/* ---- the number of windows ---- */
+/* Compares a batch of 33 planes with separate calls for the same planes. */
 static void
 test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 {

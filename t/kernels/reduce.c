@@ -37,7 +37,8 @@ view_of(enum dtype d, int form, int64_t m, int64_t n, char *data)
             first = form == BACKWARDS ? m * n - 1 : 0;
     v.stride[0] = stride[form][0];
     v.stride[1] = stride[form][1];
-    v.data = data + (1 + first) * (int64_t)dtype_bytes(d); /* starts at an address that is not aligned to vectors */
+    /* data begins at an address that is not aligned to vectors */
+    v.data = data + (1 + first) * (int64_t)dtype_bytes(d);
     return v;
 }
 
@@ -152,7 +153,7 @@ try_row(int op, enum dtype d, int form)
         diag("%d differ; %s", t.bad, status ? err_text() : "");
 }
 
-/* Checks that sums of -0 are -0, in columns that are summed as vectors and in the remaining ones. */
+/* Checks that sums of -0 are -0, both in columns summed as vectors and in the remaining columns. */
 static void
 zero_columns(enum dtype d)
 {

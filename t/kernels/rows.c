@@ -80,7 +80,7 @@ test_long(enum dtype d)
 static const struct {
     const char *op, *sample;
     int ids;        /* index of the operand that has ids */
-    int64_t at, id; /* position and value of the first id that is out of range */
+    int64_t at, id; /* at: position of the first id that is out of range; id: its value */
     const char *want;
 } refusals[] = {
     {"embedding", "i64{3}<4 f32{4,2}", 0, 1, 9,

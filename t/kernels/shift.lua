@@ -11,8 +11,8 @@ local shifts = {0, 1e2, 1e3, 1e5, -1e5}
 
 rille.manual_seed(tap.seed(5))
 
--- Returns random operands. The number of rows matters: for few rows, operators choose other layouts than for many,
--- because it is cheap to move one number per row.
+-- Returns random operands. With few rows, operators choose other layouts than with many: splitting the columns then
+-- costs little, because only one number per row (a maximum or sum) is sent.
 local function drawn(rows)
   return {
     rows = rows,
@@ -52,7 +52,7 @@ local calls = {
 
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
 
--- Returns the sum of y weighted by w, reduced to the shape of y.
+-- Returns the scalar sum(y * w), with w first reduced to the shape of y.
 local function weighed(y, w, rows)
   local like = w
   for d = 1, 2 - #y.shape do like = like:sum{axis = 0} / 4 end

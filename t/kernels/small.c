@@ -11,8 +11,9 @@ enum {
     MOST = 132,
     BEYOND = 3,
     FAR = 515
-}; /* maximum numbers of rows, columns and products per sum; unused floats at the end of each row, for near and for
-      distant rows */
+    /* MOST: maximum number of rows, columns and products per sum. BEYOND, FAR: unused floats at the end of each row,
+     * for near and for distant rows. */
+};
 
 static float a[MOST * MOST], b[MOST * (MOST + FAR)], c[MOST * MOST], want[MOST * MOST];
 

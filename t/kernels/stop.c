@@ -137,8 +137,8 @@ static const struct {
 static const double most_bytes = 128 << 20; /* limit of the bytes that a kernel moves between two polls */
 
 static long asked, patience,
-    /* asks: number of polls so far; noes: number of polls answered by "go on"; most: maximum number of polls after
-     * the first answer "stop" */
+    /* asked: number of polls so far; patience: number of polls that are answered by "go on"; most: maximum number of
+     * polls after the first answer "stop" */
     most = 16;
 
 static bool
@@ -148,7 +148,8 @@ wanted(void *arg)
     return ++asked > patience;
 }
 
-/* Returns dense memory for an operand. Operands with a bound contain valid positions, all others zeros. */
+/* Returns dense memory for an operand. An operand with a bound contains valid positions; any other operand contains
+ * zeros. */
 static void *
 memory_of(const struct sample *s, int i)
 {

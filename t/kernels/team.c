@@ -1,4 +1,4 @@
-/* team.c - tests parallel loops: they visit each entry exactly once, and all threads end early after a stop. */
+/* team.c - tests parallel loops: every entry is visited exactly once, and all threads end early after a stop. */
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/stop.h"
 #include "t/lib/tap.h"
@@ -86,7 +86,7 @@ test_level(int shares, int64_t turns, int64_t piece, bool waits)
        (long long)turns, shares, (long long)piece, waits ? ", one slow" : "");
 }
 
-/* Checks that each thread ends after the piece during which the answer became "stop". */
+/* Checks that, after the first answer "stop", each thread finishes at most its current piece. */
 static void
 test_stopped(int threads, bool shares, int most)
 {

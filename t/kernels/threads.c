@@ -133,7 +133,7 @@ static const struct row {
     {"sgd", "f32{%N} f32{%N} f32{%N} #0.1 momentum=0.9", 0},
     {"sgd", "f32{%N} - f32{%N} #0.1 weight_decay=0.1", 0},
 };
-/* convolutions and means whose batch is split into parts of some images */
+/* convolutions and average pooling, whose batch is computed in parts of several images */
 static const struct row in_parts[] = {
     {"conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5},
     {"conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5},
@@ -171,7 +171,8 @@ near(enum dtype d, bool rows)
     return d == DT_BF16 ? 1e-2 : d == DT_F16 ? 2e-3 : rows ? 4e-6 : 2e-5;
 }
 
-/* Compares the results of one thread with the reference, and those of more threads with those of one. */
+/* Compares the results of one thread with the reference. Then compares the results of more threads with the results
+ * of one thread. */
 static void
 compare(struct trial *t, const char *text, double rounding, bool rows)
 {

@@ -89,7 +89,7 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
     if (!dtype_is_float(d))
         elem_set_i(d, y, 0, t->op->eltwise.i(&call, w));
     else if (t->op->eltwise.tile == TILE_RSQRT && d == DT_F32)
-        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* rsqrt is two operations, each with its own rounding */
+        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* rsqrt rounds twice: after the root and after the division */
     else
         elem_set_f(d, y, 0, t->op->eltwise.f(&call, x));
 }
@@ -127,7 +127,8 @@ numbers(const struct trial *t)
     return all ? t->narg - 1 : 0;
 }
 
-/* Builds the program of one operation. busy: adds a second load, so that the step does not run alone. */
+/* Builds the tile program of one operation. Returns the index of its last step, TILE_END. busy: loads the input value
+ * twice, so that the operation is not the program's only step. */
 static int
 program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
 {
@@ -156,7 +157,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
-/* Checks one operation. halves: processes rows as two column ranges, one after the other. */
+/* Checks one operation. halves: processes the columns in two ranges, one after the other. */
 static bool
 right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
 {
@@ -192,7 +193,8 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
     int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4;
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        /* some: an operand is read per row; by_row: the step cannot read a per-row operand as a scalar */
+        /* some: an operand has one value per row; by_row: such an operand cannot be passed as a scalar, because it is
+         * the input value or a half */
         bool by_row = false, some = false;
         for (int k = 0; k < t.narg; k++) {
             t.form[k] = w >> 2 * k & 3;
@@ -230,8 +232,8 @@ try_type(enum compute type, enum dtype d)
     }
 }
 
-/* Checks results that begin 64 to 512 bytes after an operand's address, modulo the page size: they are written from
- * their end. */
+/* Checks results that begin 64 to 512 bytes after an operand's address, modulo the page size: kernels write these
+ * results from the end. */
 static void
 meets(void)
 {

@@ -141,7 +141,7 @@ static void
 try_ends(const struct range *r)
 {
     const float x[] = {0,      -0.0f,   INFINITY, -INFINITY, NAN,   nanf("0x1ff"), -nanf("0x155"),
-                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* numbers whose half is exactly a float */
+                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* half of each number is exactly a float */
     enum { N = sizeof x / sizeof *x };
     float y[N];
     bool good = true;

@@ -1,7 +1,7 @@
 #!/bin/bash
-# async_kind.sh - runs Lua tests on async test devices: the same files, with "async" in place of "cpu". Such a device
-# does its work later, and its memory faults if host code accesses it. RILLE_LONG=1 runs all tests except those that
-# depend on the printed word "cpu" or on the clock.
+# async_kind.sh - runs Lua tests on async test devices: the same files, with "async" in place of "cpu". An
+# async device does work later than it is enqueued, and host code that accesses the device's memory faults.
+# RILLE_LONG=1 runs all tests except those that depend on the printed word "cpu" or on the clock.
 some=(session/several-results boxing/grad shell/graph files/save nn/optim-clip session/random-calls nn/ranks shell/tensor nn/optim-update
   nn/layers nn/module op/layouts files/data-loader session/hostile-calls session/live-numbers nn/autocast nn/norm2d nn/pin plan/memory
   parallel/offload session/trace-reuse parallel/zero parallel/zero-memory)
@@ -21,7 +21,7 @@ for file in * t/* t/*/*; do # links to the complete tree, and changed copies of 
   *) ln -s "$PWD/$file" "$tree/$file" ;;
   esac
 done
-passes() { # passes TEST: every check of the Lua test holds on async devices
+passes() { # passes TEST: runs the Lua test on async devices; succeeds if every check holds
   (cd "$tree" && SHARE=all "$rille" -d async:8 "t/$1.lua") >"$dir/out" 2>&1 && grep -q '^ok' "$dir/out" || { grep -v '^ok' "$dir/out"; false; }
 }
 for test in "${some[@]}"; do # runs all cases of a test that belongs to this share

@@ -1,6 +1,7 @@
 #!/bin/bash
-# async_workers.sh - tests workers with async test devices, whose memory no other process and no host code can access.
-# Checks the same bits as in one process, files, checkpoints, and recovery from a snapshot. Prints TAP.
+# async_workers.sh - tests workers with async test devices, whose memory no other process and no host code
+# can access. Checks that results are bit-identical to those of one process, and that files, checkpoints, and recovery
+# from a snapshot work. Prints TAP.
 rille=$1
 . t/lib/processes.sh
 root=$PWD
@@ -81,7 +82,7 @@ is "a step on async devices of two workers has the losses of one process" "$stdo
 go launch -n 2 -d async:2,cpu:1 "$dir/train.lua" async dies
 is "after a worker is killed, training resumes from a snapshot with the same bits" "$stdout$stderr" "${want:-nothing}lost"
 
-# ---- copies within another host's memory ----
+# ---- copies between devices of a remote host ----
 
 cat >"$dir/copies.lua" <<'LUA'
 local kind, file = arg[1], arg[2]
@@ -103,7 +104,7 @@ for shape in "cpu cpu:2" "async async:2,cpu:1"; do
   is "$kind: equal shards are copied within their memory" "$code $stdout" "0 0"
 done
 
-# ---- what is refused ----
+# ---- unsupported device lists are rejected ----
 
 go launch -n 2 -d async:2 -e ''
 ok "workers without a cpu device are refused" ends 2 "cpu:1"

@@ -209,7 +209,7 @@ else
   skip "another user is not permitted" "this user cannot be another"
 fi
 
-# ---- at a prompt, and at the end ----
+# ---- a controller that waits at its own prompt; a controller that ends ----
 
 cat >prompt.sh <<SH
 echo \$\$ >pid

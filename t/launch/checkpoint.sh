@@ -10,7 +10,7 @@ echo "# SEED=$seed"
 cd "$dir" || exit 2
 mkdir shared
 
-# ---- any mesh to any mesh ----
+# ---- a checkpoint saved on one mesh is loaded on a different mesh ----
 
 # Makes a network and its optimiser on all N devices. Weights are sharded along the first (S(0)) or the second axis.
 cat >net.lua <<'LUA'
@@ -348,7 +348,7 @@ for turn in 1 2 3 4; do
   [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
   wait $pid 2>/dev/null
   grep -q "damaged\|not a checkpoint" err && bad=1
-  # the training reached its end, so a new one starts
+  # starts a new training if this training has reached its end
   [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken
 done
 await gone

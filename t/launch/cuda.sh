@@ -6,7 +6,7 @@ own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/toolkit.sh
 export FAKE_CUDA=gpus=4,memory=2000000000
 
-# ---- what the controller knows ----
+# ---- a controller without GPUs reports the GPUs of its workers ----
 
 facts='local n = 0
   local function tell(i)
@@ -23,7 +23,7 @@ is "cuda:all has all GPUs of each worker's driver" "$(grep -c ^fake <<<"$stdout"
 CUDA_VISIBLE_DEVICES=2,0 go launch -n 2 -d cuda:all,cpu:1 -e "$facts"
 is "cuda:all follows each worker's CUDA_VISIBLE_DEVICES" "$(cut -f1 <<<"$stdout" | head -4 | paste -sd,)" "fake 2,fake 0,fake 2,fake 0"
 
-# ---- the bits of one process ----
+# ---- results on several workers have the bits of one process ----
 
 cat >"$dir/layouts.lua" <<'LUA'
 local nn = rille.nn
@@ -132,7 +132,7 @@ mkdir "$dir/bare"
 cp "$own" "$dir/bare/rille"
 # join RANK DEVICES: starts a worker by hand
 join() { "$rille" worker --join "$address" --rank "$1" -d "$2" --wait 20 2>"$dir/worker$1" & }
-serve() { # serve CHUNK: runs the chunk in a controller without the plug-in, with two workers
+serve() { # serve CHUNK: runs the Lua chunk in a controller without the plug-in that waits for two workers
   timeout $hang "$dir/bare/rille" coordinator --bind "$address" --world 2 -e "$1" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out") stderr=$(cat "$dir/err")
   wait 2>/dev/null

@@ -29,7 +29,7 @@ wait $first $controller
 ok "the controller reports the refused worker" grep -qF "rank 0 is already taken by another worker" world
 is "the controller's program runs" "$(tail -1 world)" 2
 
-# Starts a worker by hand. An interrupt must end a worker that waits for its coordinator; after the worker has joined,
+# Starts a worker by hand. An interrupt must end the worker while it waits for its coordinator; after it has joined,
 # the controller handles interrupts.
 by_hand() { perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join "$address" -d cpu:1 --wait 60 2>hand & hand=$!; }
 # succeeds if the worker waits for its coordinator: the worker then has several threads
@@ -109,7 +109,7 @@ wait
 is "a stopped worker of another host is killed by its neighbour before the others continue" "$code $(cat out)" \
   "0 1	48.0	2	true"
 
-# ---- times of loss ----
+# ---- time limits until a process counts as lost; losses of many workers and during recovery ----
 
 cat >paused.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})

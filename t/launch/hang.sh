@@ -77,7 +77,8 @@ done
 RILLE_HANG=1 go launch -n 2 -d cpu:1 --silence 30 train.lua ends
 ok "a script that does not recover ends with the exit code of a loss" ends 3 "worker 1 (" "hangs: no progress for" "stopped making progress"
 
-# A worker that is frozen in a kernel: its act and its last acts are reported. One product takes nearly all of the time.
+# Freezes a worker in a kernel. The report must name the current act and the last acts of the worker. A single product
+# takes nearly all of the step's time.
 cat >kernel.lua <<'LUA'
 local placement = rille.placement("cpu", {1})
 local a = rille.rand({3072, 3072}, {placement = placement, sbp = "B"})

@@ -165,7 +165,7 @@ done
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
 ok ":doctor describes the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
 
-# ---- errors ----
+# ---- errors of remote kernels, values on other hosts, errors of recover and snapshot ----
 
 cat >errors.lua <<'LUA'
 local P = rille.placement("cpu", {1})
@@ -183,7 +183,8 @@ for hosts in 1 2; do
   ok "too large an allocation is an error" grep -q 'needs 4.4 TB' "$dir/out"
 done
 
-# Writes and reads values of every size on other hosts: replicated, sharded, by position. Results must be those of one process.
+# Writes and reads values of every size on other hosts: replicated, sharded, by position. Results must equal the
+# results of one process.
 cat >values.lua <<'LUA'
 local all = {0, 1, 2, 3}
 local function same(t, sbp)
@@ -300,8 +301,8 @@ ok "the error names the lost host and worker" grep -q "^false	.*host.lua:8: work
 ok "variables are restored in every layout" grep -q "^4 4 4 2$" "$dir/out"
 ok "reading a value that no snapshot had is an error" grep -q "^false.* lost$" "$dir/out"
 
-# Copies a snapshot to the other host while the program continues. If a host is lost during the copy, recovery uses the
-# previous snapshot.
+# Copies a snapshot to the other host while the program continues. A host lost during the copy leads to recovery from
+# the previous snapshot.
 cat >copied.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 math.randomseed(tonumber(arg[1]))

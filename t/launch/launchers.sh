@@ -1,6 +1,7 @@
 #!/bin/bash
-# Tests other launchers: mpirun of Open MPI and MPICH if installed; torchrun, Slurm and Kubernetes by their environment
-# variables and the files of examples/cluster/. With each of them, workers must give the same bits as one process.
+# Tests other launchers: mpirun of Open MPI and MPICH if installed; torchrun, Slurm and Kubernetes by their
+# environment variables and the files of examples/cluster/. Under every launcher, workers must give the same bits as
+# one process.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 mkdir "$dir/bin"

@@ -21,7 +21,7 @@ ok "waiting threads of kernels sleep" [ "$(spin)" = OMP_WAIT_POLICY=passive ]
 ok "the user's spin count is kept" [ "$(spin GOMP_SPINCOUNT=7)" = GOMP_SPINCOUNT=7 ]
 ok "the user's wait policy is kept" [ "$(spin OMP_WAIT_POLICY=passive)" = OMP_WAIT_POLICY=passive ]
 
-# ---- the kernel's choice ----
+# ---- workers are killed before the controller when memory runs out ----
 
 own=$(cat /proc/self/oom_score_adj)
 cat >"$dir/score.lua" <<'L'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# metrics.sh path/to/rille - tests what monitors read: --metrics, --log, and the line that says how a job ended. Prints
-# TAP.
+# metrics.sh path/to/rille - tests the data for monitors: --metrics, --log, and the line about the end of a
+# job. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/tap.sh
 cd "$dir" || exit 2

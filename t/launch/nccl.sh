@@ -56,7 +56,7 @@ nccl -n 4 -d cpu:1,cuda:0 -e "$DTYPES$moves"
 is "moves of whole numbers among four workers have the values of the cpu" "$stdout$stderr" $'46\tright'
 is "four workers make the NCCL calls of one process" "$(collectives)" "${calls:-none}"
 
-# ---- the plan, and bytes through host memory
+# ---- a plan lists the collectives, and they copy nothing through host memory
 
 gather='local p = rille.placement("cuda", {0, 1, 2, 3})
   local x = rille.randn({64, 2}, {placement = p, sbp = "S(0)"})
@@ -159,7 +159,7 @@ for signal in INT KILL; do
   ok "the workers end when SIG$signal ends their controller" await gone
 done
 
-# ---- what is refused
+# ---- unsupported setups are rejected
 
 FAKE_CUDA=$alone nccl -n 2 -d cuda:0,cpu:1 -e 'print(1)'
 ok "two workers with the same GPU are refused before the program begins" ends 3 "NCCL needs one device per GPU, but a GPU of the worker is also used by rank "

@@ -12,7 +12,8 @@ fi
 . t/lib/nccl.sh
 count() { grep -c "^$1" "$dir/told"; }
 
-# ---- schedules: the bits of one device for any stages, schedule and kind of sends; all schedules with RILLE_LONG
+# ---- every schedule gives the bits of one device, for any stages and kind of sends; RILLE_LONG tries all
+# combinations
 
 few='s/^local schedules = .*/local schedules = {"1f1b", "gpipe", "zb-h1", {lag = 3, split_backward = true}}/
   s/ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto".*} do/ipairs{"1f1b", "zb-h1"} do/; s/for zero = 0, 3 do/for zero = 0, 3, 3 do/'
@@ -42,7 +43,7 @@ for layout in pp pp-tp; do
   done
 done
 
-# ---- the plan, and bytes through host memory: two values from stage to stage, and their gradients
+# ---- the plan sends two values and their gradients between stages, and copies none of them through host memory
 
 cat >"$dir/two.lua" <<'LUA'
 local steps, dies = tonumber(arg[1]), arg[2] == "dies"

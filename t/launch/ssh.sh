@@ -65,7 +65,7 @@ is "a long command arrives complete" "$stdout" "long"
 over -d cpu:1 -H a,b -e 'for _, w in ipairs(rille.workers()) do io.write(w.host, " ") end'
 is "workers report their host names" "$stdout" "a b "
 
-# ---- losses and ends ----
+# ---- lost workers are replaced, and no process is left after the end ----
 
 cat >lost.lua <<'LUA'
 local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
@@ -102,7 +102,7 @@ for signal in TERM KILL; do
 done
 is "no file is left" "$(find "$dir/run" "$dir/tmp" -mindepth 1 -printf "%P ")" ""
 
-# ---- what is refused ----
+# ---- errors: unreachable hosts, a missing or different program, invalid arguments ----
 
 over -d cpu:1 -H a,away -e ''
 ok "the error names an unreachable host, with ssh's message" says "[1] ssh: connect to host away" "worker 1 (away, pid "

@@ -1,5 +1,5 @@
 #!/bin/bash
-# stats-devices.sh - tests that a step's stats cover more than 64 devices, and that the bubble counts all devices.
+# stats-devices.sh - tests the stats of a step on more than 64 devices: the bubble must count all devices.
 set -u
 out=$("$1" -d cpu:96 -e '
 local ranks = {}

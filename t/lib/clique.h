@@ -23,7 +23,7 @@ struct clique_use {
 };
 struct clique {
     struct live live;
-    /* words: 64-bit words per set of events; nuse: number of uses; nbit: 64-bit words per set of uses */
+    /* nuse: number of uses; words, nbit: 64-bit words of a set of events, and of a set of uses */
     int32_t words, nuse, nbit;
     uint64_t *before; /* by event: the set of the event and its predecessors */
     struct clique_use *use;

@@ -36,7 +36,7 @@ collecting_communicator(bool edge, int32_t n, const int32_t *device)
     return &s->face;
 }
 
-/* Adds x to the sum, max or min in `to`. what: dtype and reduction, as dtype * NREDUCE + reduction. */
+/* Combines x with the sum, maximum or minimum in `to`. what: dtype * NREDUCE + reduction. */
 static void
 collecting_add(int what, void *to, const void *x, int64_t n)
 {

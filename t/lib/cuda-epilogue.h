@@ -1,6 +1,6 @@
-/* cuda-epilogue.h - chains with an epilogue lead (a row operator or product) for kernels.c. Each chain is generated
- * as one kernel, and as two kernels, where the second reads the result of the first. The lead's call belongs to a
- * trial (t/lib/trial.h); all memory is in the trial's arena. */
+/* cuda-epilogue.h - fused chains that begin with a row operator or a product (the lead), for t/cuda/kernels.c. Each
+ * chain is generated as one kernel, and as two kernels, where the second reads the result of the first. The lead's
+ * call belongs to a trial (t/lib/trial.h); all memory is in the trial's arena. */
 #ifndef RILLE_T_CUDA_LED_H
 #define RILLE_T_CUDA_LED_H
 
@@ -177,8 +177,8 @@ led_apart(struct epilogue *l, struct trial *t)
     return !cuda_source_chain(&t->arena, -1, n, step, l->nthen, then, l->nlast, last, &l->then);
 }
 
-/* Builds a chain on a trial's call. Returns false if its types cannot be inferred. Sets *one if the chain is one
- * kernel. */
+/* Builds a chain on a trial's call. Returns false if its types cannot be inferred. Sets *one to true if the whole
+ * chain can be generated as one kernel. */
 static inline bool
 led_open(struct epilogue *l, const struct led_chain *chain, struct trial *t, enum memory m, uint64_t seed, bool *one,
          struct cuda_source *source)

@@ -107,8 +107,8 @@ local function made(operation, names, has)
   return x and ops[op](x, math.tointeger(tonumber(argument)) or argument)
 end
 
--- Returns the tensors {name, tensor} of an entry. Makes them of Hugging Face's tensors by two lists of rows: the
--- entry's, and the one that all entries share.
+-- Returns the tensors {name, tensor} of an entry. Two lists of rows state how to make the tensors of Hugging Face's
+-- tensors: the entry's list, and a list that all entries share.
 function gguf.tensors(entry, has)
   local layers, list = 1, {}
   for name in pairs(has) do

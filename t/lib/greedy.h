@@ -5,8 +5,8 @@
 
 #include "actors/plan/verify/verify.h"
 
-/* Runs every task whose tokens have arrived, until none is left. Returns true if all tasks have finished. For a
- * proved plan, the result must equal that of the proof. */
+/* Runs every task whose tokens have arrived, until none is left. Returns true if all tasks have finished. The result
+ * must agree with the verifier's deadlock proof. */
 static inline bool
 runs_greedily(const struct plan *p)
 {

@@ -26,8 +26,8 @@ local Gpt = nn.Module:extend("Gpt")
 function Gpt:init()
   self.block, self.norm, self.head = nn.TransformerBlock(D, 4, {is_causal = true}), nn.LayerNorm(D), nn.Linear(D, 8)
 end
--- The option `along` is a placement. Between blocks, activations are split along the sequence over the placement's
--- devices (sequence parallelism).
+-- along (option): a placement. Between blocks, activations are split along the sequence over the devices of this
+-- placement (sequence parallelism).
 function Gpt:forward(x)
   local n = x.shape[1]
   local function cut(y) return self.along and y:to_global{placement = self.along, sbp = "S(1)"} or y end

@@ -91,7 +91,7 @@ if count > 1 then
     "has no 'distance'", "another operator is none of a local tensor")
 end
 
--- ---- names, errors, pages ----
+-- ---- names of loaded operators, error messages, help pages ----
 
 local x = rille.tensor({-1, 0, 3})
 tap.near(x:softsign():totable(), {-0.5, 0, 0.75}, "a default attribute")

@@ -110,7 +110,8 @@ sound_makes_sense(const struct sound_walk *w, int n)
     return true;
 }
 
-enum { MISSING_ROUNDS = 6 }; /* repetitions with new values, because a wrong signature may hold by chance */
+/* repetitions with new values; a single one does not suffice, because a wrong signature may hold by chance */
+enum { MISSING_ROUNDS = 6 };
 
 static inline bool
 sound_holds_often(struct sound *s, const struct place *p, const struct layout **layout)
@@ -150,8 +151,8 @@ sound_run_key(const struct sound_walk *w)
     return key;
 }
 
-/* Returns true if each result's layout option fits one run of the ranks. This first run excludes most
- * combinations. */
+/* Returns true if every result can be joined by one of its layout options, after one computation of all ranks. This
+ * quick check excludes most combinations. */
 static inline bool
 sound_may_hold(struct sound_walk *w)
 {

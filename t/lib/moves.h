@@ -116,7 +116,7 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
     return n;
 }
 
-/* Draws a layout in which the axes split in random order. r: kind of P; RED_NONE: no P. */
+/* Draws a layout whose mesh axes split dimensions in random order. r: kind of P; RED_NONE: no P. */
 static inline const struct layout *
 draw_layout(const struct place *p, int ndim, enum reduce r)
 {
@@ -173,7 +173,8 @@ draw_type(int ndim, int64_t most)
 
 static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
 
-/* Calls `check` with n / 10 to 4 n / 10 random moves of tensors of 0 to 3 dimensions, with nkind kinds of P. */
+/* Calls `check` with n random moves from mesh p to mesh q, with nkind kinds of P: n / 10 moves of scalars, 2 n / 10
+ * of one dimension, 3 n / 10 of two, 4 n / 10 of three. */
 static inline void
 draw_moves(const struct place *p, const struct place *q, int nkind, long n,
            void (*check)(const struct type *t, const struct layout *from, const struct layout *to))

@@ -67,7 +67,8 @@ draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
     t->copy = copy;
 }
 
-/* Draws credit tables: a tensor with a longer live range has more copies. Time consists of three moments. */
+/* Draws credit tables, which state the number of copies of a tensor by the first and the last moment of its live
+ * range. A longer live range has more copies. There are three moments. */
 static inline void
 draw_credits(struct arena *a, struct net *n)
 {

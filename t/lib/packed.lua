@@ -4,8 +4,8 @@
 local rille = require "rille"
 local packed = {}
 
--- Calls play() with simulated costs, with jitter and without. Each phase is fast in some simulations and slow in
--- others, so that micro-batches queue up in front of slow phases.
+-- Calls play() for each setting of simulated costs, with and without jitter. Each phase is fast in some settings and
+-- slow in others, so that micro-batches queue up in front of slow phases.
 local function each_play(play)
   for code = 0, 7 do
     for jitter = 0, 1 do

@@ -49,7 +49,8 @@ struct parts {
     _Atomic uint64_t gate;
     int status[MOST_PARTS]; /* status of each partition's last run */
     int stop;               /* number of the step before which partition 0 is interrupted; 0: never */
-    /* true: a coordinator aborts the other partitions after a failure; false: they notice the failure by their channels
+    /* true: a coordinator aborts the other partitions after a failure; false: the other partitions notice the failure
+     * by their channels
      */
     bool aborts;
 };

@@ -91,7 +91,7 @@ call(struct maker *m, const char *name, int nin, struct val *const *in)
     return call_with(m, name, nin, in, NULL, (struct attr){0});
 }
 
-/* Returns v converted to the placement of `other`; v itself if it is there already. */
+/* Returns v converted to the placement of `other`; v itself if the placements are equal. */
 static struct val *
 beside(struct maker *m, struct val *v, const struct val *other)
 {
@@ -377,7 +377,8 @@ open_leaf(struct bench *b, const struct plan *p, int32_t i)
     free(x);
 }
 
-/* Makes the replicas of a leaf share one buffer. Only for one memory space, whose shards are numbered by position. */
+/* Makes the replicas of a leaf share one buffer. The plan must use one memory space, in which shards are numbered by
+ * mesh position. */
 static void
 share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
 {
@@ -412,7 +413,7 @@ bench_root(const struct bench *b, int32_t i)
     return x;
 }
 
-/* Allocates all buffers of a plan. Each root that may overwrite its leaf does so. */
+/* Allocates all buffers of a plan. A root that may overwrite its leaf shares the leaf's buffer. */
 static inline void
 bench_open_in(struct bench *b, struct plan *p, struct ground *ground)
 {
@@ -468,7 +469,7 @@ drop_sign_of_zero(unsigned char *x, const struct plan_part *part)
         if (x[k + 3] == 0x80 && !x[k + 2] && !x[k + 1] && !x[k]) x[k + 3] = 0;
 }
 
-/* Runs a plan and returns a hash of all root bytes; 0 if the run failed. */
+/* Runs a plan on the simulator. Returns a hash of the bytes of all roots; 0: the run failed. */
 static inline uint64_t
 outcome(struct engine *e, struct plan *p)
 {

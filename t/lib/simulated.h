@@ -88,7 +88,8 @@ isa_of(const struct cluster *s, int worker)
     return worker < s->world && worker % 3 == s->world % 3 ? 7 : 0xe7;
 }
 
-/* Checks that all workers compute with the same instruction sets, which each of them has, during the job. */
+/* Checks that all workers compute with the same instruction sets during the job, and that every worker has these
+ * sets. */
 static void
 check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
 {
@@ -306,8 +307,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = &s->worker[peer];
-    /* The controller kills a lost worker of its own host before it continues. It cannot kill a worker on the other
-     * host: there, workers that still map the segment do so. */
+    /* The controller kills a lost worker of its own host before it continues. A lost worker on the other host is
+     * killed by workers that still map that host's segment. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&

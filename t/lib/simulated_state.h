@@ -60,7 +60,7 @@ struct file_job { /* a job of a file thread */
 
 struct sim_worker {
     bool alive, silent, hung, waits; /* waits: the worker waits for the id of a communicator */
-    uint32_t done;                   /* progress: number of ticks in which the worker did work */
+    uint32_t done;                   /* number of ticks in which the worker completed work: its progress */
     bool cut;                        /* the worker is lost but still runs, on a host where it cannot be killed */
     struct cluster *of;
     /* peer: number of its connection; rank: rank for which it was started; life: number of its coordinator */
@@ -76,7 +76,7 @@ struct sim_worker {
     uint32_t stop;         /* number of the run that must stop */
     uint32_t anew;         /* the field `anew` of the last START packet */
     uint32_t reported_run; /* last run for which a communicator id arrived */
-    /* told_id: id that arrived for reported_run; id: id of the communicator that the worker has, 0: none */
+    /* told_id: communicator id that arrived for reported_run; id: id of the worker's communicator; 0: none */
     uint64_t told_id, id;
     struct slot slot[WORLD];
     bool left, kept;
@@ -91,7 +91,7 @@ struct cluster {
     uint64_t random;
     struct coordinator *c;
     int life; /* number of coordinators so far */
-    /* instruction sets in the last FORM packet, and the coordinator that sent it */
+    /* isa: instruction sets in the last FORM packet; isa_life: number of the coordinator that sent this packet */
     uint32_t isa;
     int isa_life;
     unsigned char secret[WORLD][CLUSTER_ID];

@@ -30,8 +30,8 @@ struct sound {
     struct sig_list list; /* signatures on one mesh axis */
     int noperand;
     uint64_t random;
-    int fill;            /* index in sound_kinds of the kind of values that operands have */
-    int round;           /* number of the repetition with this kind of values, from 0 */
+    int fill;            /* kind of the operands' values: an index in sound_kinds */
+    int round;           /* number of the current repetition with this kind of values, from 0 */
     int64_t capacity;    /* cells per buffer: more than twice the largest operand */
     union cell **global; /* by operand and result: its global buffer */
     union cell **part[SOUND_RANKS];
@@ -176,7 +176,7 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
 static const struct sound_kind {
     int low, count, scale;
     int zeros; /* number of additional zeros per 8 values; -1: no value is zero */
-    bool odd;  /* one element differs from all others: nonzero among zeros, or zero among nonzeros */
+    bool odd;  /* one element is an exception: nonzero among zeros, or zero among nonzeros */
 } sound_kinds[] = {
     {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
     {-9, 19, 4, 0, false}, {-4, 9, 1, 7, false}, {1, 1, 1, -1, true},    {1, 1, 1, 8, true},
@@ -259,7 +259,7 @@ sound_start(struct sound *s, const struct op *op, const char *text, uint64_t see
     TRY(sig_axis(&s->arena, &s->sample.call, &s->rule, &s->list));
     s->noperand = s->rule.nin + s->rule.nout;
     for (int k = 0; k < s->noperand; k++) s->capacity = MAX(s->capacity, type_numel(sound_type(s, k)));
-    /* with layouts that form no signature, a reference may access cells beyond its operands */
+    /* larger, because a reference may access cells beyond its operands if the layouts form no signature */
     s->capacity = 2 * s->capacity + 16;
     for (int r = -1; r < SOUND_RANKS; r++) {
         union cell **data = arena_alloc(&s->arena, sizeof *data * (size_t)s->noperand);

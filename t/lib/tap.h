@@ -81,7 +81,7 @@ next_random(uint64_t *state) /* the splitmix64 generator */
 static inline bool
 share(int64_t i)
 {
-    /* which: number of this share; of: number of shares, 0: this run takes all cases */
+    /* which: number of this share, from 0; of: number of shares; 0: this run takes all cases */
     static int64_t which, of = -1;
     if (of < 0) {
         const char *e = getenv("SHARE");

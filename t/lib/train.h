@@ -243,7 +243,7 @@ train_run(struct train *t, int n, struct train_state *out)
     return status;
 }
 
-/* Runs n steps in a session of their own. */
+/* Runs n steps in a new session and closes the session. */
 static inline int
 train_once(const struct train_options *o, int n, struct train_state *out)
 {

@@ -34,7 +34,8 @@ struct trial {
 
 /* ---- making operands ---- */
 
-/* number of elements up to which FAR uses one page per element; with pages, f32{300,600} would need 740 MB */
+/* number of elements up to which FAR uses one page per element; more elements would need too much memory
+ * (f32{300,600}: 740 MB) */
 enum { FAR_MANY = 1024 };
 
 static inline void
