@@ -65,8 +65,8 @@ struct passing {
     /* Offsets in scratch, bytes, of the values that this pass stores and of the values that the previous pass has
      * stored. */
     int64_t keep_at, kept_at;
-    int joins; /* number of parts per line in the previous pass, combined by this pass; 0: lines were not divided */
-    int part_kept;   /* number of values that the previous pass has stored per part */
+    int joins;     /* number of parts per line in the previous pass, combined by this pass; 0: lines were not divided */
+    int part_kept; /* number of values that the previous pass has stored per part */
     int64_t part_at; /* offset in scratch of the values that the previous pass stored per part, bytes */
 };
 

@@ -437,7 +437,8 @@ launch_workers(const struct words *w, struct front *f)
     if (code) return code;
     if ((code = check_bind(w))) return code;
     bool over = w->hosts || w->hostfile;
-    if (!w->n && !over) return front_usage("launch: expected -n N (number of workers) or -H HOSTS, found neither%s", "");
+    if (!w->n && !over)
+        return front_usage("launch: expected -n N (number of workers) or -H HOSTS, found neither%s", "");
     if (w->n && parse_integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
         return front_usage("launch: -n must be a number of workers from 1 to 256, found '%s'", w->n);
     f->cluster.start = start_local_worker;
