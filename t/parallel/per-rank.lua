@@ -308,7 +308,7 @@ tap.group("errors", function()
   tap.fails(joined({a}, "S(0)"), "expected 2 tensors, one per rank, found 1", "from_local needs a tensor per rank")
   tap.fails(joined({b, a}, "S(0)"), "the shard of rank 0 must be f32{2, 3}, found f32{1, 3}", "from_local needs even shards")
   tap.fails(joined({a, a}, "B"), "the layout must be S on each mesh axis", "from_local needs a split layout")
-  tap.fails(joined({a, rille.ones(2)}, "S(0)"), "all tensors must have 2 axes, found 1", "from_local needs equal numbers of axes")
+  tap.fails(joined({a, rille.ones(2)}, "S(0)"), "all tensors must have 2 dimensions, like the first, found 1", "from_local needs equal numbers of axes")
   tap.fails(joined({a, 1}, "S(0)"), "expected a tensor, found 1", "from_local needs tensors")
   tap.fails(function() rille.from_local({a, a}) end, "expected a table {placement =, sbp =}", "from_local needs a layout")
   tap.fails(function() rille.zeros({2}, {placement = P, sbp = "P"}):requires_grad_(true):to_local(0) end, "detach the tensor first",

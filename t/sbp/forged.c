@@ -71,7 +71,7 @@ test_forgeries(void)
     struct str s = three(10, 0, CUTS);
     ok(accepted(&s), "an edge whose prices are a sum can be cut");
     s = three(NEVER - 1, 1000, CUTS);
-    ok(refused(&s, "lower than can be checked"), "a cost below the smallest number is refused");
+    ok(refused(&s, "below the least number"), "a cost below the smallest number is refused");
     s = bytes(1 << 20, 5 << 20, 1 << 24, 0);
     ok(accepted(&s), "a price of bytes is accepted");
     s = bytes(1 << 30, (long long)1 << 40, (long long)1 << 60, 1000);
