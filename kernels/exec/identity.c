@@ -5,11 +5,17 @@
 #include "runtime/base/error.h"
 
 #include <dnnl.h>
-#include <gnu/libc-version.h>
 #include <signal.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#define LIBC_VERSION gnu_get_libc_version()
+#else
+#define LIBC_VERSION "none" /* musl has no version at run time */
+#endif
 
 extern const char kernels_source_digest[]; /* made by source_digest.cmake */
 
@@ -34,7 +40,7 @@ kernels_print(struct str *out)
     struct utsname u;
     const dnnl_version_t *v = dnnl_version();
     str_addf(out, "kernels %s, oneDNN %d.%d.%d, glibc %s, %s", kernels_source_digest, v->major, v->minor, v->patch,
-             gnu_get_libc_version(), uname(&u) ? "unknown processor" : u.machine);
+             LIBC_VERSION, uname(&u) ? "unknown processor" : u.machine);
 }
 
 /* Asks oneDNN for its instruction set in a child process, because oneDNN accepts no limit once it was asked. The
