@@ -51,7 +51,7 @@ struct rounded {
 /* Rounds n elements to integers with absolute values of at most 32767 * 2^15. Returns the scale; -1: the elements
  * cannot be rounded. */
 VECTOR static float
-round_block(int64_t n, const float *x, int16_t *high, int16_t *low)
+quantise_block(int64_t n, const float *x, int16_t *high, int16_t *low)
 {
     const float range = 32767 * 32768.0f;
     uint32_t most = 0;
@@ -74,7 +74,7 @@ round_row(struct rounded *r)
 {
     int64_t n = r->coding->elements;
     for (int64_t b = 0; b < r->nblock && !r->exact; b++) {
-        r->scale[b] = round_block(n, r->x + b * n, r->high + b * n, r->low + b * n);
+        r->scale[b] = quantise_block(n, r->x + b * n, r->high + b * n, r->low + b * n);
         r->exact = r->scale[b] < 0;
     }
     for (int64_t i = 0; i < r->nblock * n / 32 && !r->exact; i++) {
