@@ -1,6 +1,7 @@
 """Tensors: values, layouts, gradients, indexing, NumPy and DLPack."""
 
 import contextlib
+import difflib
 
 import numpy as np
 
@@ -20,6 +21,39 @@ NUMPY = {
 }
 DTYPES = {np.dtype(kind): name for name, kind in NUMPY.items()}
 CELL = ffi.typeof("struct rille_tensor **")
+# Names that PyTorch's or NumPy's tensors have: what to write instead
+OTHERS = {
+    "view": "x.reshape(2, 3)",
+    "flatten": "x.reshape(-1)",
+    "t": "x.transpose(0, 1)",
+    "T": "x.transpose(0, 1)",
+    "mm": "x @ y",
+    "bmm": "x @ y",
+    "dot": "x @ y",
+    "size": "x.shape",
+    "dim": "x.ndim",
+    "astype": 'x.cast("f16")',
+    "type": 'x.cast("f16")',
+    "half": 'x.cast("f16")',
+    "bfloat16": 'x.cast("bf16")',
+    "float": 'x.cast("f32")',
+    "double": 'x.cast("f64")',
+    "long": 'x.cast("i64")',
+    "to": 'x.cast("f16")',
+    "cuda": 'x.to_global(placement=rille.placement("cuda", [0]))',
+    "cpu": 'x.to_global(placement=rille.placement("cpu", [0]))',
+    "device": "x.placement",
+    "contiguous": "x",
+    "data": "x.detach()",
+    "requires_grad_": "x.requires_grad = True",
+    "pow_": "x.copy_(x.pow(2))",
+    "add_": "x.copy_(x + y)",
+    "mul_": "x.copy_(x * y)",
+    "zero_": "x.copy_(0 * x)",
+    "masked_fill": "mask.where(y, x)",
+    "split": "x[:, 0:2]",
+    "chunk": "x[:, 0:2]",
+}
 
 
 class Live(Handle):
@@ -40,6 +74,12 @@ class Tensor(Handle):
     def of(cls, session, pointer):
         """Returns the tensor of a handle of the library, which the tensor owns from then on."""
         return cls(session, ffi.new(CELL, pointer))
+
+    def __getattr__(self, name):
+        """Raises the error for a name that tensors do not have, with what to write instead."""
+        near = difflib.get_close_matches(name, dir(type(self)), 1)
+        hint = f"; write {OTHERS[name]}" if name in OTHERS else f"; the nearest name is {near[0]}" if near else ""
+        raise AttributeError(f"tensors have no attribute {name!r}{hint}", name=name, obj=self)
 
     # ---- type and layout ----
 

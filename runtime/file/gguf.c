@@ -13,6 +13,7 @@
 #include "runtime/tensor/coding.h"
 #include "runtime/file/tensors.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,9 +67,14 @@ static const struct {
 } values[] = {{1, 'u'}, {1, 'i'}, {2, 'u'}, {2, 'i'}, {4, 'u'}, {4, 'i'}, {4, 'f'},
               {1, 'b'}, {0, 0},   {0, 0},   {8, 'u'}, {8, 'i'}, {8, 'f'}};
 
-static int
-gguf_malformed(const struct cursor *c, const char *why)
+__attribute__((format(printf, 2, 3))) static int
+gguf_malformed(const struct cursor *c, const char *fmt, ...)
 {
+    char why[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
     return fail(E_IO, "%s: not a GGUF file: %s", c->source->name, why);
 }
 
@@ -79,8 +85,8 @@ take_text(struct cursor *c, char *out, uint64_t most)
     uint64_t n;
     TRY(cursor_u64(c, &n));
     if (n > most)
-        return fail(E_IO, "%s: not a GGUF file: a name must have at most %llu bytes, found %llu", c->source->name,
-                    (unsigned long long)most, (unsigned long long)n);
+        return gguf_malformed(c, "a name must have at most %llu bytes, found %llu", (unsigned long long)most,
+                              (unsigned long long)n);
     TRY(cursor_take(c, out, (int64_t)n));
     out[n] = '\0';
     return strlen(out) == n ? 0 : gguf_malformed(c, "a name has a zero byte");
@@ -91,7 +97,8 @@ skip_text(struct cursor *c)
 {
     uint64_t n;
     TRY(cursor_u64(c, &n));
-    if (n > (uint64_t)INT64_MAX) return gguf_malformed(c, "a string is longer than the file");
+    if (n > (uint64_t)INT64_MAX)
+        return gguf_malformed(c, "a string has %llu bytes, more than the file", (unsigned long long)n);
     return cursor_skip(c, (int64_t)n);
 }
 
@@ -103,8 +110,11 @@ gguf_list_head(struct cursor *c, uint32_t *type, uint64_t *n)
 {
     TRY(cursor_u32(c, type));
     TRY(cursor_u64(c, n));
-    if (*type >= countof(values)) return gguf_malformed(c, "a list has values of an unknown type");
-    return *n > (uint64_t)c->source->size ? gguf_malformed(c, "a list is longer than the file") : 0;
+    if (*type >= countof(values))
+        return gguf_malformed(c, "a list has values of the unknown type %u; expected 0 to 12", *type);
+    return *n > (uint64_t)c->source->size
+               ? gguf_malformed(c, "a list has %llu values, more than the file has bytes", (unsigned long long)*n)
+               : 0;
 }
 
 static int
@@ -113,7 +123,8 @@ skip_list(struct cursor *c, int depth)
     uint32_t type;
     uint64_t n;
     TRY(gguf_list_head(c, &type, &n));
-    return depth == MAX_NEST ? gguf_malformed(c, "lists are nested too deep") : skip_values(c, type, n, depth);
+    return depth == MAX_NEST ? gguf_malformed(c, "lists must be nested at most %d deep", MAX_NEST)
+                             : skip_values(c, type, n, depth);
 }
 
 static int
@@ -170,13 +181,15 @@ gguf_take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *ali
     struct str text = {0};
     TRY(take_text(c, key, MAX_KEY));
     TRY(cursor_u32(c, &type));
-    if (type >= countof(values)) return gguf_malformed(c, "a value has an unknown type");
+    if (type >= countof(values)) return gguf_malformed(c, "a value has the unknown type %u; expected 0 to 12", type);
     if (type == VALUE_LIST) return gguf_take_list(f, c, key);
     if (type == VALUE_TEXT) {
         uint64_t n;
         TRY(cursor_u64(c, &n));
         if (n > MAX_TEXT)
-            return n > (uint64_t)INT64_MAX ? gguf_malformed(c, "a string is too long") : cursor_skip(c, (int64_t)n);
+            return n > (uint64_t)INT64_MAX
+                       ? gguf_malformed(c, "a string has %llu bytes, more than the file", (unsigned long long)n)
+                       : cursor_skip(c, (int64_t)n);
         TRY(cursor_take(c, scratch, (int64_t)n));
         scratch[n] = '\0';
         tensors_tell(f, key, scratch);
@@ -199,7 +212,9 @@ visit_list_value(struct cursor *c, uint32_t type, char *scratch, gguf_visit *vis
     uint64_t n;
     if (type == VALUE_TEXT) {
         TRY(cursor_u64(c, &n));
-        if (n > MAX_TEXT) return gguf_malformed(c, "a string of a list is too long");
+        if (n > MAX_TEXT)
+            return gguf_malformed(c, "a string of a list must have at most %d bytes, found %llu", MAX_TEXT,
+                                  (unsigned long long)n);
         TRY(cursor_take(c, scratch, (int64_t)n));
         visit(arg, scratch, (size_t)n, false);
         return 0;
@@ -220,7 +235,8 @@ gguf_list(const struct tensors *f, const char *key, gguf_visit *visit, void *arg
         if (!strcmp(f->list[i].key, key)) list = &f->list[i];
     if (!list) return fail(E_ARG, "%s: its metadata has no list '%s'", f->path, key);
     cursor_init(&c, list->source, "a GGUF file");
-    if (list->type == VALUE_LIST) return gguf_malformed(&c, "a list of lists is not supported");
+    if (list->type == VALUE_LIST)
+        return fail(E_ARG, "%s: the list '%s' holds lists; expected a list of numbers or strings", f->path, key);
     char *scratch = must_alloc(MAX_TEXT + 1);
     int status = cursor_skip(&c, list->at);
     for (int64_t i = 0; i < list->n && !status; i++) status = visit_list_value(&c, list->type, scratch, visit, arg);
@@ -244,13 +260,17 @@ gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
     e->type.ndim = (uint8_t)ndim;
     for (uint32_t i = 0; i < ndim; i++) {
         TRY(cursor_u64(c, &size));
-        if (size > (uint64_t)INT64_MAX) return gguf_malformed(c, "a size is negative");
+        if (size > (uint64_t)INT64_MAX)
+            return gguf_malformed(c, "dimension %u of '%.200s' must be below 2^63, found %llu", i, scratch,
+                                  (unsigned long long)size);
         e->type.dim[ndim - 1 - i] = (int64_t)size;
     }
     TRY(cursor_u32(c, &type));
     TRY(cursor_u64(c, &offset));
     TRY(gguf_set_type(f, e, type));
-    if (offset > (uint64_t)c->source->size) return gguf_malformed(c, "a tensor is beyond the end of the file");
+    if (offset > (uint64_t)c->source->size)
+        return gguf_malformed(c, "'%.200s' begins at byte %llu of the data, beyond the end of the file", scratch,
+                              (unsigned long long)offset);
     e->offset = (int64_t)offset;
     return 0;
 }
@@ -328,7 +348,8 @@ take_all(struct tensors *f, struct cursor *c, char *scratch)
     TRY(cursor_u64(c, &nvalue));
     for (uint64_t i = 0; i < nvalue; i++) TRY(gguf_take_value(f, c, scratch, &alignment));
     if (alignment < 8 || alignment > 1 << 20 || alignment % 8)
-        return gguf_malformed(c, "general.alignment is not a multiple of 8");
+        return gguf_malformed(c, "general.alignment must be a multiple of 8 from 8 to 1048576, found %lld",
+                              (long long)alignment);
     for (uint64_t i = 0; i < ntensor; i++) TRY(gguf_take_tensor(f, c, scratch));
     return place_tensors(f, c, from, alignment);
 }

@@ -168,18 +168,32 @@ attach_on_press(int number)
     presses = presses + 1;
 }
 
+/* Exchanges the handlers of SIGINT, SIGTERM and SIGHUP with those in `others`, so that a second call restores them.
+ * Signals that the parent process ignores stay ignored. */
+static void
+exchange_handlers(struct sigaction others[3])
+{
+    static const int signals[3] = {SIGINT, SIGTERM, SIGHUP};
+    for (int i = 0; i < 3; i++) {
+        struct sigaction next = others[i];
+        sigaction(signals[i], &next, &others[i]);
+        if (others[i].sa_handler == SIG_IGN) sigaction(signals[i], &others[i], NULL);
+    }
+}
+
 /* Waits for the controller's answer and returns its letter; 0: the controller has ended; 'I': the user has pressed
- * Ctrl-C a second time. The first press is passed on to the controller. */
+ * Ctrl-C a second time. The first press is passed on to the controller. SIGTERM and SIGHUP end this process at once,
+ * because it has nothing to save. */
 static char
 await_reply(int fd, char text[512])
 {
-    struct sigaction press = {.sa_handler = attach_on_press}, before;
+    struct sigaction others[3] = {{.sa_handler = attach_on_press}, {.sa_handler = SIG_DFL}, {.sa_handler = SIG_DFL}};
     struct pollfd in = {.fd = fd, .events = POLLIN};
     bool patient = false;
     ssize_t n = 0;
     int told = 0;
     presses = 0;
-    sigaction(SIGINT, &press, &before);
+    exchange_handlers(others);
     while (presses < 2) {
         int got = poll(&in, 1, patient ? -1 : PATIENCE_MS);
         if (presses > told && ++told == 1) send(fd, "I", 1, MSG_NOSIGNAL);
@@ -189,7 +203,7 @@ await_reply(int fd, char text[512])
     }
     /* reads again after a reset, because data may remain */
     for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0);
-    sigaction(SIGINT, &before, NULL);
+    exchange_handlers(others);
     text[n > 0 ? n : 0] = 0;
     return presses >= 2 ? 'I' : n > 0 ? text[0] : 0;
 }

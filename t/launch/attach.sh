@@ -72,6 +72,12 @@ session 'wait rille> ' 'type for i = 1, 1e12 do x:sum():item() end\n' pause 'typ
 ok "Ctrl-C interrupts a run of the line" ends 0 interrupted
 session 'wait rille> ' 'type while true do pcall(function() while true do end end) end\n' pause 'type \003' pause 'type \003'
 ok "a second Ctrl-C leaves a line that does not end" [ "$code" = 130 ]
+"$rille" attach $job >seen 2>&1 <<<'while true do end' &
+client=$!
+await grep -q busy seen
+kill $client
+wait $client
+ok "SIGTERM ends a prompt whose line does not end" [ $? = 143 ]
 lines 'n > before' 'a'
 ok "the program has continued meanwhile" says true
 ok "a local variable of one prompt is known at the next" says "rille> "

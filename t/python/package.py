@@ -16,7 +16,7 @@ from rille import nn, operators, optim
 from rille.library import ffi, lib
 from rille.session import current
 from rille.steps import _lives as live_functions
-from rille.tensors import NUMPY
+from rille.tensors import NUMPY, OTHERS
 
 
 def close(found, expected, tolerance=1e-5):
@@ -343,6 +343,14 @@ def errors():
         "gelu",
     )
     tap.raises("a second session is refused", lambda: rille.open(), rille.Error, "a session is open already")
+    x = rille.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    for name, hint in OTHERS.items():
+        tap.raises(f"x.{name}: the error says what to write", lambda: getattr(x, name), AttributeError, f"write {hint}")
+        square = "@" in hint  # products need square matrices
+        scope = {"x": x[:, 0:2] if square else x.clone().detach(), "y": x[:, 1:3] if square else x, "mask": x > 3, "rille": rille}
+        if "cuda" not in hint:  # this machine may have no GPU
+            exec(hint, scope)
+    tap.raises("a misspelt name is answered with the nearest", lambda: x.reshap, AttributeError, "nearest name is reshape")
 
 
 def gradients():

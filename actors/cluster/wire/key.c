@@ -185,7 +185,9 @@ read_key_file(int fd, const char *path, struct key *out)
     if (st.st_mode & 077)
         return fail(E_IO, "%s: other users can read or write this key file (mode %04o); run chmod 600 on it", path,
                     (unsigned)st.st_mode & 07777);
-    if (st.st_size > FILE_MOST) return fail(E_ARG, "%s: too large for a key file", path);
+    if (st.st_size > FILE_MOST)
+        return fail(E_ARG, "%s: a key file must have at most %d bytes, found %lld", path, FILE_MOST,
+                    (long long)st.st_size);
     char *text = must_alloc((size_t)st.st_size + 1);
     ssize_t n = read(fd, text, (size_t)st.st_size);
     int status = n < 0 ? fail(E_IO, "%s", strerror(errno)) : key_parse(text, (size_t)n, out);
@@ -245,7 +247,8 @@ key_read(const char *path, int whose, struct key *out)
     *out = (struct key){0};
     leave_no_core();
     TRY(open_key_file(path, whose, &fd));
-    if (fd < 0) return fail(E_IO, "%s: %s", path, strerror(errno));
+    if (fd < 0)
+        return fail(E_IO, "the key file '%s' cannot be read: %s; rille keys > FILE makes a key", path, strerror(errno));
     int status = read_key_file(fd, path, out);
     close(fd);
     if (!status) status = check_whose(path, whose, out);
