@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <lauxlib.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,16 +50,22 @@ set_report(const char *name, double value, bool adds)
     return true;
 }
 
+/* Returns a number for the log. JSON has no NaN and no infinity, so these become strings. */
+static json_t *
+log_number(double v)
+{
+    if (isnan(v)) return json_string("NaN");
+    if (isinf(v)) return json_string(v > 0 ? "Infinity" : "-Infinity");
+    return fabs(v) < 0x1p53 && v == floor(v) ? json_integer((json_int_t)v) : json_real(v);
+}
+
 static void
 log_reports(void)
 {
     json_t *fields = json_object();
     for (int i = 0; i < reported.nreport; i++) {
         const struct report *r = &reported.report[i];
-        bool whole = r->value == (double)(json_int_t)r->value;
-        json_t *value = whole ? json_integer((json_int_t)r->value) : json_real(r->value);
-        /* leaves NaN and infinity out of the log, because JSON cannot represent them */
-        if (value) json_object_set_new(fields, r->name, value);
+        json_object_set_new(fields, r->name, log_number(r->value));
     }
     journal_report(fields);
 }

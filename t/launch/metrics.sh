@@ -122,6 +122,10 @@ CASES
 ok "--metrics leaves a file that is no socket" test -f seen
 "$rille" -d cpu:1 --log /nowhere/log -e 'x = 1' >out 2>&1
 is "--log: a path that cannot be opened is an error of usage" "$? $(cat out)" "2 rille: --log: cannot open /nowhere/log: No such file or directory"
+"$rille" -d cpu:1 --log numbers -e 'rille.train.report{a = 0/0, b = 1/0, c = -1/0, d = 3, e = 0.5, f = 2.0^70}' >out 2>&1
+for number in '"a":"NaN"' '"b":"Infinity"' '"c":"-Infinity"' '"d":3' '"e":0.5' '"f":1.1805916207174113e21'; do
+  ok "the log has $number" grep -qF -e "$number" numbers
+done
 RILLE_LOG=/nowhere/log "$rille" -d cpu:1 -e 'x = 1' >out 2>&1
 is "RILLE_LOG: the message names the variable" "$? $(cat out)" "2 rille: RILLE_LOG: cannot open /nowhere/log: No such file or directory"
 RILLE_METRICS=many "$rille" -d cpu:1 -e 'x = 1' >out 2>&1
