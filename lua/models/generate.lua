@@ -27,9 +27,9 @@ local function place_of(model, ids)
   return model:__input_layout()
 end
 
-local function check_beams(o)
+local function check_beams(o, rows)
   if o.beams == nil then return end
-  check.count(who, "beams", o.beams)
+  sampling.check_times(who, "beams", o.beams, rows)
   check.finite(who, "length_penalty", o.length_penalty)
   local early = o.early_stopping
   check.that(early == nil or type(early) == "boolean" or early == "never", "%s: early_stopping must be true, false or \"never\", found %s",
@@ -41,11 +41,11 @@ local function check_beams(o)
   end
 end
 
-local function read_options(model, given, longest, most)
+local function read_options(model, given, rows, longest, most)
   local o = sampling.read(who, given, model.config.vocab, own)
-  check.count(who, "n", o.n)
+  sampling.check_times(who, "n", o.n, #rows)
   check.count(who, "draft_tokens", o.draft_tokens)
-  check_beams(o)
+  check_beams(o, #rows)
   sampling.check_draft(who, model, o.draft)
   sampling.check_length(who, longest, o, most)
   return o
@@ -109,7 +109,7 @@ return function(model, ids, given, scheduler)
       "the %d ids of the model; use i32 or i64", who, model.config.vocab)
   end
   local rows, longest = prompts.read(who, ids, model.config.vocab)
-  local o = read_options(model, given, longest, scheduler and scheduler.length or model.config.length)
+  local o = read_options(model, given, rows, longest, scheduler and scheduler.length or model.config.length)
   local where, more = place_of(model, ids), nil
   for _, name in ipairs{"beams", "draft"} do
     check.that(not scheduler or o[name] == nil, "%s: the option %s is for m:generate, not for s:generate of a scheduler", who, name)

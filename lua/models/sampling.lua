@@ -145,6 +145,16 @@ function sampling.check_length(name, n, o, most)
     most, n < most and ("at most %d new ids fit"):format(most - n) or "a shorter prompt would do")
 end
 
+local MOST_TEXTS = 65536
+
+-- Checks the number of texts that one call generates: `times` for each of `rows` prompts. name: the option that is `times`.
+function sampling.check_times(who, name, times, rows)
+  local most = MOST_TEXTS // math.max(rows, 1)
+  check.count(who, name, times)
+  check.that(times <= most, "%s: a call generates at most %d texts, so %s must be at most %d for %d prompts; found %d", who, MOST_TEXTS,
+    name, most, rows, times)
+end
+
 function sampling.check_draft(who, model, draft)
   if draft == nil then return end
   check.that(type(draft) == "table" and draft.generate, "%s: draft must be a language model, found %s", who, check.shown(draft))

@@ -18,6 +18,7 @@ local new_norm = require "rille.models.norms"
 local prompts = require "rille.models.prompts"
 local log_mel = require "rille.models.mel"
 local Relative = require "rille.models.relative"
+local sampling = require "rille.models.sampling"
 local towers = require "rille.models.towers"
 
 -- ---- cross-attention ----
@@ -218,7 +219,8 @@ function Model:generate(inputs, given)
   local ids, mask = as_tensor(self, inputs, own)
   local prompt = own.prompt or {self.config.start}
   own.prompt, own.mask, own.bad_words = nil, nil, own.bad_words or suppressed(self.config, prompt)
-  local times = check.count("generate", own.beams and "beams" or "n", own.beams or own.n or 1)
+  local times = own.beams or own.n or 1
+  sampling.check_times("generate", own.beams and "beams" or "n", times, ids.shape[1])
   local listener = rille.no_grad(function() return new_listener(self, heard(self, ids, mask, times)) end)
   local rows = {}
   for r = 1, ids.shape[1] do rows[r] = prompt end

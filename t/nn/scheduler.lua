@@ -166,6 +166,8 @@ tap.group("order, ends and errors", function()
   end
   refused({"allowed must return a list of ids", "empty list"}, function() m:generate({{1}}, {allowed = function() return {} end}) end)
   refused({"n must be at most beams"}, function() m:generate({{1}}, {beams = 2, n = 3}) end)
+  refused({"n must be at most 65536 for 1 prompts", "1099511627776"}, function() m:generate({{1}}, {n = 1 << 40}) end)
+  refused({"beams must be at most 32768 for 2 prompts", "32769"}, function() m:generate({{1}, {2}}, {beams = 32769}) end)
   refused({"beams need temperature = 0"}, function() m:generate({{1}}, {beams = 2, temperature = 1}) end)
   refused({"logits", "nan"}, function() m:generate({{1}}, {processor = function(_, x) return x * (0 / 0) end}) end)
   tap.is(m:generate({{1}}, how), m:generate({{1}}, how), "errors leave nothing behind")
