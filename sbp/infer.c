@@ -150,7 +150,7 @@ check_class(const struct call *c, int i, const char *set)
 {
     enum dtype d = c->in[i].dtype;
     if (set_has(set, d)) return 0;
-    /* A number's width is ignored, and an integer number fits a float class. */
+    /* a number fits a class of any width; an integer number also fits a float class */
     if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
     struct str want = {0};
     print_set(set, &want);
@@ -173,7 +173,8 @@ check_operand(const struct call *c, int i)
     return c->op->shape.accepts ? check_class(c, i, c->op->shape.accepts) : 0;
 }
 
-/* Returns the promoted dtype of the operands; index operands and hidden numbers do not count. */
+/* Returns the promoted dtype of the operands. Index operands, and numbers that the operator hides from users
+ * (IN_HIDDEN), do not count. */
 static enum dtype
 promoted(const struct call *c)
 {

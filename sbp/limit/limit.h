@@ -12,7 +12,7 @@
 enum { LIMIT_SHIFT = 24 };
 
 /* Returns the net without converted copies and with only the relevant times. A time is relevant if a choice may
- * exceed the limit then, and the set of live tensors is no subset of another time's. Nodes and tensors are allocated
+ * exceed the limit then, and no other time has all tensors live that are live then. Nodes and tensors are allocated
  * in a; everything else is shared with n. *time: the *ntime relevant times of n; *ntime 0: every choice is within
  * the limit, without copies. */
 struct net *limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime);
@@ -46,9 +46,9 @@ int64_t limit_worth(int64_t price, int64_t bytes, int64_t most);
 int64_t limit_price(struct limit *m);
 /* Fills in `live` for a choice, and returns its maximum. */
 int64_t limit_live(struct limit *m, const int32_t *choice);
-/* Takes a subgradient step from `live` and `bound`, the scaled bound at the current prices. Prices rise at times
- * over the limit and fall at times under it. The step has the length that would raise the bound to `goal` if the
- * dual function were linear (Polyak 1969). After some steps without gain, the length shrinks. */
+/* Takes a subgradient step from `live` and `bound`, the scaled bound at the current prices. The price of a time
+ * rises if `live` at the time exceeds the limit, and falls otherwise. The step has the length that would raise the
+ * bound to `goal` if the dual function were linear (Polyak 1969). After some steps without gain, the length shrinks. */
 void limit_step(struct limit *m, double bound, double goal);
 
 #endif

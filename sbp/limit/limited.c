@@ -11,7 +11,7 @@
 
 enum {
     IDLE = 30,    /* number of bounds without gain after which the search ends */
-    BOUNDS = 300, /* maximum number of bounds of a search */
+    BOUNDS = 300, /* maximum number of bounding rounds of a search */
     SWEEPS = 6,   /* number of dual sweeps per price vector */
     PATIENCE = 3, /* bounding rounds without gain after which a proof ends */
 };
@@ -128,8 +128,8 @@ limited_bound(const struct net *n, const struct solve_options *o, struct best *r
     arena_fini(&tmp);
 }
 
-/* Bounds the network at the current prices, and proves that no solution costs less than `below`; stops when that is
- * shown. below NET_NEVER: stops when the bound stalls. */
+/* Returns a lower bound on the network at the current prices. Appends to `text` the steps that prove the bound.
+ * Stops when the bound reaches `below` or stalls; below NET_NEVER: only when it stalls. */
 static int64_t
 proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)
 {

@@ -96,8 +96,8 @@ struct span {
     int32_t begin, end;
 };
 
-/* Returns the live range of a copy, from its first to its last reader that needs the form: in the choice, or in any
- * choice. */
+/* Returns the live range of a copy: from the first to the last reader that needs the form in the choice p->choice.
+ * p->choice NULL: from the first to the last reader that may need the form in any choice. */
 static struct span
 span_of_all(const struct pricing *p, const struct net_tensor *t, int32_t form)
 {
@@ -322,8 +322,8 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Generates choices until one recurs. beside: true: prices a copy from its readers in the current choice; false: from
- * all readers that may need it. */
+/* Generates choices until one recurs. beside: which readers determine the price of a copy: true: those that need the
+ * copy in the current choice; false: all that may need it. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {
@@ -356,8 +356,8 @@ mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t 
     }
 }
 
-/* Makes a mixture of choice x, which is within the limit, and choice y: as many of the first or last layers as the
- * limit allows are taken from y (bisection). */
+/* Makes a mixture of choice x, which is within the limit, and choice y. Takes the first (`first`) or last layers
+ * from y, as many as the limit allows (bisection), and the other layers from x. */
 static void
 mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const struct found *y, bool first,
          const int32_t *rest)

@@ -38,9 +38,11 @@ struct cfn_var {
     int32_t *edge;
 };
 struct trail;
-struct cfn_fate { /* replacement of a variable by another variable; to NULL: not replaced */
+struct cfn_fate { /* how another variable replaces a variable */
     int32_t into, n;
-    uint16_t *to; /* to[i]: candidate of this variable that candidate i of variable `into` implies; n entries */
+    /* by candidate i of variable `into`, n entries: candidate of this variable that i implies; NULL: no variable
+     * replaced this one */
+    uint16_t *to;
 };
 struct cfn {
     int32_t nvar, nedge, capacity;

@@ -199,7 +199,7 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
     int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
-    /* in memory, the messages of the variable's other edge ends follow */
+    /* messages to the variable's first edge end; those to its other edge ends follow in memory */
     const int64_t *m = nend ? d->end[d->first[k]].to : NULL;
     if (n == 2) {
         int64_t a = x->cost[0], b = x->cost[1];
@@ -215,8 +215,8 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
     for (int32_t j = 0; j < nend; j++, m += n) dual_add(sum, m, n);
 }
 
-/* Writes to `to`, for each value at this end, the least cost that remains on the edge over the values at the other
- * end. */
+/* For each value at this end of an edge, writes to `to` the least cost that remains on the edge. The minimum is over
+ * the values at the other end. */
 INLINE void
 dual_reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
@@ -280,7 +280,7 @@ dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth)
             ahead++;
         else
-            dual_reach(&end[j], n, end[j].to); /* moves all the cost that the edge can give */
+            dual_reach(&end[j], n, end[j].to); /* cost that the edge can give */
     }
     int32_t parts = MAX(1, MAX(ahead, nend - ahead));
     dual_sum(d, k, d->sum);
@@ -293,8 +293,8 @@ dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth) take_from(end[j].to, given, n);
 }
 
-/* Subtracts the least entry from the messages, which keeps them small. The constants cancel between the two ends of
- * an edge. */
+/* Subtracts the least entry from the messages to each edge end, so that messages stay small. The bound does not
+ * change: the edge's least cost rises by the amount that the variable loses. */
 static void
 normalize_messages(struct dual *d)
 {

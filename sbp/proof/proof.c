@@ -232,8 +232,8 @@ prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
 }
 
 /* Adds a tensor with several readers, which share its conversions: each reader forbids "not made" of the form that
- * it needs. reads: by node, the last tensor that the node made or read; if that is tensor i, the node may already
- * have edges to the tensor's forms. */
+ * it needs. reads: by node, 1 + the last tensor that the node made or read. A node that made or already read tensor
+ * i may already have edges to the tensor's forms. */
 static int
 add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 {
@@ -687,7 +687,7 @@ proof_split(struct state *s)
 static const struct {
     const char *name;
     int (*step)(struct state *s);
-    bool has_lines; /* passes the end of the last line, too */
+    bool has_lines; /* the step reads several lines, including the end of the last line */
 } step_of[] = {{"support", support, false}, {"out", prove_removal, false}, {"as", prove_substitution, false},
                {"cut", proof_cut, false},   {"drop", proof_drop, false},   {"round", bound_round, false},
                {"split", proof_split, true}};

@@ -130,8 +130,8 @@ keep_variables(struct few *f)
     }
 }
 
-/* Connects edges across the gap, starting from the lower side. Edges that leave the upper side towards the gap are
- * skipped, because their counterparts on the lower side stand for the same edges. */
+/* Connects edges across the gap, starting from the lower side. Skips edges that lead from the upper side into the
+ * gap, because each has a counterpart on the lower side. */
 static void
 keep_edges(struct few *f)
 {
