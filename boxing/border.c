@@ -136,8 +136,8 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Adds the reads of the addend at source position `self`, by those owners of the sum that use the same replica. Each
- * owner reads the part that is its share. */
+/* Adds the reads of the addend at source position `self`. The readers are the owners of the sum that use the replica
+ * of `self`. Each owner reads the slice that is its share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {
@@ -192,8 +192,8 @@ read_by_legs(struct inverse *v, const struct box *cell)
             if (relay_piece(&v->relay, cell, k, chunk, &piece)) reads_of_piece(v, leg, k, chunk, &piece);
 }
 
-/* Adds the reads of the shard and stage at a source position, cell by cell, in the group that gets the shard's
- * addend. */
+/* Adds the reads from source position `self`, cell by cell: reads of its shard and of its stage, by the group to
+ * which the shard's addend is assigned. */
 static void
 reads_of(struct inverse *v, int32_t pos)
 {

@@ -22,7 +22,7 @@
 enum box_verb {
     BOX_COPY,   /* destination slice = source slice */
     BOX_REDUCE, /* destination slice = sources combined in the listed order */
-    BOX_FILL,   /* destination slice = identity of the reduction `reduce`; another rank holds the value of the P */
+    BOX_FILL,   /* destination slice = identity of `reduce`, because another rank holds the value of the P */
 };
 
 enum {
@@ -129,8 +129,8 @@ struct box_read {
  * A's reads from B (in A's `in`) equal B's reads by A (in B's `out`), entry by entry. Time and memory are
  * proportional to the data that these ranks exchange. */
 /* Returns true if a read between two ranks of the set cannot be done in place, for instance because they are in
- * different memory spaces. `in` lists such reads, too; `out` does not. No function (NULL): all reads within the set
- * are in place. Arguments are mesh positions; `to` is in the source mesh if the read fills a stage. */
+ * different memory spaces. `in` also lists such reads; `out` does not. Arguments are mesh positions; `to` is in the
+ * source mesh if the read fills a stage. Function NULL: all reads within the set are in place. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;

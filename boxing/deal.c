@@ -83,7 +83,8 @@ group_touches(const struct grid *from, const struct grid *to, int32_t src, int32
 struct rest {
     int32_t n;
     int64_t missing; /* number of transmissions if each addend is assigned to the group with the most holders */
-    bool held;       /* a possible receiver holds one of the addends */
+    /* some group member holds one of the remaining addends, so it can reduce the sum without receiving it */
+    bool held;
 };
 
 /* Computes struct rest like rest_of(), if source and destination have one mesh. On an axis that changes from P to S,

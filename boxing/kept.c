@@ -200,8 +200,8 @@ same_range(const struct group *g, const struct ranges *r, int a)
     return r->span[FROM][d].lo == r->span[TO][d].lo && r->span[FROM][d].hi == r->span[TO][d].hi;
 }
 
-/* Returns true if the number of elements that a part keeps on this side depends only on its length, for parts inside
- * the other side's range. */
+/* Considers parts that are inside the other side's range. Returns true if the number of elements that this side
+ * keeps of such a part depends only on the part's length. */
 static bool
 length_tells(const struct group *g, const struct ranges *r, int side, int a)
 {

@@ -8,13 +8,14 @@
  * On many axes too many layouts remain: 25,000 for the sums of 64 ranks in six axes of two. For such meshes the
  * search prunes: it continues only from states that may become the cheapest, given a lower bound for the bytes that
  * are left to move. It does not price a hop if the path already costs more than the best path so far. Layouts that
- * differ only by a permutation of equal axes share a representative: 84 for the 25,000. That holds if all shards are
- * equal; if a rank has one element more, the axis matters.
+ * differ only by a permutation of equal axes share a representative, so 84 of the 25,000 layouts remain. Axes are
+ * interchangeable only if all shards are equal: if a rank has one element more, the axis that gives it the element
+ * matters.
  *
  * Without P, equal totals mean equal shares: no rank receives less than in the direct exchange. With P, ranks are
  * compared hop by hop (quota.h). A state in which some rank receives more is dropped at once, so that it does not
- * replace a valid state of the same layout. With uneven tiles, few paths remain. On large meshes only the corner
- * ranks are examined: balanced cuts make the first shards the largest and the last the smallest. */
+ * replace a valid state of the same layout. If tiles are uneven, this test leaves few paths. On large meshes only
+ * the corner ranks are examined: balanced cuts make the first shards the largest and the last the smallest. */
 #include "boxing/path.h"
 
 #include "boxing/quota.h"
@@ -393,8 +394,9 @@ receives_no_more(const struct search *s, const struct state *x, const struct sta
     return true;
 }
 
-/* Returns true if a known state of y's layout makes y useless: it costs no more than y, and has as many hops as y, or
- * fewer hops (unless s->every) without more staging or received bytes. */
+/* Returns true if y is useless, because a known state of the same representative layout costs no more than y. The
+ * known state must have as many hops as y, or it must stage and receive no more bytes than y. If s->every is set, a
+ * state with fewer hops never makes y useless, because paths of every length are listed. */
 static bool
 is_needless(const struct search *s, const struct state *y)
 {

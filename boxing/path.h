@@ -44,9 +44,9 @@ struct box_candidate {
     double ns;
 };
 
-/* box_long_axes returns the number of axes with more than one rank. If there are more than BOX_FEW_AXES,
- * intermediate layouts are too many to try them all. The search then continues only from layouts that may become
- * part of the cheapest path. */
+/* box_long_axes returns the number of axes with more than one rank. If there are more than BOX_FEW_AXES, there are
+ * too many intermediate layouts to try all of them. The search then continues only from layouts that may become part
+ * of the cheapest path. */
 enum { BOX_FEW_AXES = 3 };
 int box_long_axes(const struct place *p);
 

@@ -1,8 +1,8 @@
 /* plan.c - makes the plan of a move: turns the deal of every cell (deal.h) into the steps of every rank.
  *
- * The part of each rank can be planned alone: its stage (the cells of its source shard of which it reduces a share)
- * and its destination shard (whose cells are copied, reduced or filled). A whole plan is the concatenation of the
- * ranks' parts, stages first.
+ * Each rank can be planned alone. The work of a rank is to fill its stage and its destination shard. The stage holds
+ * the shares that the rank reduces of cells of its source shard. The cells of the destination shard are copied,
+ * reduced or filled. A whole plan is the concatenation of the ranks' work, stages first.
  *
  * Equal lists are stored once: the addends that owners of one replica read, and the steps of destination shards that
  * are replicas and read the same source replica. So an all-reduce or all-gather over R ranks takes memory for R
