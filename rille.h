@@ -1,18 +1,19 @@
 /* rille.h - the public API of librille: tensors sharded over many devices, and programs on them.
  *
- * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session, or
- * that has called rille_adopt(), may use it, except for rille_interrupt() and rille_doing(). Functions also reject
- * NULL, objects of another session, and calls in a child made by fork() with a session of its parent; a child may open
- * a session of its own. A function that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if
- * it returns void; rille_error() says why. Values are lazy: an operator call only adds a node to the stored program,
- * and reading the value computes it. Errors of shape, dtype, layout and placement are reported by the call.
+ * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session,
+ * or that has called rille_adopt(), may use it, except for rille_interrupt() and rille_doing(). After fork(), a
+ * child must not use the session of its parent, but may open a session of its own. Functions reject NULL, objects of
+ * another session, and a parent's session in a child. A function that rejects its arguments returns an error code,
+ * NULL, 0 or -1, or does nothing if it returns void; rille_error() says why. Values are lazy: an operator call only
+ * adds a node to the stored program, and reading the value computes it. Errors of shape, dtype, layout and placement
+ * are reported by the call.
  *
  * Functions that can fail return 0 or a code > 0. rille_error() then returns a text with the expected and the found
  * value; rille_error_line() returns the user's program line that rille_at() has set. The caller owns handles
  * (rille_tensor, rille_graph, rille_file...) and passes them to their free or close function, which also clears the
  * pointer. The session owns placements and layouts; equal ones have the same pointer. The caller must free() text
- * returned as char *; the library owns const char *. Axes, ranks and positions count from 0. dtypes are text: f32
- * f64 bf16 f16 i32 i64 u8 bool. */
+ * returned as char *; the library owns text returned as const char *. Axes, ranks and positions count from 0. dtypes
+ * are text: f32 f64 bf16 f16 i32 i64 u8 bool. */
 #ifndef RILLE_H
 #define RILLE_H
 
@@ -58,7 +59,7 @@ struct rille_options {
     bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
     bool check_nan;      /* initial setting of rille_detect_nan() */
     size_t memory_limit; /* memory limit per device, bytes; 0: none */
-    /* library of collectives among GPUs: "own" (NULL): Rille; "nccl": the library (docs/cuda.md) */
+    /* implementation of collectives among GPUs: "own" (NULL): Rille's kernels; "nccl": NCCL (docs/cuda.md) */
     const char *collectives;
     const char *cost; /* file that rille_cost_write() wrote with this machine's costs; NULL: built-in costs */
     /* workers that own the devices; rille_open() reads the struct; NULL: this process owns them */
@@ -78,18 +79,19 @@ struct rille_workers {
     /* folders "/a:/b" for checkpoints, shared with workers that have the same folders; NULL: none */
     const char *root;
     /* Starts the worker process of a rank, which must call rille_worker() with this address and secret. Pass the
-     * secret through a pipe, never in arguments or the environment. The session calls start() for the first
-     * `started` ranks, and again for each of these that it loses. start() returns 0 and sets *pid, or reports an
-     * error to the user and returns non-zero. NULL: all workers join by themselves. */
+     * secret through a pipe, never in arguments or the environment. The session calls start() for each of the first
+     * `started` ranks, and again whenever the worker of such a rank is lost. start() returns 0 and sets *pid, or
+     * reports an error to the user and returns non-zero. NULL: all workers join by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
     const char *devices; /* list of the devices that start() gives to each worker; NULL: unknown */
     /* true: before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
-     * workers keep their devices; different devices are an error. */
+     * workers keep their devices; it is an error if this session requires other devices of them. */
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
-    /* time after which a worker counts as lost if no worker that owes an answer makes progress, s; 0: 600 */
+    /* time without progress, s: if no worker that owes an answer progresses for this long, one of these workers
+     * counts as lost; 0: 600 */
     double hang_seconds;
     /* returns the host of a rank, for error texts; NULL, or result NULL: this host */
     const char *(*host)(void *arg, int rank);
@@ -196,7 +198,7 @@ struct rille_worker_info {
     double heartbeat;                       /* time since the last heartbeat, s */
     int64_t acts;                           /* number of acts in all runs */
     double busy;                            /* time in which the worker's devices had work, s, summed over devices */
-    /* how many times as long the acts take as those of workers with the same tasks; 0: not much longer */
+    /* slowdown: duration of the worker's acts divided by that of workers with the same tasks; 0: not much slower */
     double slow;
 };
 /* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
@@ -205,7 +207,8 @@ bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info 
 /* Sets the signals, bits 1 << number, that the program handles if a worker receives them. Other signals end the worker
  * that receives them. */
 int rille_hear(struct rille_session *s, uint64_t signals);
-/* Returns the first such signal, and sets *rank to the worker that received it; 0: none. */
+/* Returns the first signal of those set by rille_hear() that a worker has received, and sets *rank to that worker;
+ * 0: none. */
 int rille_heard(struct rille_session *s, int *rank);
 bool rille_in_cluster(struct rille_session *s);
 bool rille_was_lost(void); /* returns true if this thread's last error was the loss of a worker */
@@ -222,10 +225,11 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
  * one was used. The text is valid until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
-/* Compares the replicas of all variables and gradients in the last snapshot, by digests. Non-zero: replicas differ, and
- * rille_error() names their workers. If the previous snapshot was kept, the last one is dropped. Otherwise the previous
- * one is dropped. *wrong: if an earlier comparison failed and the same work was repeated since, the workers whose
- * replicas were wrong; else NULL. The text is valid until the next call. */
+/* Compares the replicas of all variables and gradients in the last snapshot, by digests. If replicas differ, returns
+ * non-zero, names their workers in rille_error(), and drops the last snapshot, so that recovery uses the previous
+ * one (if keep was 2). If all replicas agree, drops the previous snapshot. *wrong: the workers whose replicas were
+ * wrong, if an earlier comparison failed and the same work was repeated since; else NULL. The text is valid until
+ * the next call. */
 int rille_compare_replicas(struct rille_session *s, const char **wrong);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
 
@@ -365,7 +369,8 @@ char *rille_place_text(const struct rille_place *p);
 
 /* Makes a layout from one text per mesh axis ("S(0)", "B", "P(max)"), or from a single text for all axes ("(B,
  * S(0))"). order: every mesh axis once, in the order of splitting; NULL: mesh order. ndim: number of dimensions of
- * the tensor, which resolves S(-1) and limits S; -1: unknown. The session owns the layout until rille_close(). */
+ * the tensor; -1: unknown. With ndim, S(-1) stands for the last dimension, and the function rejects dimensions that
+ * the tensor does not have. The session owns the layout until rille_close(). */
 int rille_layout(struct rille_session *s, const struct rille_place *p, int n, const char *const *sbp, const int *order,
                  int ndim, const struct rille_layout **out);
 const struct rille_place *rille_layout_place(const struct rille_layout *l);
@@ -446,19 +451,20 @@ int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, 
 
 /* ---- tensors ---- */
 
-/* Each function that sets a struct rille_tensor * returns a new handle, also if it is on a tensor that has handles. A
- * handle lasts until rille_tensor_free() or rille_close(); results, graphs, gradients and saves keep the values that
- * they need without it. */
+/* Each function with a struct rille_tensor ** argument for its result returns a new handle there, even if the tensor
+ * already has handles. A handle lasts until rille_tensor_free() or rille_close(). Results, graphs, gradients and
+ * saves keep the values that they need alive, also after the handles are freed. */
 
 /* Copies host values into a new leaf. data: the global value, dense and row-major, of this dtype. */
 int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                            const struct rille_layout *layout, struct rille_tensor **out);
-/* Makes a new leaf of memory that the caller owns: on device 0 of the default kind, with the strides in elements;
- * NULL: dense and row-major. The tensor shares the memory if that is dense, aligned to 64 bytes and on a cpu device of
- * this process; otherwise the function copies it. A change of the leaf in place may write shared memory, and until its
- * results are computed the caller must not write it. release(arg) is called once, on the session's thread, when Rille
- * does not use the memory any more: before the function returns if it copies, and in rille_close() at the latest; NULL:
- * no call. After an error, the memory stays the caller's, and release() is not called. */
+/* Makes a new leaf of memory that the caller owns, on device 0 of the default kind. strides: in elements; NULL:
+ * dense and row-major. The tensor shares the memory if the memory is dense, aligned to 64 bytes and on a cpu device
+ * of this process; otherwise the function copies the memory. Rille writes shared memory if the leaf is changed in
+ * place. The caller must not write shared memory until all results of the leaf are computed. release(arg) is called
+ * once, on the session's thread, when Rille does not use the memory any more; NULL: no call. If the function copies
+ * the memory, the call is made before the function returns, otherwise in rille_close() at the latest. After an
+ * error, the memory stays the caller's, and release() is not called. */
 int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                       const int64_t *strides, void *data, void (*release)(void *arg), void *arg,
                       struct rille_tensor **out);
@@ -466,12 +472,13 @@ int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, cons
  * memory.
  *
  * rille_from_dlpack() makes a leaf as rille_from_memory() does, and owns m if it succeeds: m->deleter is the release
- * function. It copies memory that m says is read-only.
+ * function. If m is marked as read-only, the function copies the memory.
  *
- * rille_to_dlpack() computes t, and returns its value in *out, whose deleter the caller must call once, on any thread,
- * also after rille_close(). t must be on one cpu device, or replicated over cpu devices. The value is shared, so the
- * caller must not write it; later changes of t may be visible or not. A session with workers copies the value. The
- * memory of a value that was given back is freed by the next call of these functions, or by rille_close(). */
+ * rille_to_dlpack() computes t, and returns its value in *out. The caller must call the deleter of *out once, on any
+ * thread, also after rille_close(). t must be on one cpu device, or replicated over cpu devices. The value is
+ * shared, so the caller must not write it; later changes of t may be visible or not. A session with workers copies
+ * the value. The deleter only marks the memory of the value: the next call of a function of this group, or
+ * rille_close(), frees it. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 int rille_from_dlpack(struct rille_session *s, struct DLManagedTensor *m, struct rille_tensor **out);
@@ -503,7 +510,8 @@ bool rille_tensor_requires_grad(const struct rille_tensor *t);
 /* Sets requires_grad of a leaf with a float dtype. A compiled step that reads the leaf can be called only while the
  * flag is as it was in the trace. */
 int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on);
-/* Returns true if requires_grad was last set to false, and not false from the start. */
+/* Returns true if the last rille_tensor_set_requires_grad() of t switched the flag off; false: the flag is on, or
+ * was never set. */
 bool rille_tensor_frozen(const struct rille_tensor *t);
 /* returns a text that lasts until t is freed or named again; NULL: the tensor has no name */
 const char *rille_tensor_name(const struct rille_tensor *t);
@@ -529,8 +537,8 @@ int rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t
 
 int rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l,
                            struct rille_tensor **out); /* moves t to another layout; differentiable */
-/* Moves t like rille_tensor_to_global(). The gradient is first converted to the layout of t (replicated where t is
- * partial), before any operator uses it. */
+/* Moves t like rille_tensor_to_global(). In backward, the gradient is converted to the layout of t (replicated where
+ * t is partial) before any other operator uses the gradient. */
 int rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out);
 int rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out);
 /* rille_tensor_parts() stacks the addends of a partial tensor along a new first dimension. rille_tensor_of_parts()
@@ -568,8 +576,8 @@ int rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *co
 
 /* ---- gradients ---- */
 
-/* Adds d t / d leaf to the gradient of each leaf with requires_grad; t must have one element. The second function keeps
- * the saved tensors, so that backward may be called again. */
+/* Adds d t / d leaf to the gradient of each leaf with requires_grad; t must have one element.
+ * rille_tensor_backward_retained() keeps the saved tensors, so that backward may be called again. */
 int rille_tensor_backward(struct rille_tensor *t);
 int rille_tensor_backward_retained(struct rille_tensor *t);
 /* Sets out[i] to d sum(y) / d x[i], which is differentiable again; zeros if y does not depend on x[i]. y may have
@@ -590,7 +598,8 @@ bool rille_grad_mode(struct rille_session *s, bool on);
 
 /* Backward function of a custom gradient, from the caller. Backward calls it once, with the gradients of all results
  * (NULL: an integer result) and the saved tensors. It sets din[i] to a new handle on the gradient of argument i, or
- * leaves NULL: none. It may call all functions of this header, and returns 0, or an error of theirs. */
+ * leaves NULL: none. It may call all functions of this header. It returns 0, or the error code of a function that
+ * failed. */
 typedef int rille_backward_fn(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *const *saved,
                               struct rille_tensor **din);
 struct rille_backward {
@@ -606,8 +615,8 @@ int rille_own_gradient(struct rille_session *s, const struct rille_backward *bac
                        struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
                        struct rille_tensor *const *result, struct rille_tensor **out);
 
-/* Sets the name of the function that plans and errors of runs report as the maker of the following calls; NULL:
- * none. Returns the previous name. */
+/* Sets a function name for the following calls: plans and run-time errors report it as the function that made these
+ * calls; NULL: none. Returns the previous name. */
 const char *rille_name_calls(struct rille_session *s, const char *name);
 
 /* A hook is called with the gradient of a tensor, once in each backward pass. It may set *out to a new handle on
@@ -660,8 +669,8 @@ void rille_step_undo(struct rille_session *s);
 /* ---- live numbers: a function returns their value at each call of a compiled step ---- */
 
 typedef int rille_live_fn(void *arg, double *out); /* non-zero: failure; the run then does not start */
-/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep it
- * without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
+/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep
+ * it alive without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
 /* Sets a function that the session calls if the run that read the number fails or is interrupted. */
@@ -682,9 +691,9 @@ struct rille_graph_options {
      * names */
     const char *schedule;
     int lag; /* lookahead, micro-batches; 0: the schedule's default */
-    /* memory for which a search finds the schedule with the least bubble; needs at least two micro-batches and no
-     * other schedule. Up to 16: factor of the memory that 1F1B saves for backward on the fullest device; above 16:
-     * bytes per device; 0: no such search */
+    /* memory for a schedule search: finds the schedule with the least bubble within this memory; 0: no such search.
+     * Up to 16: multiple of the memory that 1F1B saves for backward on the fullest device; above 16: bytes per
+     * device. Needs at least two micro-batches, and `schedule` must not be set */
     double memory;
     /* Costs for a schedule search; NULL: estimated costs. The caller keeps them until the step is made. */
     const struct rille_chart_costs *costs;
@@ -706,17 +715,17 @@ struct rille_graph_options {
      * in place of those that the function computes from the size of a micro-batch. */
     bool whole;
     bool check_nan; /* search this step's results like rille_detect_nan() */
-    /* time limit of the planner's search, seconds of one core by a count of work, so that every machine finds the
-     * same plan; four times as much real time also ends the search. 0: 1, or 0.1 if the choice needs no search
-     * ("propagate" or "greedy" without a memory limit), because then only a bound is searched */
+    /* time limit of the planner's search, s of one core; 0: the default. A count of work measures the time, so that
+     * every machine finds the same plan; four times as much real time also ends the search. Default: 1; 0.1 for
+     * "propagate" and "greedy" without a memory limit, which need a search only for the bound */
     double time_limit;
 };
 /* Checks the options, like rille_trace_begin(). E_ARG: an option has an invalid value. */
 int rille_graph_check(const struct rille_graph_options *o);
-/* Returns how many micro-batches' activations a device holds at once in a named schedule, summed over its `stages`
- * stages, if the batch has that many micro-batches. device: number from 0 to devices - 1. "1f1b", "gpipe"
- * (INT32_MAX: all), "zb-h1" and "zb-h2" have one stage per device. 0: the name has no formula, or a number is out of
- * range. */
+/* Returns the largest number of micro-batches whose activations a device holds at once in a named schedule, summed
+ * over the device's `stages` stages. Assumes a batch of at least that many micro-batches. device: number from 0 to
+ * devices - 1. "1f1b", "gpipe" (INT32_MAX: all), "zb-h1" and "zb-h2" have one stage per device. 0: the name has no
+ * formula, or a number is out of range. */
 int rille_schedule_contexts(const char *schedule, int devices, int stages, int device);
 /* Trace a step: begin; call the function on the inputs that begin returns, each of which represents one micro-batch;
  * end with the function's results. In between, calls are recorded and nothing runs; reading a value is an error. The
@@ -742,9 +751,10 @@ bool rille_trace_pause(struct rille_session *s, bool pause);
  * micro-batches is traced. If false, such a call fails with E_PLAN, because its result would differ from that of the
  * whole batch. Returns the previous setting. */
 bool rille_micro_batch_alone(struct rille_session *s, bool alone);
-/* States how the whole batch's value of a result of such calls follows from the values of the micro-batches. If the
- * result has as many rows as the micro-batch, the values are concatenated; else their mean is taken. Does nothing
- * outside such a trace. */
+/* For a result of calls that combine the rows of one micro-batch (rille_micro_batch_alone): states how the result's
+ * value for the whole batch follows from the values of the micro-batches. If the result has as many rows as the
+ * micro-batch, the values are concatenated; else their mean is taken. Does nothing outside the trace of a step with
+ * several micro-batches. */
 int rille_micro_batch_result(struct rille_tensor *t);
 /* Returns the mean of t over the micro-batches, which is known after the last one; without micro-batches, t itself.
  * For values that change once per step. */
@@ -808,7 +818,8 @@ struct rille_chart_span { /* consecutive acts of a device on one micro-batch */
 };
 struct rille_chart_stall {
     int stage;
-    double share;     /* share of the time of all the stage's devices */
+    /* fraction of the run's time that the stage's devices lose by this cause, mean over the devices */
+    double share;
     const char *text; /* description: "stage 1 waited 18 % for a register of matmul (train.lua:14)" */
 };
 enum { RILLE_CHART_POINTS = 256 };
@@ -855,7 +866,7 @@ struct rille_chart_costs {
 int rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out);
 void rille_chart_free(struct rille_chart **c);
 
-/* An actor of a step's plan, with its acts in the last run; g NULL: of the plan that ran last. */
+/* An actor of a step's plan, with its acts in the last run. */
 struct rille_actor {
     const char *name, *kind; /* name: operator, or name of the move; kind: "compute", "box", ... */
     const char *device_kind;
@@ -868,7 +879,8 @@ struct rille_actor {
     /* nhost: number of hosts with devices of the plan; nshown: number of hosts whose actors rille_actor() reports */
     int nhost, nshown;
 };
-/* Describes the i-th actor. Returns false if there are at most i actors. Its texts are valid until the next call. */
+/* Describes the i-th actor of g's plan; g NULL: of the plan that ran last. Returns false if there are at most i
+ * actors. The texts are valid until the next call. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
 /* ---- introspection ---- */
@@ -904,13 +916,14 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    /* bytes received by rank. NULL (nrank 0): a mesh of "meta" devices has more than 64 ranks, where each axis after
-     * the third doubles the count */
+    /* bytes received by rank; NULL, with nrank 0, if a mesh of "meta" devices is too large: more than 64 ranks,
+     * counted twice for each long axis after the third */
     const int64_t *received;
     const char *name;  /* usual name of the move: "all-gather", ... */
     const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
-    /* for a hierarchical reduction between hosts, a text with its shape and time, and the time if each owner read
-     * all addends: ", in 2 segments, 4 chunks: 95.0 us between hosts, not 160.0"; else "" */
+    /* text about a hierarchical reduction between hosts; "": the move has none. The text has the reduction's shape
+     * and time, and for comparison the time of a direct reduction, in which each owner reads all addends: ", in 2
+     * segments, 4 chunks: 95.0 us between hosts, not 160.0" */
     const char *handed_on;
     const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
     int64_t times;         /* number of times that the move runs per step */
@@ -962,9 +975,9 @@ struct rille_explain {
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
-/* Cost of a layout that the user set by to_global, a strategy or a variable (not of a layout that follows from
- * another): lower and upper bound of the time that the layout adds to a planned step, ns. For each such layout, the
- * step is planned again without it, for a quarter of a second. */
+/* Cost of a layout that the user set, by to_global, a strategy or a variable. Layouts that follow from such a layout
+ * are not listed. price, price_high: lower and upper bound of the time that the layout adds to a planned step, ns.
+ * To find the bounds, the step is planned again without the layout, for a quarter of a second per layout. */
 struct rille_hint {
     const char *what, *line;
     int64_t price, price_high;
@@ -1049,11 +1062,12 @@ bool rille_file_text(const struct rille_file *f, int i, const char **key, const 
  * bytes; number: true if the value is a number or boolean, printed as text. E_ARG: the file has no such list. */
 int rille_file_list(struct rille_file *f, const char *key,
                     void (*visit)(void *arg, const char *text, size_t n, bool number), void *arg);
-/* Replaces the tensors of each quantised weight by the weight, in f32. method: "scaled" (weight, weight_scale or
- * weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros, scales, g_idx) or "awq" (qweight, qzeros,
- * scales). Method "blocks" only adds, for a tensor X that a .gguf file stores in blocks, a u8 tensor X.blocks (...,
- * blocks, bytes of a block). bits: bits per number; group: number of inputs that share a scale (-1: all); rows,
- * columns: size of the block that shares a scale (0: none); minus_one: the file stores each zero point minus 1. */
+/* Replaces the tensors of each quantised weight by the weight, in f32. method and the names of the tensors that it
+ * reads: "scaled" (weight, weight_scale or weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros,
+ * scales, g_idx) or "awq" (qweight, qzeros, scales). Method "blocks" replaces nothing: for each tensor X that a
+ * .gguf file stores in blocks, it adds a u8 tensor X.blocks (..., blocks, bytes of a block). bits: bits per number;
+ * group: number of inputs that share a scale (-1: all); rows, columns: size of the block that shares a scale (0:
+ * none); minus_one: the file stores each zero point minus 1. */
 struct rille_quantisation {
     const char *method;
     int bits;
@@ -1101,10 +1115,12 @@ int rille_verify(const char *path);
 
 /* ---- text ---- */
 
-/* A tokenizer, from tokenizer.json (Hugging Face), tekken.json (Mistral), *.model (SentencePiece) or *.tiktoken. Only
- * for *.tiktoken: pattern (a regular expression, or "gpt2", "cl100k", "o200k", "llama3", "qwen"; not NULL), and special
- * tokens with their ids (NULL: the ids after the last). Only for *.model: special, names of control pieces that texts
- * may contain; ids must be NULL. Needs no session; one thread at a time. Text may be any bytes. */
+/* A tokenizer, from tokenizer.json (Hugging Face), tekken.json (Mistral), *.model (SentencePiece) or *.tiktoken.
+ * Needs no session; one thread at a time. Text may be any bytes.
+ *
+ *   pattern   *.tiktoken only, not NULL: a regular expression, or "gpt2", "cl100k", "o200k", "llama3", "qwen"
+ *   special   *.tiktoken: special tokens; *.model: names of control pieces that texts may contain
+ *   ids       *.tiktoken: ids of the special tokens; NULL: the ids after the last. *.model: must be NULL */
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                          const int64_t *ids, struct rille_tokenizer **out);
@@ -1116,7 +1132,8 @@ int64_t rille_tokenizer_size(const struct rille_tokenizer *t); /* number of ids,
 int rille_tokenizer_encode(struct rille_tokenizer *t, const char *text, size_t n, uint32_t **ids, size_t *nids);
 /* Decodes n ids. A zero byte follows *text; the caller must free() it. */
 int rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t *ids, char **text, size_t *ntext);
-/* Writes a byte-level BPE tokenizer as tokenizer.json, another tokenizer as the file that was read. */
+/* Writes a byte-level BPE tokenizer as tokenizer.json. Writes any other tokenizer as a copy of the file that was
+ * read. */
 int rille_tokenizer_save(struct rille_tokenizer *t, const char *path);
 /* Returns the special tokens that the tokenizer's template puts before and after a text. The tokenizer owns the
  * arrays. */
@@ -1165,7 +1182,8 @@ struct rille_token_rows {
 };
 int rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *rows, struct rille_tensor **x,
                        struct rille_tensor **y);
-/* Statistics of prefetching. Prefetching is fast enough if the reader waits for credits and callers never wait. */
+/* Statistics of prefetching. If the reader sometimes waits for credits and callers never wait, prefetching is fast
+ * enough. */
 struct rille_source_stats {
     int64_t depth;       /* credits: number of batches that the reader may be ahead */
     int64_t read, taken; /* number of batches read, and taken by callers */
@@ -1181,7 +1199,7 @@ int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, 
 
 /* Makes the k-th act from now on fail like a failing kernel; 0: none. */
 void rille_fail_act(struct rille_session *s, int64_t k);
-/* Makes kernels of this operator take so many seconds longer; 0: no longer. At most four operators. */
+/* Makes kernels of this operator take this many seconds longer; 0: no longer. At most four operators. */
 void rille_slow_op(struct rille_session *s, const char *op, double seconds);
 /* Returns the program of a step as it is sent to workers: n bytes, which the caller must free(). */
 int rille_graph_program(struct rille_graph *g, char **out, size_t *n);
