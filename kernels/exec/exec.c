@@ -79,7 +79,8 @@ choose_method(struct exec *e, int device, bool reference)
     return fail(E_KERNEL, "%s has no kernel for %s", e->call->op->name, device_kind_text(device));
 }
 
-/* Adds a product of a device library, which runs use instead of the method if the addresses suit the library. */
+/* Prepares the device library's matrix product, if the library supports the call. Runs use this product instead of
+ * the method if the addresses suit the library. */
 static void
 add_multiply(struct exec *e, int device)
 {
@@ -89,7 +90,7 @@ add_multiply(struct exec *e, int device)
     if (e->multiply) e->name = e->multiply->name, e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
 }
 
-/* Stores a copy of the steps, with copies of their calls, in the exec. */
+/* Copies the steps and their calls into the exec. */
 static void
 remember_steps(struct exec *e, int nstep, const struct fuse_step *step)
 {

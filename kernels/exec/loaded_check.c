@@ -468,7 +468,8 @@ check_kernel(struct trial *t)
     return 0;
 }
 
-/* Checks that each operand has elements in at least one sample. An operand with a gradient must have floats there. */
+/* Checks that each operand has elements in at least one sample. If an operand has a gradient, a sample with floats
+ * for that operand is required. */
 static int
 check_samples(const struct loaded *l)
 {

@@ -113,7 +113,7 @@ struct second {
     struct val *p, *dp;       /* weights of keys, and the gradient of the weights */
     struct val *rest, *drest; /* weight of the sink, and its gradient */
     struct val *dt, *dmean;   /* gradients of t and of mean */
-    struct val *du;           /* gradient of the scores before the softcap, through slope */
+    struct val *du;           /* gradient of the scores before the softcap; the part that passes through slope */
 };
 
 /* Returns the product x * y; NULL if x or y is NULL. */

@@ -32,9 +32,9 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     }
 }
 
-/* Builds the gradient of x. Where x is not zero, dx = -dy * y / x. Where x is zero, dx is the sum of dy * rest / x
- * over the other factors, with 1 for an x that is zero. A factor is left out of the sum if more than one of its
- * other factors is zero. */
+/* Builds the gradient of x. Where x is not zero, dx = -dy * y / x. Where x is zero, dx is a sum over the other
+ * factors x[j] of the line: dy[j] * rest / x[j], or dy[j] * rest if x[j] is zero, too. The sum leaves out j if any
+ * factor besides x and x[j] is zero. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -229,8 +229,8 @@ b_along(struct build *b, struct val *x, struct val *y)
     return x && y ? b_mul(b, b_cast(b, b_true(b, x), x->type.dtype), y) : NULL;
 }
 
-/* Returns true if n is a view of its whole operand that keeps the operand's layout. Returns false for a view of a
- * part: to compute its operand's sum in f32 would compute the sum a second time. */
+/* Returns true if n is a view of its whole operand that keeps the operand's layout. A view of a part does
+ * not qualify: if several parts of one sum were cast, each cast would compute the whole sum again in f32. */
 static bool
 shows_all(const struct node *n)
 {

@@ -190,7 +190,8 @@ struct put {
     const struct view *out, *src, *base; /* base: tensor to which sources are added; NULL: zeros */
     struct lines l;
     int64_t nid;
-    /* Index of the first source of an entry; index of the source after source j; -1: end of the list. */
+    /* first: by entry: index of its first source; next: by source: index of the next source of the same entry; -1:
+     * end of the list. */
     int32_t *first, *next;
 };
 

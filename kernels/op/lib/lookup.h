@@ -70,7 +70,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
             (void)i;                                                                                                   \
             return (double)start;                                                                                      \
         };                                                                                                             \
-        /* Return the offset in operand 2 of the source entry of id j, and of element i in a source entry. */          \
+        /* Return offsets in operand 2: of the source entry of id j; of element i within a source entry. */            \
         const auto source_of = [&](int64_t j) {                                                                        \
             int64_t from[16];                                                                                          \
             for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \
@@ -87,7 +87,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         };                                                                                                             \
         enum { EACH = 4 }; /* elements per thread in one iteration */                                                  \
         for (int64_t begin = 0; begin < a.length; begin += EACH * THREADS) {                                           \
-            places at[EACH]; /* position of the element; past the last element: of element 0, without a write */       \
+            places at[EACH]; /* index of the element; past the last element: 0, and nothing is written */              \
             int64_t in[EACH];                                                                                          \
             double sum[EACH];                                                                                          \
             for (int e = 0; e < EACH; e++) {                                                                           \
