@@ -163,7 +163,8 @@ int rille_worker(const struct rille_worker_options *options);
 /* Sets *out to the name of the library for which the MPI plug-in was built, "Open MPI 4.1.4". Non-zero: this process
  * cannot use the plug-in; rille_error() says why. */
 int rille_mpi_library(const char **out);
-/* Removes the sockets of address `join`, if a killed controller has left them. For a worker that ends by itself. */
+/* Removes the sockets of address `join`, if a killed controller has left them. A worker that ends by itself calls
+ * this function. */
 void rille_sweep(const char *join);
 /* Writes to `out` the address of this host on the route to another host, with IPv6 addresses in brackets. Non-zero:
  * there is no route. */
@@ -247,9 +248,9 @@ void rille_interrupt(struct rille_session *s);
  * the operation fails with "interrupted". The function must then return true until the operation has failed. NULL:
  * no function. */
 void rille_stop_when(bool (*wanted)(void *arg), void *arg);
-/* Describes what the run in progress does: "matmul (a.lua:3)"; "a run" if this process does not know; "": no run.
- * For a device with streams, also after the run has returned: the work that a thread waits for, "matmul (a.lua:3) on
- * async:0". Any thread, async-signal-safe. */
+/* Describes what the run in progress does: "matmul (a.lua:3)"; "a run" if this process does not know the operator;
+ * "": no run. For a device with streams, the text also describes work that a thread waits for after the run has
+ * returned: "matmul (a.lua:3) on async:0". Any thread, async-signal-safe. */
 void rille_doing(struct rille_session *s, char *text, size_t size);
 /* Describes what a device thread computes, or waits for on its devices, in this process or in a worker on its host.
  * Returns false if there is no such thread. Session's thread, async-signal-safe. */
@@ -325,14 +326,15 @@ struct rille_metrics {
     int64_t runs, failed_runs;
     int64_t acts, compiles, snapshots;
     int64_t tensor_bytes, arena_bytes; /* bytes of tensors, and of memory for runs, after the last run */
-    /* run_seconds: time in runs; busy_seconds: busy time of all devices; device_seconds: time in runs multiplied by the
-     * number of devices, so 1 - busy_seconds / device_seconds is the idle share, which includes pipeline bubbles */
+    /* run_seconds: time in runs. busy_seconds: busy time of all devices. device_seconds: time in runs multiplied by
+     * the number of devices. So 1 - busy_seconds / device_seconds is the idle share, which includes pipeline bubbles */
     double run_seconds, busy_seconds, device_seconds;
     int64_t losses, recoveries; /* workers lost; recoveries from losses */
     int nmove;
     struct rille_moved move[RILLE_MOVES];
 };
-/* Begins to count. Each run then takes a few microseconds more; the first run of a plan counts the plan's moves. */
+/* Begins to count the totals of rille_metrics(). Each run then takes a few microseconds more; the first run of a
+ * plan counts the plan's moves. */
 int rille_metrics_begin(struct rille_session *s);
 /* Copies the totals. Does not wait for a run in progress, whose work is not included. Any thread, until rille_close()
  * is called. */
@@ -522,7 +524,7 @@ int rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t);
 /* Writes the global value to `out`: dense, row-major, number of elements * rille_dtype_bytes() bytes. */
 int rille_tensor_read(struct rille_tensor *t, void *out);
 /* Writes the elements with start[i] <= index < stop[i] along each axis i to `out`. Requests data only from ranks
- * that own some of them. */
+ * that own some of these elements. */
 int rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out);
 /* Reads the value of a tensor with one element. Integers and bools: sets *is_int and *i; floats: *f. */
 int rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
@@ -710,9 +712,9 @@ struct rille_graph_options {
     /* memory limit of a planner and of a schedule search, bytes per device; a plan above the limit is an error; 0:
      * none */
     int64_t memory_limit;
-    /* Trace the whole batch once to find the numbers that the function computes from the batch size, such as 1 / n
-     * for a mean; the caller ends the trace by rille_trace_abort(). The next trace of the session uses these numbers
-     * in place of those that the function computes from the size of a micro-batch. */
+    /* true: this trace is of the whole batch. It finds the numbers that the function computes from the batch size,
+     * such as 1 / n for a mean. The caller ends the trace by rille_trace_abort(). The next trace of the session uses
+     * these numbers in place of those that the function computes from the size of a micro-batch. */
     bool whole;
     bool check_nan; /* search this step's results like rille_detect_nan() */
     /* time limit of the planner's search, s of one core; 0: the default. A count of work measures the time, so that
@@ -727,10 +729,11 @@ int rille_graph_check(const struct rille_graph_options *o);
  * devices - 1. "1f1b", "gpipe" (INT32_MAX: all), "zb-h1" and "zb-h2" have one stage per device. 0: the name has no
  * formula, or a number is out of range. */
 int rille_schedule_contexts(const char *schedule, int devices, int stages, int device);
-/* Trace a step: begin; call the function on the inputs that begin returns, each of which represents one micro-batch;
- * end with the function's results. In between, calls are recorded and nothing runs; reading a value is an error. The
- * handles piece[] are the caller's, also after the trace; the graph lasts until rille_graph_free() or rille_close().
- * After an error, abort restores versions and gradients. */
+/* Functions to trace a step. rille_trace_begin() returns in piece[] the inputs for one micro-batch. The caller then
+ * calls the function of the step on these inputs, and passes the function's results to rille_trace_end(). In
+ * between, calls are recorded and nothing runs; reading a value is an error. The handles piece[] are the caller's,
+ * also after the trace; the graph lasts until rille_graph_free() or rille_close(). After an error,
+ * rille_trace_abort() restores versions and gradients. */
 int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
@@ -742,7 +745,7 @@ void rille_trace_returned(struct rille_session *s);
  * first call of the function differs from later calls, tracing the whole batch again and then the step succeeds. */
 bool rille_trace_differs(const struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
-/* returns true while a step that a planner will lay out is being traced */
+/* returns true while a trace is in progress for whose step a planner will choose the layouts */
 bool rille_planning(const struct rille_session *s);
 /* Pauses or continues the trace. While the trace is paused, calls behave as outside a trace. An optimiser uses this
  * to create its state. Returns the previous setting. */
@@ -1046,7 +1049,7 @@ struct rille_file;
 int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
 void rille_file_close(struct rille_file **f);
 struct rille_file_entry {
-    /* dtype: dtype of the loaded tensor; if Rille cannot load it, the file's name for its dtype */
+    /* dtype: dtype of the loaded tensor; if Rille cannot load the tensor, the file's name for its dtype */
     const char *name, *dtype;
     int ndim;
     const int64_t *shape;

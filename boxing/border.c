@@ -127,7 +127,7 @@ stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *s
     }
 }
 
-/* Adds one stage's read of a slice of another stage, or of the shard at `self`. */
+/* Adds a read by a stage. The stage reads a slice of another stage, or of the shard at `self`. */
 static void
 read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, int32_t number, const struct box *share)
 {
@@ -165,8 +165,8 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
 }
 
 /* Adds the reads of a chunk of a share in the segment of source position `self`. Owners that use the same replica
- * read the addend at `self`. If `self` is itself the owner, the next segment's owner reads the running sum of
- * `self`; after the last segment, the members of the group read it. */
+ * read the addend at `self`. If `self` owns the share, its running sum is read, too: by the next segment's owner or,
+ * after the last segment, by the members of the group. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {

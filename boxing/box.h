@@ -145,9 +145,9 @@ const char *box_name(const struct type *t, const struct layout *from, const stru
 /* Returns the `bytes` that box_plan would compute, without making the steps. INT64_MAX: box_plan rejects the move.
  * Allocates nothing. */
 int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns the same number as box_bytes(). Takes less time for callers that price many moves, because parts that
- * moves share are counted once. known: cache for any types, layouts and meshes, initially empty, with its arena set;
- * one thread. NULL: no cache. */
+/* Returns the same number as box_bytes(). Takes less time for callers that price many moves, because the cache keeps
+ * the results for groups of dimensions (kept.h), which many moves have in common. known: cache for any types,
+ * layouts and meshes, initially empty, with its arena set; one thread. NULL: no cache. */
 int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
                         struct hash_table *known);
 /* Returns true if the move changes only the layout's name (layout_same_boxes). bytes: box_bytes of the move. If both
@@ -230,7 +230,8 @@ int32_t box_rank_at(const struct box_plan *p, int32_t rank);
  * a sum of f32 partials becomes bf16 or f16. dst may be src[0]. box_fill computes BOX_FILL: it writes the identity
  * of r. */
 void box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src);
-/* Computes like box_reduce, but calls at() for the address of operand k each time that the loop reads operand k. */
+/* Computes like box_reduce, but calls at() for the address of operand k each time that the loop reads operand k. So
+ * the caller needs no array of operands. */
 struct box_operand {
     const struct view *view; /* shape and strides of the operand, without a data pointer */
     void *data;

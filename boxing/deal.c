@@ -170,8 +170,8 @@ free_group(const struct deal *d, int32_t turn)
     return turn % n;
 }
 
-/* Returns the group of a rank that holds the addend, in any tile. If no such rank is in a group, returns a group
- * without addends. nth: index of the addend among the remaining addends. */
+/* Returns the group to which a rank that holds the addend belongs; the group may be of another tile. If no holder
+ * belongs to a group, returns a group without addends. nth: index of the addend among the remaining addends. */
 static int32_t
 own_group(const struct deal *d, int32_t addend, int32_t nth)
 {

@@ -94,8 +94,8 @@ set_text_edges(struct edges *e, const struct parts *p, int space, const int *lea
     }
 }
 
-/* Returns the box-drawing character from which lines lead left, right, up and down, each if the argument of that
- * name is true. */
+/* Returns the box-drawing character that has a line to the left, to the right, up or down, wherever the argument of
+ * that name is true. */
 static const char *
 joint(bool left, bool right, bool up, bool down)
 {

@@ -138,7 +138,7 @@ print_set(const char *set, struct str *s)
     }
 }
 
-/* Returns advice for a call whose operand of positions (indices) is not of an integer dtype. */
+/* Returns advice for the error that an operand with positions (indices) does not have an integer dtype. */
 static const char *
 index_remedy(enum dtype d)
 {
@@ -244,7 +244,7 @@ call_rule(struct arena *a, const struct call *c, const int64_t *size, struct rul
     return source ? source_rule(a, c, r) : rule_of_call(a, c, size, r);
 }
 
-/* Fails again with the last error text, preceded by the operator and followed by its operands. */
+/* Fails with the last error text again, between the operator's name and the list of operands. */
 static int
 call_refuse(const struct call *c)
 {

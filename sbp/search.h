@@ -27,7 +27,7 @@ struct mover {
     int nentry;
     struct sbp *entries;
     int given_code;        /* code of layout `given`; -1: no signature has the layout's entries */
-    uint64_t given_orders; /* bit o: with cutting order o, equal entries give exactly the layout `given` */
+    uint64_t given_orders; /* bit o: the entries of `given` with cutting order o make exactly the layout `given` */
     int64_t *price;        /* [order * codes + code]: price; UNKNOWN: not computed yet. NULL: no cache */
     int ncode;
     int scale[MAX_AXIS]; /* by free axis: code of a layout = sum of entry * scale */

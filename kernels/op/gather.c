@@ -106,8 +106,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 /* ---- variant: one line of positions per line of x ----
  *
- * f32 in the cache, one core of an EPYC, us: {256, 1} out of {256, 50257} takes 0.8 (element by element: 2.5);
- * {256, 64} out of {256, 768} takes 14 (if the row is looked up for each element: 32). */
+ * Elements of f32 in the cache, one core of an EPYC, us:
+ *
+ *     positions   x              by lines   element by element
+ *     {256, 1}    {256, 50257}        0.8                  2.5
+ *     {256, 64}   {256, 768}         14                   32 */
 
 struct work {
     const struct view *x, *ids, *y;

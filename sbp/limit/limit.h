@@ -1,9 +1,10 @@
 /* limit.h - Lagrangian prices of memory (inside sbp/).
  *
- * Each byte that is live at time t costs price[t]. The worth of the limit is the sum over t of price[t] * limit. For
- * any prices, the least cost with these prices minus the limit's worth is a lower bound on the cost of all choices
- * within the limit. Prices are integers, in 2^-LIMIT_SHIFT scaled nanoseconds per byte, so the bound is exact. A
- * struct limit belongs to one search and its thread. */
+ * Each byte that is live at time t costs price[t]. The worth of the limit is the sum over t of price[t] * limit,
+ * that is, what the bytes cost if they use the whole limit at each time. For any prices, the least cost with these
+ * prices minus the limit's worth is a lower bound on the cost of all choices within the limit. Prices are integers,
+ * in 2^-LIMIT_SHIFT scaled nanoseconds per byte, so the bound is exact. A struct limit belongs to one search and its
+ * thread. */
 #ifndef RILLE_SBP_LIMIT_H
 #define RILLE_SBP_LIMIT_H
 
@@ -41,8 +42,8 @@ void limit_begin(struct limit *m, const struct net *n);
 void limit_end(struct limit *m);
 /* Returns the scaled cost of `bytes` at a price, or `most` if that is less. */
 int64_t limit_worth(int64_t price, int64_t bytes, int64_t most);
-/* Fills in `extra` from the prices. Returns the worth of the limit, scaled and rounded up. Halves the prices first
- * if sums would overflow. */
+/* Fills in `extra` from the prices. Returns the limit's worth (the sum of the prices times the limit), scaled and
+ * rounded up. Halves the prices first if sums would overflow. */
 int64_t limit_price(struct limit *m);
 /* Fills in `live` for a choice, and returns its maximum. */
 int64_t limit_live(struct limit *m, const int32_t *choice);

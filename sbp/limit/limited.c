@@ -35,8 +35,8 @@ limited_ceil(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-/* Keeps the choice that minimised the last bound, if it meets the memory limit and costs less than the best choice
- * so far. */
+/* Keeps the choice that the last bounding round found, if the choice meets the memory limit and costs less than the
+ * best choice so far. */
 static void
 limited_offer(struct limited *m)
 {

@@ -272,7 +272,7 @@ price_fullest(struct squeeze *q)
 }
 
 /* Returns the Lagrangian dual at these prices: the least cost at these prices over all recorded choices, minus the
- * limit's worth. */
+ * sum of the prices times the limit. */
 static double
 dual_at(const struct squeeze *q)
 {

@@ -268,9 +268,9 @@ take_from(int64_t *restrict m, const int64_t *restrict given, int32_t n)
     for (int32_t i = 0; i < n; i++) m[i] -= given[i];
 }
 
-/* Processes the k-th variable as TRW-S does: collects cost from the edges behind, and distributes the excess over
- * the variable's least cost to the edges ahead. Each edge ahead gets the fraction 1 / max(edges ahead, edges
- * behind). */
+/* Processes the k-th variable as TRW-S does. Collects cost from the edges behind. Then distributes to the edges
+ * ahead what each value costs more than the variable's cheapest value. Each edge ahead gets the fraction 1 /
+ * max(edges ahead, edges behind). */
 INLINE void
 dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 {

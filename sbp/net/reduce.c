@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PAIR_ENTRIES, PAIR_STEPS: limits for eliminating a variable with two neighbours: entries of the joint table,
- * steps to compute it. GROWTH: a replacement has at most this many times the values of the replaced variable. */
+/* A variable with two neighbours is eliminated only if their joint table has at most PAIR_ENTRIES entries and takes
+ * at most PAIR_STEPS steps to compute. GROWTH: a replacement has at most this many times the values of the replaced
+ * variable. */
 enum { PAIR_ENTRIES = 1 << 16, PAIR_STEPS = 1 << 24, GROWTH = 4 };
 
 struct work { /* queue of variables to process, without duplicates */

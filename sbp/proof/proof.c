@@ -21,7 +21,7 @@ struct edge {
     int64_t *cost;    /* [value of end 0][value of end 1] */
     int64_t *to[2];   /* messages to the values of each end; NULL: none */
     int64_t *room[2]; /* memory to which `to` points */
-    wide low;         /* least cost of the edge that remains after its messages are subtracted */
+    wide low;         /* least cost of the edge, after its messages are subtracted */
 };
 struct var {
     int64_t n, nedge, capacity, *cost;
@@ -341,7 +341,7 @@ no_messages(struct state *s)
         for (int64_t k = 0; k < s->var[v].nedge; k++) s->var[v].edge[k]->to[0] = s->var[v].edge[k]->to[1] = NULL;
 }
 
-/* Returns the least cost on the edge after messages, with value i of v. */
+/* Returns the least cost of the edge with value i of v, minus the messages. */
 static wide
 message_left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
 {
@@ -454,7 +454,7 @@ prove_removal(struct state *s)
     return 0;
 }
 
-/* Replaces v, whose value u decides: every value of u leaves v exactly one value. */
+/* Replaces v by u, after checking that every value of u leaves v exactly one possible value. */
 static int
 prove_substitution(struct state *s)
 {
@@ -486,7 +486,7 @@ prove_substitution(struct state *s)
     return 0;
 }
 
-/* Removes value a, because value b costs no more for all values of the neighbours. */
+/* Removes value a, after checking that value b costs no more for all values of the neighbours. */
 static int
 proof_drop(struct state *s)
 {
