@@ -41,7 +41,8 @@ struct rille_op;
 struct rille_graph;
 struct rille_live;
 
-/* Return the version of the library, which may be later than that of the header that the program was compiled with. */
+/* Return the version of the library at run time. It may be later than the version of this header, with which the
+ * program was compiled. */
 const char *rille_version(void);
 int rille_version_number(void);
 
@@ -125,8 +126,8 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 
 /* ---- worker processes ---- */
 
-/* Transport between workers of different hosts. RILLE_TCP: TCP. RILLE_MPI_IF_ALL: MPI if all workers have its
- * plug-in, until a worker is lost. RILLE_MPI: MPI; if that is impossible, an error. */
+/* Transport between workers of different hosts. RILLE_TCP: TCP. RILLE_MPI_IF_ALL: MPI if all workers have the MPI
+ * plug-in, but TCP once a worker was lost. RILLE_MPI: MPI; if that is impossible, an error. */
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     size_t size; /* sizeof(struct rille_worker_options) */
@@ -149,8 +150,8 @@ struct rille_worker_options {
     enum rille_mpi mpi;            /* transport between hosts */
     void (*say)(const char *text); /* receives news on any thread, in one worker of the job; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */
-    /* returns the signal that this process has received, which is passed to the controller; 0: none. Called on any
-     * thread; NULL: signals are not passed on */
+    /* returns a signal that this process has received; the worker passes it to the controller; 0: none. Called on
+     * any thread; NULL: signals are not passed on */
     int (*signal)(void);
     /* must end the process (_exit); called if a kernel does not return when the worker must end; NULL: the worker
      * waits for the kernel */
@@ -184,9 +185,9 @@ struct rille_limits {
 };
 int rille_limits(struct rille_limits *out);
 int rille_key_new(char **text); /* returns the text of a new key file */
-/* Returns the texts of a folder of key files, one per process, so that each key is valid only for its rank: text[0]
- * is the coordinator's, text[1 + r] that of rank r. The caller must free() the texts. Non-zero: unsupported number
- * of workers. */
+/* Returns the texts of a folder of key files. There is one file per process, so that each key is valid only for its
+ * rank: text[0] is the coordinator's, text[1 + r] that of rank r. The caller must free() the texts. Non-zero:
+ * unsupported number of workers. */
 int rille_key_new_ranks(int workers, char **text);
 enum { RILLE_KEY_NAME = 24 };
 /* returns the file name of a rank's key in such a folder; rank -1: the coordinator's key */
@@ -208,7 +209,7 @@ bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info 
 /* Sets the signals, bits 1 << number, that the program handles if a worker receives them. Other signals end the worker
  * that receives them. */
 int rille_hear(struct rille_session *s, uint64_t signals);
-/* Returns the first signal of those set by rille_hear() that a worker has received, and sets *rank to that worker;
+/* Returns the first signal that a worker has received, of those set by rille_hear(), and sets *rank to the worker;
  * 0: none. */
 int rille_heard(struct rille_session *s, int *rank);
 bool rille_in_cluster(struct rille_session *s);
@@ -453,7 +454,7 @@ int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, 
 
 /* ---- tensors ---- */
 
-/* Each function with a struct rille_tensor ** argument for its result returns a new handle there, even if the tensor
+/* Functions that return a tensor in a struct rille_tensor ** argument return a new handle, even if the tensor
  * already has handles. A handle lasts until rille_tensor_free() or rille_close(). Results, graphs, gradients and
  * saves keep the values that they need alive, also after the handles are freed. */
 
@@ -645,9 +646,9 @@ bool rille_recomputes(const struct rille_session *s); /* returns true while reco
 int rille_autocast(struct rille_session *s, const char *dtype);
 const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: no autocast */
 
-/* Sets whether matrix products and convolutions of f32 on GPUs may round their factors to TF32 (sign, 8 exponent
- * bits, 10 fraction bits) for tensor cores. Sums stay f32. Initially off. A compiled step keeps the setting of its
- * trace. No effect on cpu devices. Returns the previous setting. */
+/* Sets whether f32 matrix products and convolutions on GPUs may round their factors to TF32 (sign, 8 exponent bits,
+ * 10 fraction bits), which makes them faster on tensor cores. Sums stay f32. Initially off. A compiled step keeps
+ * the setting of its trace. No effect on cpu devices. Returns the previous setting. */
 bool rille_allow_tf32(struct rille_session *s, bool on);
 
 /* Sets whether every computation searches its results for NaN and infinities. A computation then fails (E_KERNEL) at
@@ -780,8 +781,8 @@ void rille_graph_free(struct rille_graph **g);
 void rille_generation(struct rille_session *s);
 
 /* Sets the placements of pipeline stages, in order; a placement may have several stages. If the operands of a call
- * are on different stages, they are moved to the stage in progress (rille_stage) or, without one, to the last of
- * their stages. n = 0: no stages. */
+ * are on different stages, the operands are moved to the stage in progress (rille_stage). Without a stage in
+ * progress, they are moved to the last of their stages. n = 0: no stages. */
 int rille_stages(struct rille_session *s, int n, const struct rille_place *const *place);
 /* Sets the placement of the stage in progress; NULL: none. */
 int rille_stage(struct rille_session *s, const struct rille_place *now);
@@ -919,8 +920,8 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    /* bytes received by rank; NULL, with nrank 0, if a mesh of "meta" devices is too large: more than 64 ranks,
-     * counted twice for each long axis after the third */
+    /* bytes received by rank; NULL, with nrank 0: a mesh of "meta" devices is too large. The limit is 64 ranks,
+     * halved for each axis after the third */
     const int64_t *received;
     const char *name;  /* usual name of the move: "all-gather", ... */
     const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
@@ -942,9 +943,9 @@ struct rille_explain_boxing {
     } * candidates;
     const char *text; /* description of the move as text */
 };
-/* A conflict of hints, only for steps planned by "propagate": one hint determines the layout of a value, another
- * hint determines the layout in which a reader needs it, and the layouts differ, so the value must move. Hints are
- * arguments, variables, moves, strategies, operators without a choice, and results with a required layout. If no
+/* A conflict of hints, only for steps planned by "propagate". One hint determines the layout of a value. Another
+ * hint determines the layout in which a reader needs the value. The layouts differ, so the value must move. Hints
+ * are arguments, variables, moves, strategies, operators without a choice, and results with a required layout. If no
  * call made a hint, its line is that of the hint's first reader. */
 struct rille_explain_meeting {
     const char *op, *line; /* the reader and its line; "to_global": a result with a required layout */
@@ -993,8 +994,8 @@ struct rille_hints {
 int rille_graph_hints(struct rille_graph *g, struct rille_hints **out);
 void rille_hints_free(struct rille_hints **h);
 /* rille_graph_certify() writes the certificate of a planned step to a file. rille_certificate_check() checks such a
- * file with code that shares nothing with the search: returns 0 and sets *said to the statement that was proved, or
- * returns E_PLAN. */
+ * file, with code that shares nothing with the search. It returns 0 and sets *said to the statement that was proved,
+ * or returns E_PLAN. */
 int rille_graph_certify(struct rille_graph *g, const char *path);
 int rille_certificate_check(const char *path, char **said);
 /* A cluster, for which rille_graph_whatif() plans the step on a mesh of meta devices. If the cluster has as many
@@ -1020,8 +1021,9 @@ int rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int
 int rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out);
 int rille_graph_plan(struct rille_graph *g, bool physical, char **out);
 
-/* Draw pictures: a tensor's shards on its mesh, for a terminal of `columns` columns (color: one colour per rank) or
- * as an SVG document; and a move of a tensor of this type from one layout to another. */
+/* Draw pictures for a terminal of `columns` columns (color: one colour per rank); the functions whose names end in
+ * _svg, as SVG documents. rille_tensor_show() draws a tensor's shards on its mesh. rille_show_move() draws a move of
+ * a tensor of this type from one layout to another. */
 int rille_tensor_show(struct rille_tensor *t, int columns, bool color, char **out);
 int rille_tensor_show_svg(struct rille_tensor *t, char **out);
 int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
@@ -1089,8 +1091,9 @@ int rille_file_load_window(struct rille_file *f, int i, const int64_t *from, con
 int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
                    struct rille_tensor **out);
 
-/* Writes named tensors to a .safetensors file, to a .npy file (one tensor, whatever its name) or, if path is a
- * folder, to shard files with an index, which replace those of an earlier save. A single file is written atomically. */
+/* Writes named tensors. A path that ends in .safetensors is a file of all tensors; one that ends in .npy, a file of
+ * one tensor, whatever its name. If the path is a folder, writes shard files with an index, which replace those of
+ * an earlier save. A single file is written atomically. */
 struct rille_save_options {
     size_t size; /* sizeof(struct rille_save_options) */
     int nmetadata;

@@ -150,8 +150,8 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds the reads of the complete sum that `self` holds in its segment: the members of the group read it and, on the
- * way back, the previous segment's owner reads it. */
+/* Adds the reads of the complete sum that `self` holds in its segment. The readers are the members of the group and,
+ * on the way back, the previous segment's owner. */
 static void
 reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -165,8 +165,8 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
 }
 
 /* Adds the reads of a chunk of a share in the segment of source position `self`. Owners that use the same replica
- * read the addend at `self`. If `self` owns the share, its running sum is read, too: by the next segment's owner or,
- * after the last segment, by the members of the group. */
+ * read the addend at `self`. If `self` owns the share, the next segment's owner reads the running sum of `self`.
+ * After the last segment, the members of the group read the running sum. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -192,7 +192,7 @@ read_by_legs(struct inverse *v, const struct box *cell)
             if (relay_piece(&v->relay, cell, k, chunk, &piece)) reads_of_piece(v, leg, k, chunk, &piece);
 }
 
-/* Adds the reads from source position `self`, cell by cell: reads of its shard and of its stage, by the group to
+/* Adds the reads of the shard and of the stage of source position `self`, cell by cell. The readers are the group to
  * which the shard's addend is assigned. */
 static void
 reads_of(struct inverse *v, int32_t pos)

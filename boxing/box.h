@@ -128,7 +128,7 @@ struct box_read {
  * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets A and B,
  * A's reads from B (in A's `in`) equal B's reads by A (in B's `out`), entry by entry. Time and memory are
  * proportional to the data that these ranks exchange. */
-/* Returns true if a read between two ranks of the set cannot be done in place, for instance because they are in
+/* Returns true if a read between two ranks of the set cannot be done in place, for instance because the ranks are in
  * different memory spaces. `in` also lists such reads; `out` does not. Arguments are mesh positions; `to` is in the
  * source mesh if the read fills a stage. Function NULL: all reads within the set are in place. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
@@ -145,9 +145,9 @@ const char *box_name(const struct type *t, const struct layout *from, const stru
 /* Returns the `bytes` that box_plan would compute, without making the steps. INT64_MAX: box_plan rejects the move.
  * Allocates nothing. */
 int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns the same number as box_bytes(). Takes less time for callers that price many moves, because the cache keeps
- * the results for groups of dimensions (kept.h), which many moves have in common. known: cache for any types,
- * layouts and meshes, initially empty, with its arena set; one thread. NULL: no cache. */
+/* Returns the same number as box_bytes(). Callers that price many moves save time, because many moves have groups of
+ * dimensions (kept.h) in common, and the cache keeps the groups' results. known: cache for any types, layouts and
+ * meshes, initially empty, with its arena set; one thread. NULL: no cache. */
 int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
                         struct hash_table *known);
 /* Returns true if the move changes only the layout's name (layout_same_boxes). bytes: box_bytes of the move. If both
@@ -167,8 +167,8 @@ box_width_to(const struct box_plan *p)
 {
     return (int64_t)dtype_bytes(layout_dtype(p->to, (enum dtype)p->type.dtype));
 }
-/* For the number of a stage: box_stage_level returns the stage's level, box_stage_pos its position in the source
- * mesh, and box_stage_layout the layout whose dtype the stage has. */
+/* box_stage_level returns the level of the stage with this number; box_stage_pos, its position in the source mesh.
+ * box_stage_layout returns the layout (`from` or `to`) that determines the stage's dtype. */
 static inline int32_t
 box_stage_level(const struct box_plan *p, int32_t number)
 {

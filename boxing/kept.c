@@ -44,8 +44,8 @@ struct group {
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];
 };
-/* Ranges that the enumeration has reached. A dimension's range is restricted by the coordinates of the axes that
- * split it, up to the first axis that is not enumerated yet. */
+/* Ranges that the enumeration has reached. The coordinates of the axes that split a dimension restrict the
+ * dimension's range, in cutting order, up to the first axis without a known coordinate. */
 struct ranges {
     struct span {
         int64_t lo, hi;
@@ -117,8 +117,8 @@ dims_in_order(const struct move *m, uint32_t dims, int *order)
     return n;
 }
 
-/* Returns the side that comes first in the canonical form. In the first dimension where the sides differ, that side
- * has more cuts. */
+/* Returns the side that comes first in the canonical form: the side with more cuts in the first dimension where the
+ * numbers of cuts differ. */
 static int
 first_side(const struct move *m, const int *order, int n)
 {

@@ -262,8 +262,8 @@ same_path_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
-/* Returns true if all shards of the layout have equal sizes, and can be cut into equal slices: the number of ranks
- * divides the size of every split dimension, and of at least one dimension. */
+/* Returns true if all shards of the layout have equal sizes and can be cut into equal slices. So the number of ranks
+ * must divide the size of every split dimension, and of at least one dimension. */
 static bool
 parts_are_equal(const struct search *s, const struct layout *l)
 {
@@ -275,9 +275,9 @@ parts_are_equal(const struct search *s, const struct layout *l)
     return equal;
 }
 
-/* Finds equal axes. Two axes are equal if they have one size and the same entries in `from` and in `to`, and do not
- * split a dimension. Exchanging two equal axes in all layouts of a path only renumbers ranks, and so gives an
- * equivalent path. */
+/* Finds equal axes. Two axes are equal if they have one size, have the same entries in `from` and in `to`, and split
+ * no dimension. Exchanging two equal axes in all layouts of a path only renumbers ranks, and so gives an equivalent
+ * path. */
 static void
 find_equal_axes(struct search *s)
 {
@@ -304,8 +304,8 @@ weight(const struct layout *l, int axis)
     return (x.kind << 8 | x.axis) * MAX_AXIS + (x.kind == SBP_S ? at : 0);
 }
 
-/* Returns the layout that represents all layouts that differ from l only by an exchange of equal axes: sorts the
- * entries of equal axes. */
+/* Returns the representative of the layouts that an exchange of equal axes makes from l: sorts the entries of equal
+ * axes. */
 static const struct layout *
 layout_stands_for(const struct search *s, const struct layout *l)
 {

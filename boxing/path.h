@@ -16,8 +16,8 @@
 #include "boxing/box.h"
 
 /* Cost parameters of a machine. The cost of a hop is hop_ns, plus the cost of filling stage buffers, plus the cost
- * of filling destination shards. For each of the two fillings, every kind of cost (messages, bytes received,
- * reduced, copied) counts with its maximum over the ranks, and the maxima are added. */
+ * of filling destination shards. Each of the two fillings has four kinds of cost: messages, bytes received, bytes
+ * reduced and bytes copied. Each kind counts with its maximum over the ranks, and the four maxima are added. */
 struct box_cost {
     double alpha_ns;          /* cost per message, ns */
     double beta_ns_per_byte;  /* cost per byte received, ns */

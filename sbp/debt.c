@@ -1,9 +1,9 @@
 /* debt.c - pending reductions: the future cost of a call's partial results.
  *
- * A P result costs nothing when it is computed, but a reduction later, when it becomes B or S. If a choice counted
- * only current moves, it would postpone every reduction. So the bytes of a signature's pending reductions count like
- * those of its moves. The exception is a P that the user's layouts imply: if operands are already split along a
- * reduced factor, the result is P by definition. */
+ * A P result costs nothing when it is computed. Later it costs a reduction, when it becomes B or S. If a choice
+ * counted only current moves, it would postpone every reduction. So the bytes of a signature's pending reductions
+ * count like those of its moves. The exception is a P that the user's layouts imply: if operands are already split
+ * along a reduced factor, the result is P by definition. */
 #include "sbp/search.h"
 
 #include "runtime/base/arena.h"

@@ -213,8 +213,9 @@ reaches_identity(const struct call *c, const struct rule *r, uint64_t members, b
     return true;
 }
 
-/* Returns true if a sum of results overflows like a sum of operands. Integer sums wrap around on overflow. A sum in
- * a wider result type does not, so it would differ if each rank widened its partial sum before the addition. */
+/* Returns true if a sum of results overflows like a sum of operands. Integer sums wrap around on overflow. In a
+ * wider result type they do not. So if each rank widened its partial sum before the ranks' addition, the result
+ * could differ. */
 static bool
 wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
 {

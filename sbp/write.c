@@ -189,7 +189,7 @@ put_factor(struct side *s, int d, int f, bool unsplit)
     s->nfactor[d]++;
 }
 
-/* Advances from a dimension that is used up to the next dimension whose size is larger than 1. */
+/* Advances to the next dimension whose size is larger than 1, if the current dimension is used up. */
 static void
 next_dim(struct side *s)
 {

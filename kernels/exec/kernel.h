@@ -1,9 +1,10 @@
 /* kernel.h - runs one operator on one rank: chooses a variant, prepares it and calls it.
  *
- * exec_new() runs on the session's thread at compile time. For the call's local shapes and strides it chooses the
- * first variant that accepts them (else the reference with conversions), the operands to copy into dense form, and
- * the scratch size. exec_enqueue() runs on a device thread without allocating: it computes the call, or puts the work
- * on a stream. The work records invalid data in a finding, from which exec_say() later makes the error on the host.
+ * exec_new() runs on the session's thread at compile time. It chooses the first variant that accepts the call's
+ * local shapes and strides, or else the reference with conversions. It also determines which operands are copied
+ * into dense form, and the scratch size. exec_enqueue() runs on a device thread without allocating: it computes the
+ * call, or puts the work on a stream. The work records invalid data in a finding, from which exec_say() later makes
+ * the error on the host.
  *
  * Addresses are arguments of each run: an exec is read-only after exec_new(), and its owner frees it. The state of a
  * variant may be limited to one thread at a time. */

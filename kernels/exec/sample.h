@@ -111,8 +111,8 @@ sample_attr(const char *text, struct sample *s)
     return NULL;
 }
 
-/* Adds the operands that the sample leaves out at its end: absent operands, and hidden numbers that a session would
- * fill in. */
+/* Adds the operands that the sample omits after its last one: absent operands, and hidden numbers that a session
+ * would fill in. */
 static inline void
 sample_complete(struct sample *s)
 {

@@ -129,8 +129,8 @@ take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
         memcpy(to, line + here * apart, (size_t)width);
 }
 
-/* Copies elements lo .. hi - 1 if lines of x are contiguous. Reads the fields of w before the loop: the compiler
- * must assume that a store to the result changes them, and would read them for each element. */
+/* Copies elements lo .. hi - 1 if lines of x are contiguous. Reads the fields of w before the loop, so that they
+ * stay in registers: the compiler must assume that a store to the result changes w. */
 INLINE void
 take_along(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {

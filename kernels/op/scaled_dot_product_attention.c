@@ -62,8 +62,11 @@ score_count(const struct call *c)
 }
 
 /* Returns true for f64 if there are few scores and no mask removes many of them. The parts use blocked matrix
- * products, but the single operator's kernel for f64 does not: 24 heads of 128 x 128 on one core take 2.0 ms by
- * parts and 6.6 ms as one operator; with a causal mask, 2.2 and 3.4 ms. */
+ * products, but the single operator's kernel for f64 does not. 24 heads of 128 x 128 on one core, ms:
+ *
+ *                      by parts   one operator
+ *                           2.0            6.6
+ *     causal mask           2.2            3.4 */
 static bool
 is_small_f64(const struct call *c, enum dtype d)
 {

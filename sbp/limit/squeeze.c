@@ -322,8 +322,8 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Generates choices until one recurs. beside: which readers determine the price of a copy: true: those that need the
- * copy in the current choice; false: all that may need it. */
+/* Generates choices until one recurs. beside true: prices a copy from the readers that need it in the current
+ * choice; false: from all readers that may need it. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {

@@ -243,8 +243,8 @@ dual_beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_
     return e->rows ? e->table[(int64_t)i * e->nother + j] : e->table[j * n + i];
 }
 
-/* Chooses the best value of a variable, given the chosen values of neighbours on one side (`ahead` or behind in the
- * sweep order), and the messages from neighbours on the other side. */
+/* Chooses the best value of a variable from two inputs: the chosen values of the neighbours on one side in the sweep
+ * order (`ahead`, or behind), and the messages from the neighbours on the other side. */
 INLINE void
 dual_choose(struct dual *d, int32_t k, bool ahead)
 {

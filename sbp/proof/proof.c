@@ -231,9 +231,9 @@ prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
     return 0;
 }
 
-/* Adds a tensor with several readers, which share its conversions: each reader forbids "not made" of the form that
- * it needs. reads: by node, 1 + the last tensor that the node made or read. A node that made or already read tensor
- * i may already have edges to the tensor's forms. */
+/* Adds a tensor with several readers, which share the tensor's conversions. Each reader forbids "not made" of the
+ * form that the reader needs. reads: by node, 1 + the last tensor that the node made or read. A node that made or
+ * already read tensor i may already have edges to the tensor's forms. */
 static int
 add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 {
@@ -423,9 +423,9 @@ least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, co
     return best;
 }
 
-/* Eliminates a variable. If it has one value, adds that value's costs to its neighbours. If it has several values,
- * it may have at most two neighbours: for each pair of their values, adds the variable's least cost to the edge
- * between them (one neighbour: to the neighbour's costs). */
+/* Eliminates a variable. If the variable has one value, adds that value's costs to its neighbours. If it has several
+ * values, it may have at most two neighbours. With two, adds the variable's least cost for each pair of their values
+ * to the edge between them; with one, to the neighbour's costs. */
 static int
 prove_removal(struct state *s)
 {

@@ -84,8 +84,8 @@ is_used(const struct net *n, int32_t level)
 
 /* ---- restricted network ---- */
 
-/* Reduces an array to the remaining candidates of a list. Caches the result by (array, list), so that arrays which
- * were shared stay shared. */
+/* Reduces an array to the remaining candidates of a list. Caches the result by (array, list), so that nodes which
+ * shared an array share the result, too. */
 static const void *
 shorten_left(struct along *w, const void *was, size_t size, const struct left *left)
 {

@@ -37,8 +37,8 @@ void choose_possible(struct local *l);
 void choose_around(struct local *l, int32_t node);
 
 /* Explains a choice that SOLVE_PROPAGATE made. follows[i]: the neighbour, decided earlier, with which node i agrees
- * without conversion. If several neighbours qualify, it is the one for which any other candidate of i would cost
- * most. i itself: no neighbour qualifies. */
+ * without conversion. If several neighbours qualify, it is the one for which another candidate of i could cost most.
+ * i itself: no neighbour qualifies. */
 void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
 
 #endif
