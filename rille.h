@@ -496,7 +496,7 @@ int rille_tensor_ndim(const struct rille_tensor *t);
 /* returns an array that lasts until t is freed or changed in place */
 const int64_t *rille_tensor_shape(const struct rille_tensor *t);
 int64_t rille_tensor_numel(const struct rille_tensor *t);
-size_t rille_dtype_bytes(const char *dtype); /* unknown dtype: returns 0; rille_error() says more */
+size_t rille_dtype_bytes(const char *dtype); /* returns the bytes per element; 0: unknown dtype (rille_error()) */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
 /* returns true if values can be assigned to t: t is a leaf, a clone, or a leaf to which a value with a gradient was
@@ -588,7 +588,7 @@ int rille_tensor_backward_retained(struct rille_tensor *t);
 int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
 /* Returns a new handle on the tensor's gradient; NULL: the tensor has no gradient. */
 struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
-int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g NULL: removes the gradient */
+int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g NULL: removes t's gradient */
 /* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout chosen to
  * fit the leaf's layout. Changing the leaf's layout resets the setting. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
@@ -606,7 +606,7 @@ bool rille_grad_mode(struct rille_session *s, bool on);
 typedef int rille_backward_fn(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *const *saved,
                               struct rille_tensor **din);
 struct rille_backward {
-    const char *name; /* for messages; copied */
+    const char *name; /* name of the function, for messages; the call copies the text */
     rille_backward_fn *fn;
     void (*drop)(void *arg); /* called once, when arg is not needed any more, also if the call fails; may be NULL */
     void *arg;
@@ -630,7 +630,7 @@ struct rille_hook_user {
     void *arg;
 };
 int rille_tensor_hook(struct rille_tensor *t, rille_hook_fn *fn, const struct rille_hook_user *user, int64_t *id);
-int rille_tensor_unhook(struct rille_tensor *t, int64_t id); /* no such hook: nothing happens */
+int rille_tensor_unhook(struct rille_tensor *t, int64_t id); /* removes a hook; does nothing if t has no such hook */
 /* Lets backward set the gradient of t, the result of an operator, like that of a leaf. */
 int rille_tensor_retain_grad(struct rille_tensor *t);
 
@@ -644,7 +644,8 @@ bool rille_recomputes(const struct rille_session *s); /* returns true while reco
  * sums, norms, losses and powers cast 16-bit operands to f32. dtype NULL: no casts. A compiled step keeps the
  * setting of its trace. */
 int rille_autocast(struct rille_session *s, const char *dtype);
-const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: no autocast */
+/* returns the dtype that autocast uses; NULL: autocast is off */
+const char *rille_autocast_dtype(const struct rille_session *s);
 
 /* Sets whether f32 matrix products and convolutions on GPUs may round their factors to TF32 (sign, 8 exponent bits,
  * 10 fraction bits), which makes them faster on tensor cores. Sums stay f32. Initially off. A compiled step keeps
@@ -669,7 +670,7 @@ int rille_step(struct rille_session *s);
 /* Drops the updates added since the last step; the variables stay unchanged. */
 void rille_step_undo(struct rille_session *s);
 
-/* ---- live numbers: a function returns their value at each call of a compiled step ---- */
+/* ---- live numbers: numbers that a step reads anew at each call, by a function of the caller ---- */
 
 typedef int rille_live_fn(void *arg, double *out); /* non-zero: failure; the run then does not start */
 /* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep
@@ -1167,7 +1168,7 @@ int rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokeni
  * window spans two files. */
 struct rille_tokens;
 int rille_tokens_open(struct rille_session *s, int n, const char *const *path, struct rille_tokens **out);
-/* copies the ids */
+/* makes a source of one sequence from ids in memory, and copies the ids */
 int rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct rille_tokens **out);
 void rille_tokens_close(struct rille_tokens **t);
 /* returns the number of ids in all files; *most: in the longest file */

@@ -45,7 +45,7 @@ enum rille_operator_dtype {
     RILLE_DTYPE_F64
 };
 
-/* ---- what functions see ---- */
+/* ---- arguments of the library's functions ---- */
 
 /* One device's shard of an operand or result. An operand that is a number has ndim 0, and dtype f64 or i64. */
 struct rille_operator_tensor {

@@ -49,7 +49,7 @@ add_border_read(struct inverse *v, struct box_read read)
     v->read[v->nread++] = read;
 }
 
-/* ---- who reads ---- */
+/* ---- readers of a source position ---- */
 
 static int32_t
 grid_digit(const struct grid *g, int32_t pos, int axis)
@@ -220,7 +220,7 @@ reads_of(struct inverse *v, int32_t pos)
     }
 }
 
-/* ---- both lists ---- */
+/* ---- both lists of a border ---- */
 
 static int
 by_border(const void *a, const void *b)

@@ -153,7 +153,7 @@ cell_group(const struct move *m, uint32_t dims, struct group *g)
     }
 }
 
-/* ---- one axis after the other ---- */
+/* ---- enumerating the coordinates of one axis after the other ---- */
 
 /* Returns true if axis a is the next axis to split the range that this side has in the axis's dimension. */
 static bool

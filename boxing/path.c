@@ -504,7 +504,7 @@ try_all(struct search *s, int32_t before)
     try_hop(s, before, s->to);
 }
 
-/* ---- from states to candidates ---- */
+/* ---- turning states into candidates ---- */
 
 static struct box_candidate
 path_candidate(const struct search *s, int32_t last)

@@ -51,7 +51,7 @@ kernel_end_threads(void)
     team_release();
 }
 
-/* ---- choosing ---- */
+/* ---- choosing a method ---- */
 
 bool
 exec_by_host(int device)
@@ -258,7 +258,7 @@ exec_variant(const struct exec *e)
     return e->name;
 }
 
-/* ---- running ---- */
+/* ---- running an exec ---- */
 
 void
 kernel_copy(const struct view *dst, const struct view *src, int threads)

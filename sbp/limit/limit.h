@@ -31,7 +31,7 @@ struct limit {
     /* tensors with bytes that node i makes: tensor[first[i]] to tensor[first[i + 1] - 1] */
     int32_t *first, *tensor;
     int64_t **extra; /* by node, by candidate: cost of the candidate's bytes at the current prices, scaled */
-    /* State of the subgradient steps: */
+    /* state of the subgradient steps */
     /* best: the best bound so far, scaled; pace: step length as a fraction of the distance to the goal */
     double best, pace;
     int64_t *best_price;    /* by time: prices of the best bound */

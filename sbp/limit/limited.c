@@ -17,16 +17,17 @@ enum {
 };
 
 struct limited {
-    const struct net *net, *relaxed; /* net; relaxed: the same net without copies, with only the relevant times */
+    const struct net *net, *relaxed; /* relaxed: the net without copies, with only the relevant times */
     const struct solve_options *o;
     struct limit limit;
     struct folded folded;
     struct cfn *priced; /* folded network at the current prices, with the messages of the last sweep */
     struct best *best;
     int64_t scale;
-    int32_t *value, *choice; /* minimiser of the last bound, by folded variable (value) and by node (choice) */
-    int64_t *best_price;     /* by time of `relaxed`: prices of the best bound */
-    int64_t best_bound;      /* best bound so far, scaled */
+    /* solution that the last bounding round found; value: by folded variable; choice: by node */
+    int32_t *value, *choice;
+    int64_t *best_price; /* by time of `relaxed`: prices of the best bound */
+    int64_t best_bound;  /* best bound so far, scaled */
 };
 
 int64_t

@@ -38,7 +38,8 @@ struct squeeze {
     struct lowest *lowest;
     int32_t *choice; /* the current choice */
     int32_t time[TIMES], ntime;
-    double price[TIMES], dearest; /* ns per byte: prices of the times in `time`, and the highest price allowed */
+    /* price: price of each time in `time`, ns per byte; dearest: highest price allowed, ns per byte */
+    double price[TIMES], dearest;
     struct found found[TURNS];
     int32_t nfound, first; /* nfound: number of choices; first: index of the first choice of this search */
     int64_t until;         /* with `quick`: count of work at which this search ends */

@@ -223,7 +223,7 @@ cfn_keep(struct cfn *c, int32_t v, const uint8_t *keep)
     x->n = left;
 }
 
-/* ---- from a net ---- */
+/* ---- making a network from a net ---- */
 
 static int64_t
 most_possible(const int64_t *cost, int64_t n)

@@ -45,7 +45,7 @@ over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t,
     }
 }
 
-/* ---- begin, end ---- */
+/* ---- beginning and ending a dual ---- */
 
 struct dual_end_of { /* an edge as seen from one of its variables */
     int32_t other;   /* variable at the other end */
@@ -54,7 +54,7 @@ struct dual_end_of { /* an edge as seen from one of its variables */
     bool ahead, rows;
     const int64_t *table;
     const int64_t *swept; /* table that sweeps read: `table`, or its transpose */
-    int64_t *to, *from;   /* messages to this variable, and to the variable at the other end */
+    int64_t *to, *from;   /* to: messages to this variable; from: messages to the variable at the other end */
 };
 
 /* Returns true if each row of `swept` runs over the values of the other end. Most edges have an end with two values

@@ -38,7 +38,7 @@ look_around(struct work *w, int32_t v)
     for (int32_t k = 0; k < x->nedge; k++) queue_variable(w, edge_other(&w->c->edge[x->edge[k]], v));
 }
 
-/* ---- support ---- */
+/* ---- support: removing values without support ---- */
 
 static bool
 value_has_support(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i)
@@ -90,7 +90,7 @@ support_all(struct work *w, bool *removed)
     return true;
 }
 
-/* ---- cut ---- */
+/* ---- cut: replacing an edge by unary costs ---- */
 
 static void
 cut_sum(struct cfn *c, int32_t edge)
@@ -123,7 +123,7 @@ cut_sums(struct work *w, int32_t v)
     return any;
 }
 
-/* ---- out ---- */
+/* ---- out: eliminating a variable ---- */
 
 /* Returns the least cost over v's values, given value a of one neighbour and value b of the other neighbour (edge
  * -1: no such neighbour). */
@@ -240,7 +240,7 @@ remove_variable(struct work *w, int32_t v)
     return true;
 }
 
-/* ---- as ---- */
+/* ---- as: replacing a variable by another one ---- */
 
 /* Returns the only value of v that is possible with value j at the edge's other end; -1: several or none. */
 static int32_t
@@ -403,7 +403,7 @@ cfn_fold(struct cfn *c)
     return reduce(c, true);
 }
 
-/* ---- drop ---- */
+/* ---- drop: removing dominated values ---- */
 
 /* Returns true if value s of v costs at least as much as value t, for all values of the neighbours. */
 static bool

@@ -181,7 +181,7 @@ edge_entry(const struct state *s, const struct edge *e, int64_t v, int64_t i, in
     return &e->cost[e->end[0] == v ? i * s->var[e->end[1]].n + j : j * s->var[v].n + i];
 }
 
-/* ---- network from the net ---- */
+/* ---- making the network from the net ---- */
 
 static int64_t
 proof_scaled(const struct proof *r, int64_t x)
