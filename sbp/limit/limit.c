@@ -188,7 +188,8 @@ limit_worth(int64_t price, int64_t bytes, int64_t most)
     return x >= most ? most : (int64_t)x;
 }
 
-/* Caps a cost at NET_NEVER / 64. limit_price() halves the prices until sums of costs are below the cap. */
+/* Returns the cost of bytes at a price, capped at NET_NEVER / 64. limit_price() halves the prices until all sums of
+ * costs are below the cap. */
 static int64_t
 limit_bytes_worth(int64_t price, int64_t bytes)
 {

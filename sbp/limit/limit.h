@@ -13,9 +13,9 @@
 enum { LIMIT_SHIFT = 24 };
 
 /* Returns the net without converted copies and with only the relevant times. A time is relevant if a choice may
- * exceed the limit then, and no other time has all tensors live that are live then. Nodes and tensors are allocated
- * in a; everything else is shared with n. *time: the *ntime relevant times of n; *ntime 0: every choice is within
- * the limit, without copies. */
+ * exceed the limit at this time, and if no other time has the same live tensors and more. Nodes and tensors are
+ * allocated in a; everything else is shared with n. *time: the *ntime relevant times of n; *ntime 0: every choice is
+ * within the limit, without copies. */
 struct net *limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime);
 
 /* Returns a lower bound on the peak of every choice: the peak if each value has its fewest bytes, independently of
@@ -35,7 +35,7 @@ struct limit {
     /* best: the best bound so far, scaled; pace: step length as a fraction of the distance to the goal */
     double best, pace;
     int64_t *best_price;    /* by time: prices of the best bound */
-    double *way, *best_way; /* by time: current step direction, and the direction at the best bound */
+    double *way, *best_way; /* way: step direction, by time; best_way: the direction at the best bound */
     int32_t steps, idle;
 };
 void limit_begin(struct limit *m, const struct net *n);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    IDLE = 30,    /* number of bounds without gain after which the search ends */
+    IDLE = 30,    /* number of bounding rounds without gain after which the search ends */
     BOUNDS = 300, /* maximum number of bounding rounds of a search */
     SWEEPS = 6,   /* number of dual sweeps per price vector */
     PATIENCE = 3, /* bounding rounds without gain after which a proof ends */
@@ -129,8 +129,8 @@ limited_bound(const struct net *n, const struct solve_options *o, struct best *r
     arena_fini(&tmp);
 }
 
-/* Returns a lower bound on the network at the current prices. Appends to `text` the steps that prove the bound.
- * Stops when the bound reaches `below` or stalls; below NET_NEVER: only when it stalls. */
+/* Returns a lower bound on the cost of all solutions at the current prices. Appends to `text` the steps that prove
+ * the bound. Stops when the bound reaches `below` or stalls; below NET_NEVER: only when it stalls. */
 static int64_t
 proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)
 {

@@ -55,8 +55,8 @@ struct pricing {
     struct arena arena;
     const struct net *net;
     const struct limit *limit;
-    /* the choice whose readers determine the live range of a copy, and so its price; NULL: all readers that need the
-     * copy in any choice */
+    /* a copy is live, and so has a price, from the first to the last reader that needs it in this choice; NULL: in
+     * any choice */
     const int32_t *choice;
     struct net to;
     struct hash_table arrays, tables;

@@ -19,7 +19,7 @@
 enum cfn_known { CFN_UNKNOWN, CFN_NO, CFN_YES };
 struct cfn_table { /* table of costs [value of u][value of v]; shared, reference-counted */
     int32_t nref;
-    /* cached answers (enum cfn_known): possible: all entries are possible; sum: cfn_is_sum() */
+    /* cached answers (enum cfn_known) of cfn_all_possible() and of cfn_is_sum() */
     uint8_t possible, sum;
     /* transposed table [value of v][value of u], made by cfn_transposed(); NULL: not made yet */
     int64_t *turned;

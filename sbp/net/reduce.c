@@ -174,7 +174,7 @@ out_leaf(struct work *w, int32_t v)
 }
 
 /* Sets pay[i][j] = min over v's values of the cost with value i of a and value j of b. An impossible cost counts
- * twice, because other costs may be negative: the sum still exceeds NET_NEVER. */
+ * twice, so that the sum exceeds NET_NEVER even if other costs are negative. */
 VECTOR static void
 pay_together(const struct cfn *c, int32_t v, int32_t ea, int32_t na, int32_t eb, int32_t nb, int64_t *restrict pay)
 {

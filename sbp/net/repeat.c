@@ -131,8 +131,8 @@ ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int3
     return most > 0;
 }
 
-/* Aligns a run's layers with the layers of neighbouring runs: first all items of the run together, then each
- * position of the period. */
+/* Aligns a run's layers with the layers of neighbouring runs: first one vote over all items of the run, then one
+ * vote for each position of the period. */
 static bool
 align(struct repeat *r, int32_t run, int32_t *vote)
 {

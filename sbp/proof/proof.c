@@ -257,8 +257,8 @@ add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
     return 0;
 }
 
-/* Builds the network. Bytes cost the prices of their times. The limit is worth the sum of all prices times the
- * limit. */
+/* Builds the network. Bytes cost the prices of the times at which they are live. The claimed bound rises by the
+ * worth of the limit, the sum of all prices times the limit. */
 static int
 prove_build(struct state *s)
 {
