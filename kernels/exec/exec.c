@@ -129,9 +129,9 @@ exec_of(const struct kcall *k)
     return e;
 }
 
-/* If RILLE_CHECK=ref, adds an exec that computes the same call with the reference, and reserves scratch for it
- * behind all other scratch. A chain is not compared, but its producer is, because the producer has its own exec.
- * t/kernels/fused.c compares chains with their separate calls. */
+/* If RILLE_CHECK=ref, adds an exec that computes the same call with the reference, and reserves scratch for the
+ * reference behind all other scratch. A chain is not compared. The chain's producer is compared, because it has its
+ * own exec. t/kernels/fused.c compares chains with their separate calls. */
 static int
 add_check(struct exec *e)
 {
@@ -283,8 +283,11 @@ run_method(const struct exec *e, void *const *in, void *const *out, const struct
 }
 
 /* Runs a micro-batch other than the first: computes its result into scratch, then adds the result to the sum. Eight
- * products {64,768} x {64,3072} take 61 ms of a step, the same as with a separate task for the addition; with
- * oneDNN's accumulation they take 66 to 74 ms. */
+ * products {64,768} x {64,3072}, ms of a step:
+ *
+ *     addition here                61
+ *     a separate task adds         61
+ *     oneDNN accumulates     66 to 74 */
 static int
 run_added(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
 {

@@ -18,8 +18,8 @@ struct sample {
     struct type in[SAMPLE_IN], out[OP_OUT];
     struct attr attr[OP_ATTR];
     double number[SAMPLE_IN]; /* value of each operand that is a number */
-    int64_t below[SAMPLE_IN]; /* ("i64{5}<7") exclusive upper bound of the operand's values; 0: none */
-    /* ("f32{4}>0.5") lower bound of the operand's values, inclusive for integers, else exclusive; 0: none. */
+    int64_t below[SAMPLE_IN]; /* exclusive upper bound of the operand's values, as in "i64{5}<7"; 0: none */
+    /* lower bound of the operand's values, as in "f32{4}>0.5"; inclusive for integers, else exclusive; 0: none */
     double above[SAMPLE_IN];
 };
 
