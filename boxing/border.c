@@ -1,10 +1,10 @@
 /* border.c - lists what a set of ranks reads from other ranks in a move, and what other ranks read from the set.
  *
  * The plan of the set lists the reads from outside ranks. To find the reads by outside ranks, the code inverts the
- * deal (deal.h): from a source position to its readers. Ranks read the shard of a source position cell by cell. If
- * the shard is an addend of a sum, the owners of that sum read it; otherwise the members of the cell's group do. The
- * members also read the sums that the source position reduced. If source and destination have one mesh or no common
- * device, a formula gives the readers of a replica, so the search visits only readers. */
+ * deal (deal.h): it finds the readers of each source position of the set. Ranks read the shard of a source position
+ * cell by cell. If the shard is an addend of a sum, the owners of that sum read it; otherwise the members of the
+ * cell's group do. The members also read the sums that the source position reduced. If source and destination have
+ * one mesh or no common device, a formula gives the readers of a replica, so the search visits only readers. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"

@@ -1,12 +1,13 @@
 /* box.h - boxing (redistribution): moves a tensor between layouts.
  *
  * box_plan() is a pure function from (type, from, to) to a list of steps; actors carry the steps out. Without
- * partial sources every destination shard copies the missing elements from their holders: |dst| - |dst n src| bytes
- * into each rank, the least possible. With partial sources, an owner reduces each element once and sends the sum to
- * the other ranks. Owners are chosen evenly among the ranks that hold an addend and need the sum. That takes p + |R|
- * - 2 transmissions per element, again the least possible (p distinct addends, R the ranks that need the result; one
- * more if no rank of R holds an addend). A move from P to P leaves addends in place if possible (deal.h). Reductions
- * combine addends in the order of the source mesh.
+ * partial sources, every destination shard copies the missing elements from their holders. Each rank then receives
+ * the elements of its destination shard that are not in its source shard, the least possible. With partial sources,
+ * an owner reduces each element once and sends the sum to the other ranks. Owners are chosen evenly among the ranks
+ * that hold an addend and need the sum. If p is the number of distinct addends and R is the set of ranks that need
+ * the result, an element takes p + |R| - 2 transmissions, or one more if no rank of R holds an addend. This is the
+ * least possible, too. A move from P to P leaves addends in place if possible (deal.h). Reductions combine addends
+ * in the order of the source mesh.
  *
  * Covers every pair of layouts on equal, overlapping or disjoint placements: any meshes, uneven and empty shards, S
  * -> P, P(max). E_SBP rejects a move from one kind of P to another and names both kinds. A plan is read-only and is
@@ -30,7 +31,7 @@ enum {
     BOX_ELSEWHERE = -2 /* the source is the stage of a rank that is not in this plan */
 };
 
-/* Source of a step: a shard of the source tensor, or a stage: a buffer with shards that a rank reduced. */
+/* Source of a step: a shard of the source tensor, or a stage, which is a buffer with the sums that a rank reduced. */
 struct box_source {
     int32_t rank, pos; /* rank: device number; pos: mesh position in `from` or, for a stage, the stage's number */
     int32_t stage;     /* index in stage[]; BOX_PART: a shard; BOX_ELSEWHERE: a stage outside this plan */

@@ -88,7 +88,7 @@ struct rest {
     bool held;
 };
 
-/* Computes struct rest like rest_of(), if source and destination have one mesh. On an axis that changes from P to S,
+/* Computes the same as rest_of_grid(), if source and destination have one mesh. On an axis that changes from P to S,
  * ranks that need the cell hold one of the addends. On an axis that is B before and after, every member of a group
  * holds the addend. On an axis that is B only afterwards, one member of the group holds the addend. */
 static struct rest
