@@ -118,7 +118,8 @@ int rille_error_code(void);
 const char *rille_error_kind(void); /* kind of this thread's last error in words: "shapes do not fit", ... */
 /* user's line of the failed call, "file:line", as set by rille_at(); "": none */
 const char *rille_error_line(void);
-int32_t rille_error_module(void); /* `module` of the rille_at() of the operator that failed in a run; 0: none */
+/* `module` that rille_at() had set for the operator that failed in a run; 0: none */
+int32_t rille_error_module(void);
 
 /* Sets the user's program line for the following calls; copies the texts. inside: module that the line belongs to,
  * "nn.Linear"; NULL: none. module: the caller's number of that module; 0: none. */
@@ -139,7 +140,7 @@ struct rille_worker_options {
     int rank;         /* rank that the worker requests; -1: any */
     /* secret that the starting session passed; all zero: no session started the process */
     unsigned char secret[RILLE_SECRET];
-    int wait_seconds; /* how long to wait for the coordinator, s */
+    int wait_seconds; /* time to wait for the coordinator, s */
     /* time to wait for a new coordinator after the old one has ended, s; 0: the worker ends at once */
     int keep_seconds;
     /* longest interruption of a connection to another worker, s; after it, that worker counts as lost; 0: 3 */
@@ -321,7 +322,7 @@ void rille_count(struct rille_session *s, struct rille_counters *out);
 enum { RILLE_MOVES = 16 };
 struct rille_moved {
     const char *name; /* usual name of the moves: "all-reduce", ...; "other": names beyond the first RILLE_MOVES - 1 */
-    int64_t times, bytes; /* number of moves; bytes sent, sum over all ranks */
+    int64_t times, bytes; /* times: number of moves; bytes: bytes sent, sum over all ranks */
 };
 struct rille_metrics {
     int64_t runs, failed_runs;
@@ -366,7 +367,7 @@ int rille_place(struct rille_session *s, const char *kind, int naxis, const int3
                 const struct rille_place **out);
 const char *rille_place_kind(const struct rille_place *p);
 int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /* returns the number of axes */
-/* returns the number of ranks; *ranks: in mesh order, owned by the placement */
+/* returns the number of ranks; *ranks: device numbers in mesh order, owned by the placement */
 int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);
 char *rille_place_text(const struct rille_place *p);
 
@@ -394,7 +395,7 @@ struct rille_attr_info {
     const char *words; /* RILLE_TEXT: allowed words, separated by '|' */
     const char *doc;
 };
-/* Operators are constants of the library. NULL: no such operator. */
+/* Returns the operator with this name; NULL: no such operator. Operators are constants of the library. */
 const struct rille_op *rille_op_find(const char *name);
 /* returns the i-th operator, built-in ones in order of name, then loaded ones; NULL: there are at most i operators */
 const struct rille_op *rille_op_at(int i);
@@ -611,15 +612,15 @@ struct rille_backward {
     void (*drop)(void *arg); /* called once, when arg is not needed any more, also if the call fails; may be NULL */
     void *arg;
 };
-/* Sets out[k] to a new handle on result[k], whose gradient the function computes. The results were computed in grad
- * mode off, from the arguments in[] (NULL: not a tensor). If grad mode is off now, or no argument needs a gradient,
- * the results get none. */
+/* Attaches a custom gradient to results. Sets out[k] to a new handle on result[k], whose gradient the backward
+ * function computes. The results must have been computed in grad mode off, from the arguments in[] (NULL: not a
+ * tensor). If grad mode is off now, or no argument needs a gradient, the results get none. */
 int rille_own_gradient(struct rille_session *s, const struct rille_backward *backward, int nin,
                        struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
                        struct rille_tensor *const *result, struct rille_tensor **out);
 
-/* Sets a function name for the following calls: plans and run-time errors report it as the function that made these
- * calls; NULL: none. Returns the previous name. */
+/* Sets a function name for the following calls; NULL: none. Plans and run-time errors report this name as the
+ * function that made the calls. Returns the previous name. */
 const char *rille_name_calls(struct rille_session *s, const char *name);
 
 /* A hook is called with the gradient of a tensor, once in each backward pass. It may set *out to a new handle on
@@ -672,7 +673,8 @@ void rille_step_undo(struct rille_session *s);
 
 /* ---- live numbers: numbers that a step reads anew at each call, by a function of the caller ---- */
 
-typedef int rille_live_fn(void *arg, double *out); /* non-zero: failure; the run then does not start */
+/* sets *out to the number's value; non-zero: failure, and the run does not start */
+typedef int rille_live_fn(void *arg, double *out);
 /* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep
  * it alive without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
@@ -1038,9 +1040,9 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 /* Writes a text of n bytes to a file atomically: an existing file stays until the new one is complete. who: word
  * before the path in error texts. Any thread. */
 int rille_text_write(const char *who, const char *path, const char *text, size_t n);
-/* Returns a path with the home folder in place of a leading "~". reads: if there is no such file and the path begins
- * with "OWNER/NAME" of a model in the cache of Hugging Face's tools, returns the path in the cache. The caller must
- * free() the text. Any thread. */
+/* Returns a path with the home folder in place of a leading "~". reads: the path may also begin with the
+ * "OWNER/NAME" of a model in the cache of Hugging Face's tools. If there is no file with the path itself, the
+ * function then returns the path in the cache. The caller must free() the text. Any thread. */
 char *rille_path(const char *path, bool reads);
 /* Reads a plain file of at most `most` bytes. A zero byte follows the text; the caller must free() it. Any thread. */
 int rille_text_read(const char *path, int64_t most, char **text, size_t *n);
