@@ -8,8 +8,9 @@
  *   gru   r, z = sigmoid(x + a), n = tanh(x + r a), h = (1 - z) n + z h
  *   tanh, relu  h = f(x + a)
  *
- * i, f, o, g, r, z, n: gates; c: cell state; h: hidden state. A row with fewer steps (operand lengths) then keeps
- * its state; the reverse direction begins with its last step. Hochreiter & Schmidhuber 1997; Cho et al. 2014. */
+ * i, f, o, g, r, z, n: gates; c: cell state; h: hidden state. A row with fewer steps (operand lengths) keeps its state
+ * after its last step; in the reverse direction, the row begins with that step. Hochreiter & Schmidhuber 1997; Cho et
+ * al. 2014. */
 #include "kernels/cpu/gemm/recurrent.h"
 #include "kernels/op/lib/lookup.h"
 #include "runtime/base/arena.h"

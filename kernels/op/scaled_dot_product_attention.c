@@ -15,10 +15,11 @@ extern const struct op op_attention;
 
 enum { CAUSAL, SCALE, WINDOW, SOFTCAP };
 
-/* Returns true if the call is faster by parts (two products and a softmax): it has more queries than the single
- * operator's kernel for few queries accepts (GEMM_FEW), but fewer than FEW. For so few queries, packing keys and
- * values into blocks takes longer than it saves. Times in us on one core for rows of 64 elements. The columns are:
- * forward as one operator, forward by parts, forward and backward as one operator, forward and backward by parts.
+/* Returns true if the call is faster by parts (two products and a softmax). This is so for fewer
+ * than FEW queries, because packing keys and values into blocks then takes longer than it saves. At most GEMM_FEW
+ * queries are an exception, because the single operator has a special kernel for them. Times in us on one core for rows
+ * of 64 elements. The columns are: forward as one operator, forward by parts, forward and backward as one operator,
+ * forward and backward by parts.
  *
  *   256 heads, 16 x 16, f32    540  480 1,260   880
  *

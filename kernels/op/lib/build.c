@@ -16,7 +16,8 @@ b_call(struct build *b, const struct op *op, int nin, struct val *const *in, con
     return b->add(b, op, nin, in, attr ? attr : defaults, res);
 }
 
-/* The helpers below return NULL if a required operand is NULL, because an earlier helper has failed. */
+/* The helpers below need operands. If an earlier helper has failed, an operand is NULL, and the helper returns NULL,
+ * too. */
 struct val *
 b_call1(struct build *b, const struct op *op, struct val *x)
 {

@@ -83,8 +83,8 @@ count_others(int64_t n, const int64_t *id, int64_t lo, uint64_t count, int64_t a
     return others;
 }
 
-/* Returns true if every element of a dense view is allowed. If not, lookup_find() then searches for the first
- * element that is not allowed. */
+/* Returns true if every element of a dense view is allowed. If the result is false, lookup_find() searches for the
+ * first element that is not allowed. */
 static bool
 all_allowed(const struct view *x, const struct allowed *a)
 {

@@ -49,8 +49,8 @@ void lookup_put(const struct view *out, int axis, const struct view *ids, const 
 void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
                      const struct view *base, int threads, void *scratch);
 
-/* Callbacks of operators that add entries at given positions: allows, say, line_dims and flops of the record, and
- * prepare of a variant. */
+/* Callbacks of operators that add entries at given positions. Of the record: allows(), say(), line_dims() and
+ * flops(). Of a variant: prepare(). */
 void lookup_allows(const struct kcall *k, struct allowed *a);
 int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);

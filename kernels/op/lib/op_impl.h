@@ -84,7 +84,8 @@ struct stretch {
     int64_t at, n, global;
     struct walk walk; /* position of the start of the current line */
     struct view starts;
-    int64_t line, done; /* number of elements in a line; number of elements of the line before this stretch */
+    /* line: number of elements in a line; done: number of elements of the line before this stretch */
+    int64_t line, done;
 };
 void stretch_start(struct stretch *s, const struct view *v);
 void stretch_next(struct stretch *s);
