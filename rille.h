@@ -329,7 +329,7 @@ struct rille_metrics {
     int64_t acts, compiles, snapshots;
     int64_t tensor_bytes, arena_bytes; /* bytes of tensors, and of memory for runs, after the last run */
     /* run_seconds: time in runs. busy_seconds: busy time of all devices. device_seconds: time in runs multiplied by
-     * the number of devices. So 1 - busy_seconds / device_seconds is the idle share, which includes pipeline bubbles */
+     * the number of devices. So 1 - busy_seconds / device_seconds is the idle share, with pipeline bubbles */
     double run_seconds, busy_seconds, device_seconds;
     int64_t losses, recoveries; /* workers lost; recoveries from losses */
     int nmove;

@@ -77,7 +77,7 @@ const struct layout *point_layout(const struct search *s, int operand, const str
 bool order_repeats(const struct search *s, const int *choice, int order);
 bool sbp_equal(struct sbp a, struct sbp b);
 int mover_code(const struct search *s, const struct mover *m, const int *choice);
-/* Returns true if a layout with this code and cutting order is the mover's current layout, so that the mover stays. */
+/* Returns true if a layout with this code and cutting order is the mover's current layout: the mover stays. */
 bool mover_stays(const struct mover *m, int code, int order);
 
 /* ---- debt.c ---- */

@@ -49,7 +49,7 @@ int64_t limit_price(struct limit *m);
 int64_t limit_live(struct limit *m, const int32_t *choice);
 /* Takes a subgradient step from `live` and `bound`, the scaled bound at the current prices. The price of a time
  * rises if `live` at the time exceeds the limit, and falls otherwise. The step has the length that would raise the
- * bound to `goal` if the dual function were linear (Polyak 1969). After some steps without gain, the length shrinks. */
+ * bound to `goal` if the dual function were linear (Polyak 1969). If steps bring no gain, the length shrinks. */
 void limit_step(struct limit *m, double bound, double goal);
 
 #endif

@@ -119,8 +119,8 @@ double query_sink_weight(const struct query *q);
 double query_slope(const struct query *q, int64_t key);
 
 /* The functions below build parts of attention. in: {q, k, v, mask, sinks, spans}. */
-/* Builds the weights: the softmax of the scores, in f32 for 16-bit floats. Sets *bounded to tanh(scores / softcap), or
- * to NULL without a softcap; bounded NULL: not needed. */
+/* Builds the weights: the softmax of the scores, in f32 for 16-bit floats. Sets *bounded to tanh(scores / softcap),
+ * or to NULL without a softcap; bounded NULL: not needed. */
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr, struct val **bounded);
 /* Builds the weights times v by separate operators. For 16-bit floats, rounds the weights before the product. */
 struct val *b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr);

@@ -73,10 +73,10 @@ struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
 /* Reshapes y, which has the shape of n's result, so that the dimensions that n reduces have size 1. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* The functions below build sums and maxima along a split axis. The gradients of the sums have the layout of x, so that
- * only one number per line is moved. */
-/* Builds the maximum of each line, kept with size 1 and derivative 0 (stop_gradient). Callers subtract the maximum from
- * x, so that exponentials do not overflow. */
+/* The functions below build sums and maxima along a split axis. The gradients of the sums have the layout of x, so
+ * that only one number per line is moved. */
+/* Builds the maximum of each line, kept with size 1 and derivative 0 (stop_gradient). Callers subtract the maximum
+ * from x, so that exponentials do not overflow. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 /* Builds the sum of e^(x - m). */
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
