@@ -1,18 +1,19 @@
 /* rille.h - the public API of librille: tensors sharded over many devices, and programs on them.
  *
- * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session, or
- * that has called rille_adopt(), may use it, except for rille_interrupt() and rille_doing(). Functions also reject
- * NULL, objects of another session, and calls in a child made by fork() with a session of its parent; a child may open
- * a session of its own. A function that rejects its arguments returns an error code, NULL, 0 or -1, or does nothing if
- * it returns void; rille_error() says why. Values are lazy: an operator call only adds a node to the stored program,
- * and reading the value computes it. Errors of shape, dtype, layout and placement are reported by the call.
+ * A session owns devices, threads, memory, the stored program and its plans. Only the thread that opened a session,
+ * or that has called rille_adopt(), may use it, except for rille_interrupt() and rille_doing(). After fork(), a
+ * child must not use the session of its parent, but may open a session of its own. Functions reject NULL, objects of
+ * another session, and a parent's session in a child. A function that rejects its arguments returns an error code,
+ * NULL, 0 or -1, or does nothing if it returns void; rille_error() says why. Values are lazy: an operator call only
+ * adds a node to the stored program, and reading the value computes it. Errors of shape, dtype, layout and placement
+ * are reported by the call.
  *
  * Functions that can fail return 0 or a code > 0. rille_error() then returns a text with the expected and the found
  * value; rille_error_line() returns the user's program line that rille_at() has set. The caller owns handles
  * (rille_tensor, rille_graph, rille_file...) and passes them to their free or close function, which also clears the
  * pointer. The session owns placements and layouts; equal ones have the same pointer. The caller must free() text
- * returned as char *; the library owns const char *. Axes, ranks and positions count from 0. dtypes are text: f32
- * f64 bf16 f16 i32 i64 u8 bool. */
+ * returned as char *; the library owns text returned as const char *. Axes, ranks and positions count from 0. dtypes
+ * are text: f32 f64 bf16 f16 i32 i64 u8 bool. */
 #ifndef RILLE_H
 #define RILLE_H
 
@@ -40,7 +41,8 @@ struct rille_op;
 struct rille_graph;
 struct rille_live;
 
-/* Return the version of the library, which may be later than that of the header that the program was compiled with. */
+/* Return the version of the library at run time. It may be later than the version of this header, with which the
+ * program was compiled. */
 const char *rille_version(void);
 int rille_version_number(void);
 
@@ -58,7 +60,7 @@ struct rille_options {
     bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
     bool check_nan;      /* initial setting of rille_detect_nan() */
     size_t memory_limit; /* memory limit per device, bytes; 0: none */
-    /* library of collectives among GPUs: "own" (NULL): Rille; "nccl": the library (docs/cuda.md) */
+    /* implementation of collectives among GPUs: "own" (NULL): Rille's kernels; "nccl": NCCL (docs/cuda.md) */
     const char *collectives;
     const char *cost; /* file that rille_cost_write() wrote with this machine's costs; NULL: built-in costs */
     /* workers that own the devices; rille_open() reads the struct; NULL: this process owns them */
@@ -78,18 +80,19 @@ struct rille_workers {
     /* folders "/a:/b" for checkpoints, shared with workers that have the same folders; NULL: none */
     const char *root;
     /* Starts the worker process of a rank, which must call rille_worker() with this address and secret. Pass the
-     * secret through a pipe, never in arguments or the environment. The session calls start() for the first
-     * `started` ranks, and again for each of these that it loses. start() returns 0 and sets *pid, or reports an
-     * error to the user and returns non-zero. NULL: all workers join by themselves. */
+     * secret through a pipe, never in arguments or the environment. The session calls start() for each of the first
+     * `started` ranks, and again whenever the worker of such a rank is lost. start() returns 0 and sets *pid, or
+     * reports an error to the user and returns non-zero. NULL: all workers join by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
     const char *devices; /* list of the devices that start() gives to each worker; NULL: unknown */
     /* true: before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
-     * workers keep their devices; different devices are an error. */
+     * workers keep their devices; it is an error if this session requires other devices of them. */
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
-    /* time after which a worker counts as lost if no worker that owes an answer makes progress, s; 0: 600 */
+    /* time without progress, s: if no worker that owes an answer progresses for this long, one of these workers
+     * counts as lost; 0: 600 */
     double hang_seconds;
     /* returns the host of a rank, for error texts; NULL, or result NULL: this host */
     const char *(*host)(void *arg, int rank);
@@ -115,7 +118,8 @@ int rille_error_code(void);
 const char *rille_error_kind(void); /* kind of this thread's last error in words: "shapes do not fit", ... */
 /* user's line of the failed call, "file:line", as set by rille_at(); "": none */
 const char *rille_error_line(void);
-int32_t rille_error_module(void); /* `module` of the rille_at() of the operator that failed in a run; 0: none */
+/* `module` that rille_at() had set for the operator that failed in a run; 0: none */
+int32_t rille_error_module(void);
 
 /* Sets the user's program line for the following calls; copies the texts. inside: module that the line belongs to,
  * "nn.Linear"; NULL: none. module: the caller's number of that module; 0: none. */
@@ -123,8 +127,8 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 
 /* ---- worker processes ---- */
 
-/* Transport between workers of different hosts. RILLE_TCP: TCP. RILLE_MPI_IF_ALL: MPI if all workers have its
- * plug-in, until a worker is lost. RILLE_MPI: MPI; if that is impossible, an error. */
+/* Transport between workers of different hosts. RILLE_TCP: TCP. RILLE_MPI_IF_ALL: MPI if all workers have the MPI
+ * plug-in, but TCP once a worker was lost. RILLE_MPI: MPI; if that is impossible, an error. */
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     size_t size; /* sizeof(struct rille_worker_options) */
@@ -136,7 +140,7 @@ struct rille_worker_options {
     int rank;         /* rank that the worker requests; -1: any */
     /* secret that the starting session passed; all zero: no session started the process */
     unsigned char secret[RILLE_SECRET];
-    int wait_seconds; /* how long to wait for the coordinator, s */
+    int wait_seconds; /* time to wait for the coordinator, s */
     /* time to wait for a new coordinator after the old one has ended, s; 0: the worker ends at once */
     int keep_seconds;
     /* longest interruption of a connection to another worker, s; after it, that worker counts as lost; 0: 3 */
@@ -147,8 +151,8 @@ struct rille_worker_options {
     enum rille_mpi mpi;            /* transport between hosts */
     void (*say)(const char *text); /* receives news on any thread, in one worker of the job; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */
-    /* returns the signal that this process has received, which is passed to the controller; 0: none. Called on any
-     * thread; NULL: signals are not passed on */
+    /* returns a signal that this process has received; the worker passes it to the controller; 0: none. Called on
+     * any thread; NULL: signals are not passed on */
     int (*signal)(void);
     /* must end the process (_exit); called if a kernel does not return when the worker must end; NULL: the worker
      * waits for the kernel */
@@ -161,7 +165,8 @@ int rille_worker(const struct rille_worker_options *options);
 /* Sets *out to the name of the library for which the MPI plug-in was built, "Open MPI 4.1.4". Non-zero: this process
  * cannot use the plug-in; rille_error() says why. */
 int rille_mpi_library(const char **out);
-/* Removes the sockets of address `join`, if a killed controller has left them. For a worker that ends by itself. */
+/* Removes the sockets of address `join`, if a killed controller has left them. A worker that ends by itself calls
+ * this function. */
 void rille_sweep(const char *join);
 /* Writes to `out` the address of this host on the route to another host, with IPv6 addresses in brackets. Non-zero:
  * there is no route. */
@@ -181,9 +186,9 @@ struct rille_limits {
 };
 int rille_limits(struct rille_limits *out);
 int rille_key_new(char **text); /* returns the text of a new key file */
-/* Returns the texts of a folder of key files, one per process, so that each key is valid only for its rank: text[0]
- * is the coordinator's, text[1 + r] that of rank r. The caller must free() the texts. Non-zero: unsupported number
- * of workers. */
+/* Returns the texts of a folder of key files. There is one file per process, so that each key is valid only for its
+ * rank: text[0] is the coordinator's, text[1 + r] that of rank r. The caller must free() the texts. Non-zero:
+ * unsupported number of workers. */
 int rille_key_new_ranks(int workers, char **text);
 enum { RILLE_KEY_NAME = 24 };
 /* returns the file name of a rank's key in such a folder; rank -1: the coordinator's key */
@@ -196,7 +201,7 @@ struct rille_worker_info {
     double heartbeat;                       /* time since the last heartbeat, s */
     int64_t acts;                           /* number of acts in all runs */
     double busy;                            /* time in which the worker's devices had work, s, summed over devices */
-    /* how many times as long the acts take as those of workers with the same tasks; 0: not much longer */
+    /* slowdown: duration of the worker's acts divided by that of workers with the same tasks; 0: not much slower */
     double slow;
 };
 /* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
@@ -205,7 +210,8 @@ bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info 
 /* Sets the signals, bits 1 << number, that the program handles if a worker receives them. Other signals end the worker
  * that receives them. */
 int rille_hear(struct rille_session *s, uint64_t signals);
-/* Returns the first such signal, and sets *rank to the worker that received it; 0: none. */
+/* Returns the first signal that a worker has received, of those set by rille_hear(), and sets *rank to the worker;
+ * 0: none. */
 int rille_heard(struct rille_session *s, int *rank);
 bool rille_in_cluster(struct rille_session *s);
 bool rille_was_lost(void); /* returns true if this thread's last error was the loss of a worker */
@@ -222,10 +228,11 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
  * one was used. The text is valid until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
-/* Compares the replicas of all variables and gradients in the last snapshot, by digests. Non-zero: replicas differ, and
- * rille_error() names their workers. If the previous snapshot was kept, the last one is dropped. Otherwise the previous
- * one is dropped. *wrong: if an earlier comparison failed and the same work was repeated since, the workers whose
- * replicas were wrong; else NULL. The text is valid until the next call. */
+/* Compares the replicas of all variables and gradients in the last snapshot, by digests. If replicas differ, returns
+ * non-zero, names their workers in rille_error(), and drops the last snapshot, so that recovery uses the previous
+ * one (if keep was 2). If all replicas agree, drops the previous snapshot. *wrong: the workers whose replicas were
+ * wrong, if an earlier comparison failed and the same work was repeated since; else NULL. The text is valid until
+ * the next call. */
 int rille_compare_replicas(struct rille_session *s, const char **wrong);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
 
@@ -243,9 +250,9 @@ void rille_interrupt(struct rille_session *s);
  * the operation fails with "interrupted". The function must then return true until the operation has failed. NULL:
  * no function. */
 void rille_stop_when(bool (*wanted)(void *arg), void *arg);
-/* Describes what the run in progress does: "matmul (a.lua:3)"; "a run" if this process does not know; "": no run.
- * For a device with streams, also after the run has returned: the work that a thread waits for, "matmul (a.lua:3) on
- * async:0". Any thread, async-signal-safe. */
+/* Describes what the run in progress does: "matmul (a.lua:3)"; "a run" if this process does not know the operator;
+ * "": no run. For a device with streams, the text also describes work that a thread waits for after the run has
+ * returned: "matmul (a.lua:3) on async:0". Any thread, async-signal-safe. */
 void rille_doing(struct rille_session *s, char *text, size_t size);
 /* Describes what a device thread computes, or waits for on its devices, in this process or in a worker on its host.
  * Returns false if there is no such thread. Session's thread, async-signal-safe. */
@@ -315,20 +322,21 @@ void rille_count(struct rille_session *s, struct rille_counters *out);
 enum { RILLE_MOVES = 16 };
 struct rille_moved {
     const char *name; /* usual name of the moves: "all-reduce", ...; "other": names beyond the first RILLE_MOVES - 1 */
-    int64_t times, bytes; /* number of moves; bytes sent, sum over all ranks */
+    int64_t times, bytes; /* times: number of moves; bytes: bytes sent, sum over all ranks */
 };
 struct rille_metrics {
     int64_t runs, failed_runs;
     int64_t acts, compiles, snapshots;
     int64_t tensor_bytes, arena_bytes; /* bytes of tensors, and of memory for runs, after the last run */
-    /* run_seconds: time in runs; busy_seconds: busy time of all devices; device_seconds: time in runs multiplied by the
-     * number of devices, so 1 - busy_seconds / device_seconds is the idle share, which includes pipeline bubbles */
+    /* run_seconds: time in runs. busy_seconds: busy time of all devices. device_seconds: time in runs multiplied by
+     * the number of devices. So 1 - busy_seconds / device_seconds is the idle share, with pipeline bubbles */
     double run_seconds, busy_seconds, device_seconds;
     int64_t losses, recoveries; /* workers lost; recoveries from losses */
     int nmove;
     struct rille_moved move[RILLE_MOVES];
 };
-/* Begins to count. Each run then takes a few microseconds more; the first run of a plan counts the plan's moves. */
+/* Begins to count the totals of rille_metrics(). Each run then takes a few microseconds more; the first run of a
+ * plan counts the plan's moves. */
 int rille_metrics_begin(struct rille_session *s);
 /* Copies the totals. Does not wait for a run in progress, whose work is not included. Any thread, until rille_close()
  * is called. */
@@ -359,13 +367,14 @@ int rille_place(struct rille_session *s, const char *kind, int naxis, const int3
                 const struct rille_place **out);
 const char *rille_place_kind(const struct rille_place *p);
 int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /* returns the number of axes */
-/* returns the number of ranks; *ranks: in mesh order, owned by the placement */
+/* returns the number of ranks; *ranks: device numbers in mesh order, owned by the placement */
 int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);
 char *rille_place_text(const struct rille_place *p);
 
 /* Makes a layout from one text per mesh axis ("S(0)", "B", "P(max)"), or from a single text for all axes ("(B,
  * S(0))"). order: every mesh axis once, in the order of splitting; NULL: mesh order. ndim: number of dimensions of
- * the tensor, which resolves S(-1) and limits S; -1: unknown. The session owns the layout until rille_close(). */
+ * the tensor; -1: unknown. With ndim, S(-1) stands for the last dimension, and the function rejects dimensions that
+ * the tensor does not have. The session owns the layout until rille_close(). */
 int rille_layout(struct rille_session *s, const struct rille_place *p, int n, const char *const *sbp, const int *order,
                  int ndim, const struct rille_layout **out);
 const struct rille_place *rille_layout_place(const struct rille_layout *l);
@@ -386,7 +395,7 @@ struct rille_attr_info {
     const char *words; /* RILLE_TEXT: allowed words, separated by '|' */
     const char *doc;
 };
-/* Operators are constants of the library. NULL: no such operator. */
+/* Returns the operator with this name; NULL: no such operator. Operators are constants of the library. */
 const struct rille_op *rille_op_find(const char *name);
 /* returns the i-th operator, built-in ones in order of name, then loaded ones; NULL: there are at most i operators */
 const struct rille_op *rille_op_at(int i);
@@ -446,19 +455,20 @@ int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, 
 
 /* ---- tensors ---- */
 
-/* Each function that sets a struct rille_tensor * returns a new handle, also if it is on a tensor that has handles. A
- * handle lasts until rille_tensor_free() or rille_close(); results, graphs, gradients and saves keep the values that
- * they need without it. */
+/* Functions that return a tensor in a struct rille_tensor ** argument return a new handle, even if the tensor
+ * already has handles. A handle lasts until rille_tensor_free() or rille_close(). Results, graphs, gradients and
+ * saves keep the values that they need alive, also after the handles are freed. */
 
 /* Copies host values into a new leaf. data: the global value, dense and row-major, of this dtype. */
 int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                            const struct rille_layout *layout, struct rille_tensor **out);
-/* Makes a new leaf of memory that the caller owns: on device 0 of the default kind, with the strides in elements;
- * NULL: dense and row-major. The tensor shares the memory if that is dense, aligned to 64 bytes and on a cpu device of
- * this process; otherwise the function copies it. A change of the leaf in place may write shared memory, and until its
- * results are computed the caller must not write it. release(arg) is called once, on the session's thread, when Rille
- * does not use the memory any more: before the function returns if it copies, and in rille_close() at the latest; NULL:
- * no call. After an error, the memory stays the caller's, and release() is not called. */
+/* Makes a new leaf of memory that the caller owns, on device 0 of the default kind. strides: in elements; NULL:
+ * dense and row-major. The tensor shares the memory if the memory is dense, aligned to 64 bytes and on a cpu device
+ * of this process; otherwise the function copies the memory. Rille writes shared memory if the leaf is changed in
+ * place. The caller must not write shared memory until all results of the leaf are computed. release(arg) is called
+ * once, on the session's thread, when Rille does not use the memory any more; NULL: no call. If the function copies
+ * the memory, the call is made before the function returns, otherwise in rille_close() at the latest. After an
+ * error, the memory stays the caller's, and release() is not called. */
 int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                       const int64_t *strides, void *data, void (*release)(void *arg), void *arg,
                       struct rille_tensor **out);
@@ -466,12 +476,13 @@ int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, cons
  * memory.
  *
  * rille_from_dlpack() makes a leaf as rille_from_memory() does, and owns m if it succeeds: m->deleter is the release
- * function. It copies memory that m says is read-only.
+ * function. If m is marked as read-only, the function copies the memory.
  *
- * rille_to_dlpack() computes t, and returns its value in *out, whose deleter the caller must call once, on any thread,
- * also after rille_close(). t must be on one cpu device, or replicated over cpu devices. The value is shared, so the
- * caller must not write it; later changes of t may be visible or not. A session with workers copies the value. The
- * memory of a value that was given back is freed by the next call of these functions, or by rille_close(). */
+ * rille_to_dlpack() computes t, and returns its value in *out. The caller must call the deleter of *out once, on any
+ * thread, also after rille_close(). t must be on one cpu device, or replicated over cpu devices. The value is
+ * shared, so the caller must not write it; later changes of t may be visible or not. A session with workers copies
+ * the value. The deleter only marks the memory of the value: the next call of a function of this group, or
+ * rille_close(), frees it. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 int rille_from_dlpack(struct rille_session *s, struct DLManagedTensor *m, struct rille_tensor **out);
@@ -486,7 +497,7 @@ int rille_tensor_ndim(const struct rille_tensor *t);
 /* returns an array that lasts until t is freed or changed in place */
 const int64_t *rille_tensor_shape(const struct rille_tensor *t);
 int64_t rille_tensor_numel(const struct rille_tensor *t);
-size_t rille_dtype_bytes(const char *dtype); /* unknown dtype: returns 0; rille_error() says more */
+size_t rille_dtype_bytes(const char *dtype); /* returns the bytes per element; 0: unknown dtype (rille_error()) */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
 /* returns true if values can be assigned to t: t is a leaf, a clone, or a leaf to which a value with a gradient was
@@ -503,7 +514,8 @@ bool rille_tensor_requires_grad(const struct rille_tensor *t);
 /* Sets requires_grad of a leaf with a float dtype. A compiled step that reads the leaf can be called only while the
  * flag is as it was in the trace. */
 int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on);
-/* Returns true if requires_grad was last set to false, and not false from the start. */
+/* Returns true if the last rille_tensor_set_requires_grad() of t switched the flag off; false: the flag is on, or
+ * was never set. */
 bool rille_tensor_frozen(const struct rille_tensor *t);
 /* returns a text that lasts until t is freed or named again; NULL: the tensor has no name */
 const char *rille_tensor_name(const struct rille_tensor *t);
@@ -514,7 +526,7 @@ int rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t);
 /* Writes the global value to `out`: dense, row-major, number of elements * rille_dtype_bytes() bytes. */
 int rille_tensor_read(struct rille_tensor *t, void *out);
 /* Writes the elements with start[i] <= index < stop[i] along each axis i to `out`. Requests data only from ranks
- * that own some of them. */
+ * that own some of these elements. */
 int rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out);
 /* Reads the value of a tensor with one element. Integers and bools: sets *is_int and *i; floats: *f. */
 int rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
@@ -529,8 +541,8 @@ int rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t
 
 int rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l,
                            struct rille_tensor **out); /* moves t to another layout; differentiable */
-/* Moves t like rille_tensor_to_global(). The gradient is first converted to the layout of t (replicated where t is
- * partial), before any operator uses it. */
+/* Moves t like rille_tensor_to_global(). In backward, the gradient is converted to the layout of t (replicated where
+ * t is partial) before any other operator uses the gradient. */
 int rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out);
 int rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out);
 /* rille_tensor_parts() stacks the addends of a partial tensor along a new first dimension. rille_tensor_of_parts()
@@ -568,8 +580,8 @@ int rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *co
 
 /* ---- gradients ---- */
 
-/* Adds d t / d leaf to the gradient of each leaf with requires_grad; t must have one element. The second function keeps
- * the saved tensors, so that backward may be called again. */
+/* Adds d t / d leaf to the gradient of each leaf with requires_grad; t must have one element.
+ * rille_tensor_backward_retained() keeps the saved tensors, so that backward may be called again. */
 int rille_tensor_backward(struct rille_tensor *t);
 int rille_tensor_backward_retained(struct rille_tensor *t);
 /* Sets out[i] to d sum(y) / d x[i], which is differentiable again; zeros if y does not depend on x[i]. y may have
@@ -577,7 +589,7 @@ int rille_tensor_backward_retained(struct rille_tensor *t);
 int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
 /* Returns a new handle on the tensor's gradient; NULL: the tensor has no gradient. */
 struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
-int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g NULL: removes the gradient */
+int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g NULL: removes t's gradient */
 /* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout chosen to
  * fit the leaf's layout. Changing the leaf's layout resets the setting. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
@@ -590,24 +602,25 @@ bool rille_grad_mode(struct rille_session *s, bool on);
 
 /* Backward function of a custom gradient, from the caller. Backward calls it once, with the gradients of all results
  * (NULL: an integer result) and the saved tensors. It sets din[i] to a new handle on the gradient of argument i, or
- * leaves NULL: none. It may call all functions of this header, and returns 0, or an error of theirs. */
+ * leaves NULL: none. It may call all functions of this header. It returns 0, or the error code of a function that
+ * failed. */
 typedef int rille_backward_fn(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *const *saved,
                               struct rille_tensor **din);
 struct rille_backward {
-    const char *name; /* for messages; copied */
+    const char *name; /* name of the function, for messages; the call copies the text */
     rille_backward_fn *fn;
     void (*drop)(void *arg); /* called once, when arg is not needed any more, also if the call fails; may be NULL */
     void *arg;
 };
-/* Sets out[k] to a new handle on result[k], whose gradient the function computes. The results were computed in grad
- * mode off, from the arguments in[] (NULL: not a tensor). If grad mode is off now, or no argument needs a gradient,
- * the results get none. */
+/* Attaches a custom gradient to results. Sets out[k] to a new handle on result[k], whose gradient the backward
+ * function computes. The results must have been computed in grad mode off, from the arguments in[] (NULL: not a
+ * tensor). If grad mode is off now, or no argument needs a gradient, the results get none. */
 int rille_own_gradient(struct rille_session *s, const struct rille_backward *backward, int nin,
                        struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
                        struct rille_tensor *const *result, struct rille_tensor **out);
 
-/* Sets the name of the function that plans and errors of runs report as the maker of the following calls; NULL:
- * none. Returns the previous name. */
+/* Sets a function name for the following calls; NULL: none. Plans and run-time errors report this name as the
+ * function that made the calls. Returns the previous name. */
 const char *rille_name_calls(struct rille_session *s, const char *name);
 
 /* A hook is called with the gradient of a tensor, once in each backward pass. It may set *out to a new handle on
@@ -618,7 +631,7 @@ struct rille_hook_user {
     void *arg;
 };
 int rille_tensor_hook(struct rille_tensor *t, rille_hook_fn *fn, const struct rille_hook_user *user, int64_t *id);
-int rille_tensor_unhook(struct rille_tensor *t, int64_t id); /* no such hook: nothing happens */
+int rille_tensor_unhook(struct rille_tensor *t, int64_t id); /* removes a hook; does nothing if t has no such hook */
 /* Lets backward set the gradient of t, the result of an operator, like that of a leaf. */
 int rille_tensor_retain_grad(struct rille_tensor *t);
 
@@ -632,11 +645,12 @@ bool rille_recomputes(const struct rille_session *s); /* returns true while reco
  * sums, norms, losses and powers cast 16-bit operands to f32. dtype NULL: no casts. A compiled step keeps the
  * setting of its trace. */
 int rille_autocast(struct rille_session *s, const char *dtype);
-const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: no autocast */
+/* returns the dtype that autocast uses; NULL: autocast is off */
+const char *rille_autocast_dtype(const struct rille_session *s);
 
-/* Sets whether matrix products and convolutions of f32 on GPUs may round their factors to TF32 (sign, 8 exponent
- * bits, 10 fraction bits) for tensor cores. Sums stay f32. Initially off. A compiled step keeps the setting of its
- * trace. No effect on cpu devices. Returns the previous setting. */
+/* Sets whether f32 matrix products and convolutions on GPUs may round their factors to TF32 (sign, 8 exponent bits,
+ * 10 fraction bits), which makes them faster on tensor cores. Sums stay f32. Initially off. A compiled step keeps
+ * the setting of its trace. No effect on cpu devices. Returns the previous setting. */
 bool rille_allow_tf32(struct rille_session *s, bool on);
 
 /* Sets whether every computation searches its results for NaN and infinities. A computation then fails (E_KERNEL) at
@@ -657,11 +671,12 @@ int rille_step(struct rille_session *s);
 /* Drops the updates added since the last step; the variables stay unchanged. */
 void rille_step_undo(struct rille_session *s);
 
-/* ---- live numbers: a function returns their value at each call of a compiled step ---- */
+/* ---- live numbers: numbers that a step reads anew at each call, by a function of the caller ---- */
 
-typedef int rille_live_fn(void *arg, double *out); /* non-zero: failure; the run then does not start */
-/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep it
- * without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
+/* sets *out to the number's value; non-zero: failure, and the run does not start */
+typedef int rille_live_fn(void *arg, double *out);
+/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep
+ * it alive without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
 /* Sets a function that the session calls if the run that read the number fails or is interrupted. */
@@ -682,9 +697,9 @@ struct rille_graph_options {
      * names */
     const char *schedule;
     int lag; /* lookahead, micro-batches; 0: the schedule's default */
-    /* memory for which a search finds the schedule with the least bubble; needs at least two micro-batches and no
-     * other schedule. Up to 16: factor of the memory that 1F1B saves for backward on the fullest device; above 16:
-     * bytes per device; 0: no such search */
+    /* memory for a schedule search: finds the schedule with the least bubble within this memory; 0: no such search.
+     * Up to 16: multiple of the memory that 1F1B saves for backward on the fullest device; above 16: bytes per
+     * device. Needs at least two micro-batches, and `schedule` must not be set */
     double memory;
     /* Costs for a schedule search; NULL: estimated costs. The caller keeps them until the step is made. */
     const struct rille_chart_costs *costs;
@@ -701,27 +716,28 @@ struct rille_graph_options {
     /* memory limit of a planner and of a schedule search, bytes per device; a plan above the limit is an error; 0:
      * none */
     int64_t memory_limit;
-    /* Trace the whole batch once to find the numbers that the function computes from the batch size, such as 1 / n
-     * for a mean; the caller ends the trace by rille_trace_abort(). The next trace of the session uses these numbers
-     * in place of those that the function computes from the size of a micro-batch. */
+    /* true: this trace is of the whole batch. It finds the numbers that the function computes from the batch size,
+     * such as 1 / n for a mean. The caller ends the trace by rille_trace_abort(). The next trace of the session uses
+     * these numbers in place of those that the function computes from the size of a micro-batch. */
     bool whole;
     bool check_nan; /* search this step's results like rille_detect_nan() */
-    /* time limit of the planner's search, seconds of one core by a count of work, so that every machine finds the
-     * same plan; four times as much real time also ends the search. 0: 1, or 0.1 if the choice needs no search
-     * ("propagate" or "greedy" without a memory limit), because then only a bound is searched */
+    /* time limit of the planner's search, s of one core; 0: the default. A count of work measures the time, so that
+     * every machine finds the same plan; four times as much real time also ends the search. Default: 1; 0.1 for
+     * "propagate" and "greedy" without a memory limit, which need a search only for the bound */
     double time_limit;
 };
 /* Checks the options, like rille_trace_begin(). E_ARG: an option has an invalid value. */
 int rille_graph_check(const struct rille_graph_options *o);
-/* Returns how many micro-batches' activations a device holds at once in a named schedule, summed over its `stages`
- * stages, if the batch has that many micro-batches. device: number from 0 to devices - 1. "1f1b", "gpipe"
- * (INT32_MAX: all), "zb-h1" and "zb-h2" have one stage per device. 0: the name has no formula, or a number is out of
- * range. */
+/* Returns the largest number of micro-batches whose activations a device holds at once in a named schedule, summed
+ * over the device's `stages` stages. Assumes a batch of at least that many micro-batches. device: number from 0 to
+ * devices - 1. "1f1b", "gpipe" (INT32_MAX: all), "zb-h1" and "zb-h2" have one stage per device. 0: the name has no
+ * formula, or a number is out of range. */
 int rille_schedule_contexts(const char *schedule, int devices, int stages, int device);
-/* Trace a step: begin; call the function on the inputs that begin returns, each of which represents one micro-batch;
- * end with the function's results. In between, calls are recorded and nothing runs; reading a value is an error. The
- * handles piece[] are the caller's, also after the trace; the graph lasts until rille_graph_free() or rille_close().
- * After an error, abort restores versions and gradients. */
+/* Functions to trace a step. rille_trace_begin() returns in piece[] the inputs for one micro-batch. The caller then
+ * calls the function of the step on these inputs, and passes the function's results to rille_trace_end(). In
+ * between, calls are recorded and nothing runs; reading a value is an error. The handles piece[] are the caller's,
+ * also after the trace; the graph lasts until rille_graph_free() or rille_close(). After an error,
+ * rille_trace_abort() restores versions and gradients. */
 int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
@@ -733,7 +749,7 @@ void rille_trace_returned(struct rille_session *s);
  * first call of the function differs from later calls, tracing the whole batch again and then the step succeeds. */
 bool rille_trace_differs(const struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
-/* returns true while a step that a planner will lay out is being traced */
+/* returns true while a trace is in progress for whose step a planner will choose the layouts */
 bool rille_planning(const struct rille_session *s);
 /* Pauses or continues the trace. While the trace is paused, calls behave as outside a trace. An optimiser uses this
  * to create its state. Returns the previous setting. */
@@ -742,9 +758,10 @@ bool rille_trace_pause(struct rille_session *s, bool pause);
  * micro-batches is traced. If false, such a call fails with E_PLAN, because its result would differ from that of the
  * whole batch. Returns the previous setting. */
 bool rille_micro_batch_alone(struct rille_session *s, bool alone);
-/* States how the whole batch's value of a result of such calls follows from the values of the micro-batches. If the
- * result has as many rows as the micro-batch, the values are concatenated; else their mean is taken. Does nothing
- * outside such a trace. */
+/* For a result of calls that combine the rows of one micro-batch (rille_micro_batch_alone): states how the result's
+ * value for the whole batch follows from the values of the micro-batches. If the result has as many rows as the
+ * micro-batch, the values are concatenated; else their mean is taken. Does nothing outside the trace of a step with
+ * several micro-batches. */
 int rille_micro_batch_result(struct rille_tensor *t);
 /* Returns the mean of t over the micro-batches, which is known after the last one; without micro-batches, t itself.
  * For values that change once per step. */
@@ -767,8 +784,8 @@ void rille_graph_free(struct rille_graph **g);
 void rille_generation(struct rille_session *s);
 
 /* Sets the placements of pipeline stages, in order; a placement may have several stages. If the operands of a call
- * are on different stages, they are moved to the stage in progress (rille_stage) or, without one, to the last of
- * their stages. n = 0: no stages. */
+ * are on different stages, the operands are moved to the stage in progress (rille_stage). Without a stage in
+ * progress, they are moved to the last of their stages. n = 0: no stages. */
 int rille_stages(struct rille_session *s, int n, const struct rille_place *const *place);
 /* Sets the placement of the stage in progress; NULL: none. */
 int rille_stage(struct rille_session *s, const struct rille_place *now);
@@ -808,7 +825,8 @@ struct rille_chart_span { /* consecutive acts of a device on one micro-batch */
 };
 struct rille_chart_stall {
     int stage;
-    double share;     /* share of the time of all the stage's devices */
+    /* fraction of the run's time that the stage's devices lose by this cause, mean over the devices */
+    double share;
     const char *text; /* description: "stage 1 waited 18 % for a register of matmul (train.lua:14)" */
 };
 enum { RILLE_CHART_POINTS = 256 };
@@ -855,7 +873,7 @@ struct rille_chart_costs {
 int rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out);
 void rille_chart_free(struct rille_chart **c);
 
-/* An actor of a step's plan, with its acts in the last run; g NULL: of the plan that ran last. */
+/* An actor of a step's plan, with its acts in the last run. */
 struct rille_actor {
     const char *name, *kind; /* name: operator, or name of the move; kind: "compute", "box", ... */
     const char *device_kind;
@@ -868,7 +886,8 @@ struct rille_actor {
     /* nhost: number of hosts with devices of the plan; nshown: number of hosts whose actors rille_actor() reports */
     int nhost, nshown;
 };
-/* Describes the i-th actor. Returns false if there are at most i actors. Its texts are valid until the next call. */
+/* Describes the i-th actor of g's plan; g NULL: of the plan that ran last. Returns false if there are at most i
+ * actors. The texts are valid until the next call. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
 /* ---- introspection ---- */
@@ -904,13 +923,14 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    /* bytes received by rank. NULL (nrank 0): a mesh of "meta" devices has more than 64 ranks, where each axis after
-     * the third doubles the count */
+    /* bytes received by rank; NULL, with nrank 0: a mesh of "meta" devices is too large. The limit is 64 ranks,
+     * halved for each axis after the third */
     const int64_t *received;
     const char *name;  /* usual name of the move: "all-gather", ... */
     const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
-    /* for a hierarchical reduction between hosts, a text with its shape and time, and the time if each owner read
-     * all addends: ", in 2 segments, 4 chunks: 95.0 us between hosts, not 160.0"; else "" */
+    /* text about a hierarchical reduction between hosts; "": the move has none. The text has the reduction's shape
+     * and time, and for comparison the time of a direct reduction, in which each owner reads all addends: ", in 2
+     * segments, 4 chunks: 95.0 us between hosts, not 160.0" */
     const char *handed_on;
     const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
     int64_t times;         /* number of times that the move runs per step */
@@ -926,9 +946,9 @@ struct rille_explain_boxing {
     } * candidates;
     const char *text; /* description of the move as text */
 };
-/* A conflict of hints, only for steps planned by "propagate": one hint determines the layout of a value, another
- * hint determines the layout in which a reader needs it, and the layouts differ, so the value must move. Hints are
- * arguments, variables, moves, strategies, operators without a choice, and results with a required layout. If no
+/* A conflict of hints, only for steps planned by "propagate". One hint determines the layout of a value. Another
+ * hint determines the layout in which a reader needs the value. The layouts differ, so the value must move. Hints
+ * are arguments, variables, moves, strategies, operators without a choice, and results with a required layout. If no
  * call made a hint, its line is that of the hint's first reader. */
 struct rille_explain_meeting {
     const char *op, *line; /* the reader and its line; "to_global": a result with a required layout */
@@ -962,9 +982,9 @@ struct rille_explain {
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
-/* Cost of a layout that the user set by to_global, a strategy or a variable (not of a layout that follows from
- * another): lower and upper bound of the time that the layout adds to a planned step, ns. For each such layout, the
- * step is planned again without it, for a quarter of a second. */
+/* Cost of a layout that the user set, by to_global, a strategy or a variable. Layouts that follow from such a layout
+ * are not listed. price, price_high: lower and upper bound of the time that the layout adds to a planned step, ns.
+ * To find the bounds, the step is planned again without the layout, for a quarter of a second per layout. */
 struct rille_hint {
     const char *what, *line;
     int64_t price, price_high;
@@ -977,8 +997,8 @@ struct rille_hints {
 int rille_graph_hints(struct rille_graph *g, struct rille_hints **out);
 void rille_hints_free(struct rille_hints **h);
 /* rille_graph_certify() writes the certificate of a planned step to a file. rille_certificate_check() checks such a
- * file with code that shares nothing with the search: returns 0 and sets *said to the statement that was proved, or
- * returns E_PLAN. */
+ * file, with code that shares nothing with the search. It returns 0 and sets *said to the statement that was proved,
+ * or returns E_PLAN. */
 int rille_graph_certify(struct rille_graph *g, const char *path);
 int rille_certificate_check(const char *path, char **said);
 /* A cluster, for which rille_graph_whatif() plans the step on a mesh of meta devices. If the cluster has as many
@@ -1004,8 +1024,9 @@ int rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int
 int rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out);
 int rille_graph_plan(struct rille_graph *g, bool physical, char **out);
 
-/* Draw pictures: a tensor's shards on its mesh, for a terminal of `columns` columns (color: one colour per rank) or
- * as an SVG document; and a move of a tensor of this type from one layout to another. */
+/* Draw pictures for a terminal of `columns` columns (color: one colour per rank); the functions whose names end in
+ * _svg, as SVG documents. rille_tensor_show() draws a tensor's shards on its mesh. rille_show_move() draws a move of
+ * a tensor of this type from one layout to another. */
 int rille_tensor_show(struct rille_tensor *t, int columns, bool color, char **out);
 int rille_tensor_show_svg(struct rille_tensor *t, char **out);
 int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
@@ -1019,9 +1040,9 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 /* Writes a text of n bytes to a file atomically: an existing file stays until the new one is complete. who: word
  * before the path in error texts. Any thread. */
 int rille_text_write(const char *who, const char *path, const char *text, size_t n);
-/* Returns a path with the home folder in place of a leading "~". reads: if there is no such file and the path begins
- * with "OWNER/NAME" of a model in the cache of Hugging Face's tools, returns the path in the cache. The caller must
- * free() the text. Any thread. */
+/* Returns a path with the home folder in place of a leading "~". reads: the path may also begin with the
+ * "OWNER/NAME" of a model in the cache of Hugging Face's tools. If there is no file with the path itself, the
+ * function then returns the path in the cache. The caller must free() the text. Any thread. */
 char *rille_path(const char *path, bool reads);
 /* Reads a plain file of at most `most` bytes. A zero byte follows the text; the caller must free() it. Any thread. */
 int rille_text_read(const char *path, int64_t most, char **text, size_t *n);
@@ -1033,7 +1054,7 @@ struct rille_file;
 int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
 void rille_file_close(struct rille_file **f);
 struct rille_file_entry {
-    /* dtype: dtype of the loaded tensor; if Rille cannot load it, the file's name for its dtype */
+    /* dtype: dtype of the loaded tensor; if Rille cannot load the tensor, the file's name for its dtype */
     const char *name, *dtype;
     int ndim;
     const int64_t *shape;
@@ -1049,11 +1070,12 @@ bool rille_file_text(const struct rille_file *f, int i, const char **key, const 
  * bytes; number: true if the value is a number or boolean, printed as text. E_ARG: the file has no such list. */
 int rille_file_list(struct rille_file *f, const char *key,
                     void (*visit)(void *arg, const char *text, size_t n, bool number), void *arg);
-/* Replaces the tensors of each quantised weight by the weight, in f32. method: "scaled" (weight, weight_scale or
- * weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros, scales, g_idx) or "awq" (qweight, qzeros,
- * scales). Method "blocks" only adds, for a tensor X that a .gguf file stores in blocks, a u8 tensor X.blocks (...,
- * blocks, bytes of a block). bits: bits per number; group: number of inputs that share a scale (-1: all); rows,
- * columns: size of the block that shares a scale (0: none); minus_one: the file stores each zero point minus 1. */
+/* Replaces the tensors of each quantised weight by the weight, in f32. method and the names of the tensors that it
+ * reads: "scaled" (weight, weight_scale or weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros,
+ * scales, g_idx) or "awq" (qweight, qzeros, scales). Method "blocks" replaces nothing: for each tensor X that a
+ * .gguf file stores in blocks, it adds a u8 tensor X.blocks (..., blocks, bytes of a block). bits: bits per number;
+ * group: number of inputs that share a scale (-1: all); rows, columns: size of the block that shares a scale (0:
+ * none); minus_one: the file stores each zero point minus 1. */
 struct rille_quantisation {
     const char *method;
     int bits;
@@ -1072,8 +1094,9 @@ int rille_file_load_window(struct rille_file *f, int i, const int64_t *from, con
 int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
                    struct rille_tensor **out);
 
-/* Writes named tensors to a .safetensors file, to a .npy file (one tensor, whatever its name) or, if path is a
- * folder, to shard files with an index, which replace those of an earlier save. A single file is written atomically. */
+/* Writes named tensors. A path that ends in .safetensors is a file of all tensors; one that ends in .npy, a file of
+ * one tensor, whatever its name. If the path is a folder, writes shard files with an index, which replace those of
+ * an earlier save. A single file is written atomically. */
 struct rille_save_options {
     size_t size; /* sizeof(struct rille_save_options) */
     int nmetadata;
@@ -1101,10 +1124,12 @@ int rille_verify(const char *path);
 
 /* ---- text ---- */
 
-/* A tokenizer, from tokenizer.json (Hugging Face), tekken.json (Mistral), *.model (SentencePiece) or *.tiktoken. Only
- * for *.tiktoken: pattern (a regular expression, or "gpt2", "cl100k", "o200k", "llama3", "qwen"; not NULL), and special
- * tokens with their ids (NULL: the ids after the last). Only for *.model: special, names of control pieces that texts
- * may contain; ids must be NULL. Needs no session; one thread at a time. Text may be any bytes. */
+/* A tokenizer, from tokenizer.json (Hugging Face), tekken.json (Mistral), *.model (SentencePiece) or *.tiktoken.
+ * Needs no session; one thread at a time. Text may be any bytes.
+ *
+ *   pattern   *.tiktoken only, not NULL: a regular expression, or "gpt2", "cl100k", "o200k", "llama3", "qwen"
+ *   special   *.tiktoken: special tokens; *.model: names of control pieces that texts may contain
+ *   ids       *.tiktoken: ids of the special tokens; NULL: the ids after the last. *.model: must be NULL */
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                          const int64_t *ids, struct rille_tokenizer **out);
@@ -1116,7 +1141,8 @@ int64_t rille_tokenizer_size(const struct rille_tokenizer *t); /* number of ids,
 int rille_tokenizer_encode(struct rille_tokenizer *t, const char *text, size_t n, uint32_t **ids, size_t *nids);
 /* Decodes n ids. A zero byte follows *text; the caller must free() it. */
 int rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t *ids, char **text, size_t *ntext);
-/* Writes a byte-level BPE tokenizer as tokenizer.json, another tokenizer as the file that was read. */
+/* Writes a byte-level BPE tokenizer as tokenizer.json. Writes any other tokenizer as a copy of the file that was
+ * read. */
 int rille_tokenizer_save(struct rille_tokenizer *t, const char *path);
 /* Returns the special tokens that the tokenizer's template puts before and after a text. The tokenizer owns the
  * arrays. */
@@ -1144,7 +1170,7 @@ int rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokeni
  * window spans two files. */
 struct rille_tokens;
 int rille_tokens_open(struct rille_session *s, int n, const char *const *path, struct rille_tokens **out);
-/* copies the ids */
+/* makes a source of one sequence from ids in memory, and copies the ids */
 int rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct rille_tokens **out);
 void rille_tokens_close(struct rille_tokens **t);
 /* returns the number of ids in all files; *most: in the longest file */
@@ -1165,7 +1191,8 @@ struct rille_token_rows {
 };
 int rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *rows, struct rille_tensor **x,
                        struct rille_tensor **y);
-/* Statistics of prefetching. Prefetching is fast enough if the reader waits for credits and callers never wait. */
+/* Statistics of prefetching. If the reader sometimes waits for credits and callers never wait, prefetching is fast
+ * enough. */
 struct rille_source_stats {
     int64_t depth;       /* credits: number of batches that the reader may be ahead */
     int64_t read, taken; /* number of batches read, and taken by callers */
@@ -1181,7 +1208,7 @@ int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, 
 
 /* Makes the k-th act from now on fail like a failing kernel; 0: none. */
 void rille_fail_act(struct rille_session *s, int64_t k);
-/* Makes kernels of this operator take so many seconds longer; 0: no longer. At most four operators. */
+/* Makes kernels of this operator take this many seconds longer; 0: no longer. At most four operators. */
 void rille_slow_op(struct rille_session *s, const char *op, double seconds);
 /* Returns the program of a step as it is sent to workers: n bytes, which the caller must free(). */
 int rille_graph_program(struct rille_graph *g, char **out, size_t *n);

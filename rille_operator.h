@@ -45,7 +45,7 @@ enum rille_operator_dtype {
     RILLE_DTYPE_F64
 };
 
-/* ---- what functions see ---- */
+/* ---- arguments of the library's functions ---- */
 
 /* One device's shard of an operand or result. An operand that is a number has ndim 0, and dtype f64 or i64. */
 struct rille_operator_tensor {
@@ -126,8 +126,8 @@ enum rille_operator_result {
 
 /* The gradient of an operand: a call of another operator, with up to RILLE_OPERATOR_OPERANDS operands. */
 struct rille_operator_gradient {
-    /* operator of this library or of Rille; NULL: no gradient passes to the operand. Attributes that both operators
-     * have by name and kind are passed on. */
+    /* operator of this library or of Rille; NULL: no gradient passes to the operand. Attributes with the same name
+     * and kind in both operators are passed on. */
     const char *name;
     /* values that the call reads, a character each: '0'..'9' operands, 'a'..'d' results, 'A'..'D' gradients of
      * results; "0A": operand 0, and the gradient of the first result */

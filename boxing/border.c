@@ -1,10 +1,10 @@
 /* border.c - lists what a set of ranks reads from other ranks in a move, and what other ranks read from the set.
  *
  * The plan of the set lists the reads from outside ranks. To find the reads by outside ranks, the code inverts the
- * deal (deal.h): from a source position to its readers. Ranks read the shard of a source position cell by cell. If
- * the shard is an addend of a sum, the owners of that sum read it; otherwise the members of the cell's group do. The
- * members also read the sums that the source position reduced. If source and destination have one mesh or no common
- * device, a formula gives the readers of a replica, so the search visits only readers. */
+ * deal (deal.h): it finds the readers of each source position of the set. Ranks read the shard of a source position
+ * cell by cell. If the shard is an addend of a sum, the owners of that sum read it; otherwise the members of the
+ * cell's group do. The members also read the sums that the source position reduced. If source and destination have
+ * one mesh or no common device, a formula gives the readers of a replica, so the search visits only readers. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"
@@ -49,7 +49,7 @@ add_border_read(struct inverse *v, struct box_read read)
     v->read[v->nread++] = read;
 }
 
-/* ---- who reads ---- */
+/* ---- readers of a source position ---- */
 
 static int32_t
 grid_digit(const struct grid *g, int32_t pos, int axis)
@@ -127,7 +127,7 @@ stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *s
     }
 }
 
-/* Adds one stage's read of a slice of another stage, or of the shard at `self`. */
+/* Adds a read by a stage. The stage reads a slice of another stage, or of the shard at `self`. */
 static void
 read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, int32_t number, const struct box *share)
 {
@@ -136,8 +136,8 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Adds the reads of the addend at source position `self`, by those owners of the sum that use the same replica. Each
- * owner reads the part that is its share. */
+/* Adds the reads of the addend at source position `self`. The readers are the owners of the sum that use the replica
+ * of `self`. Each owner reads the slice that is its share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {
@@ -150,8 +150,8 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds the reads of the complete sum that `self` holds in its segment: the members of the group read it and, on the
- * way back, the previous segment's owner reads it. */
+/* Adds the reads of the complete sum that `self` holds in its segment. The readers are the members of the group and,
+ * on the way back, the previous segment's owner. */
 static void
 reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -165,8 +165,8 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
 }
 
 /* Adds the reads of a chunk of a share in the segment of source position `self`. Owners that use the same replica
- * read the addend at `self`. If `self` is itself the owner, the next segment's owner reads the running sum of
- * `self`; after the last segment, the members of the group read it. */
+ * read the addend at `self`. If `self` owns the share, the next segment's owner reads the running sum of `self`.
+ * After the last segment, the members of the group read the running sum. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -192,8 +192,8 @@ read_by_legs(struct inverse *v, const struct box *cell)
             if (relay_piece(&v->relay, cell, k, chunk, &piece)) reads_of_piece(v, leg, k, chunk, &piece);
 }
 
-/* Adds the reads of the shard and stage at a source position, cell by cell, in the group that gets the shard's
- * addend. */
+/* Adds the reads of the shard and of the stage of source position `self`, cell by cell. The readers are the group to
+ * which the shard's addend is assigned. */
 static void
 reads_of(struct inverse *v, int32_t pos)
 {
@@ -220,7 +220,7 @@ reads_of(struct inverse *v, int32_t pos)
     }
 }
 
-/* ---- both lists ---- */
+/* ---- both lists of a border ---- */
 
 static int
 by_border(const void *a, const void *b)

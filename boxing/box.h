@@ -1,12 +1,13 @@
 /* box.h - boxing (redistribution): moves a tensor between layouts.
  *
  * box_plan() is a pure function from (type, from, to) to a list of steps; actors carry the steps out. Without
- * partial sources every destination shard copies the missing elements from their holders: |dst| - |dst n src| bytes
- * into each rank, the least possible. With partial sources, an owner reduces each element once and sends the sum to
- * the other ranks. Owners are chosen evenly among the ranks that hold an addend and need the sum. That takes p + |R|
- * - 2 transmissions per element, again the least possible (p distinct addends, R the ranks that need the result; one
- * more if no rank of R holds an addend). A move from P to P leaves addends in place if possible (deal.h). Reductions
- * combine addends in the order of the source mesh.
+ * partial sources, every destination shard copies the missing elements from their holders. Each rank then receives
+ * the elements of its destination shard that are not in its source shard, the least possible. With partial sources,
+ * an owner reduces each element once and sends the sum to the other ranks. Owners are chosen evenly among the ranks
+ * that hold an addend and need the sum. If p is the number of distinct addends and R is the set of ranks that need
+ * the result, an element takes p + |R| - 2 transmissions, or one more if no rank of R holds an addend. This is the
+ * least possible, too. A move from P to P leaves addends in place if possible (deal.h). Reductions combine addends
+ * in the order of the source mesh.
  *
  * Covers every pair of layouts on equal, overlapping or disjoint placements: any meshes, uneven and empty shards, S
  * -> P, P(max). E_SBP rejects a move from one kind of P to another and names both kinds. A plan is read-only and is
@@ -22,7 +23,7 @@
 enum box_verb {
     BOX_COPY,   /* destination slice = source slice */
     BOX_REDUCE, /* destination slice = sources combined in the listed order */
-    BOX_FILL,   /* destination slice = identity of the reduction `reduce`; another rank holds the value of the P */
+    BOX_FILL,   /* destination slice = identity of `reduce`, because another rank holds the value of the P */
 };
 
 enum {
@@ -30,7 +31,7 @@ enum {
     BOX_ELSEWHERE = -2 /* the source is the stage of a rank that is not in this plan */
 };
 
-/* Source of a step: a shard of the source tensor, or a stage: a buffer with shards that a rank reduced. */
+/* Source of a step: a shard of the source tensor, or a stage, which is a buffer with the sums that a rank reduced. */
 struct box_source {
     int32_t rank, pos; /* rank: device number; pos: mesh position in `from` or, for a stage, the stage's number */
     int32_t stage;     /* index in stage[]; BOX_PART: a shard; BOX_ELSEWHERE: a stage outside this plan */
@@ -128,9 +129,9 @@ struct box_read {
  * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets A and B,
  * A's reads from B (in A's `in`) equal B's reads by A (in B's `out`), entry by entry. Time and memory are
  * proportional to the data that these ranks exchange. */
-/* Returns true if a read between two ranks of the set cannot be done in place, for instance because they are in
- * different memory spaces. `in` lists such reads, too; `out` does not. No function (NULL): all reads within the set
- * are in place. Arguments are mesh positions; `to` is in the source mesh if the read fills a stage. */
+/* Returns true if a read between two ranks of the set cannot be done in place, for instance because the ranks are in
+ * different memory spaces. `in` also lists such reads; `out` does not. Arguments are mesh positions; `to` is in the
+ * source mesh if the read fills a stage. Function NULL: all reads within the set are in place. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;
@@ -145,9 +146,9 @@ const char *box_name(const struct type *t, const struct layout *from, const stru
 /* Returns the `bytes` that box_plan would compute, without making the steps. INT64_MAX: box_plan rejects the move.
  * Allocates nothing. */
 int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns the same number as box_bytes(). Takes less time for callers that price many moves, because parts that
- * moves share are counted once. known: cache for any types, layouts and meshes, initially empty, with its arena set;
- * one thread. NULL: no cache. */
+/* Returns the same number as box_bytes(). Callers that price many moves save time, because many moves have groups of
+ * dimensions (kept.h) in common, and the cache keeps the groups' results. known: cache for any types, layouts and
+ * meshes, initially empty, with its arena set; one thread. NULL: no cache. */
 int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
                         struct hash_table *known);
 /* Returns true if the move changes only the layout's name (layout_same_boxes). bytes: box_bytes of the move. If both
@@ -167,8 +168,8 @@ box_width_to(const struct box_plan *p)
 {
     return (int64_t)dtype_bytes(layout_dtype(p->to, (enum dtype)p->type.dtype));
 }
-/* For the number of a stage: box_stage_level returns the stage's level, box_stage_pos its position in the source
- * mesh, and box_stage_layout the layout whose dtype the stage has. */
+/* box_stage_level returns the level of the stage with this number; box_stage_pos, its position in the source mesh.
+ * box_stage_layout returns the layout (`from` or `to`) that determines the stage's dtype. */
 static inline int32_t
 box_stage_level(const struct box_plan *p, int32_t number)
 {
@@ -230,7 +231,8 @@ int32_t box_rank_at(const struct box_plan *p, int32_t rank);
  * a sum of f32 partials becomes bf16 or f16. dst may be src[0]. box_fill computes BOX_FILL: it writes the identity
  * of r. */
 void box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src);
-/* Computes like box_reduce, but calls at() for the address of operand k each time that the loop reads operand k. */
+/* Computes like box_reduce, but calls at() for the address of operand k each time that the loop reads operand k. So
+ * the caller needs no array of operands. */
 struct box_operand {
     const struct view *view; /* shape and strides of the operand, without a data pointer */
     void *data;

@@ -10,8 +10,8 @@
 
 #include <limits.h>
 
-/* Returns true if `pos` is the first of those destination positions of the cell whose devices also hold the cell
- * before the move. */
+/* Considers the destination positions of the cell whose devices already hold the cell before the move. Returns true
+ * if `pos` is the first of these positions. */
 static bool
 first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32_t pos)
 {
@@ -68,9 +68,9 @@ box_bytes_known(const struct type *t, const struct layout *from, const struct la
     return sent;
 }
 
-/* Returns true if the move changes only the layout's name. That holds without partial values if no bytes are sent,
- * because each rank then has its shard already, and if there are as many replicas as before, because then no rank
- * holds more than its shard. */
+/* Returns true if the move changes only the layout's name. Without partial values this is so if two conditions hold.
+ * No bytes are sent, so each rank already has its shard. There are as many replicas as before, so no rank holds more
+ * than its shard. */
 bool
 box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes)
 {

@@ -175,8 +175,8 @@ fills_blocks(const struct collective *c, const struct type *t, const struct layo
     return box_numel(part, t->ndim) == numel * n;
 }
 
-/* Returns true if all blocks that the position sends have the block length of its group and cover the position's
- * shard, and the blocks that it receives cover its result. */
+/* Returns true if the collective suits this position. All blocks that the position sends must have the block length
+ * of its group and together cover its shard. All blocks that it receives must cover its result. */
 static bool
 collective_fits(struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
                 int32_t pos)

@@ -1,10 +1,10 @@
 /* collective.h - recognises moves that a library can do with one collective in each group of ranks.
  *
- * A group is a set of mesh positions that differ only along the axes on which the layout changes. A rank is the
+ * The layout changes along some mesh axes. Positions that differ only along these axes form a group. A rank is the
  * index of a position in its group, in mesh order. A block is the data that one rank sends to another. Libraries
- * move dense blocks of one length, in rank order, and do not change the dtype. If a shard's blocks are not stored
- * like that, or the result has another dtype, the caller packs them before the collective and unpacks them
- * afterwards. box_plan() makes all other moves. Pure; any thread. */
+ * move dense blocks of one length, in rank order, and do not change the dtype. If the blocks of a shard are not
+ * stored like this, or the result has another dtype, the caller packs the blocks before the collective and unpacks
+ * them afterwards. box_plan() makes all other moves. Pure; any thread. */
 #ifndef RILLE_BOXING_COLLECTIVE_H
 #define RILLE_BOXING_COLLECTIVE_H
 

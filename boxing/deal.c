@@ -1,10 +1,11 @@
 /* deal.c - assigns the addends of a cell to the groups, at the least cost.
  *
- * An addend that all members of a group hold is assigned to that group, without a transmission. The remaining
- * addends either form a single sum, or each is assigned to the group with the most holders of it, whichever sends
- * less. If two addends are assigned to the same group, they are summed there, which sends no more. If groups have a
- * single member, each remaining addend costs one transmission wherever it is sent. In this case, the addend is
- * assigned to the group of its own holder, so that ranks share the work as in a reduce-scatter. */
+ * If all members of a group hold an addend, the addend is assigned to that group, without a transmission. For the
+ * remaining addends there are two ways; the one that sends less is chosen. Either the addends form a single sum, or
+ * each addend is assigned to the group with the most holders of it. If two addends are assigned to the same group,
+ * they are summed there, which sends no more. If groups have a single member, each remaining addend costs one
+ * transmission wherever it is sent. In this case, the addend is assigned to the group of a rank that holds it, so
+ * that ranks share the work as in a reduce-scatter. */
 #include "boxing/deal.h"
 
 #include <string.h>
@@ -83,10 +84,11 @@ group_touches(const struct grid *from, const struct grid *to, int32_t src, int32
 struct rest {
     int32_t n;
     int64_t missing; /* number of transmissions if each addend is assigned to the group with the most holders */
-    bool held;       /* a possible receiver holds one of the addends */
+    /* some group member holds one of the remaining addends, so it can reduce the sum without receiving it */
+    bool held;
 };
 
-/* Computes struct rest like rest_of(), if source and destination have one mesh. On an axis that changes from P to S,
+/* Computes the same as rest_of_grid(), if source and destination have one mesh. On an axis that changes from P to S,
  * ranks that need the cell hold one of the addends. On an axis that is B before and after, every member of a group
  * holds the addend. On an axis that is B only afterwards, one member of the group holds the addend. */
 static struct rest
@@ -169,8 +171,8 @@ free_group(const struct deal *d, int32_t turn)
     return turn % n;
 }
 
-/* Returns the group of a rank that holds the addend, in any tile. If no such rank is in a group, returns a group
- * without addends. nth: index of the addend among the remaining addends. */
+/* Returns the group of a rank that holds the addend; the group may be of another tile. If no holder is in a group,
+ * returns a group without addends. nth: index of the addend among the remaining addends. */
 static int32_t
 own_group(const struct deal *d, int32_t addend, int32_t nth)
 {
@@ -179,7 +181,7 @@ own_group(const struct deal *d, int32_t addend, int32_t nth)
     return pos < 0 ? free_group(d, d->turn + nth) : (grid_spot(d->to, pos).addend + d->turn) % d->to->naddend;
 }
 
-/* Assigns each addend that a group holds completely to that group. Marks the other addends with -1. */
+/* If all members of a group hold an addend, assigns the addend to that group. Marks the other addends with -1. */
 static void
 keep_whole_addends(struct deal *d)
 {
@@ -190,8 +192,9 @@ keep_whole_addends(struct deal *d)
     }
 }
 
-/* Assigns each remaining addend to the group with the most holders. If no group has a holder, assigns the
- * addend to its holder's group in another tile (if groups have one member) or to a group without addends. */
+/* Assigns each remaining addend to the group with the most holders of the addend. If no group has a holder, there
+ * are two cases. If groups have one member, assigns the addend to the group of a holder in another tile; else to a
+ * group without addends. */
 static void
 give_apart(struct deal *d)
 {

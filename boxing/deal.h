@@ -7,12 +7,12 @@
  * - a group without addends fills itself with the identity, without a transmission;
  * - a group with one addend copies it: a member that does not hold the addend
  *   receives it once;
- * - a group with k > 1 addends reduces them at an owner: k + members - 2
- *   transmissions, one more if no member holds an addend. That is the minimum,
- *   because k - 1 transmissions precede the first complete rank, and each
- *   further member needs one afterwards. The first k - 1 transmissions have the
- *   width of an addend, the others the width of the group's value: a sum of
- *   halves is f32 until it is complete.
+ * - a group with k > 1 addends reduces them at an owner. That takes k + members - 2
+ *   transmissions, or one more if no member holds an addend. It is the minimum,
+ *   because k - 1 transmissions precede the first complete rank, and each further
+ *   member needs one afterwards.
+ * The first k - 1 transmissions have the width of an addend. All others have the width of the group's value, because
+ * a sum of halves is f32 until it is complete.
  *
  * The function that makes a deal owns it; one thread. */
 #ifndef RILLE_BOXING_DEAL_H

@@ -3,15 +3,15 @@
  * A position holds a range of each dimension before the move and one after. The number of elements that the position
  * keeps is the product of the overlaps. The sum over positions factors into groups of dimensions that no mesh axis
  * connects. Within a group the search enumerates axis by axis, but only the coordinates that matter:
- * - an axis is left out if it cuts one side only, and no other axis cuts that range
- *   further: its parts add up to the range;
- * - parts that do not overlap the other side's range are skipped, because they keep
- *   nothing;
- * - parts inside the other side's range, if that range is not cut further, differ
- *   only by their length. The same holds for parts of a range that both sides cut
- *   alike. Parts have at most two lengths, so one part of each length is examined.
- * All other parts are enumerated one by one. The next axis is the one with the fewest parts to examine among the axes
- * that cut a current range, because smaller ranges overlap fewer parts.
+ * - An axis is left out if it cuts one side only, and no other axis cuts that range
+ *   further. The parts of the axis then add up to the range.
+ * - Parts that do not overlap the other side's range are skipped, because they keep
+ *   nothing.
+ * - Parts inside the other side's range differ only by their length, if that range is
+ *   not cut further. The same holds for parts of a range that both sides cut alike.
+ *   Parts have at most two lengths, so one part of each length is examined.
+ * All other parts are enumerated one by one. The next axis is the one with the fewest parts to examine among the
+ * axes that cut a current range, because smaller ranges overlap fewer parts.
  *
  * Callers that price many moves cache the groups: a tensor has many pairs of layouts, but few groups, because pairs
  * share most of them. A group is independent of mesh and tensor: axes of equal size are interchangeable, and a move
@@ -44,8 +44,8 @@ struct group {
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];
 };
-/* Ranges that the enumeration has reached. A dimension's range is restricted by the coordinates of the axes that
- * split it, up to the first axis that is not enumerated yet. */
+/* Ranges that the enumeration has reached. The coordinates of the axes that split a dimension restrict the
+ * dimension's range, in cutting order, up to the first axis without a known coordinate. */
 struct ranges {
     struct span {
         int64_t lo, hi;
@@ -117,8 +117,8 @@ dims_in_order(const struct move *m, uint32_t dims, int *order)
     return n;
 }
 
-/* Returns the side that comes first in the canonical form. In the first dimension where the sides differ, that side
- * has more cuts. */
+/* Returns the side that comes first in the canonical form: the side with more cuts in the first dimension where the
+ * numbers of cuts differ. */
 static int
 first_side(const struct move *m, const int *order, int n)
 {
@@ -153,7 +153,7 @@ cell_group(const struct move *m, uint32_t dims, struct group *g)
     }
 }
 
-/* ---- one axis after the other ---- */
+/* ---- enumerating the coordinates of one axis after the other ---- */
 
 /* Returns true if axis a is the next axis to split the range that this side has in the axis's dimension. */
 static bool
@@ -200,8 +200,8 @@ same_range(const struct group *g, const struct ranges *r, int a)
     return r->span[FROM][d].lo == r->span[TO][d].lo && r->span[FROM][d].hi == r->span[TO][d].hi;
 }
 
-/* Returns true if the number of elements that a part keeps on this side depends only on its length, for parts inside
- * the other side's range. */
+/* Considers parts that are inside the other side's range. Returns true if the number of elements that this side
+ * keeps of such a part depends only on the part's length. */
 static bool
 length_tells(const struct group *g, const struct ranges *r, int side, int a)
 {
@@ -248,7 +248,7 @@ alike_until(const struct parts *p, int32_t c)
 }
 
 /* Returns the axis to enumerate next: among the axes that split a current range, the axis with the fewest
- * coordinates to examine. These are *first to *end - 1. -1: no axis is left. */
+ * coordinates to examine. Sets *first and *end: the coordinates are *first to *end - 1. -1: no axis is left. */
 static int
 next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t *end)
 {

@@ -6,8 +6,9 @@
 #include "runtime/base/hash.h"
 
 /* Returns how many elements the positions of one mesh hold both before and after a move, summed over tiles; counts
- * one position per tile. Time depends on the number and the shorter sizes of mesh axes, not on the number of ranks.
- * known: cache for all moves of one owner, initially empty, in an arena; NULL: no cache and no allocation. */
+ * one position per tile. Time depends on the number of mesh axes and on the sizes of the shorter axes, not on the
+ * number of ranks. known: cache for all moves of one owner, initially empty, in an arena; NULL: no cache and no
+ * allocation. */
 int64_t kept_volume(const struct grid *from, const struct grid *to, struct hash_table *known);
 
 #endif

@@ -8,13 +8,14 @@
  * On many axes too many layouts remain: 25,000 for the sums of 64 ranks in six axes of two. For such meshes the
  * search prunes: it continues only from states that may become the cheapest, given a lower bound for the bytes that
  * are left to move. It does not price a hop if the path already costs more than the best path so far. Layouts that
- * differ only by a permutation of equal axes share a representative: 84 for the 25,000. That holds if all shards are
- * equal; if a rank has one element more, the axis matters.
+ * differ only by a permutation of equal axes share a representative, so 84 of the 25,000 layouts remain. Axes are
+ * interchangeable only if all shards are equal: if a rank has one element more, the axis that gives it the element
+ * matters.
  *
  * Without P, equal totals mean equal shares: no rank receives less than in the direct exchange. With P, ranks are
  * compared hop by hop (quota.h). A state in which some rank receives more is dropped at once, so that it does not
- * replace a valid state of the same layout. With uneven tiles, few paths remain. On large meshes only the corner
- * ranks are examined: balanced cuts make the first shards the largest and the last the smallest. */
+ * replace a valid state of the same layout. If tiles are uneven, this test leaves few paths. On large meshes only
+ * the corner ranks are examined: balanced cuts make the first shards the largest and the last the smallest. */
 #include "boxing/path.h"
 
 #include "boxing/quota.h"
@@ -261,8 +262,8 @@ same_path_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
-/* Returns true if all shards of the layout have equal sizes, and can be cut into equal slices: the number of ranks
- * divides the size of every split dimension, and of at least one dimension. */
+/* Returns true if all shards of the layout have equal sizes and can be cut into equal slices. So the number of ranks
+ * must divide the size of every split dimension, and of at least one dimension. */
 static bool
 parts_are_equal(const struct search *s, const struct layout *l)
 {
@@ -274,9 +275,9 @@ parts_are_equal(const struct search *s, const struct layout *l)
     return equal;
 }
 
-/* Finds equal axes. Two axes are equal if they have one size and the same entries in `from` and in `to`, and do not
- * split a dimension. Exchanging two equal axes in all layouts of a path only renumbers ranks, and so gives an
- * equivalent path. */
+/* Finds equal axes. Two axes are equal if they have one size, have the same entries in `from` and in `to`, and split
+ * no dimension. Exchanging two equal axes in all layouts of a path only renumbers ranks, and so gives an equivalent
+ * path. */
 static void
 find_equal_axes(struct search *s)
 {
@@ -303,8 +304,8 @@ weight(const struct layout *l, int axis)
     return (x.kind << 8 | x.axis) * MAX_AXIS + (x.kind == SBP_S ? at : 0);
 }
 
-/* Returns the layout that represents all layouts that differ from l only by an exchange of equal axes: sorts the
- * entries of equal axes. */
+/* Returns the representative of the layouts that an exchange of equal axes makes from l: sorts the entries of equal
+ * axes. */
 static const struct layout *
 layout_stands_for(const struct search *s, const struct layout *l)
 {
@@ -393,8 +394,9 @@ receives_no_more(const struct search *s, const struct state *x, const struct sta
     return true;
 }
 
-/* Returns true if a known state of y's layout makes y useless: it costs no more than y, and has as many hops as y, or
- * fewer hops (unless s->every) without more staging or received bytes. */
+/* Returns true if y is useless, because a known state of the same representative layout costs no more than y. The
+ * known state must have as many hops as y, or it must stage and receive no more bytes than y. If s->every is set, a
+ * state with fewer hops never makes y useless, because paths of every length are listed. */
 static bool
 is_needless(const struct search *s, const struct state *y)
 {
@@ -502,7 +504,7 @@ try_all(struct search *s, int32_t before)
     try_hop(s, before, s->to);
 }
 
-/* ---- from states to candidates ---- */
+/* ---- turning states into candidates ---- */
 
 static struct box_candidate
 path_candidate(const struct search *s, int32_t last)

@@ -16,8 +16,8 @@
 #include "boxing/box.h"
 
 /* Cost parameters of a machine. The cost of a hop is hop_ns, plus the cost of filling stage buffers, plus the cost
- * of filling destination shards. For each of the two fillings, every kind of cost (messages, bytes received,
- * reduced, copied) counts with its maximum over the ranks, and the maxima are added. */
+ * of filling destination shards. Each of the two fillings has four kinds of cost: messages, bytes received, bytes
+ * reduced and bytes copied. Each kind counts with its maximum over the ranks, and the four maxima are added. */
 struct box_cost {
     double alpha_ns;          /* cost per message, ns */
     double beta_ns_per_byte;  /* cost per byte received, ns */
@@ -44,9 +44,9 @@ struct box_candidate {
     double ns;
 };
 
-/* box_long_axes returns the number of axes with more than one rank. If there are more than BOX_FEW_AXES,
- * intermediate layouts are too many to try them all. The search then continues only from layouts that may become
- * part of the cheapest path. */
+/* box_long_axes returns the number of axes with more than one rank. If there are more than BOX_FEW_AXES, there are
+ * too many intermediate layouts to try all of them. The search then continues only from layouts that may become part
+ * of the cheapest path. */
 enum { BOX_FEW_AXES = 3 };
 int box_long_axes(const struct place *p);
 

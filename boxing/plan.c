@@ -1,8 +1,8 @@
 /* plan.c - makes the plan of a move: turns the deal of every cell (deal.h) into the steps of every rank.
  *
- * The part of each rank can be planned alone: its stage (the cells of its source shard of which it reduces a share)
- * and its destination shard (whose cells are copied, reduced or filled). A whole plan is the concatenation of the
- * ranks' parts, stages first.
+ * Each rank can be planned alone. The work of a rank is to fill its stage and its destination shard. The stage holds
+ * the shares that the rank reduces of cells of its source shard. The cells of the destination shard are copied,
+ * reduced or filled. A whole plan is the concatenation of the ranks' work, stages first.
  *
  * Equal lists are stored once: the addends that owners of one replica read, and the steps of destination shards that
  * are replicas and read the same source replica. So an all-reduce or all-gather over R ranks takes memory for R
@@ -126,8 +126,7 @@ set_sources(struct maker *m, struct box_step *step, int32_t group)
 
 /* ---- stages ---- */
 
-/* Adds the step for the share that source position `pos` reduces, if that position is an owner of the group's sum of
- * a cell. */
+/* Adds the step for a share of a cell, if source position `pos` is the owner that reduces the share. */
 static void
 plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
 {
@@ -160,8 +159,8 @@ add_stage(struct maker *m, int32_t number)
     s->offset = offset;
 }
 
-/* Plans the stage of source position `pos`: for each cell of the position's shard, the share that `pos` reduces for
- * the group that gets its addend. */
+/* Plans the stage of source position `pos`. For each cell of the position's shard, the stage holds the share that
+ * `pos` reduces, for the group to which the addend of `pos` is assigned. */
 static void
 plan_stage(struct maker *m, int32_t pos)
 {
@@ -185,8 +184,8 @@ plan_stage(struct maker *m, int32_t pos)
 
 /* ---- hierarchical reductions ---- */
 
-/* Returns the source that holds the running sum of a share after a segment: the owner's stage or, for a first
- * segment of a single addend, the addend's shard. */
+/* Returns the source that holds the running sum of a share after a segment: the owner's stage. If the first segment
+ * has a single addend, returns the addend's shard, because there is nothing to reduce. */
 static struct box_source
 handed_source(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {

@@ -1,10 +1,12 @@
 /* quota.c - computes lower bounds of the bytes that ranks will still receive on a path from a given layout.
  *
- * A rank receives a needed element once if the element is missing or incomplete, whichever rank reduces it. Ranks
- * that hold addends of one tile receive more together: of p addends, p - 1 are sent to ranks with an addend before a
- * rank has the sum, and then each further rank that needs the sum receives it. A reduction by an outside rank would
- * send more over all ranks. So if tiles are uneven, the excess of a tile's ranks is detected at the first hop that
- * cuts the tile unlike the direct exchange. */
+ * If an element is missing or incomplete on a rank that needs it, the rank receives the element at least once,
+ * whichever rank reduces it.
+ *
+ * Ranks that hold addends of one tile receive more together. Of p addends, p - 1 are sent to ranks with an addend
+ * before one rank has the sum. Then each further rank that needs the sum receives it. A rank without an addend could
+ * reduce instead, but then more bytes would be sent over all ranks. So if tiles are uneven, a path on which a tile's
+ * ranks receive too much is detected early: at the first hop that cuts the tile unlike the direct exchange. */
 #include "boxing/quota.h"
 
 #include "boxing/grid.h"

@@ -1,9 +1,9 @@
 /* quota.h - limits the bytes that each rank receives on a path: no rank may receive more than in the direct
  * exchange.
  *
- * A quota knows the bytes of each rank in the direct exchange. At an intermediate layout it adds, for each rank, the
- * bytes received so far and a lower bound of the bytes still to receive. So a path is rejected as soon as its excess
- * is certain, not only at its end. Only the ranks in the quota's list are checked.
+ * A quota stores the bytes that each rank receives in the direct exchange. At an intermediate layout, two numbers
+ * are added for each rank: the bytes received so far, and a lower bound of the bytes still to receive. So a path is
+ * rejected as soon as its excess is certain, not only at its end. Only the ranks in the quota's list are checked.
  *
  * The function that makes a quota owns it; one thread. */
 #ifndef RILLE_BOXING_QUOTA_H

@@ -2,18 +2,18 @@
  *
  * A reduction processes its sources block by block, so that the running result stays in the first-level cache: each
  * source is read once, and the result is written once. Every operation rounds to the dtype of the operands, so a sum
- * has the same bits however it is cut. Partials of halves are f32 (layout_dtype), and the complete sum is rounded to a
- * half once. max and min propagate NaN.
+ * has the same bits however it is cut. Partials of halves are f32 (layout_dtype), and the complete sum is rounded to
+ * a half once. max and min propagate NaN.
  *
  * GB/s of result, sums of two f32 on one core and on two of an AMD EPYC (Zen 5, 1 MiB L2, 32 MiB L3 for both):
  *
- *     result               256 KiB    8 MiB    16 MiB    32 MiB    16 MiB, two cores
- *     SSE2                      50       27        15        12
- *     AVX-512, as here          74       31        18        16      25 to 27
- *     and stored past caches             31        17        16      25 to 27
+ *     result                     256 KiB    8 MiB    16 MiB    32 MiB    16 MiB, two cores
+ *     SSE2                            50       27        15        12
+ *     AVX-512, as here                74       31        18        16      25 to 27
+ *     AVX-512, stored past caches              31        17        16      25 to 27
  *
- * Non-temporal stores (movnt) gain nothing, and the next reader would miss the caches: plain stores are used. Copies
- * use memcpy, which decides by itself. */
+ * Non-temporal stores (movnt), which bypass the caches, gain nothing, and the next reader would miss the caches. So
+ * plain stores are used. Copies use memcpy, which chooses the kind of store by itself. */
 #pragma GCC optimize("O3", "no-trapping-math") /* reductions spend their time in the loops below */
 #include "boxing/box.h"
 
@@ -161,8 +161,8 @@ sum_block(const struct summing *s, int64_t row, int64_t i, int64_t n)
     if (rounds) half_round(s->dst->dtype, to, block, n);
 }
 
-/* Returns the dtype of a sum: f32 if one operand is f32. Partials are f32, and so is the sum of earlier
- * micro-batches. */
+/* Returns the dtype of a sum: f32 if one operand is f32, else the operands' dtype. An f32 operand beside halves is a
+ * partial sum, or the sum of earlier micro-batches. */
 static enum dtype
 dtype_of_sum(int n, box_operand_fn *at, const void *of)
 {

@@ -21,8 +21,8 @@ struct relay {
 
 struct relay relay_of(const struct grid *from, const struct box_relay *how);
 int32_t relay_segment(const struct relay *r, int32_t addend);
-/* Returns the position that owns a share of the source tile at `corner` in a segment. The holders of the segment's
- * addends own shares in turn. */
+/* Returns the position that owns a share in a segment; the cells are those of the source tile at `corner`. The
+ * holders of the segment's addends own shares in turn. */
 int32_t relay_owner(const struct relay *r, int32_t corner, int32_t leg, int32_t share);
 /* Returns the first share that a position owns in its segment. *step: distance from one of its shares to the next. */
 int32_t relay_first(const struct relay *r, struct spot at, int32_t *step);

@@ -46,7 +46,7 @@ is_cut(const struct layout *l, int dim)
     return false;
 }
 
-/* Selects two dimensions to draw: split dimensions if possible, and the last ones among several. */
+/* Selects two dimensions to draw: the first two that are split. If fewer are split, adds the last dimensions. */
 static void
 choose_dims(struct scene *s, const struct type *t, const struct layout *l, const struct layout *other)
 {

@@ -1,8 +1,8 @@
 /* show.c - draws layouts and moves with characters.
  *
- * The functions paint a canvas of characters from back to front, so that front sheets of a stack hide those behind,
- * and then print it line by line. Tiles have sizes in proportion to their share of the tensor, but at least the size
- * of their label. */
+ * The functions paint a canvas of characters from back to front, so that the front sheets of a stack hide the sheets
+ * behind them. Then they print the canvas line by line. Tiles have sizes in proportion to their share of the tensor,
+ * but at least the size of their label. */
 #include "boxing/show.h"
 
 #include "boxing/scene.h"
@@ -94,8 +94,8 @@ set_text_edges(struct edges *e, const struct parts *p, int space, const int *lea
     }
 }
 
-/* Returns the box-drawing character from which lines lead left, right, up and down, each if the argument of that
- * name is true. */
+/* Returns the box-drawing character that has a line to the left, to the right, up or down, wherever the argument of
+ * that name is true. */
 static const char *
 joint(bool left, bool right, bool up, bool down)
 {

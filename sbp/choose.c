@@ -44,8 +44,8 @@ moved_before(const struct search *s, int i, int code, const struct point *p)
     return false;
 }
 
-/* Returns the cost of a point: bytes moved now plus bytes of pending reductions; 5 % more if the point leaves ranks
- * without work. */
+/* Returns the cost of a point (a combination of signatures, search.h): bytes moved now plus bytes of pending
+ * reductions. The cost is 5 % higher if the point leaves ranks without work. */
 static int64_t
 point_bytes(const struct point *p)
 {
@@ -53,8 +53,9 @@ point_bytes(const struct point *p)
     return p->idle && all ? all + all / 20 + 1 : all;
 }
 
-/* Compares two points: by total bytes; then by the busiest rank's load, unless neither moves anything; then by bytes
- * moved now, by the number of operands that stay, and by the order S, B, P on the first axis that differs. */
+/* Compares two points: by total bytes; then, if bytes are moved or pending, by the busiest rank's load; then by
+ * bytes moved now; then by the number of operands that stay; last by the order S, B, P on the first axis that
+ * differs. */
 static int
 point_compare(const struct point *a, const struct point *b)
 {
@@ -68,8 +69,8 @@ point_compare(const struct point *a, const struct point *b)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Computes the price of p. Returns false as soon as p is known to rank behind `bound`, is illegal, or needs an
- * impossible move. */
+/* Computes the price of p. Returns false as soon as p turns out to be illegal, to need an impossible move, or to
+ * rank behind `bound`. */
 static bool
 price_point(const struct search *s, struct point *p, const struct point *bound)
 {
@@ -200,7 +201,8 @@ improve_pair(const struct search *s, int i, int j, struct point *best)
     while (next_signature(s, i, g));
 }
 
-/* Changes two axes at a time until that brings no gain. Often no single axis can change alone. */
+/* Improves *best by changing two axes at a time, until no pair of axes gains. Single axes would not suffice, because
+ * often an axis can change only together with another one. */
 static void
 descend(const struct search *s, struct point *best)
 {

@@ -1,9 +1,9 @@
 /* debt.c - pending reductions: the future cost of a call's partial results.
  *
- * A P result costs nothing when it is computed, but a reduction later, when it becomes B or S. If a choice counted
- * only current moves, it would postpone every reduction. So the bytes of a signature's pending reductions count like
- * those of its moves. The exception is a P that the user's layouts imply: if operands are already split along a
- * reduced factor, the result is P by definition. */
+ * A P result costs nothing when it is computed. Later it costs a reduction, when it becomes B or S. If a choice
+ * counted only current moves, it would postpone every reduction. So the bytes of a signature's pending reductions
+ * count like those of its moves. The exception is a P that the user's layouts imply: if operands are already split
+ * along a reduced factor, the result is P by definition. */
 #include "sbp/search.h"
 
 #include "runtime/base/arena.h"
@@ -41,9 +41,9 @@ signature_may(const struct search *s, const struct sig *g, int x, bool beside_su
     return true;
 }
 
-/* Returns true if the operands' layouts imply that the signature splits its factor on axis x. At least one operand
- * with the factor is then already split like this, and each remaining operand with the factor is split like this or
- * B. */
+/* Returns true if the operands' layouts imply that the signature splits its factor on axis x. Two conditions hold
+ * then: at least one operand with the factor is already split along the factor, and every other operand with the
+ * factor is split along it or is B. */
 static bool
 signature_forced(const struct search *s, const struct sig *g, int x)
 {
@@ -74,8 +74,8 @@ debt_init(struct search *s)
 
 /* ---- pending reduction of a partial layout ---- */
 
-/* Returns the layout with entry v on the given axes, which become last in the cutting order. Then each shard stays
- * on a rank that holds an addend of it, so no other split along that dimension is cheaper. */
+/* Returns layout l with entry v on the given axes. These axes become last in the cutting order, because each shard
+ * then stays on a rank that holds an addend of the shard. So no other split along that dimension is cheaper. */
 static const struct layout *
 paid_layout(const struct search *s, const struct layout *l, uint32_t axes, struct sbp v)
 {
@@ -117,8 +117,8 @@ debt_of(const struct search *s, const struct type *t, const struct layout *l, ui
 
 /* ---- pending reductions that a call adds ---- */
 
-/* Returns, as bits, the free axes on which an operand or result is partial at p. but: by free axis, signatures whose
- * partial results do not count; NULL: all count. */
+/* Returns, as bits, the free axes on which an operand or result is partial at p. Ignores partial results of the
+ * signatures in but[free axis] (bits); but NULL: ignores none. */
 static uint32_t
 partial_axes(const struct search *s, int operand, const struct point *p, const uint64_t *but)
 {
@@ -130,8 +130,8 @@ partial_axes(const struct search *s, int operand, const struct point *p, const u
     return axes;
 }
 
-/* Returns the bytes of mover i's pending reduction before the call, on axes where the value stays partial. A value
- * that is several operands counts once. */
+/* Returns the bytes of mover i's pending reduction before the call, on axes where the value stays partial. Returns 0
+ * for a twin, so that a value that serves as several operands counts once. */
 static int64_t
 owed_before(const struct search *s, int i, const struct point *p)
 {

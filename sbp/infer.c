@@ -138,7 +138,7 @@ print_set(const char *set, struct str *s)
     }
 }
 
-/* Returns advice for a call whose operand of positions (indices) is not of an integer dtype. */
+/* Returns advice for the error that an operand with positions (indices) does not have an integer dtype. */
 static const char *
 index_remedy(enum dtype d)
 {
@@ -150,7 +150,7 @@ check_class(const struct call *c, int i, const char *set)
 {
     enum dtype d = c->in[i].dtype;
     if (set_has(set, d)) return 0;
-    /* A number's width is ignored, and an integer number fits a float class. */
+    /* a number fits a class of any width; an integer number also fits a float class */
     if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
     struct str want = {0};
     print_set(set, &want);
@@ -173,7 +173,8 @@ check_operand(const struct call *c, int i)
     return c->op->shape.accepts ? check_class(c, i, c->op->shape.accepts) : 0;
 }
 
-/* Returns the promoted dtype of the operands; index operands and hidden numbers do not count. */
+/* Returns the promoted dtype of the operands. Index operands, and numbers that the operator hides from users
+ * (IN_HIDDEN), do not count. */
 static enum dtype
 promoted(const struct call *c)
 {
@@ -243,7 +244,7 @@ call_rule(struct arena *a, const struct call *c, const int64_t *size, struct rul
     return source ? source_rule(a, c, r) : rule_of_call(a, c, size, r);
 }
 
-/* Fails again with the last error text, preceded by the operator and followed by its operands. */
+/* Fails with the last error text again, between the operator's name and the list of operands. */
 static int
 call_refuse(const struct call *c)
 {

@@ -218,8 +218,8 @@ static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, co
     return code;
 }
 
-/* Fails because dimension d of operand k, which is factor f, differs in size from the first dimension that consists
- * of f only. */
+/* Fails: dimension d of operand k is factor f, but has another size than the factor. The error text compares it with
+ * the dimension that gave f its size: the first one with f as its only factor. */
 static int
 two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
 {

@@ -46,8 +46,9 @@ int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size,
 /* Sets the dimensions of result k; leaves its dtype unchanged. */
 void rule_shape(const struct rule *r, int k, struct type *out);
 /* Returns the number of points that the call computes: the product of the sizes of all factors of operands, or of
- * all factors of results, whichever is larger. A factor that only operands have and a factor that only results have
- * are not multiplied with each other (rows of x, and rows of a slice of x). */
+ * all factors of results, whichever is larger. A factor that only operands have is not multiplied with a factor that
+ * only results have. For example, slice reads rows of x and writes rows of its result, and these rows are different
+ * factors. */
 double rule_points(const struct rule *r);
 
 /* The rule_ functions below write common rules, for make_rule(). They choose the letters, and write "=" for absent
@@ -60,9 +61,9 @@ int rule_broadcast(const struct call *c, struct str *rule);
 int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, struct str *rule);
 /* Writes the rule of a call whose operands and results all have one shape. */
 int rule_same(const struct call *c, struct str *rule);
-/* Writes the rule for reshaping in[0] with elements in order ("(ab)c->a(bc)"). One dim[i] may be -1: its size is
- * inferred. make_rule() passes `rule`. infer() passes `size`, to receive the sizes of the rule's letters. Either may
- * be NULL. */
+/* Writes the rule for reshaping in[0], whose elements keep their row-major order ("(ab)c->a(bc)"). One dim[i] may be
+ * -1: its size is inferred. make_rule() passes `rule`. infer() passes `size`, to receive the sizes of the rule's
+ * letters. Either may be NULL. */
 int rule_reshape(const struct call *c, int ndim, const int64_t *dim, struct str *rule, int64_t *size);
 
 /* ---- complete check of a call: dtypes, rule, shapes ---- */

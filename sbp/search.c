@@ -51,8 +51,8 @@ find_orders(struct search *s)
         if (!s->q->rule->operand[k].ignored) add_search_order(s, s->q->call->layout[k]->order);
 }
 
-/* Returns, as bits, the pairs of axes that split the same dimension of some operand. Cutting orders differ only in
- * such pairs. */
+/* Returns, as bits, the pairs of axes that split the same dimension of some operand. Two cutting orders mean
+ * different layouts only if they order such a pair differently. */
 static uint32_t
 meeting_pairs(const struct search *s, const int *choice)
 {

@@ -27,7 +27,7 @@ struct mover {
     int nentry;
     struct sbp *entries;
     int given_code;        /* code of layout `given`; -1: no signature has the layout's entries */
-    uint64_t given_orders; /* bit o: with cutting order o, equal entries give exactly the layout `given` */
+    uint64_t given_orders; /* bit o: the entries of `given` with cutting order o make exactly the layout `given` */
     int64_t *price;        /* [order * codes + code]: price; UNKNOWN: not computed yet. NULL: no cache */
     int ncode;
     int scale[MAX_AXIS]; /* by free axis: code of a layout = sum of entry * scale */
@@ -39,8 +39,8 @@ struct search {
     struct sig_list list;
     int nfree, axis[MAX_AXIS]; /* mesh axes with more than one rank ("free axes") */
     uint64_t may[MAX_AXIS];    /* by free axis, as bits: signatures that make no value partial without a request */
-    /* by free axis, as bits: signatures whose partial results the operands' layouts imply, so they add no pending
-     * reduction */
+    /* by free axis, as bits: signatures whose partial results follow from the operands' layouts. These results add
+     * no pending reduction */
     uint64_t forced[MAX_AXIS];
     int ncombination; /* number of combinations; EXACT + 1: more than EXACT */
     int nmover;
@@ -58,7 +58,8 @@ struct search {
 struct point {
     int64_t bytes, owed;
     double share; /* fraction of the work that the busiest rank does */
-    /* fraction by which points are compared: `share`, or 1 for an in-place update, which must stay with its variable */
+    /* load by which points are compared: equal to `share`; 1 for an in-place update, because its work cannot move to
+     * other ranks than its variable's */
     double load;
     bool idle; /* some rank has no work, because a factor has fewer elements than shards */
     int nsame;
@@ -76,7 +77,7 @@ const struct layout *point_layout(const struct search *s, int operand, const str
 bool order_repeats(const struct search *s, const int *choice, int order);
 bool sbp_equal(struct sbp a, struct sbp b);
 int mover_code(const struct search *s, const struct mover *m, const int *choice);
-/* Returns true if the mover, with this layout code and cutting order, stays in its current layout. */
+/* Returns true if a layout with this code and cutting order is the mover's current layout: the mover stays. */
 bool mover_stays(const struct mover *m, int code, int order);
 
 /* ---- debt.c ---- */
@@ -89,7 +90,7 @@ struct debt {
     uint32_t axes;
     int64_t bytes;
 };
-/* Fills in may, forced and debt. Call after the rest of search_init(). */
+/* Fills in the fields `may`, `forced` and `debt` of s. Call after the rest of search_init(). */
 void debt_init(struct search *s);
 /* Returns the bytes of pending reductions that the call adds at a point. INT64_MAX: no move can reduce a result. */
 int64_t point_owes(const struct search *s, const struct point *p);

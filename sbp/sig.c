@@ -7,8 +7,9 @@
  *     pass        partial values pass through operands in which the operator is linear or monotone
  *
  * On several axes each axis has its own signature, and axes that split the same factor do so in the cutting order. A
- * dimension with a single factor is split like the factor, in every operand. A merged dimension is split into
- * contiguous pieces. Such pieces are pieces of the dimension's factors only if the boundaries coincide (cuts_agree). */
+ * dimension with a single factor is split like the factor, in every operand. A layout splits a merged dimension into
+ * contiguous pieces, whereas a signature splits its factors. The signature is legal only if both give every rank the
+ * same piece (cuts_agree). */
 #include "sbp/sig.h"
 
 #include "runtime/base/arena.h"
@@ -132,8 +133,9 @@ group_members(const struct call *c, const struct rule *r, const char *text, bool
     return members;
 }
 
-/* Returns, as bits, the operands that are added to a sum over factor f: the linear group of an operand with f. Each
- * of these operands must be partial, too, because each rank adds its addend to its partial sum. */
+/* Returns, as bits, the operands of the linear group that has an operand with factor f. Splitting f turns that
+ * operand's sum into partial sums. The operands added to it must then be partial, too, or every rank would add the
+ * full addend. */
 static uint64_t
 added_to(const struct call *c, const struct rule *r, int f, enum reduce red)
 {
@@ -200,9 +202,9 @@ add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t m
     drop_repeated(list);
 }
 
-/* Returns true if the operator is still monotone at the identity of a maximum, which a rank without contribution
- * holds. An operator on floats or bools always is. Integer arithmetic wraps around at the least integer, so an
- * operator on integers is monotone there only if it passes elements on unchanged. */
+/* Returns true if the operator is still monotone at the identity of a maximum, the value that a rank without
+ * contribution holds. For floats and bools it always is. For integers the identity is the least integer, at which
+ * arithmetic wraps around. So the operator is monotone there only if it passes elements on unchanged. */
 static bool
 reaches_identity(const struct call *c, const struct rule *r, uint64_t members, bool hands_on)
 {
@@ -211,8 +213,9 @@ reaches_identity(const struct call *c, const struct rule *r, uint64_t members, b
     return true;
 }
 
-/* Returns true if a sum of results overflows like a sum of operands. Integer sums wrap around on overflow. A wider
- * result type does not, so each rank would get another result if it widened its own sum first. */
+/* Returns true if a sum of results overflows like a sum of operands. Integer sums wrap around on overflow. In a
+ * wider result type they do not. So if each rank widened its partial sum before the ranks' addition, the result
+ * could differ. */
 static bool
 wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
 {
@@ -340,8 +343,9 @@ merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct rang
     return true;
 }
 
-/* Returns true if, at mesh position `at`, the range that remains of the merged dimension after its splits equals the
- * range that its split factors combine to. `at` counts over the axes that split the dimension. */
+/* Compares two pieces of a merged dimension at mesh position `at`: the range that the layout's splits leave, and the
+ * range to which the ranges of the split factors combine. Returns true if both are equal. `at` counts over the axes
+ * that split the dimension. */
 static bool
 piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis,
              int64_t at)
@@ -468,8 +472,8 @@ largest_cut(const struct type *t, const struct layout *l, int d)
     return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
 }
 
-/* Reduces the fractions of a dimension's factors so that their product is the dimension's fraction `is`. The major
- * factor of a merged dimension is reduced first, to a single value, then the next. */
+/* Reduces the fractions of a dimension's factors until their product is `is`, the fraction of the dimension. Reduces
+ * the major factor first, at most to a single value, then the next factor. */
 static void
 cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut)
 {
@@ -482,8 +486,7 @@ cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut
     }
 }
 
-/* Reduces the fraction of each factor that alone forms a dimension or, with `merged`, of the factors that together
- * form a merged dimension. */
+/* Calls cut_dim() for all dimensions with one factor; merged: for all merged dimensions instead. */
 static void
 cut_factors(const struct call *c, const struct rule *r, const struct layout *const *layout, bool merged, double *cut)
 {

@@ -73,11 +73,11 @@ struct sig_candidate {
  * The choice never makes a value partial that was not partial before; the exception is a B operand, if another
  * operand is P(sum) on that axis.
  *
- * Owed bytes are the least price of converting the results' partial axes to B or S, minus the pending reductions of
- * operands on axes that the call accepts unchanged; never below 0. An axis that splits a factor owes nothing if an
- * operand with the factor is already split like that, and each remaining operand with the factor is split like that
- * or B: the program's layouts then imply the P. Results of an in-place update have no pending reduction, because the
- * cost of their move back to the variable is counted. */
+ * Owed bytes are the least price of converting the results' partial axes to B or S. If the call accepts a partial
+ * operand unchanged on some axes, the pending reduction of the operand on these axes is subtracted, down to 0. An
+ * axis that splits a factor owes nothing if the program's layouts imply the P: at least one operand with the factor
+ * is already split along the factor, and every other operand with the factor is split along it or is B. Results of
+ * an in-place update have no pending reduction, because the cost of their move back to the variable is counted. */
 int sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *best);
 /* All candidates of the choice, best first. If there are more than a few thousand combinations: only the chosen
  * candidate. */

@@ -161,10 +161,11 @@ rule_broadcast(const struct call *c, struct str *rule)
  *
  * The code walks the old and the new shape from the major side. The common major part of two dimensions is one
  * factor of both; the rest is compared with the next dimension of the other shape. If neither size divides the
- * other, the rest up to where the products agree again is unsplit on both sides:
+ * other, the common factor is their greatest common divisor. Both shapes then get unsplit factors, up to the place
+ * where the products of their sizes agree again:
  *
- *     {12} -> {2, 2, 3}   (abc)->abc
- *     {4, 6} -> {6, 4}    (a[b])[c]->(a[d])[e]     a = 2 is common */
+ *      {12} -> {2, 2, 3}   (abc)->abc
+ *      {4, 6} -> {6, 4}    (a[b])[c]->(a[d])[e]     a = 2 is common */
 
 struct reshape {
     int nletter;
@@ -188,7 +189,7 @@ put_factor(struct side *s, int d, int f, bool unsplit)
     s->nfactor[d]++;
 }
 
-/* Advances from a dimension that is used up to the next dimension whose size is larger than 1. */
+/* Advances to the next dimension whose size is larger than 1, if the current dimension is used up. */
 static void
 next_dim(struct side *s)
 {

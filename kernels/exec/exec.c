@@ -51,7 +51,7 @@ kernel_end_threads(void)
     team_release();
 }
 
-/* ---- choosing ---- */
+/* ---- choosing a method ---- */
 
 bool
 exec_by_host(int device)
@@ -79,7 +79,8 @@ choose_method(struct exec *e, int device, bool reference)
     return fail(E_KERNEL, "%s has no kernel for %s", e->call->op->name, device_kind_text(device));
 }
 
-/* Adds a product of a device library, which runs use instead of the method if the addresses suit the library. */
+/* Prepares the device library's matrix product, if the library supports the call. Runs use this product instead of
+ * the method if the addresses suit the library. */
 static void
 add_multiply(struct exec *e, int device)
 {
@@ -89,7 +90,7 @@ add_multiply(struct exec *e, int device)
     if (e->multiply) e->name = e->multiply->name, e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
 }
 
-/* Stores a copy of the steps, with copies of their calls, in the exec. */
+/* Copies the steps and their calls into the exec. */
 static void
 remember_steps(struct exec *e, int nstep, const struct fuse_step *step)
 {
@@ -128,9 +129,9 @@ exec_of(const struct kcall *k)
     return e;
 }
 
-/* If RILLE_CHECK=ref, adds an exec that computes the same call with the reference, and reserves scratch for it
- * behind all other scratch. A chain is not compared, but its producer is, because the producer has its own exec.
- * t/kernels/fused.c compares chains with their separate calls. */
+/* If RILLE_CHECK=ref, adds an exec that computes the same call with the reference, and reserves scratch for the
+ * reference behind all other scratch. A chain is not compared. The chain's producer is compared, because it has its
+ * own exec. t/kernels/fused.c compares chains with their separate calls. */
 static int
 add_check(struct exec *e)
 {
@@ -257,7 +258,7 @@ exec_variant(const struct exec *e)
     return e->name;
 }
 
-/* ---- running ---- */
+/* ---- running an exec ---- */
 
 void
 kernel_copy(const struct view *dst, const struct view *src, int threads)
@@ -282,8 +283,11 @@ run_method(const struct exec *e, void *const *in, void *const *out, const struct
 }
 
 /* Runs a micro-batch other than the first: computes its result into scratch, then adds the result to the sum. Eight
- * products {64,768} x {64,3072} take 61 ms of a step, the same as with a separate task for the addition; with
- * oneDNN's accumulation they take 66 to 74 ms. */
+ * products {64,768} x {64,3072}, ms of a step:
+ *
+ *     addition here                61
+ *     a separate task adds         61
+ *     oneDNN accumulates     66 to 74 */
 static int
 run_added(const struct exec *e, void *const *in, void *const *out, const struct run_args *r)
 {

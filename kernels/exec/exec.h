@@ -24,7 +24,8 @@ struct method {
      * changes nothing and returns 0. */
     int (*make)(struct exec *e, int device);
     int (*run)(const struct exec *e, void *const *in, void *const *out, const struct run_args *r);
-    /* Returns true if no host code computes any part of the exec; NULL: host code computes it. */
+    /* Returns true if no host code computes any part of the exec; NULL: host code computes it. finds: the run also
+     * checks data. */
     bool (*launches)(const struct exec *e, bool finds);
     void (*drop)(struct exec *e); /* frees memory outside the exec's arena; NULL: none */
     bool waits;                   /* true: run() is host code, so launched work that it depends on must be done first */
@@ -62,8 +63,8 @@ struct exec {
     int (*settle)(int device); /* waits until launched work is done; NULL: the device launches none */
     /* Matrix product of a library, used instead of the method if the addresses suit it; NULL: none. */
     struct cuda_multiply *multiply;
-    size_t sum_at;           /* (k.adds) offset of the addend in scratch, bytes */
-    struct cuda_launch *add; /* (k.adds) kernel that adds the addend to the sum; NULL: the host adds it */
+    size_t sum_at;           /* if k.adds: offset of the addend in scratch, bytes */
+    struct cuda_launch *add; /* if k.adds: kernel that adds the addend to the sum; NULL: the host adds it */
     struct exec *check;      /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
     /* Offsets in scratch of the reference's own scratch and of its results, bytes. */
     size_t check_at, check_out[OP_OUT];

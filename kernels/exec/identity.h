@@ -2,15 +2,15 @@
  *
  * Rille's own loops have equal bits on all processors, because they add in the same order at every SIMD level and
  * are compiled without contraction (fused multiply-add). The bits of oneDNN's products depend on the instruction
- * set. An instruction set is a mask (dnnl_cpu_isa_t): the AND of the masks of two processors is the sets that both
- * have. Session's thread. */
+ * set. An instruction set is a mask (dnnl_cpu_isa_t) with one bit per extension. The AND of two processors' masks
+ * holds the extensions that both have. Session's thread. */
 #ifndef RILLE_KERNELS_IDENTITY_H
 #define RILLE_KERNELS_IDENTITY_H
 
 #include "runtime/base/str.h"
 
-/* Appends the identity of build and libraries; equal in processes whose kernels have equal bits at one instruction set.
- */
+/* Appends a text that identifies the build and the libraries. If two processes have the same text and the same
+ * instruction set, the results of their kernels have equal bits. */
 void kernels_print(struct str *out);
 /* Returns the instruction sets that products may use in this process; 0: the processor has no choice of sets. */
 unsigned kernels_isa(void);

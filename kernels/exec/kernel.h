@@ -1,9 +1,10 @@
 /* kernel.h - runs one operator on one rank: chooses a variant, prepares it and calls it.
  *
- * exec_new() runs on the session's thread at compile time. For the call's local shapes and strides it chooses the
- * first variant that accepts them (else the reference with conversions), the operands to copy into dense form, and
- * the scratch size. exec_enqueue() runs on a device thread without allocating: it computes the call, or puts the work
- * on a stream. The work records invalid data in a finding, from which exec_say() later makes the error on the host.
+ * exec_new() runs on the session's thread at compile time. It chooses the first variant that accepts the call's
+ * local shapes and strides, or else the reference with conversions. It also determines which operands are copied
+ * into dense form, and the scratch size. exec_enqueue() runs on a device thread without allocating: it computes the
+ * call, or puts the work on a stream. The work records invalid data in a finding, from which exec_say() later makes
+ * the error on the host.
  *
  * Addresses are arguments of each run: an exec is read-only after exec_new(), and its owner frees it. The state of a
  * variant may be limited to one thread at a time. */
@@ -19,18 +20,19 @@ struct exec;
  * data. device: the kind of device. */
 int exec_new(const struct kcall *k, int device, struct exec **out);
 void exec_free(struct exec **e);
-size_t exec_scratch(const struct exec *e); /* size of scratch, bytes; the caller aligns scratch to 64 */
+size_t exec_scratch(const struct exec *e); /* size of scratch, bytes; the caller aligns scratch to 64 bytes */
 /* Returns the caller's view of operand i, or of output i - nin if i >= nin; its data is NULL. Returns NULL if there
  * is no such operand or output. */
 const struct view *exec_view(const struct exec *e, int i);
 const char *exec_variant(const struct exec *e); /* name of the method or variant: "dnnl", "ref", ... */
 /* Puts the work of the exec on stream s, or computes at once if s is NULL. in[i], out[i]: data of each view, in the
  * order of the call (NULL: absent). The arrays and the data must stay valid until the work is done. If the work
- * fails (E_KERNEL), the stream reports the failure. find: zeroed, in memory that device and host can access, valid
- * until the work is done; NULL: the data is not checked, because an earlier task did. Only the thread that owns the
- * stream may call; does not block. After kernel_check(true), also runs the reference and compares. */
+ * fails (E_KERNEL), the stream reports the failure. find: receives the first invalid data. The caller sets it to
+ * zero, in memory that device and host can access, and keeps it until the work is done. find NULL: the data is not
+ * checked, because an earlier task did. Only the thread that owns the stream may call; does not block. After
+ * kernel_check(true), also runs the reference and compares. */
 struct stream;
-/* Maximum operands of a call or chain; maximum operands and results of an exec. */
+/* Maximum number of operands of a call or chain; maximum number of operands and results of an exec. */
 enum { EXEC_IN = 64, EXEC_ADDRESSES = 256 };
 int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
                  uint64_t piece, struct finding *find);

@@ -33,7 +33,8 @@ loaded_of(const struct op *op)
 
 /* Makes *l from a record of the library with this path, which must live as long as *l. E_ARG: a field is wrong. */
 int loaded_record(const struct rille_operator *r, const char *path, struct loaded *l);
-/* Finds the operators of l's gradients, among the n operators of its library and among all others. Fails with E_ARG. */
+/* Finds the operators that compute l's gradients, among the n operators of its library and among all registered
+ * ones. E_ARG: an operator is not found or does not fit. */
 int loaded_link(struct loaded *l, int n, const struct loaded *library);
 /* Sets the attributes of a gradient's call from those of the call that it differentiates. */
 void loaded_pass_attributes(const struct op *from, const struct attr *given, const struct op *to, struct attr *attr);

@@ -335,8 +335,8 @@ draw_apart(struct trial *t)
     }
 }
 
-/* Undoes broadcasting: adds each element of y, of type `from`, to the element of x, of type `to`, from which
- * broadcasting made it. Returns false if `to` does not broadcast to `from`. */
+/* Undoes broadcasting from type `to` to type `from`: adds each element of y to the element of x of which it is a
+ * copy. Returns false if `to` does not broadcast to `from`. */
 static bool
 sum_back(const struct type *from, const double *y, const struct type *to, double *x)
 {
@@ -442,7 +442,7 @@ check_slopes(struct trial *t)
 
 /* ---- kernels ---- */
 
-/* Checks that the kernel that a run would use agrees with the definition, in the sample's dtypes. */
+/* Checks that the kernel agrees with the definition, in the sample's dtypes. Uses the kernel that a run would use. */
 static int
 check_kernel(struct trial *t)
 {
@@ -468,7 +468,8 @@ check_kernel(struct trial *t)
     return 0;
 }
 
-/* Checks that each operand has elements in at least one sample. An operand with a gradient must have floats there. */
+/* Checks that each operand has elements in at least one sample. If an operand has a gradient, a sample with floats
+ * for that operand is required. */
 static int
 check_samples(const struct loaded *l)
 {

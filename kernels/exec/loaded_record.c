@@ -200,9 +200,9 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
     }
 }
 
-/* Makes forward save the values that a gradient operator reads. An operator with several results also saves each
- * result whose gradient is read: if no gradient arrives for that result, zeros with the result's layout are read
- * instead. */
+/* Makes forward save the values that a gradient operator reads. If backward brings no gradient for a result, the
+ * gradient operator reads zeros in the result's layout instead. So an operator with several results also saves each
+ * result whose gradient is read. */
 static void
 save_reads(struct loaded *l, const char *reads)
 {

@@ -18,8 +18,8 @@ struct sample {
     struct type in[SAMPLE_IN], out[OP_OUT];
     struct attr attr[OP_ATTR];
     double number[SAMPLE_IN]; /* value of each operand that is a number */
-    int64_t below[SAMPLE_IN]; /* ("i64{5}<7") exclusive upper bound of the operand's values; 0: none */
-    /* ("f32{4}>0.5") lower bound of the operand's values, inclusive for integers, else exclusive; 0: none. */
+    int64_t below[SAMPLE_IN]; /* exclusive upper bound of the operand's values, as in "i64{5}<7"; 0: none */
+    /* lower bound of the operand's values, as in "f32{4}>0.5"; inclusive for integers, else exclusive; 0: none */
     double above[SAMPLE_IN];
 };
 
@@ -111,8 +111,8 @@ sample_attr(const char *text, struct sample *s)
     return NULL;
 }
 
-/* Adds the operands that the sample leaves out at its end: absent operands, and hidden numbers that a session would
- * fill in. */
+/* Adds the operands that the sample omits after its last one: absent operands, and hidden numbers that a session
+ * would fill in. */
 static inline void
 sample_complete(struct sample *s)
 {

@@ -169,10 +169,11 @@ attention_infer(const struct call *c, int64_t *size)
     return attention_check_options(c, scores_of(c), ATT_MASK);
 }
 
-/* Returns the number of floating-point operations: those of two products, and EXPONENTIAL per score. EXPONENTIAL
- * is the cost of an exponential, its sum and the maximum (0.4 ns on a core that executes 153 operations of a
- * product per ns). With a causal mask, half of the scores remain, plus the masked part of the tiles of ATT_TILE
- * keys on the diagonal. With a window, each query has the keys of the window and one tile more. */
+/* Returns the number of floating-point operations: those of the two products, and EXPONENTIAL per score. EXPONENTIAL
+ * covers the exponential, its sum and the maximum: they take 0.4 ns per score on a core that executes 153 operations
+ * of a product per ns. A causal mask hides half of the scores. The tiles of ATT_TILE keys on the diagonal are
+ * computed completely, so the hidden scores in these tiles count, too. With a window, each query has the keys of the
+ * window and one tile more. */
 double
 attention_flops(const struct call *c)
 {

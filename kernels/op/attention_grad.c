@@ -105,15 +105,17 @@ both(struct build *b, struct val *x, struct val *y)
     return x && y ? b_add(b, x, y) : x ? x : y;
 }
 
-/* Values of the gradient of the gradient, in f32 for 16-bit floats; NULL: no gradient passes. h, i, j and m are
- * the gradients of dq, dk, dv and of the result for the sinks. slope: derivative of the softcap.
+/* Values of the gradient of the gradient, in f32 for 16-bit floats; NULL: no gradient passes. h, i, j and m are the
+ * gradients of dq, dk, dv and of the result for the sinks. slope: derivative of the softcap.
+ *
  *   e = p * scale * (t - mean) * slope,  a = h k^T + q i^T, the gradient of e
+ *
  * p and the weight of the sink are the results of one softmax, so their gradients share the sum `common`. */
 struct second {
     struct val *p, *dp;       /* weights of keys, and the gradient of the weights */
     struct val *rest, *drest; /* weight of the sink, and its gradient */
     struct val *dt, *dmean;   /* gradients of t and of mean */
-    struct val *du;           /* gradient of the scores before the softcap, through slope */
+    struct val *du;           /* gradient of the scores before the softcap; the part that passes through slope */
 };
 
 /* Returns the product x * y; NULL if x or y is NULL. */

@@ -11,9 +11,9 @@ REALS({ return x[0]; });
 
 INTEGERS({ return x[0]; });
 
-/* Returns "0" (linear in operand 0) for the casts that pass partial sums: casts between floats, and from integers.
- * Casts to integers truncate and casts to bool compare with 0, so these are not additive. Casts to 16 bits and
- * from f64 round, so ranks add up the sum first and round it once. */
+/* Returns "0" (linear in operand 0) for the casts that pass partial sums: casts between floats, and from integers,
+ * unless they round. Casts to integers truncate and casts to bool compare with 0, so these are not additive. Casts to
+ * 16 bits and from f64 round. For them, ranks add up the sum first, and then round the sum once. */
 static const char *
 linear_of(const struct call *c)
 {

@@ -19,8 +19,8 @@ INTEGERS({
     return y;
 });
 
-/* Divides the gradient *g between x and a bound: returns the gradient of the elements that exceeded the bound
- * (`beyond`), and leaves that of the other elements in *g. */
+/* Divides the gradient *g between x and a bound. Returns the gradient of the elements that exceeded the bound
+ * (`beyond`), and leaves the gradient of the other elements in *g. */
 static struct val *
 take_beyond(struct build *b, struct val *beyond, struct val **g)
 {

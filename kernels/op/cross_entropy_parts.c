@@ -79,8 +79,7 @@ run(const struct kcall *k, const void *state)
     return lines_run(k, state);
 }
 
-/* Builds the gradients of x and m. Because t sums to 1 over all classes, the gradient of m through `at` is minus
- * the gradient of `at`. */
+/* Builds the gradients of x and m. t sums to 1 over all classes, so the derivative of `at` by m is -1. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

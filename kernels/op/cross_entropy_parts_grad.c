@@ -79,8 +79,8 @@ times(struct build *b, const struct node *n, struct val *h, struct val *dsum, st
 }
 
 /* Builds the gradient of this operator. h: gradient of dx; p = exp(x - m); t: target; sums are over the classes.
- * d/dx = h * p * dsum; d/dm = -sum(h * p * dsum); d/ddsum = sum(h * p); d/ddat = sum(h * t). `ones` (`zeros`) is 1
- * (0) where the label counts; elsewhere it is not used. */
+ * d/dx = h * p * dsum; d/dm = -sum(h * p * dsum); d/ddsum = sum(h * p); d/ddat = sum(h * t). Where the label counts,
+ * `ones` is 1 and `zeros` is 0; elsewhere they are not used. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,9 +1,9 @@
 /* expert_matmul.c - multiplies each row by the matrix that the row's id selects: a layer of a mixture of experts.
  *
- * Experts are in groups. The result has, per group, a row for each row of x: zeros if another group has its expert.
- * If each rank has one group, each rank's result is complete, not a partial sum, so non-linear functions may follow.
- * A split within a group leaves partial sums, as for a lookup table. Ids count through all groups. If no expert has
- * the id, the row is zeros. */
+ * Experts are in groups. For each group, the result has one row for each row of x. The row is zeros if the expert of
+ * that row of x is in another group. If each rank has one group, each rank's result is complete, not a partial sum,
+ * so non-linear functions may follow. A split within a group leaves partial sums, as for a lookup table. Ids count
+ * through all groups. If an id selects no expert, the row is zeros. */
 #include "kernels/op/lib/experts.h"
 
 extern const struct op op_expert_matmul, op_expert_matmul_grad;

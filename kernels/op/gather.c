@@ -106,8 +106,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 /* ---- variant: one line of positions per line of x ----
  *
- * f32 in the cache, one core of an EPYC, us: {256, 1} out of {256, 50257} takes 0.8 (element by element: 2.5);
- * {256, 64} out of {256, 768} takes 14 (if the row is looked up for each element: 32). */
+ * Elements of f32 in the cache, one core of an EPYC, us:
+ *
+ *     positions   x              by lines   element by element
+ *     {256, 1}    {256, 50257}        0.8                  2.5
+ *     {256, 64}   {256, 768}         14                   32 */
 
 struct work {
     const struct view *x, *ids, *y;
@@ -126,8 +129,8 @@ take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
         memcpy(to, line + here * apart, (size_t)width);
 }
 
-/* Copies elements lo .. hi - 1 if lines of x are contiguous. Reads the fields of w before the loop: the compiler
- * must assume that a store to the result changes them, and would read them for each element. */
+/* Copies elements lo .. hi - 1 if lines of x are contiguous. Reads the fields of w before the loop, so that they
+ * stay in registers: the compiler must assume that a store to the result changes w. */
 INLINE void
 take_along(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {

@@ -40,8 +40,8 @@ follow(const struct call *c)
     return c->attr[APPROXIMATE].i == APPROXIMATE_TANH ? FOLLOW_GELU_SLOPE : FOLLOW_NONE;
 }
 
-/* Builds x clamped to [-most, most], in f32 for 16-bit floats. Beyond `most` the result is 0, but a power of x may
- * overflow, and inf * 0 is NaN. */
+/* Builds x clamped to [-most, most], in f32 for 16-bit floats. Beyond `most` the second derivative is 0, but without
+ * the clamp a power of x may overflow, and inf * 0 is NaN. */
 static struct val *
 within(struct build *b, struct val *x, double most)
 {

@@ -72,8 +72,8 @@ matmul_build(struct build *b, const struct call *c, struct val *const *in, struc
 
 /* ---- gradient ---- */
 
-/* With g the gradient of the result, builds da = g b^T and db = a^T g, each summed over the batch dimensions along
- * which the operand was repeated. If the whole batch has one b, the product itself computes the sum over the
+/* Builds da = g b^T and db = a^T g, where g is the gradient of the result. Sums da and db over the batch dimensions
+ * along which the operand was repeated. If the whole batch has one b, the product itself computes the sum over the
  * batch. */
 static void
 matmul_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)

@@ -41,7 +41,7 @@ cube(int64_t n, const float *x, float *y)
 }
 
 /* Computes the powers of a block. If all exponents of the block are 2, or all are 3, multiplies instead of calling
- * pow, which is faster. */
+ * pow, because that is faster. */
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {

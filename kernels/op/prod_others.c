@@ -1,12 +1,12 @@
 /* prod_others.c - for each factor of a line, the product of the other factors: the gradient of prod.
  *
  * The result is computed from two numbers per line: the product of the factors that are not 0 (rest), and the number
- * of zeros (count). If a line has one zero, all results are 0 except the result at the zero; if it has two, all
- * results are 0.
+ * of zeros (count). If a line has one zero, all results are 0 except the result at the zero; if it has two or more,
+ * all results are 0.
  *
  * Second-order gradients are right, too: the derivative with respect to a zero is the product of the remaining
- * factors. rest and count must be computed from x, because only the gradient of x contains the effect of a zero on
- * the other products. */
+ * factors. rest and count must be computed from x, because a zero affects the other products, and only the gradient
+ * of x contains this effect. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 
@@ -32,9 +32,9 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     }
 }
 
-/* Builds the gradient of x. Where x is not zero, dx = -dy * y / x. Where x is zero, dx is the sum of dy * rest / x
- * over the other factors, with 1 for an x that is zero. A factor is left out of the sum if more than one of its
- * other factors is zero. */
+/* Builds the gradient of x. Where x is not zero, dx = -dy * y / x. Where x is zero, dx is a sum over the other
+ * factors x[j] of the line: dy[j] * rest / x[j], or dy[j] * rest if x[j] is zero, too. The sum leaves out j if any
+ * factor besides x and x[j] is zero. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,15 +1,16 @@
 /* recurrence.c - all steps of a recurrent layer: an LSTM, a GRU, or a plain cell with tanh or relu.
  *
- * Operand x is the product with the inputs of all steps, inputs w_ih^T + b_ih, which another operator computes.
- * The rows of the batch are independent, so a split of the batch needs no communication. In a plan, all steps of
- * the layer are one task.
+ * Operand x is the product with the inputs of all steps, inputs w_ih^T + b_ih, which another operator computes. The
+ * rows of the batch are independent, so a split of the batch needs no communication. In a plan, all steps of the
+ * layer are one task.
  *
  *   lstm  i, f, o = sigmoid(x + a), g = tanh(x + a), c = f c + i g, h = o tanh(c)      where a = h w^T + bias
  *   gru   r, z = sigmoid(x + a), n = tanh(x + r a), h = (1 - z) n + z h
  *   tanh, relu  h = f(x + a)
  *
- * i, f, o, g, r, z, n: gates; c: cell state; h: hidden state. A row with fewer steps (operand lengths) then keeps
- * its state; the reverse direction begins with its last step. Hochreiter & Schmidhuber 1997; Cho et al. 2014. */
+ * i, f, o, g, r, z, n: gates; c: cell state; h: hidden state. A row with fewer steps (operand lengths) keeps its
+ * state after its last step; in the reverse direction, the row begins with that step. Hochreiter & Schmidhuber 1997;
+ * Cho et al. 2014. */
 #include "kernels/cpu/gemm/recurrent.h"
 #include "kernels/op/lib/lookup.h"
 #include "runtime/base/arena.h"

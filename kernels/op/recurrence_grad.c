@@ -38,8 +38,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* One hidden unit of a row. The terms of its gates are n elements apart. dh, dc: gradients of the states after the
- * step; the step replaces them by the gradients of the states before it, without the part of dh through a = h w^T. */
+/* One hidden unit of a row. The terms of its gates are n elements apart. dh, dc: in: gradients of the states after
+ * the step; out: gradients of the states before the step, except the part of dh through a = h w^T. */
 struct unit_back {
     int64_t n;
     const double *saved;

@@ -13,7 +13,7 @@ REALS({
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
 });
 
-/* Computes a - q b, where q = a / b truncated, with one rounding, which makes it exact if q < 2^52. The result has
+/* Computes a - q b, where q = a / b truncated. The computation rounds once, and is exact if q < 2^52. Its result has
  * the wrong sign if a / b was rounded up to an integer, or if the signs of a and b differ. In both cases, adds b
  * once. */
 INLINE double
@@ -79,7 +79,8 @@ block_of_doubles(const struct call *c, int64_t n, const double *const *x, double
 }
 
 INTEGERS({
-    /* 0: never used, because op_divisor has rejected it; -1: the remainder is 0; INT64_MIN / -1 would overflow */
+    /* x[1] is never 0, because op_divisor has rejected it. For -1, the remainder is 0, and INT64_MIN / -1 would
+     * overflow */
     if (x[1] == 0 || x[1] == -1) return 0;
     int64_t r = x[0] % x[1];
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;

@@ -15,15 +15,16 @@ extern const struct op op_attention;
 
 enum { CAUSAL, SCALE, WINDOW, SOFTCAP };
 
-/* Returns true if the call is faster by parts (two products and a softmax): it has more queries than the single
- * operator's kernel for few queries accepts (GEMM_FEW), but fewer than FEW. For so few queries, packing keys and
- * values into blocks takes longer than it saves. Times in us on one core for rows of 64 elements. The columns are:
- * forward as one operator, forward by parts, forward and backward as one operator, forward and backward by parts.
+/* Returns true if the call is faster by parts (two products and a softmax). This is so for fewer than FEW queries,
+ * because packing keys and values into blocks then takes longer than it saves. At most GEMM_FEW queries are an
+ * exception, because the single operator has a special kernel for them. Times in us on one core for rows of 64
+ * elements. The columns are: forward as one operator, forward by parts, forward and backward as one operator,
+ * forward and backward by parts.
  *
  *   256 heads, 16 x 16, f32    540  480 1,260   880
  *
- * The next table has the same columns for three dtypes, on one core of a Zen 4. A causal mask halves the work of
- * the single operator, but not that of the parts.
+ * The next table has the same columns for three dtypes, on one core of a Zen 4. A causal mask halves the work of the
+ * single operator, but not that of the parts.
  *
  *                              f32                       bf16                      f16
  *   48 heads, 32 x 32     157  198   522   485     92  140   319   341    172  251   575   694
@@ -41,8 +42,8 @@ enum { CAUSAL, SCALE, WINDOW, SOFTCAP };
  *
  * For the gradient, the parts keep the weights. The single operator recomputes them, which costs one product of
  * seven, and the exponentials. So the parts are faster for f32 without a causal mask below 128 queries. The single
- * operator is used nevertheless, because it keeps one number per query instead of all weights, and returns the
- * same bits with and without a gradient. */
+ * operator is used nevertheless, because it keeps one number per query instead of all weights, and returns the same
+ * bits with and without a gradient. */
 static bool
 is_short(const struct call *c)
 {
@@ -62,8 +63,11 @@ score_count(const struct call *c)
 }
 
 /* Returns true for f64 if there are few scores and no mask removes many of them. The parts use blocked matrix
- * products, but the single operator's kernel for f64 does not: 24 heads of 128 x 128 on one core take 2.0 ms by
- * parts and 6.6 ms as one operator; with a causal mask, 2.2 and 3.4 ms. */
+ * products, but the single operator's kernel for f64 does not. 24 heads of 128 x 128 on one core, ms:
+ *
+ *                      by parts   one operator
+ *                           2.0            6.6
+ *     causal mask           2.2            3.4 */
 static bool
 is_small_f64(const struct call *c, enum dtype d)
 {

@@ -43,7 +43,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Returns the position that a, start or stop of a range with negative step, names; `otherwise` if a is not set. */
+/* Returns the position that attribute a means, where a is start or stop of a range with a negative step. Returns
+ * `otherwise` if a is not set. */
 static int64_t
 position_back(const struct attr *a, int64_t n, int64_t otherwise)
 {

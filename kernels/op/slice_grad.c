@@ -76,7 +76,7 @@ struct piece { /* the gradient of entries start .. stop - 1 of the axis */
     struct val *g;
     int64_t start, stop;
     int32_t nth;  /* position in the list of operands; pieces with equal start and stop keep this order */
-    int64_t step; /* distance between entries; above 1, stop is start + the number of entries (sum_strided) */
+    int64_t step; /* distance between entries; if > 1, stop is start + the number of entries (sum_strided) */
 };
 
 static int

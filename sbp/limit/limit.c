@@ -20,8 +20,9 @@ most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_
     return most;
 }
 
-/* Changes of live bytes at one time. begin, more: number of live ranges that begin at the time, and their largest
- * possible bytes. end, less: number of live ranges whose last time this is, and their largest possible bytes. */
+/* Changes of live bytes at one time. begin: number of live ranges that begin at the time. more: the largest possible
+ * bytes of these ranges. end: number of live ranges for which the time is the last. less: the largest possible bytes
+ * of these ranges. */
 struct happening {
     int32_t begin, end;
     int64_t more, less;
@@ -37,8 +38,9 @@ happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
     h[dies - 1].less += bytes;
 }
 
-/* Lists the relevant times; returns their number. A time is relevant if three conditions hold: the limit may be
- * exceeded, the time is the last of a live range, and a live range has begun since the previous last time of one. */
+/* Lists the relevant times; returns their number. A time is relevant if three conditions hold: choices may exceed
+ * the limit at this time, a live range ends with this time, and a live range has begun since the last end of any
+ * live range. */
 static int32_t
 list_happening_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
 {
@@ -186,7 +188,8 @@ limit_worth(int64_t price, int64_t bytes, int64_t most)
     return x >= most ? most : (int64_t)x;
 }
 
-/* Caps a cost at NET_NEVER / 64. limit_price() halves the prices until sums of costs are below the cap. */
+/* Returns the cost of bytes at a price, capped at NET_NEVER / 64. limit_price() halves the prices until all sums of
+ * costs are below the cap. */
 static int64_t
 limit_bytes_worth(int64_t price, int64_t bytes)
 {

@@ -10,23 +10,24 @@
 #include <string.h>
 
 enum {
-    IDLE = 30,    /* number of bounds without gain after which the search ends */
-    BOUNDS = 300, /* maximum number of bounds of a search */
+    IDLE = 30,    /* number of bounding rounds without gain after which the search ends */
+    BOUNDS = 300, /* maximum number of bounding rounds of a search */
     SWEEPS = 6,   /* number of dual sweeps per price vector */
     PATIENCE = 3, /* bounding rounds without gain after which a proof ends */
 };
 
 struct limited {
-    const struct net *net, *relaxed; /* net; relaxed: the same net without copies, with only the relevant times */
+    const struct net *net, *relaxed; /* relaxed: the net without copies, with only the relevant times */
     const struct solve_options *o;
     struct limit limit;
     struct folded folded;
     struct cfn *priced; /* folded network at the current prices, with the messages of the last sweep */
     struct best *best;
     int64_t scale;
-    int32_t *value, *choice; /* minimiser of the last bound, by folded variable (value) and by node (choice) */
-    int64_t *best_price;     /* by time of `relaxed`: prices of the best bound */
-    int64_t best_bound;      /* best bound so far, scaled */
+    /* solution that the last bounding round found; value: by folded variable; choice: by node */
+    int32_t *value, *choice;
+    int64_t *best_price; /* by time of `relaxed`: prices of the best bound */
+    int64_t best_bound;  /* best bound so far, scaled */
 };
 
 int64_t
@@ -35,8 +36,8 @@ limited_ceil(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-/* Keeps the choice that minimised the last bound, if it meets the memory limit and costs less than the best choice
- * so far. */
+/* Keeps the choice that the last bounding round found, if the choice meets the memory limit and costs less than the
+ * best choice so far. */
 static void
 limited_offer(struct limited *m)
 {
@@ -128,8 +129,8 @@ limited_bound(const struct net *n, const struct solve_options *o, struct best *r
     arena_fini(&tmp);
 }
 
-/* Bounds the network at the current prices, and proves that no solution costs less than `below`; stops when that is
- * shown. below NET_NEVER: stops when the bound stalls. */
+/* Returns a lower bound on the cost of all solutions at the current prices. Appends to `text` the steps that prove
+ * the bound. Stops when the bound reaches `below` or stalls; below NET_NEVER: only when it stalls. */
 static int64_t
 proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)
 {

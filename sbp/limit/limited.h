@@ -1,8 +1,9 @@
 /* limited.h - a lower bound on the cost of choices within a memory limit, and its proof (inside sbp/).
  *
  * Lagrangian prices of memory (limit.h) give the bound: no choice within the limit costs less than the least cost at
- * these prices minus the limit's worth. Converted copies count no bytes here, because their live ranges depend on
- * several choices; the bound holds without them. One call, one thread; results are allocated in the caller's arena. */
+ * these prices minus the limit's worth (the sum of the prices times the limit). Converted copies count no bytes
+ * here, because their live ranges depend on several choices; the bound holds without them. One call, one thread;
+ * results are allocated in the caller's arena. */
 #ifndef RILLE_SBP_LIMITED_H
 #define RILLE_SBP_LIMITED_H
 

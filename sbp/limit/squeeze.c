@@ -38,7 +38,8 @@ struct squeeze {
     struct lowest *lowest;
     int32_t *choice; /* the current choice */
     int32_t time[TIMES], ntime;
-    double price[TIMES], dearest; /* ns per byte: prices of the times in `time`, and the highest price allowed */
+    /* price: price of each time in `time`, ns per byte; dearest: highest price allowed, ns per byte */
+    double price[TIMES], dearest;
     struct found found[TURNS];
     int32_t nfound, first; /* nfound: number of choices; first: index of the first choice of this search */
     int64_t until;         /* with `quick`: count of work at which this search ends */
@@ -54,8 +55,8 @@ struct pricing {
     struct arena arena;
     const struct net *net;
     const struct limit *limit;
-    /* the choice whose readers determine the live range of a copy, and so its price; NULL: all readers that need the
-     * copy in any choice */
+    /* a copy is live, and so has a price, from the first to the last reader that needs it in this choice; NULL: in
+     * any choice */
     const int32_t *choice;
     struct net to;
     struct hash_table arrays, tables;
@@ -96,8 +97,8 @@ struct span {
     int32_t begin, end;
 };
 
-/* Returns the live range of a copy, from its first to its last reader that needs the form: in the choice, or in any
- * choice. */
+/* Returns the live range of a copy: from the first to the last reader that needs the form in the choice p->choice.
+ * p->choice NULL: from the first to the last reader that may need the form in any choice. */
 static struct span
 span_of_all(const struct pricing *p, const struct net_tensor *t, int32_t form)
 {
@@ -272,7 +273,7 @@ price_fullest(struct squeeze *q)
 }
 
 /* Returns the Lagrangian dual at these prices: the least cost at these prices over all recorded choices, minus the
- * limit's worth. */
+ * sum of the prices times the limit. */
 static double
 dual_at(const struct squeeze *q)
 {
@@ -322,8 +323,8 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Generates choices until one recurs. beside: true: prices a copy from its readers in the current choice; false: from
- * all readers that may need it. */
+/* Generates choices until one recurs. beside true: prices a copy from the readers that need it in the current
+ * choice; false: from all readers that may need it. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {
@@ -356,8 +357,8 @@ mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t 
     }
 }
 
-/* Makes a mixture of choice x, which is within the limit, and choice y: as many of the first or last layers as the
- * limit allows are taken from y (bisection). */
+/* Makes a mixture of choice x, which is within the limit, and choice y. Takes the first (`first`) or last layers
+ * from y, as many as the limit allows (bisection), and the other layers from x. */
 static void
 mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const struct found *y, bool first,
          const int32_t *rest)

@@ -3,13 +3,13 @@
  * The method is column generation (Dantzig & Wolfe 1960). At the few times at which a choice exceeded the limit,
  * bytes get a price. The net with these prices is solved like a net without a limit. Each solution is a new choice;
  * the Lagrangian dual over all choices so far gives the next prices. A converted copy costs its bytes from its first
- * to its last reader. Which readers these are depends on several nodes' candidates. So a first search counts all
+ * to its last reader. Several nodes' candidates determine which readers need the copy. So a first search counts all
  * readers that may need the copy, and a second search counts only the readers that need it in the current choice.
- * Finally, squeeze() mixes a choice above the limit with a choice below it, by taking some layers of each. squeeze()
- * proves no bound; limited.h does.
+ * Finally, squeeze() mixes a choice above the limit with a choice below it, by taking some layers from each.
+ * squeeze() proves no bound; limited.h does.
  *
- * squeeze() does not call stop() until a choice is within the limit or a fixed amount of work is done. So whether it
- * finds a choice, and the least peak, do not depend on the clock. One call, one thread. */
+ * squeeze() does not call stop() until a choice is within the limit or a fixed amount of work is done. So neither
+ * the success of the search nor the least peak depends on the clock. One call, one thread. */
 #ifndef RILLE_SBP_SQUEEZE_H
 #define RILLE_SBP_SQUEEZE_H
 

@@ -223,7 +223,7 @@ cfn_keep(struct cfn *c, int32_t v, const uint8_t *keep)
     x->n = left;
 }
 
-/* ---- from a net ---- */
+/* ---- making a network from a net ---- */
 
 static int64_t
 most_possible(const int64_t *cost, int64_t n)
@@ -331,7 +331,8 @@ made_new(struct making *m, const struct net_tensor *t)
     return v;
 }
 
-/* Sets the cost of value 1 ("made") of the form's variable, by the form in which the maker makes the tensor. */
+/* Sets the cost of value 1 ("made") of the form's variable: the price of converting the tensor from the form that
+ * the maker's candidate makes. */
 static void
 pay_made(struct making *m, const struct net_tensor *t, int32_t form, int32_t made)
 {
@@ -343,7 +344,8 @@ pay_made(struct making *m, const struct net_tensor *t, int32_t form, int32_t mad
     cfn_table_drop(&table);
 }
 
-/* Forbids value 0 ("not made") together with a reader's candidates that need the form. */
+/* Adds a constraint: if the reader's candidate needs the form, the form's variable `made` cannot have value 0 ("not
+ * made"). */
 static void
 want_made(struct making *m, const struct net_use *u, int32_t form, int32_t made)
 {

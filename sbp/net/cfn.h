@@ -19,7 +19,7 @@
 enum cfn_known { CFN_UNKNOWN, CFN_NO, CFN_YES };
 struct cfn_table { /* table of costs [value of u][value of v]; shared, reference-counted */
     int32_t nref;
-    /* cached answers (enum cfn_known): possible: all entries are possible; sum: cfn_is_sum() */
+    /* cached answers (enum cfn_known) of cfn_all_possible() and of cfn_is_sum() */
     uint8_t possible, sum;
     /* transposed table [value of v][value of u], made by cfn_transposed(); NULL: not made yet */
     int64_t *turned;
@@ -38,9 +38,11 @@ struct cfn_var {
     int32_t *edge;
 };
 struct trail;
-struct cfn_fate { /* replacement of a variable by another variable; to NULL: not replaced */
+struct cfn_fate { /* how another variable replaces a variable */
     int32_t into, n;
-    uint16_t *to; /* to[i]: candidate of this variable that candidate i of variable `into` implies; n entries */
+    /* by candidate i of variable `into`, n entries: candidate of this variable that i implies; NULL: no variable
+     * replaced this one */
+    uint16_t *to;
 };
 struct cfn {
     int32_t nvar, nedge, capacity;

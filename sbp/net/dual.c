@@ -45,7 +45,7 @@ over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t,
     }
 }
 
-/* ---- begin, end ---- */
+/* ---- beginning and ending a dual ---- */
 
 struct dual_end_of { /* an edge as seen from one of its variables */
     int32_t other;   /* variable at the other end */
@@ -54,7 +54,7 @@ struct dual_end_of { /* an edge as seen from one of its variables */
     bool ahead, rows;
     const int64_t *table;
     const int64_t *swept; /* table that sweeps read: `table`, or its transpose */
-    int64_t *to, *from;   /* messages to this variable, and to the variable at the other end */
+    int64_t *to, *from;   /* to: messages to this variable; from: messages to the variable at the other end */
 };
 
 /* Returns true if each row of `swept` runs over the values of the other end. Most edges have an end with two values
@@ -199,7 +199,7 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
     int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
-    /* in memory, the messages of the variable's other edge ends follow */
+    /* messages to the variable's first edge end; those to its other edge ends follow in memory */
     const int64_t *m = nend ? d->end[d->first[k]].to : NULL;
     if (n == 2) {
         int64_t a = x->cost[0], b = x->cost[1];
@@ -215,8 +215,8 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
     for (int32_t j = 0; j < nend; j++, m += n) dual_add(sum, m, n);
 }
 
-/* Writes to `to`, for each value at this end, the least cost that remains on the edge over the values at the other
- * end. */
+/* For each value at this end of an edge, writes to `to` the least cost that remains on the edge. The minimum is over
+ * the values at the other end. */
 INLINE void
 dual_reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
@@ -243,8 +243,8 @@ dual_beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_
     return e->rows ? e->table[(int64_t)i * e->nother + j] : e->table[j * n + i];
 }
 
-/* Chooses the best value of a variable, given the chosen values of neighbours on one side (`ahead` or behind in the
- * sweep order), and the messages from neighbours on the other side. */
+/* Chooses the best value of a variable from two inputs: the chosen values of the neighbours on one side in the sweep
+ * order (`ahead`, or behind), and the messages from the neighbours on the other side. */
 INLINE void
 dual_choose(struct dual *d, int32_t k, bool ahead)
 {
@@ -268,9 +268,9 @@ take_from(int64_t *restrict m, const int64_t *restrict given, int32_t n)
     for (int32_t i = 0; i < n; i++) m[i] -= given[i];
 }
 
-/* Processes the k-th variable as TRW-S does: collects cost from the edges behind, and distributes the excess over
- * the variable's least cost to the edges ahead. Each edge ahead gets the fraction 1 / max(edges ahead, edges
- * behind). */
+/* Processes the k-th variable as TRW-S does. Collects cost from the edges behind. Then distributes to the edges
+ * ahead what each value costs more than the variable's cheapest value. Each edge ahead gets the fraction 1 /
+ * max(edges ahead, edges behind). */
 INLINE void
 dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 {
@@ -280,7 +280,7 @@ dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth)
             ahead++;
         else
-            dual_reach(&end[j], n, end[j].to); /* moves all the cost that the edge can give */
+            dual_reach(&end[j], n, end[j].to); /* cost that the edge can give */
     }
     int32_t parts = MAX(1, MAX(ahead, nend - ahead));
     dual_sum(d, k, d->sum);
@@ -293,8 +293,8 @@ dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth) take_from(end[j].to, given, n);
 }
 
-/* Subtracts the least entry from the messages, which keeps them small. The constants cancel between the two ends of
- * an edge. */
+/* Subtracts the least entry from the messages to each edge end, so that messages stay small. The bound does not
+ * change: the edge's least cost rises by the amount that the variable loses. */
 static void
 normalize_messages(struct dual *d)
 {

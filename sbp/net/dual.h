@@ -15,7 +15,7 @@ struct dual_end_of;
 struct dual {
     struct cfn *c;
     int32_t n, *order; /* remaining variables in sweep order */
-    /* by position in that order, with one entry more for the end: index of the variable's first edge end */
+    /* by position in `order`: index of the variable's first edge end. One more entry marks the end */
     int32_t *first;
     struct dual_end_of *end;
     int64_t *messages;    /* messages of all edge ends, one after the other */
@@ -29,8 +29,8 @@ struct dual {
 /* Writes the remaining variables in sweep order to `order`, which must have room for all variables. Returns their
  * number. */
 int32_t dual_order(const struct cfn *c, int32_t *order);
-/* Begins with a reduced network in which every value is possible, and with the network's messages. dual_end() stores
- * the messages in the network and frees the arrays. */
+/* Begins with the network's messages. The network must be reduced, so that every value is possible. dual_end()
+ * stores the messages in the network and frees the arrays. */
 void dual_begin(struct dual *d, struct cfn *c);
 void dual_end(struct dual *d);
 /* Does n sweeps in both directions, at least one. Afterwards `pick` holds a solution. */

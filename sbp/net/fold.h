@@ -20,7 +20,7 @@ struct fold_sure {
 struct folded {
     const struct net *net;
     struct cfn *c; /* folded network, without prices of memory */
-    /* by folded variable, with one entry more for the end: index of the variable's first entry in `node` */
+    /* by folded variable: index of the variable's first entry in `node`. One more entry marks the end */
     int32_t *first;
     struct fold_node *node; /* the nodes that each folded variable decides */
     struct fold_sure *sure; /* nodes with one remaining candidate */

@@ -44,7 +44,7 @@ struct margin {
     int32_t ntable, nclique, table_capacity, clique_capacity;
     struct entry *heap; /* min-heap of variables by size of their clique */
     int32_t nheap, heap_capacity;
-    int32_t *mark, stamp; /* mark: by variable: value of `stamp` at its last visit */
+    int32_t *mark, stamp; /* mark: by variable: value of `stamp` when the variable was last visited */
     int64_t *work, top, total, largest, constant;
     bool split;
 };
@@ -274,8 +274,8 @@ walk_factor_row(enum walk how, int64_t *restrict row, int64_t *restrict x, int64
         for (int64_t i = 0; i < n; i++) x[i * step] = row[i] < x[i * step] ? row[i] : x[i * step];
 }
 
-/* Combines the clique's table with another table x, row by row: sets the table to x, adds x, or lowers x to the
- * table's minimum. */
+/* Combines the clique's table with another table x, row by row, in one of three ways: copies x into the table; adds
+ * x to the table; or lowers each entry of x to the least of the table's entries that belong to it. */
 VECTOR static void
 walk_rows(const struct way *w, enum walk how, int64_t *restrict table, int64_t size, int64_t *restrict x, int64_t top)
 {

@@ -11,7 +11,7 @@
 #include "sbp/net/cfn.h"
 
 struct margin_options {
-    int64_t below;   /* costs from this value on need not be distinguished */
+    int64_t below;   /* cap on results: a min-marginal of at least this cost is reported as this cost */
     int64_t largest; /* maximum number of entries of one table */
     int64_t most;    /* number of entries left for all tables; decreases */
 };

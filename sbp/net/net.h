@@ -33,7 +33,7 @@ struct net_use {
 struct net_tensor {
     int32_t maker;
     const uint16_t *form; /* by candidate of the maker: the form in which it makes the tensor */
-    int32_t nfrom, nto;   /* number of forms that the maker makes, and that readers need */
+    int32_t nfrom, nto;   /* nfrom: number of forms that the maker makes; nto: number of forms that readers need */
     int32_t nuse;
     const struct net_use *use;
     /* [from * nto + to]: conversion cost, ns; NET_NEVER: impossible. NULL: the tensor has no readers */
@@ -46,8 +46,9 @@ struct net_tensor {
     int32_t born, dies; /* live range of the tensor: born <= t < dies */
     /* [from * nto + to]: bytes of a copy, live from the first to the last reader of the form; NULL: none */
     const int64_t *copy;
-    /* [moment of the first reader * nmoment + moment of the last]: number of copies that are live at once, >= 1.
-     * Micro-batches overlap, so copies of other micro-batches are live from round_begin to round_end. NULL: 1 */
+    /* [moment[t1] * nmoment + moment[t2]], where t1 and t2 are the times of the copy's first and last reader: number
+     * of copies that are live at once, >= 1. Micro-batches overlap, so copies of other micro-batches are live from
+     * round_begin to round_end. NULL: 1 */
     const int32_t *credit;
 };
 struct net {
@@ -70,7 +71,7 @@ int64_t net_live(const struct net *n, const int32_t *choice, int64_t *live);
 int64_t net_peak(const struct net *n, const int32_t *choice);
 /* Returns the number of times; times are numbered from 0. */
 int32_t net_times(const struct net *n);
-/* Returns the number of copies that other micro-batches hold of a tensor that is needed at times begin <= t < end. */
+/* Returns how many copies of tensor t other micro-batches hold, if they are needed at times begin <= t < end. */
 int64_t net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32_t end);
 /* Checks a net. E_PLAN: an index, size or cost is out of range; for example, a cost is negative, or a maker is not a
  * node. */

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PAIR_ENTRIES, PAIR_STEPS: limits for eliminating a variable with two neighbours: entries of the joint table,
- * steps to compute it. GROWTH: a replacement has at most this many times the values of the replaced variable. */
+/* A variable with two neighbours is eliminated only if their joint table has at most PAIR_ENTRIES entries and takes
+ * at most PAIR_STEPS steps to compute. GROWTH: a replacement has at most this many times the values of the replaced
+ * variable. */
 enum { PAIR_ENTRIES = 1 << 16, PAIR_STEPS = 1 << 24, GROWTH = 4 };
 
 struct work { /* queue of variables to process, without duplicates */
@@ -37,7 +38,7 @@ look_around(struct work *w, int32_t v)
     for (int32_t k = 0; k < x->nedge; k++) queue_variable(w, edge_other(&w->c->edge[x->edge[k]], v));
 }
 
-/* ---- support ---- */
+/* ---- support: removing values without support ---- */
 
 static bool
 value_has_support(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i)
@@ -89,7 +90,7 @@ support_all(struct work *w, bool *removed)
     return true;
 }
 
-/* ---- cut ---- */
+/* ---- cut: replacing an edge by unary costs ---- */
 
 static void
 cut_sum(struct cfn *c, int32_t edge)
@@ -122,7 +123,7 @@ cut_sums(struct work *w, int32_t v)
     return any;
 }
 
-/* ---- out ---- */
+/* ---- out: eliminating a variable ---- */
 
 /* Returns the least cost over v's values, given value a of one neighbour and value b of the other neighbour (edge
  * -1: no such neighbour). */
@@ -173,7 +174,7 @@ out_leaf(struct work *w, int32_t v)
 }
 
 /* Sets pay[i][j] = min over v's values of the cost with value i of a and value j of b. An impossible cost counts
- * twice, because other costs may be negative: the sum still exceeds NET_NEVER. */
+ * twice, so that the sum exceeds NET_NEVER even if other costs are negative. */
 VECTOR static void
 pay_together(const struct cfn *c, int32_t v, int32_t ea, int32_t na, int32_t eb, int32_t nb, int64_t *restrict pay)
 {
@@ -239,7 +240,7 @@ remove_variable(struct work *w, int32_t v)
     return true;
 }
 
-/* ---- as ---- */
+/* ---- as: replacing a variable by another one ---- */
 
 /* Returns the only value of v that is possible with value j at the edge's other end; -1: several or none. */
 static int32_t
@@ -402,7 +403,7 @@ cfn_fold(struct cfn *c)
     return reduce(c, true);
 }
 
-/* ---- drop ---- */
+/* ---- drop: removing dominated values ---- */
 
 /* Returns true if value s of v costs at least as much as value t, for all values of the neighbours. */
 static bool

@@ -5,7 +5,7 @@
  *   out       eliminate a variable with one value, or with at most two neighbours: the cost of the variable's
  *             best value is added to the costs of the neighbours' values (bucket elimination)
  *   as        replace variable v by variable u, if each value of u leaves v a single possible value:
- *             chains of element-wise operators vanish, and tables grow little
+ *             so chains of element-wise operators vanish, while tables grow little
  *   drop      drop a value if another value of the variable costs no more for all values of the neighbours
  *             (dead-end elimination: Goldstein 1994)
  *

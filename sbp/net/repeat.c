@@ -107,8 +107,8 @@ repeat_moved(const struct repeat *r, int32_t i, int32_t by)
 }
 
 /* Determines the first layer of a run and, if *way is 0, the direction of its layers. Items in neighbouring runs
- * vote. Uses the run's items from `from` on, `step` apart. vote: array of zeros; restored. Returns false if there is
- * no vote. */
+ * vote. Uses the run's items from `from` on, `step` apart. vote: work space; all zeros before and after the call.
+ * Returns false if no item votes. */
 static bool
 ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int32_t *vote, int32_t *way, int32_t *base)
 {
@@ -131,8 +131,8 @@ ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int3
     return most > 0;
 }
 
-/* Aligns a run's layers with the layers of neighbouring runs: first all items of the run together, then each
- * position of the period. */
+/* Aligns a run's layers with the layers of neighbouring runs: first one vote over all items of the run, then one
+ * vote for each position of the period. */
 static bool
 align(struct repeat *r, int32_t run, int32_t *vote)
 {

@@ -31,7 +31,7 @@ struct trail {
 
 /* Records the unary costs and edges of v, before v is removed from c. */
 void trail_gone(struct trail *t, const struct cfn *c, int32_t v);
-/* Drops the records that were added after a branching point. */
+/* Keeps only the first ngone records, to return to a branching point. */
 void trail_cut(struct trail *t, int32_t ngone);
 /* Computes the values of eliminated variables. The caller has set value[v] (a candidate) of every variable that is
  * left in the network. */

@@ -21,7 +21,7 @@ struct edge {
     int64_t *cost;    /* [value of end 0][value of end 1] */
     int64_t *to[2];   /* messages to the values of each end; NULL: none */
     int64_t *room[2]; /* memory to which `to` points */
-    wide low;         /* least cost of the edge that remains after its messages are subtracted */
+    wide low;         /* least cost of the edge, after its messages are subtracted */
 };
 struct var {
     int64_t n, nedge, capacity, *cost;
@@ -181,7 +181,7 @@ edge_entry(const struct state *s, const struct edge *e, int64_t v, int64_t i, in
     return &e->cost[e->end[0] == v ? i * s->var[e->end[1]].n + j : j * s->var[v].n + i];
 }
 
-/* ---- network from the net ---- */
+/* ---- making the network from the net ---- */
 
 static int64_t
 proof_scaled(const struct proof *r, int64_t x)
@@ -231,9 +231,9 @@ prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
     return 0;
 }
 
-/* Adds a tensor with several readers, which share its conversions: each reader forbids "not made" of the form that
- * it needs. reads: by node, the last tensor that the node made or read; if that is tensor i, the node may already
- * have edges to the tensor's forms. */
+/* Adds a tensor with several readers, which share the tensor's conversions. Each reader forbids "not made" of the
+ * form that the reader needs. reads: by node, 1 + the last tensor that the node made or read. A node that made or
+ * already read tensor i may already have edges to the tensor's forms. */
 static int
 add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 {
@@ -257,8 +257,8 @@ add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
     return 0;
 }
 
-/* Builds the network. Bytes cost the prices of their times. The limit is worth the sum of all prices times the
- * limit. */
+/* Builds the network. Bytes cost the prices of the times at which they are live. The claimed bound rises by the
+ * worth of the limit, the sum of all prices times the limit. */
 static int
 prove_build(struct state *s)
 {
@@ -341,7 +341,7 @@ no_messages(struct state *s)
         for (int64_t k = 0; k < s->var[v].nedge; k++) s->var[v].edge[k]->to[0] = s->var[v].edge[k]->to[1] = NULL;
 }
 
-/* Returns the least cost on the edge after messages, with value i of v. */
+/* Returns the least cost of the edge with value i of v, minus the messages. */
 static wide
 message_left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
 {
@@ -423,9 +423,9 @@ least_pair(const struct state *s, int64_t v, const struct edge *a, int64_t i, co
     return best;
 }
 
-/* Eliminates a variable. If it has one value, adds that value's costs to its neighbours. If it has several values,
- * it may have at most two neighbours: for each pair of their values, adds the variable's least cost to the edge
- * between them (one neighbour: to the neighbour's costs). */
+/* Eliminates a variable. If the variable has one value, adds that value's costs to its neighbours. If it has several
+ * values, it may have at most two neighbours. With two, adds the variable's least cost for each pair of their values
+ * to the edge between them; with one, to the neighbour's costs. */
 static int
 prove_removal(struct state *s)
 {
@@ -454,7 +454,7 @@ prove_removal(struct state *s)
     return 0;
 }
 
-/* Replaces v, whose value u decides: every value of u leaves v exactly one value. */
+/* Replaces v by u, after checking that every value of u leaves v exactly one possible value. */
 static int
 prove_substitution(struct state *s)
 {
@@ -486,7 +486,7 @@ prove_substitution(struct state *s)
     return 0;
 }
 
-/* Removes value a, because value b costs no more for all values of the neighbours. */
+/* Removes value a, after checking that value b costs no more for all values of the neighbours. */
 static int
 proof_drop(struct state *s)
 {
@@ -687,7 +687,7 @@ proof_split(struct state *s)
 static const struct {
     const char *name;
     int (*step)(struct state *s);
-    bool has_lines; /* passes the end of the last line, too */
+    bool has_lines; /* the step reads several lines, including the end of the last line */
 } step_of[] = {{"support", support, false}, {"out", prove_removal, false}, {"as", prove_substitution, false},
                {"cut", proof_cut, false},   {"drop", proof_drop, false},   {"round", bound_round, false},
                {"split", proof_split, true}};

@@ -11,13 +11,14 @@
 
 enum {
     LOOKS = 24,   /* maximum number of bounding rounds of the search along one mesh axis */
-    RACE = 8,     /* the same limit while the search tries two start choices, of which it keeps the better */
+    RACE = 8,     /* the same maximum when the search starts from two choices and keeps the better result */
     LITTLE = 256, /* another pass follows a gain of at least 1 / LITTLE of the cost */
-    GLANCE = 4,   /* maximum number of bounding rounds of a complete net after its net with few layers */
-    LAYERS = 8,   /* nets with at least this many layers are first solved with few of them */
+    /* maximum number of bounding rounds for the complete net, after the net with few layers was solved */
+    GLANCE = 4,
+    LAYERS = 8, /* nets with at least this many layers are first solved with few of them */
 };
 
-/* The remaining candidates of a node. Nodes with equal lists share one. */
+/* The remaining candidates of a node. Nodes with equal lists share one struct. */
 struct left {
     int32_t n;
     uint16_t *candidate;
@@ -83,8 +84,8 @@ is_used(const struct net *n, int32_t level)
 
 /* ---- restricted network ---- */
 
-/* Reduces an array to the remaining candidates of a list. Caches the result by (array, list), so that arrays which
- * were shared stay shared. */
+/* Reduces an array to the remaining candidates of a list. Caches the result by (array, list), so that nodes which
+ * shared an array share the result, too. */
 static const void *
 shorten_left(struct along *w, const void *was, size_t size, const struct left *left)
 {
@@ -157,8 +158,8 @@ along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int
     return s->best < before - before / LITTLE;
 }
 
-/* Improves two choices along each axis, in few rounds. Returns true if `other` becomes the better one; then moves it
- * to `choice`. */
+/* Improves two choices along each axis, in few rounds. If `other` becomes the better one, moves it to `choice` and
+ * returns true. */
 static bool
 race(const struct net *n, struct explore *s, const int32_t *other, int32_t *choice)
 {
@@ -213,8 +214,9 @@ all_layers(const struct fewer *f, const int32_t *now, const int32_t *from, struc
     arena_fini(&tmp);
 }
 
-/* Solves a net with few layers, and then the complete net with a few bounding rounds. Returns false if the choice
- * did not improve, or if its cost for all layers is so high that layers are not as similar as they seem. */
+/* Solves a net with few layers, and then the complete net with a few bounding rounds. Returns true if the choice
+ * improved and the layers proved similar: per node, the choice costs at most as much in the complete net as in the
+ * net with few layers. */
 static bool
 few_layers(const struct net *n, struct explore *s, int32_t used, const int32_t *other, int32_t *choice)
 {

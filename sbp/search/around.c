@@ -10,7 +10,7 @@ enum {
     SMALL = 16, /* number of nodes of the first neighbourhoods */
     LARGE = 60,
     HUB = 32,  /* maximum number of readers of one tensor that are visited */
-    SETUP = 3, /* cost of reading an entry during setup, relative to a sweep */
+    SETUP = 3, /* factor by which the work of a search is multiplied, to count its setup, too */
 };
 
 static int32_t
@@ -272,7 +272,8 @@ around_look(struct around *w, int64_t work)
 
 /* ---- use by a search ---- */
 
-/* SHARE: work of a search relative to the work of bounding. Each search without gain halves it, at most IDLE times. */
+/* SHARE: work of a search relative to the work of bounding. Each search without gain in a row halves the work of the
+ * next one, at most IDLE times. */
 enum { SHARE = 3, IDLE = 2 };
 
 /* Restarts from a cheaper choice that the search found. */

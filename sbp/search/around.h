@@ -16,11 +16,12 @@ struct around {
     bool (*stop)(void *arg); /* ends the search when it returns true; NULL: never */
     void *arg;
     uint64_t random;
-    int64_t work;              /* counted work so far (explore.h) */
-    int32_t size, most;        /* current and largest number of nodes of a neighbourhood */
-    int32_t *near, nnear, *at; /* the current neighbourhood; by node: its number in the small network, or -1 */
-    int32_t *met;              /* by tensor: mark of the last neighbourhood that has or touches it */
-    int32_t idle;              /* number of searches without gain in a row */
+    int64_t work;       /* counted work so far (explore.h) */
+    int32_t size, most; /* current and largest number of nodes of a neighbourhood */
+    /* near: nodes of the current neighbourhood; at: by node: its number in the small network; -1: none */
+    int32_t *near, nnear, *at;
+    int32_t *met; /* by tensor: number of the last neighbourhood that reached the tensor */
+    int32_t idle; /* number of searches without gain in a row */
     /* tries: number of neighbourhoods so far; turn: first reader to visit at a tensor with more than HUB readers */
     int32_t tries, turn;
 };

@@ -84,7 +84,8 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     struct dual d;
     int64_t before = -NET_NEVER;
     enum outcome is = STUCK;
-    /* messages of a network with few layers are known; at least one round must follow to use them */
+    /* true: messages of a network with few layers are known. At least one round must follow, so that they give a
+     * bound */
     bool known = begin_with_fewer(s, c, &d);
     int sweeps = known ? 1 : SWEEPS;
     for (int idle = 0;

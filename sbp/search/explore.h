@@ -13,7 +13,7 @@ struct explore {
     struct trail trail; /* record of the steps; with a text if a proof is needed */
     int64_t scale;      /* a number that divides every solution's cost; 1: nothing is known */
     int64_t best;       /* cost of the best known solution; NET_NEVER: none */
-    int32_t nchoice;    /* number of variables, from the first on, whose candidates `choice` holds */
+    int32_t nchoice;    /* length of `choice`: it covers the first nchoice variables */
     int32_t *choice;    /* by variable: candidate in the best known solution; updated at each improvement */
     /* Called between bounding rounds with the work of the last round. Returns true if it has found a better solution
      * and stored it in best and choice. NULL: not called. */

@@ -46,7 +46,7 @@ side_stands_for(const struct repeat *like, int32_t side, int32_t i)
 struct few {
     struct repeat like; /* the remaining variables as items, in sweep order */
     struct cfn *whole, *c;
-    int32_t *order, *place; /* by item: its variable; by variable: its item */
+    int32_t *order, *place; /* order: by item: its variable; place: by variable: its item */
     int32_t *is;            /* by item: its number in c; -1: omitted */
 };
 
@@ -130,8 +130,8 @@ keep_variables(struct few *f)
     }
 }
 
-/* Connects edges across the gap, starting from the lower side. Edges that leave the upper side towards the gap are
- * skipped, because their counterparts on the lower side stand for the same edges. */
+/* Connects edges across the gap, starting from the lower side. Skips edges that lead from the upper side into the
+ * gap, because each has a counterpart on the lower side. */
 static void
 keep_edges(struct few *f)
 {

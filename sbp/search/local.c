@@ -167,7 +167,7 @@ choose_outward(struct local *l, const int32_t *start)
 struct word {
     int32_t of;    /* node index of the neighbour */
     int64_t pays;  /* cost of the conversion between the neighbour and the node */
-    int64_t saves; /* maximum by which another candidate of the node would increase that cost */
+    int64_t saves; /* largest increase of `pays` if the node takes another candidate */
 };
 
 /* Returns the influence on `node` of a neighbour at tensor t. reader >= 0: the neighbour is this reader, and `node`

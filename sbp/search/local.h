@@ -32,12 +32,13 @@ void choose_by_levels(struct local *l, const int32_t *start);
 void choose_beside(struct local *l, const uint8_t *some);
 /* Repairs a choice: each node that makes the choice impossible takes its best candidate given its neighbours. */
 void choose_possible(struct local *l);
-/* Improves the choice around a fixed node: first the neighbours of the node, then the neighbours of changed nodes,
- * up to a limit. */
+/* Improves the choice around a fixed node: first the neighbours of the node, then the neighbours of changed nodes.
+ * Ends after a fixed number of changes. */
 void choose_around(struct local *l, int32_t node);
 
 /* Explains a choice that SOLVE_PROPAGATE made. follows[i]: the neighbour, decided earlier, with which node i agrees
- * without conversion; of several, the one for which any other candidate would cost most; i itself: none. */
+ * without conversion. If several neighbours qualify, it is the one for which another candidate of i could cost most.
+ * i itself: no neighbour qualifies. */
 void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
 
 #endif

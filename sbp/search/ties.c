@@ -83,8 +83,8 @@ ties_pair(const struct pairs *p, int64_t cost, int64_t bytes)
 
 /* ---- the net ---- */
 
-/* A table of the net and the table made from it. If tensors of the net share a table, they also share the table made
- * from it, because equal tables are read only once. */
+/* A table of the net, and the table made from it. Tensors of the net that share a table also share the new table,
+ * because equal tables are read only once. */
 struct table {
     const int64_t *price, *moved, *is;
     int32_t n;

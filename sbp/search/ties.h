@@ -1,10 +1,10 @@
 /* ties.h - breaks ties: among choices of equal cost, chooses one that sends fewer bytes (inside sbp/).
  *
  * Cost and bytes become one number in lexicographic order: any difference of cost outweighs all bytes of the current
- * choice. The search starts from that choice, and removes values that alone cost more than the choice. The result of
- * the search is cheaper or sends fewer bytes. A small net is searched completely; in a larger net, large
- * neighbourhood search (around.h) runs for a counted amount of work. Pure and deterministic, unless stop() ends it.
- * One call, one thread. */
+ * choice. The search starts from the current choice, and looks for a lower number: a choice that is cheaper, or that
+ * sends fewer bytes at the same cost. A small net is searched completely; in a larger net, large neighbourhood
+ * search (around.h) runs for a counted amount of work. Pure and deterministic, unless stop() ends it. One call, one
+ * thread. */
 #ifndef RILLE_SBP_TIES_H
 #define RILLE_SBP_TIES_H
 

@@ -1,11 +1,11 @@
 /* regret.h - computes regrets: bounds on the increase of the cost if a node takes another candidate (inside sbp/).
  *
  * Lower bounds come from a dual of the folded network, and from min-marginals with tables of bounded size
- * (margin.h). Costs above that of the most expensive plan known for any candidate need not be distinguished. Upper
- * bounds come from plans. To find a plan with a given candidate, the network keeps only values whose own lower bound
- * is below the cost of a known plan. That network is small, and its search continues from the dual's messages. Each
- * plan is an upper bound for all candidates in it. For nets without an effective memory limit. One owner, one
- * thread. */
+ * (margin.h). Tables are capped at the cost of the most expensive plan that is known for any candidate, because
+ * higher costs do not affect a regret. Upper bounds come from plans. To find a plan with a given candidate, the
+ * network keeps only values whose own lower bound is below the cost of a known plan. That network is small, and its
+ * search continues from the dual's messages. Each plan is an upper bound for all candidates in it. For nets without
+ * an effective memory limit. One owner, one thread. */
 #ifndef RILLE_SBP_REGRET_H
 #define RILLE_SBP_REGRET_H
 

@@ -16,7 +16,8 @@
 #include <string.h>
 
 enum {
-    /* maximum number of bounding rounds of the search without the limit, because its result may exceed the limit */
+    /* maximum number of bounding rounds of the search that ignores the memory limit; few, because the choice that it
+     * finds may exceed the limit */
     GLANCE = 4,
     /* maximum number of nodes; a larger net is only bounded before the limit is checked, because a search takes too
      * long */

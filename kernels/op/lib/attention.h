@@ -118,15 +118,17 @@ double query_sink_weight(const struct query *q);
 /* Returns the derivative of the score after softcap with respect to the score before softcap. */
 double query_slope(const struct query *q, int64_t key);
 
-/* Build parts of attention from in = {q, k, v, mask, sinks, spans}. b_attention_weights: softmax of the scores, in f32
- * for 16-bit floats; sets *bounded (NULL: not needed) to tanh(scores / softcap), NULL without a softcap.
- * b_attention_parts: the weights times v, by separate operators; for 16-bit floats the weights are rounded before the
- * product. b_attention_grad: dq, dk, dv in the batch shape of the scores, and the gradient of the sinks by query; it
- * also reads `out`, the result of attention. b_sink_grad: sums the gradient by query to the sinks' type t. */
+/* The functions below build parts of attention. in: {q, k, v, mask, sinks, spans}. */
+/* Builds the weights: the softmax of the scores, in f32 for 16-bit floats. Sets *bounded to tanh(scores / softcap),
+ * or to NULL without a softcap; bounded NULL: not needed. */
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr, struct val **bounded);
+/* Builds the weights times v by separate operators. For 16-bit floats, rounds the weights before the product. */
 struct val *b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr);
+/* Builds the gradients: dq, dk and dv in the batch shape of the scores, and the gradient of the sinks by query. out:
+ * the result of attention. */
 void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out,
                       const struct attr *attr, struct val **grad);
+/* Sums the gradient by query to t, the type of the sinks. */
 struct val *b_sink_grad(struct build *b, struct val *grad, const struct type *t);
 
 #endif

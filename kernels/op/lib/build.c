@@ -16,7 +16,8 @@ b_call(struct build *b, const struct op *op, int nin, struct val *const *in, con
     return b->add(b, op, nin, in, attr ? attr : defaults, res);
 }
 
-/* The helpers below return NULL if a required operand is NULL, because an earlier helper has failed. */
+/* The helpers below need operands. If an earlier helper has failed, an operand is NULL, and the helper returns NULL,
+ * too. */
 struct val *
 b_call1(struct build *b, const struct op *op, struct val *x)
 {
@@ -229,8 +230,8 @@ b_along(struct build *b, struct val *x, struct val *y)
     return x && y ? b_mul(b, b_cast(b, b_true(b, x), x->type.dtype), y) : NULL;
 }
 
-/* Returns true if n is a view of its whole operand that keeps the operand's layout. Returns false for a view of a
- * part: to compute its operand's sum in f32 would compute the sum a second time. */
+/* Returns true if n is a view of its whole operand that keeps the operand's layout. A view of a part does
+ * not qualify: if several parts of one sum were cast, each cast would compute the whole sum again in f32. */
 static bool
 shows_all(const struct node *n)
 {

@@ -73,11 +73,14 @@ struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
 /* Reshapes y, which has the shape of n's result, so that the dimensions that n reduces have size 1. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* Sums and maxima along a split axis. b_line_max: maximum per line, kept with size 1 and derivative 0
- * (stop_gradient); callers subtract it from x against overflow. b_line_exp_sum: sum of e^(x - m). b_line_sum: sum in
- * dtype d. The gradients of the two sums have the layout of x, so that only one number per line is moved. */
+/* The functions below build sums and maxima along a split axis. The gradients of the sums have the layout of x, so
+ * that only one number per line is moved. */
+/* Builds the maximum of each line, kept with size 1 and derivative 0 (stop_gradient). Callers subtract the maximum
+ * from x, so that exponentials do not overflow. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
+/* Builds the sum of e^(x - m). */
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
+/* Builds the sum in dtype d. */
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
 /* Returns a tensor of true with the shape and the layout of x; NaN elements are true, too. */
 struct val *b_true(struct build *b, struct val *x);

@@ -18,9 +18,9 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "groups of channels that are convolved separately"},           \
     [CONV_TF32] = TF32_ATTR
 
-/* Common prefix of the GPU bodies of conv2d and its gradients: the steps of windows, and structs for an entry of the
- * kernel and for a window. An entry of the kernel and a window meet at one image entry: its memory offset is the sum
- * of both fields `image`, its coordinates are the sums of both fields h and w. */
+/* Common prefix of the GPU bodies of conv2d and its gradients: the steps of windows, and two structs, for an entry
+ * of the kernel and for a window. An entry of the kernel and a window meet at one image entry. The memory offset of
+ * the image entry is the sum of both fields `image`; its coordinates are the sums of both fields h and w. */
 #define CONV_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \

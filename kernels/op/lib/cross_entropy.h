@@ -27,8 +27,8 @@ struct val *ce_which_count(struct build *b, struct val *labels, int64_t ignored)
 /* Implements infer() for results with one number per label: f32 for 16-bit logits, because the sum over a batch
  * needs more digits. */
 int ce_infer(const struct call *c, int64_t *size);
-/* Builds exp((x - max) - rest), the softmax of the logits x, which is 0 where `counts` is false. max: maximum of
- * each line; rest: logarithm of the sum of exp(x - max). max, rest and counts lack the class axis. For 16-bit
+/* Builds the softmax of the logits x as exp((x - max) - rest). The result is 0 where `counts` is false. max: maximum
+ * of each line; rest: logarithm of the sum of exp(x - max). max, rest and counts lack the class axis. For 16-bit
  * floats, max, rest and the result are f32. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *counts);
 /* Handle labels that are no class: ce_allows states the allowed labels, ce_say reports an invalid label, and
@@ -41,7 +41,7 @@ ce_counts(const struct kcall *k, int64_t label, int64_t nclass)
     return label != k->call->attr[CE_IGNORE].i && label >= 0 && label < nclass;
 }
 
-/* Common part of GPU bodies that compute one line (classes of one label), which may have only a shard of the
+/* Common part of GPU bodies that compute one line, the classes of one label; the line may be only a shard of the
  * classes. Reads the line's label (operand 1). If the label is not ignored, `label` is its class. `here` is the
  * index of that class in the line, valid if 0 <= here < n. */
 #define CE_LINE(...)                                                                                                   \

@@ -83,8 +83,8 @@ count_others(int64_t n, const int64_t *id, int64_t lo, uint64_t count, int64_t a
     return others;
 }
 
-/* Returns true if every element of a dense view is allowed. If not, lookup_find() then searches for the first
- * element that is not allowed. */
+/* Returns true if every element of a dense view is allowed. If the result is false, lookup_find() searches for the
+ * first element that is not allowed. */
 static bool
 all_allowed(const struct view *x, const struct allowed *a)
 {
@@ -190,7 +190,8 @@ struct put {
     const struct view *out, *src, *base; /* base: tensor to which sources are added; NULL: zeros */
     struct lines l;
     int64_t nid;
-    /* Index of the first source of an entry; index of the source after source j; -1: end of the list. */
+    /* first: by entry: index of its first source; next: by source: index of the next source of the same entry; -1:
+     * end of the list. */
     int32_t *first, *next;
 };
 

@@ -49,16 +49,16 @@ void lookup_put(const struct view *out, int axis, const struct view *ids, const 
 void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
                      const struct view *base, int threads, void *scratch);
 
-/* Callbacks of operators that add entries at given positions: allows, say, line_dims and flops of the record, and
- * prepare of a variant. */
+/* Callbacks of operators that add entries at given positions. Of the record: allows(), say(), line_dims() and
+ * flops(). Of a variant: prepare(). */
 void lookup_allows(const struct kcall *k, struct allowed *a);
 int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
 double lookup_flops(const struct call *c);
 int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* GPU bodies of the two passes of operators that add entries at given positions; a line of threads computes one
- * entry. LOOKUP_START writes the start value of each element. LOOKUP_SUM writes to each entry that an id selects:
- * the start value plus the source entries of the ids that select it, in the order of ids. */
+ * entry. LOOKUP_START writes the start value of each element. LOOKUP_SUM overwrites each entry that some id selects:
+ * the new value is the start value plus the source entries of these ids, in the order of ids. */
 #define LOOKUP_START(start)                                                                                            \
     BODY({ each_of([&](element i) { return (void)i, start; }, [&](element i, double v) { y0(i, v); }); })
 #define LOOKUP_SUM(start)                                                                                              \
@@ -70,7 +70,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
             (void)i;                                                                                                   \
             return (double)start;                                                                                      \
         };                                                                                                             \
-        /* Return the offset in operand 2 of the source entry of id j, and of element i in a source entry. */          \
+        /* Return offsets in operand 2: of the source entry of id j; of element i within a source entry. */            \
         const auto source_of = [&](int64_t j) {                                                                        \
             int64_t from[16];                                                                                          \
             for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \
@@ -87,7 +87,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         };                                                                                                             \
         enum { EACH = 4 }; /* elements per thread in one iteration */                                                  \
         for (int64_t begin = 0; begin < a.length; begin += EACH * THREADS) {                                           \
-            places at[EACH]; /* position of the element; past the last element: of element 0, without a write */       \
+            places at[EACH]; /* index of the element; past the last element: 0, and nothing is written */              \
             int64_t in[EACH];                                                                                          \
             double sum[EACH];                                                                                          \
             for (int e = 0; e < EACH; e++) {                                                                           \

@@ -19,8 +19,8 @@ norm_dims(const struct call *c)
     return c->attr[SHAPE].n ? c->attr[SHAPE].n : 1;
 }
 
-/* Implements line_dims for the norms, whose weight gives the number of dimensions, and for their gradients, which
- * have the attribute dims. */
+/* Implements line_dims. For a norm, the number of dimensions is that of the weight; for a gradient, it is the
+ * attribute dims. */
 void
 norm_line_dims(const struct call *c, bool *gone)
 {

@@ -1,7 +1,7 @@
 /* op_impl.h - declarations that a file of kernels/op/ needs to define its operator.
  *
- * Besides the headers of the record and of the builders, these are small readers of attributes and numbers, and
- * loops over dense memory, so that a reference stays one obvious loop. Pure, except for writes to the caller's
+ * Includes the headers of the record and of the builders. Declares small functions that read attributes and numbers,
+ * and loops over dense memory, so that a reference stays one obvious loop. Pure, except for writes to the caller's
  * memory; any thread. */
 #ifndef RILLE_KERNELS_OP_IMPL_H
 #define RILLE_KERNELS_OP_IMPL_H
@@ -84,7 +84,8 @@ struct stretch {
     int64_t at, n, global;
     struct walk walk; /* position of the start of the current line */
     struct view starts;
-    int64_t line, done; /* number of elements in a line; number of elements of the line before this stretch */
+    /* line: number of elements in a line; done: number of elements of the line before this stretch */
+    int64_t line, done;
 };
 void stretch_start(struct stretch *s, const struct view *v);
 void stretch_next(struct stretch *s);
@@ -140,8 +141,8 @@ int infer_one_more(const struct call *c, int64_t *size);
 /* Implements infer() for arithmetic that is undefined for bool; fails with E_DTYPE if the result would be bool, that
  * is, if all operands are bool. */
 int infer_no_truth(const struct call *c, int64_t *size);
-/* Implements build() for comparisons: if a number is compared with a 16-bit float tensor, rounds the number to the
- * 16-bit dtype first, as a tensor of that number would be rounded. */
+/* Implements build() for comparisons. If a number is compared with a 16-bit float tensor, rounds the number to the
+ * 16-bit dtype first, because a tensor of that number would be rounded, too. */
 int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 /* Implements infer() for sources, whose call gives the shape; the dtype is f32 unless the call gives another. */
 int source_f32(const struct call *c, int64_t *size);

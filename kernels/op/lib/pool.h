@@ -68,17 +68,18 @@ enum { POOL_IN = 2 };
 struct pane {
     const double *in[POOL_IN]; /* the call's operands and its result */
     double *out;
-    int64_t at, plane;      /* index of the window in y; index in x of the plane's first element */
+    int64_t at, plane;      /* at: index of the window in y; plane: index in x of the plane's first element */
     int64_t h0, h1, w0, w1; /* rows and columns of the window, clipped to the image; every dilation-th entry counts */
-    int64_t step[2], row;   /* distance between entries that count, by direction; number of entries in a row of x */
-    int64_t count;          /* number by which a mean over the window is divided */
+    /* step: distance between entries that count, by direction; row: number of entries in a row of x */
+    int64_t step[2], row;
+    int64_t count; /* number by which a mean over the window is divided */
 };
 /* Implements ref(): sets the result to 0, then calls each() for every window, plane by plane. */
 int pool_ref(const struct kcall *k, const struct plane *p, void (*each)(const struct pane *w));
 
 /* Variants for floats, which compute plane by plane on all threads: in f64 for f64, otherwise in f32. */
-bool pool_accepts(const struct kcall *k); /* for calls with pool_plane(); pool_back_accepts: with pool_back_plane() */
-bool pool_back_accepts(const struct kcall *k);
+bool pool_accepts(const struct kcall *k);      /* for calls with pool_plane() */
+bool pool_back_accepts(const struct kcall *k); /* for calls with pool_back_plane() */
 int pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn *fn, void **state,
                  size_t *scratch_bytes);
 int pool_run(const struct kcall *k, const void *state);
