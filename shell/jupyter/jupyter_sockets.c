@@ -40,7 +40,8 @@ struct stream { /* stdout or stderr, and its pipe */
     size_t size; /* number of bytes in text: the beginning of an incomplete UTF-8 character */
 };
 
-/* outer, inner: the pair of sockets that connects the main thread (outer) and the socket thread (inner) */
+/* context: ZeroMQ's context. sockets: the sockets to Jupyter. inner, outer: a pair of connected sockets; the main
+ * thread uses outer, the socket thread inner. */
 static void *context, *sockets[NSOCKET], *inner, *outer;
 static struct wire wire;
 static pthread_t thread, main_thread;
@@ -50,7 +51,7 @@ enum { NSTREAM = 2 };
 /* Only the socket thread uses the variables below. */
 static struct message current; /* the request in progress, or the last one */
 static bool busy, asking, over;
-static struct frames *held; /* requests that were queued when a cell failed */
+static struct frames *held; /* requests that were queued when a cell failed; they will be aborted */
 static int nheld, next_held;
 
 const struct wire *
@@ -219,7 +220,7 @@ is_awaited(const struct message *m)
     return asking && !strcmp(message_type(m), "input_reply") && frames_equal(&m->ids, &current.ids);
 }
 
-/* Handles a message received on a socket. abort: a request to run a cell is answered with "aborted". */
+/* Handles a message received on a socket. abort: answers a request to run a cell with "aborted". */
 static void
 take_frames(enum socket at, const struct frames *f, bool abort)
 {
@@ -309,8 +310,8 @@ take_answer(void)
     frames_free(&f);
 }
 
-/* Runs the thread of the sockets. The socket for requests to run cells is the last in the list, so that a shorter
- * list leaves it out during a run. */
+/* Runs the socket thread. During a run, the thread does not receive requests to run further cells: their socket is
+ * the last of the list, and the list is shortened by one. */
 static void *
 sockets_serve(void *unused)
 {

@@ -213,7 +213,8 @@ read_keep(const struct words *w, int *seconds)
     return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
 
-/* Reads a time in seconds: the option's value, else the variable's. Leaves *seconds 0 if neither is given. */
+/* Reads a time in seconds: from the option's value, else from the environment variable. Leaves *seconds 0 if
+ * neither is given. */
 static int
 read_seconds(const char *given, const char *option, const char *variable, double *seconds)
 {
@@ -420,7 +421,7 @@ launch_kept(const struct words *w, bool over)
     return 0;
 }
 
-/* Refuses --bind with a socket: only folders that ranked.c chooses are known to be closed to other users. */
+/* Refuses --bind with a socket: another user could replace a socket in a folder that ranked.c has not checked. */
 static int
 check_bind(const struct words *w)
 {
@@ -510,7 +511,7 @@ choose_transport(const struct environment *e, enum rille_mpi *out)
     return 0;
 }
 
-/* Ends a worker whose kernel does not return; called when its time limit is over. */
+/* Ends a worker whose kernel does not return. Called when the kernel's time limit is over. */
 static void
 end_worker(int status)
 {
@@ -782,7 +783,8 @@ int
 front_options(struct front *f, const char *devices, struct rille_options *o)
 {
     if (!f->on) return 0;
-    bool here = f->cluster.start && !f->hosts.n; /* asks for GPUs, too, because the first worker runs on this host */
+    /* true: the first worker runs on this host, so the device list may also name this host's GPUs */
+    bool here = f->cluster.start && !f->hosts.n;
     if (devices && rille_devices(devices, here)) return -1;
     f->devices = f->cluster.devices = devices;
     f->cluster.size = sizeof f->cluster;

@@ -286,7 +286,7 @@ quote(const struct command *c)
     return NULL;
 }
 
-/* Builds the ssh command that runs `text` on the host, on which the program must have the same path. */
+/* Builds the ssh command that runs `text` on the host. The program must have the same path on the host as here. */
 static void
 over_ssh(const struct host *h, const char *text, char port[16], struct command *ssh)
 {

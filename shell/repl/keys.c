@@ -279,7 +279,7 @@ redisplay(void)
         show_painted(!RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH));
 }
 
-/* Redraws with the cursor behind the chunk and without a hint, before output is printed below. */
+/* Redraws with the cursor behind the chunk and without a hint, because output will be printed below the chunk. */
 static void
 show_last(void)
 {
@@ -433,13 +433,13 @@ keys_open(lua_State *L)
     rl_catch_sigwinch = 0;
     colours = shell_of(state)->color;
     rl_initialize();
-    /* is set after rl_initialize(), because otherwise bracketed paste would stay off */
+    /* redisplay is set after rl_initialize(), because otherwise bracketed paste would stay off */
     rl_redisplay_function = redisplay;
     bind_keys();
 }
 
-/* Ends editing and prints `why`, before the line handler is removed (removal moves the cursor to the start of the
- * line), and after everything else that draws. */
+/* Ends editing and prints `why`. Call it after everything else that draws, and before the line handler is removed,
+ * because the removal moves the cursor to the start of the line. */
 void
 keys_leave(const char *why)
 {

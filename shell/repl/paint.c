@@ -166,7 +166,7 @@ colour(const char *text, size_t n, unsigned char *style)
     const char *at = text + strspn(text, " \t\n");
     struct token t;
     memset(style, PLAIN, n);
-    /* a chunk that begins so is a command or asks for a help page, so it is not Lua */
+    /* a chunk that begins with ? or : is a command or asks for a help page, so it is not Lua */
     if (*at == '?' || (*at == ':' && at[1] != ':')) {
         const char *end = *at == '?' ? text + n : at + strcspn(at, " \t\n");
         fill_style(style, text, at, end, WORD);

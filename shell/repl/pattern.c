@@ -57,7 +57,8 @@ call_for_match(lua_State *L)
 {
     volatile struct match *m = lua_touserdata(L, lua_upvalueindex(2));
     matching = m->outer;
-    /* Ctrl-C was pressed during the last step of the match, which raises no error itself */
+    /* Ctrl-C was pressed during the last step of the match, after which the matcher does not read the pattern
+     * again */
     if (m->spoilt) return luaL_error(L, "interrupted");
     m->called = true;
     if (lua_istable(L, lua_upvalueindex(1))) {

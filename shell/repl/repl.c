@@ -380,7 +380,7 @@ take_line(lua_State *L, struct input *in, const char *line)
     if (chunk_is_transcript(in->chunk)) {
         end = take_transcript(L, in);
     } else {
-        /* is stored in the history before it runs, because the chunk may end the program */
+        /* the chunk is stored in the history before it runs, because it may end the program */
         if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk);
         end = in->take(L, in->chunk, in->number, &more);
         if (more) return end;

@@ -200,8 +200,8 @@ push_callable(lua_State *L, int value)
     return named;
 }
 
-/* Pushes the text of the value. At depth 0, the value asked for, strings are not quoted and tensors show their
- * values. */
+/* Pushes the text of the value. depth: 0 for the value that the user asked for, whose text shows strings unquoted
+ * and tensors with their values. */
 static int
 show_inner(struct show *s, int value, int depth)
 {

@@ -1,9 +1,10 @@
-/* top.c - :top EXPR: shows, several times a second, what the device threads do or wait for while an expression runs.
+/* top.c - :top EXPR: shows, several times a second, what the device threads do or wait for while an expression
+ * runs.
  *
- * A timer signal, delivered to the thread that runs the expression, samples the work of each device thread, including
- * those of workers on this host, into a table of counts; another thread paints the table. So the display hardly slows
- * the run, and never reads a plan that has been freed. The key q closes the display, but does not stop the run;
- * Ctrl-C stops the run.
+ * The thread that runs the expression receives a timer signal. The signal handler samples the work of each device
+ * thread, also of workers on this host, and counts the samples in a table. Another thread paints the table. So the
+ * display hardly slows the run, and never reads a plan that has been freed. The key q closes the display, but does
+ * not stop the run; Ctrl-C stops the run.
  *
  * :top alone shows the memory and the current work of the devices, for example of a run in the background, and how
  * many acts per second they perform. */
@@ -238,8 +239,8 @@ note_workers(struct rille_session *s, struct worked *out)
     }
 }
 
-/* Paints the activity of the workers since `before`, which workers report at the end of runs, and updates
- * `before`. Returns the number of lines written. */
+/* Paints what the workers have done since the counters in `before` were read, and updates `before`. Workers report
+ * their counters at the end of runs. Returns the number of lines written. */
 static int
 paint_workers(struct rille_session *s, struct worked *before, double seconds, const char *clear)
 {
@@ -304,7 +305,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, struct wor
     for (i = 0; rille_device_info(s, i, &d); i++) {
         doing[0] = 0;
         if (d.thread < 0)
-            strcpy(doing, "on another host"); /* the line of the worker shows how busy the device is */
+            strcpy(doing, "on another host"); /* the line of the device's worker shows how busy the device is */
         else
             /* doing is empty before the first run on that thread */
             rille_doing_thread(s, d.thread, doing, sizeof doing);

@@ -1,11 +1,12 @@
 /* lua_error.c - finds the line of the user's program, and raises errors that begin with it.
  *
- * The user's line is the current line of the innermost Lua function on the call stack that is not in Rille's modules
- * (modules.c). If Rille modules were skipped, the class of the innermost one is reported too ("nn.Linear"). The line
- * is reported to the core before every call, so this must be cheap: two queries to Lua and one string comparison.
+ * The user's line is the current line of the innermost Lua function on the call stack that is not in Rille's
+ * modules (modules.c). If Rille modules were skipped, the class of the innermost one is reported too
+ * ("nn.Linear"). The line is reported to the core before every call, so the search must be cheap: two queries to
+ * Lua and one string comparison.
  *
- * A core error about a call names no line; it is prefixed with the user's line. A core error about a run begins with
- * the line whose operator failed; the line that requested the value is appended if it differs. */
+ * A core error about a call names no line; it is prefixed with the user's line. A core error about a run begins
+ * with the line whose operator failed; the line that requested the value is appended if it differs. */
 #include "shell/bind/base/shell.h"
 
 #include <stdarg.h>
@@ -59,8 +60,9 @@ find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
     lua_pop(L, 1);
 }
 
-/* Replaces the module at the top by its path in the model that holds it, "Net.blocks.3.fc1", or by a value that is no
- * string if no model holds it. Called only for error messages (lua/nn/module.lua finds the path). */
+/* Replaces the module at the top of the stack by the module's path in the model that holds it, "Net.blocks.3.fc1";
+ * if no model holds the module, by a value that is no string. Called only for error messages (lua/nn/module.lua
+ * finds the path). */
 static void
 push_module_path(lua_State *L)
 {
@@ -106,12 +108,14 @@ push_with_failed_module(lua_State *L, const char *text)
     return false;
 }
 
-/* Appends to the error text at the top the path of the nn module whose method is running, " (in Net.fc)" (where() of
- * lua/check.lua). Appends the class `inside` instead if no model holds the module; inside "": no class. */
+/* Appends to the error text at the top of the stack the path of the nn module whose method is running, " (in
+ * Net.fc)" (where() of lua/check.lua). If no model holds the module, appends the class `inside`; if `inside` is
+ * "", appends nothing. */
 static void
 append_module(lua_State *L, const char *inside)
 {
-    static _Thread_local bool running; /* true during the search for a path: an error in the search gets no path */
+    /* true during the search for a path; an error raised by the search itself gets no path */
+    static _Thread_local bool running;
     int top = lua_gettop(L);
     if (running || !lua_checkstack(L, 8)) return;
     running = true;

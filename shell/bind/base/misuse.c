@@ -6,8 +6,8 @@
 
 enum hint { VALUE, LOGIC, TEXT, CALL, NHINT };
 
-/* Metamethods, with the operator as users write it. userdata: the metamethod is added to userdata only, because Lua
- * defines the operator for tables. */
+/* Metamethods, with the operator as users write it. userdata: true if only userdata get the metamethod, because
+ * Lua itself defines the operator for tables. */
 static const struct event {
     const char *name, *sign, *expected;
     enum hint hint;

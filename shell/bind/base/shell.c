@@ -92,9 +92,9 @@ check_list(lua_State *L, int i, const char *who)
 
 enum { SLACK = 32 << 20 };
 
-/* Lua does not count the bytes owned by handles. Lua's garbage is collected when these bytes have grown by a quarter,
- * and by at least SLACK, since the last collection. So collections cost little compared with the program, however
- * much memory it uses. */
+/* Collects Lua's garbage if handles own many more bytes than before. Lua does not count these bytes. A collection
+ * is due when they have grown by a quarter, and by at least SLACK, since the last collection. So collections cost
+ * little compared with the program, however much memory it uses. */
 void
 collect_if_due(lua_State *L)
 {

@@ -125,7 +125,8 @@ operator_of(lua_State *L)
     return 1;
 }
 
-/* Pushes the page of a name, or the list of the pages that answer a question in words; raises if nothing is found. */
+/* Pushes the page of a name. If `name` is a question in words, pushes the list of the pages that answer it. Raises
+ * if nothing is found. */
 static void
 push_answer(lua_State *L, const char *name)
 {

@@ -373,7 +373,7 @@ load_npy(lua_State *L)
 
 /* ---- saving ---- */
 
-struct names { /* tensors by name for the core; in a userdata on the stack */
+struct names { /* names and handles of tensors, to pass to the core; in a userdata on the stack */
     int n;
     const char **name;
     struct rille_tensor **tensor;
@@ -592,7 +592,7 @@ random_state(lua_State *L)
 }
 
 /* rille._parts(t): returns the addends of a tensor with a pending reduction (P). rille._of_parts(parts, {placement
- * =, sbp =}, dtype): returns such a tensor, made of these addends. */
+ * =, sbp =}, dtype): makes a tensor with a pending reduction from its addends. */
 static int
 parts(lua_State *L)
 {

@@ -47,7 +47,7 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
 }
 
 /* If the table at `lists` has a Lua table for the core's list at this address, sets the field `key` to that Lua
- * table and returns true. So a list that many records share becomes one Lua table. */
+ * table and returns true. So records that share a list in the core share one Lua table. */
 static bool
 is_address_shared(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -265,8 +265,8 @@ make_explain(lua_State *L)
     return 1;
 }
 
-/* Builds the table with the collector stopped: nothing built here is garbage, and collections took a quarter of
- * whatif's time. The call is protected, so that the collector is restarted if memory runs out. */
+/* Builds the table with the collector stopped: nothing built here is garbage, and collections would take a quarter
+ * of the time of whatif. The call is protected, so that the collector is restarted if memory runs out. */
 void
 explain_push(lua_State *L, struct rille_explain **e)
 {
@@ -337,7 +337,7 @@ explain_plan(lua_State *L)
     return 1;
 }
 
-/* Returns the layout in field `key` of the table at 1. */
+/* Returns the layout in field `key` ("from" or "to") of the table at 1. */
 static const struct rille_layout *
 boxing_end(lua_State *L, const char *key, int ndim)
 {

@@ -39,7 +39,7 @@ callback_call(struct callback *c, lua_State *L, int n)
 {
     struct shell *sh = c->shell;
     struct line line = sh->line;
-    /* makes the next call report its line: the core now has the line of backward() */
+    /* makes the next call report its line again, because the core now has the line of backward() */
     sh->line.number = 0;
     int code = lua_pcall(L, n, 1, 0);
     sh->line = line;

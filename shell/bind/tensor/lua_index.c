@@ -267,8 +267,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
     apply_top(L, "reshape", 1, &attr);
 }
 
-/* Expands v along an axis to x's size: entry j becomes the value to assign at position j, or an arbitrary entry of v
- * if nothing is assigned there. */
+/* Expands v along an axis to x's size. Entry j is the value to assign at position j; if nothing is assigned there,
+ * entry j is arbitrary. */
 static void
 spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {

@@ -24,8 +24,8 @@ tensor_check(lua_State *L, int i, const char *who)
     return t;
 }
 
-/* Collects the tensor at i, or the tensors of the list at i: a table, or a read-only table whose __index is
- * another table (lua/optim/optimizer.lua). The list keeps the tensors alive. */
+/* Collects the tensor at i, or the tensors of the list at i. The list is a table, or a read-only table, whose
+ * __index is another table (lua/optim/optimizer.lua). The list keeps the tensors alive. */
 void
 tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n)
 {
@@ -235,8 +235,8 @@ get_field(lua_State *L, const struct field *f)
     return f->get(L, t);
 }
 
-/* Returns what to write in place of another library's in-place method. The text is derived from the hint for the
- * method without '_'; NULL: unknown. May push a new value for the text. */
+/* Returns what to write in place of another library's in-place method; NULL: unknown. The text is derived from the
+ * hint for the method without '_'. May push a new value for the text. */
 static const char *
 in_place_elsewhere(lua_State *L, const char *name)
 {
