@@ -40,7 +40,7 @@ struct outcome {
     bool quit;
 };
 
-/* Stores the error at the top: its message, and the informative lines of its traceback. */
+/* Stores the error at the top of the stack: its message, and the informative lines of its traceback. */
 static void
 take_error(lua_State *L, struct outcome *o)
 {

@@ -24,8 +24,8 @@ ends_in_eof(const char *message)
     return n >= m && !strcmp(message + n - m, mark);
 }
 
-/* Replaces the text at the top by the function compiled from it. Appends a newline first, so that an unclosed quote
- * is reported as an error of its line. */
+/* Replaces the text at the top of the stack by the function compiled from it. Appends a newline first, so that an
+ * unclosed quote is reported as an error of its line. */
 static int
 load_top(lua_State *L, int env, const char *name)
 {

@@ -44,8 +44,8 @@ print_shown(lua_State *L, const char *text)
     puts(text + n);
 }
 
-/* Prints the text at the top, which describes the value at i. A string is printed unchanged; other texts are folded,
- * except the texts of tensors. */
+/* Prints the text at the top of the stack, which describes the value at i. A string is printed unchanged; other
+ * texts are folded, except the texts of tensors. */
 static void
 print_text(lua_State *L, int i)
 {

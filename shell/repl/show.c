@@ -85,7 +85,7 @@ push_fields(struct show *s, int table, int depth, lua_Integer list)
     return left;
 }
 
-/* Joins the n strings at the top, on one line if they fit, else with one string per line. */
+/* Joins the n strings at the top of the stack, on one line if they fit, else with one string per line. */
 static void
 join_shown(lua_State *L, int n, int depth)
 {

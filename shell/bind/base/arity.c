@@ -76,7 +76,7 @@ arity_limit(lua_State *L, const char *name, int most, int self)
     lua_pushcclosure(L, call_limited, 4);
 }
 
-/* Makes the functions in the table at the top reject surplus arguments; pops the table. */
+/* Makes the functions in the table at the top of the stack reject surplus arguments; pops the table. */
 static void
 limit_all(lua_State *L, const struct arity *list, int self)
 {

@@ -139,7 +139,7 @@ lua_is_callable(lua_State *L)
     return 1;
 }
 
-/* Adds the metamethods above that the metatable at the top lacks. */
+/* Adds the metamethods above that the metatable at the top of the stack lacks. */
 static void
 add_events(lua_State *L, const char *const *hint, bool userdata)
 {

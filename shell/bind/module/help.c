@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls a function of lua/pages.lua with the value at the top and replaces the value by the result. If the result is
- * not a string, pops it and returns false. */
+/* Calls a function of lua/pages.lua with the value at the top of the stack and replaces the value by the result.
+ * If the result is not a string, pops it and returns false. */
 static bool
 ask_pages(lua_State *L, const char *function)
 {

@@ -171,7 +171,8 @@ entry_find(lua_State *L, struct rille_file *f, const char *path, const char *nam
     return complain(L, "%s: %s: no tensor named '%s'; it has: %s", who, path, name, lua_tostring(L, -1));
 }
 
-/* Pops the list of names at the top, and loads the file's tensors of these names into the table below the list. */
+/* Pops the list of names at the top of the stack, and loads the file's tensors of these names into the table below
+ * the list. */
 static void
 load_names(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {

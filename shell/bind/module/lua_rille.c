@@ -510,7 +510,7 @@ module_loaded(lua_State *L)
     return 1;
 }
 
-/* Fills the module table at the top, the result of require. */
+/* Fills the module table at the top of the stack, the result of require. */
 static void
 publish_scratch(lua_State *L)
 {

@@ -140,7 +140,7 @@ option_read(lua_State *L, const char *who, const char *name)
     return yes;
 }
 
-/* Appends n ids to the list at the top, which has *have entries; advances *have. */
+/* Appends n ids to the list at the top of the stack, which has *have entries; advances *have. */
 static void
 push_ids(lua_State *L, const uint32_t *id, size_t n, size_t *have)
 {

@@ -17,7 +17,7 @@ text_tostring(lua_State *L)
     return 1;
 }
 
-/* Makes the table at the top print as its field text. */
+/* Makes the table at the top of the stack print as its field text. */
 static void
 set_text_meta(lua_State *L)
 {

@@ -169,7 +169,7 @@ check_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
-/* Reads the option buckets, such as {64, 128, axis = 1}, of the compiled step at the top. */
+/* Reads the option buckets, such as {64, 128, axis = 1}, of the compiled step at the top of the stack. */
 static void
 buckets_option(lua_State *L, int i)
 {

@@ -68,7 +68,7 @@ push_pattern(lua_State *L, int first, int last)
     field_integer(L, "n", last - first + 1);
 }
 
-/* Returns true if the two patterns at the top are equal. */
+/* Returns true if the two patterns at the top of the stack are equal. */
 static bool
 same_pattern(lua_State *L)
 {
@@ -131,7 +131,8 @@ forget_trace(lua_State *L, struct graph *g)
     lua_pop(L, 2);
 }
 
-/* Calls a function of lua/nested.lua with the list of traces and the n values at the top. Returns Lua's status code. */
+/* Calls a function of lua/nested.lua with the list of traces and the n values at the top of the stack. Returns
+ * Lua's status code. */
 static int
 call_nested(lua_State *L, const char *name, int n, int nresult)
 {
@@ -228,7 +229,7 @@ gather_results(lua_State *L, struct step_call *c)
 
 /* Traces the function; the caller has begun the list of conditions. Sets *made to the trace, or to NULL after an
  * error. Leaves the function's results on the stack, above the pattern. Returns 0, or non-zero with an error at
- * the top. */
+ * the top of the stack. */
 static int
 trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
 {
@@ -316,8 +317,8 @@ make_trace(lua_State *L, struct step_call *c)
 
 /* ---- live numbers ---- */
 
-/* Returns true if the new trace, whose record is at the top, computes the same as trace k when its live numbers
- * have the former values. */
+/* Returns true if the new trace, whose record is at the top of the stack, computes the same as trace k when its
+ * live numbers have the former values. */
 static bool
 is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
 {

@@ -33,7 +33,8 @@ callback_drop(void *arg)
     free(c);
 }
 
-/* Calls the function at the top with n arguments above it, and pushes one result. Returns 0, or 1 after an error. */
+/* Calls a function with n arguments, which are at the top of the stack above the function, and pushes one result.
+ * Returns 0, or 1 after an error. */
 static int
 callback_call(struct callback *c, lua_State *L, int n)
 {

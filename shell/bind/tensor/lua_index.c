@@ -242,8 +242,8 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
     }
 }
 
-/* Reshapes v, at the top, to x's number of dimensions: the size is 1 for axes that the key indexes by a position, and
- * for axes that v lacks. */
+/* Reshapes v, at the top of the stack, to x's number of dimensions: the size is 1 for axes that the key indexes by
+ * a position, and for axes that v lacks. */
 static void
 align_top(lua_State *L, int ndim, const struct pick *picks)
 {
@@ -301,7 +301,7 @@ push_mask(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
     return tensor_test(L, -1);
 }
 
-/* Replaces v at the top with where(inside, v, x). */
+/* Replaces v at the top of the stack with where(inside, v, x). */
 static void
 merge_top(lua_State *L, struct rille_tensor *x, const struct pick *picks)
 {
@@ -463,7 +463,7 @@ count_read(lua_State *L, int i, const char *who, const char *what, int64_t least
     return n;
 }
 
-/* Appends one piece of the split to the list at the top. */
+/* Appends one piece of the split to the list at the top of the stack. */
 static void
 add_index_piece(lua_State *L, const char *who, int axis, int64_t start, int64_t stop, int k)
 {
@@ -546,7 +546,8 @@ tensor_counts(lua_State *L)
     return 1;
 }
 
-/* Adds the methods to the table at the top, the functions to the module below it, and rille.newaxis to the module. */
+/* Adds the methods to the table at the top of the stack, the functions to the module below it, and rille.newaxis
+ * to the module. */
 void
 index_open(lua_State *L)
 {

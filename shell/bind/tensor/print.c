@@ -299,7 +299,7 @@ read_shown(lua_State *L)
     return 1;
 }
 
-/* Replaces the tensor at the top by its first and last entries along an axis. */
+/* Replaces the tensor at the top of the stack by its first and last entries along an axis. */
 static void
 cut_edges(lua_State *L, int axis)
 {
