@@ -82,7 +82,7 @@ end
 
 -- ---- what the code reads ----
 
--- Returns {first instruction, last instruction, register of the variable} for each numeric loop.
+-- Returns a list of the numeric loops, each as {first instruction, last instruction, register of the loop variable}.
 local function numeric_loops(code)
   local loops = {}
   for pc, word in ipairs(code) do
@@ -110,9 +110,9 @@ local function is_count(code, pc)
   return same and (op == GETTABUP and to == SETTABUP or op == GETFIELD and to == SETFIELD)
 end
 
--- Adds the places that the function p (a parsed dump) and its inner functions read to `found`. Places that are only
--- incremented are added to `counted` instead. outer[i]: index of p's upvalue i in the outermost function; nil if the
--- upvalue is a local variable of an inner function.
+-- Finds the places that the function p (a parsed dump) and its inner functions read. Adds a place that is only
+-- incremented to `counted`, and any other place to `found`. outer[i]: index of p's upvalue i in the outermost
+-- function; nil if the upvalue is a local variable of an inner function.
 local function scan(p, outer, found, counted)
   local loops, loaded, computed = numeric_loops(p.code), {}, false
   for pc, word in ipairs(p.code) do

@@ -63,7 +63,7 @@ local function choose(found, folder, o, who)
     who, type(folder) == "string" and folder or found.path or "the tokenizer")
 end
 
--- Converts an argument, a Lua value or JSON text, to a template value.
+-- Converts an argument to a template value. The argument is a Lua value or a JSON text.
 local function converted(who, name, v)
   local good, result = check.try(function()
     if type(v) == "string" then return values.from_json(v, name) end
@@ -73,7 +73,7 @@ local function converted(who, name, v)
   check.fail("%s: %s: %s", who, name, type(result) == "table" and result.text or tostring(result))
 end
 
--- Calls fn. Converts an error of the template to an error with the template's file name and line.
+-- Calls fn. If fn raises a template error, raises an error with the template's file name and line instead.
 local function guarded(who, source, fn, ...)
   local results = table.pack(check.try(fn, ...))
   if results[1] then return results[2] end

@@ -6,8 +6,9 @@
 --   sbp = "S      words that an option accepts; rille.placement("c; otherwise file names
 --   :ti  ?mat     commands; pages
 --
--- Completion never runs user code. Tables are read with raw access. What a call returns is read from its page, or is
--- unknown. The chunk is passed as tokens {kind, from, to}, up to the cursor.
+-- Completion never runs user code. Tables are read with raw access. The kind of a call's result is read from the
+-- function's help page; without a page it is unknown. The chunk is passed as tokens {kind, from, to}, up to the
+-- cursor.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -84,8 +85,8 @@ end
 
 -- ---- the meaning of an expression ----
 
--- A value is described by a table: {value =}, or {is = "tensor"} if the value would have to be computed; then its
--- help pages are tensor.*. page: the help page of a function.
+-- An expression is described by a table: {value =} if its value is known without a call, else {is = "tensor"}: the
+-- kind of the value, whose help pages are tensor.*. page: the help page, if the value is a function.
 local methods = metatable_of(rille.tensor(0)).__methods
 
 local is_module = {}
@@ -283,7 +284,7 @@ local function is_open(text, t)
   return #text:sub(t[2] + 1, -2):match("\\*$") % 2 == 1
 end
 
--- Returns the sorted completions, and the number of bytes before the text that they replace. files(prefix): lists
+-- Returns the sorted completions, and the number of bytes before the cursor that they replace. files(prefix): lists
 -- paths.
 function complete.list(env, text, tokens, commands, files)
   local command = text:match("^%s*:(%a*)$")

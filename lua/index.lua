@@ -50,8 +50,8 @@ local function list_tensor(x, entry)
   return rille.tensor(entry[1], beside(x, type(first) == "boolean" and "bool" or "i64"))
 end
 
--- Returns an entry of a key as a table: axes, the number of axes of x that it indexes; and one of at, range, ids,
--- mask, new, rest, by the kind of entry.
+-- Returns an entry of a key as a table. Its field axes is the number of axes of x that the entry indexes. One other
+-- field shows the kind of entry: at, range, ids, mask, new, or rest.
 local function read_entry(x, entry)
   if type(entry) == "table" and type(entry[1]) == "table" then entry = list_tensor(x, entry) end
   if type(entry) == "table" then return {axes = 1, range = next(entry) and entry or ALL} end
@@ -131,9 +131,10 @@ local function merge_mask(x, y, axis, mask)
   return mask.ndim > 1 and y:reshape(shape) or y, places(x, mask, "a part selected by a mask")
 end
 
--- Applies the positions, ranges and new axes of a key to x. Returns four values: the result so far; the index tensors of the
--- key, still to be applied, as a list of {axis =, ids =}; the axis at which the dimensions of these index tensors begin in the
--- final result; and a list that has true for each other axis of the final result that is a whole axis of x.
+-- Applies the positions, ranges and new axes of a key to x. Returns four values: the result so far; the index tensors
+-- of the key, which are not applied yet, as a list of {axis =, ids =}; the axis at which the dimensions of these
+-- index tensors begin in the final result; and a list that has true for each other axis of the final result that is a
+-- whole axis of x.
 local function take_basic(x, key)
   local y, axis, picks, place, state, arrays, is_whole = x, 0, {}, 0, "before", false, {}
   for _, entry in ipairs(key) do arrays = arrays or entry.ids or entry.mask end
@@ -216,8 +217,8 @@ local function arrange(y, first, merged)
   return y:permute(order):reshape(sizes), sizes
 end
 
--- Applies index tensors, some of which (`rows`) count over a whole axis, by gathering one entry of each row. The rows
--- stay split over ranks and micro-batches as in y.
+-- Applies index tensors, of which those in `rows` count over a whole axis, by gathering one entry of each row. The
+-- rows stay split over ranks and micro-batches as in y.
 local function gather_rows(y, rows, rest, shape, place)
   local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
   for d = 0, #shape - 1 do
@@ -319,8 +320,12 @@ local function product(sizes)
   return n
 end
 
--- Returns how a key divides x's axes: {order = the indexed axes, then the whole ones; indexed = number of indexed
--- axes; sizes = sizes of x's axes, 1 for whole axes; total = product of `sizes`; tail = sizes of the whole axes}.
+-- Returns how a key divides x's axes, as a table:
+--   order    the indexed axes, then the whole ones
+--   indexed  number of indexed axes
+--   sizes    sizes of x's axes, 1 for whole axes
+--   total    product of `sizes`
+--   tail     sizes of the whole axes
 local function divide_axes(x, key)
   local a, whole, axis = {order = {}, sizes = {}, tail = {}}, {}, 0
   for _, entry in ipairs(key) do
@@ -353,8 +358,9 @@ local function aligned(x, v, shape)
   return v:reshape(own)
 end
 
--- Returns the assigned value v in the shape {n, sizes of the axes that are assigned whole}: row i is the value at position i
--- of `at`, which has n positions. n is 1 if all positions get one value. `at` has size 1 along axes that are assigned whole.
+-- Returns the assigned value v as a matrix-like tensor {n, sizes of the axes that are assigned whole}. Row i is the
+-- value for position i of `at`, which has n positions; n is 1 if all positions get the same value. `at` has size 1
+-- along axes that are assigned whole.
 local function merged_values(x, v, at, is_whole, tail)
   local shape, order, whole, lead, merged = {}, {}, {}, {}, {1}
   for d, n in ipairs(at.shape) do
@@ -372,8 +378,8 @@ local function merged_values(x, v, at, is_whole, tail)
   return v:expand(table.move(merged, 2, #merged, #lead + 1, lead)):reshape(merged)
 end
 
--- Reshapes y back to the axes of x. The first axis of y has all positions of the indexed axes, or size 1; then follow
--- the axes that are whole in the key.
+-- Reshapes y back to the axes of x. The first axis of y stands for all indexed axes (or has size 1); the whole axes
+-- follow.
 local function unmerged(x, y, a)
   local shape, back = {}, {}
   for k, axis in ipairs(a.order) do
@@ -385,7 +391,7 @@ local function unmerged(x, y, a)
 end
 
 -- Returns two tensors with an entry for each of `total` positions: whether `at` contains the position, and the index
--- of the last entry of `at` that equals the position. Entries are sorted together with their order, and only the last
+-- in `at` of the position's last occurrence. Entries of `at` are sorted together with their order, and only the last
 -- of equal entries is kept.
 local function last_writers(x, at, total)
   local n, ints = at:numel(), beside(x, "i64")

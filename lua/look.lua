@@ -47,7 +47,7 @@ end
 -- Returns the 2-norm of x's elements.
 local function norm(x) return math.sqrt((x:detach():to("f64") ^ 2):sum():item()) end
 
--- Adds the record of a tensor to the list, and notes the first one with a nan or an infinity.
+-- Adds the record of a tensor to the list, and stores the name of the first tensor with a nan or an infinity.
 local function add_record(list, kind, name, x)
   local numel = x:numel()
   if not x.dtype:find("f") then return end -- integers have no norm

@@ -397,7 +397,7 @@ statements["with"] = function(self, node)
   return node
 end
 
--- Parses a generation block, by which trainers find the assistant's text. Its result is the text of its body.
+-- Parses a generation block, by which trainers find the assistant's text. The block's result is the text of its body.
 function statements.generation(self, node)
   self:tag_end()
   node.body = self:block{"endgeneration"}

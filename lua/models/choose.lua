@@ -47,8 +47,8 @@ local function top_k(logits, how)
   return rille.where(logits:lt(rille.where(how.top_k:gt(0), least, -math.huge)), -math.huge, logits)
 end
 
--- Finds by bisection, to 2^-32 of the interval, the threshold at which reached(threshold) changes. Returns the last
--- thresholds on both sides of it: reached is true at the first, and false at the second.
+-- Finds the threshold at which reached(threshold) changes, by bisection, to 2^-32 of the interval. Returns two
+-- thresholds close to it: reached is true at the first, and false at the second.
 local function bisect(inside, outside, reached)
   for _ = 1, 32 do
     local middle = (inside + outside) * 0.5

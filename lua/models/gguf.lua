@@ -1,9 +1,9 @@
 -- gguf.lua - reads language models of GGUF files: converts the file's metadata to the keys of a config.json, and its
 -- tensor names to Rille's.
 --
--- llama.cpp's converters change some tensors of Hugging Face's files, and loading reverts these changes. `pairs`:
--- queries and keys of some architectures are reordered for rotation of neighbouring elements; `plus`: norms of some
--- architectures are stored plus one.
+-- llama.cpp's converters change some tensors of Hugging Face's files, and loading reverts these changes. In
+-- architectures with `pairs`, they reorder queries and keys for rotation of neighbouring elements. In architectures
+-- with `plus`, they add one to the weights of norms.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -16,7 +16,7 @@ gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"}
 
 -- ---- metadata ----
 
--- Keys of an architecture's metadata whose values are not counts -> type of the value.
+-- Keys of an architecture's metadata whose values are not counts, with the type of the value.
 local kind_of = {}
 for kind, keys in pairs{
   number = "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon rope.freq_base rope.freq_base_swa rope.scaling.factor " ..
@@ -37,9 +37,9 @@ local function value_of(text)
   return text and (math.tointeger(tonumber(text)) or tonumber(text)) or text
 end
 
--- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s."
--- at the start of a key stands for the architecture; the value of such a key must have the type in kind_of, by
--- default a count.
+-- Opens a file. Returns its contents, and a function that returns the value of a metadata key: a number, boolean or
+-- text; nil: the key is absent. "%s." at the start of a key stands for the architecture. The value of such a key must
+-- have the type in kind_of; a key without a type there must be a count.
 local function open(who, path, format)
   local contents, says = rille._contents(path, format or "gguf", who)
   local arch = says["general.architecture"]
@@ -100,8 +100,8 @@ local function experts(c, get, o)
   for word, value in pairs(o or {}) do c[word] = value end
 end
 
--- Architecture -> {model_type, words = function(c, get, has), which edits the config.json keys c; names =, pairs =,
--- plus =}.
+-- By architecture, how a file is read: {model_type, words = function(c, get, has), names =, pairs =, plus =}. `words`
+-- edits the config.json keys c.
 local archs = {
   llama = {"llama", pairs = true, words = function(c, get)
     if not get"%s.expert_count" or get"%s.expert_count" == 0 then return end

@@ -80,7 +80,7 @@ local Tower = nn.Module:extend("models.Tower")
 Tower.parallel = {norm = "norm"}
 towers.Tower = Tower
 
--- c: description of the tower. new_block(c, i): creates block i; nil: creates blocks of decoder.lua.
+-- c: description of the tower. new_block(c, i): function that creates block i; nil: blocks of decoder.lua.
 function Tower:init(c, new_block)
   local all = describe.complete(c)
   self.layers = {}
