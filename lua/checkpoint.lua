@@ -170,9 +170,8 @@ local function differs(name, here, saved, wrong)
   return #wrong > before
 end
 
--- Reports a module without tensors that only the model or only the checkpoint has. Such a module must be reported
--- here, because its tensors cannot show the difference, but its computation would be missing or added. Dropout is
--- exempt.
+-- Reports a module without tensors that only the model or only the checkpoint has. No tensor shows this difference,
+-- but the model would compute something else. Dropout is exempt.
 local function is_missing(name, ours, theirs, wrong)
   local one = ours or theirs
   if not one.with or one.class == rille.nn.Dropout.__name then return false end
@@ -482,7 +481,7 @@ local function name_by_places(one, contents, name_of, report)
 end
 
 -- Gives an optimiser the state tensors that it had when it was saved: those in the file, and those that its saved
--- options require. Returns a function that restores the present state tensors.
+-- options require. Returns a function that undoes the change.
 local function reslot(one, contents, name_of)
   local has, wants, n = {}, {}, 0
   for _, entry in ipairs(contents) do has[entry.name] = true end

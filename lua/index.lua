@@ -358,9 +358,9 @@ local function aligned(x, v, shape)
   return v:reshape(own)
 end
 
--- Returns the assigned value v as a matrix-like tensor {n, sizes of the axes that are assigned whole}. Row i is the
--- value for position i of `at`, which has n positions; n is 1 if all positions get the same value. `at` has size 1
--- along axes that are assigned whole.
+-- Returns the assigned value v in the shape {n, sizes of the axes that are assigned whole}. Row i is the value for
+-- position i of `at`, which has n positions; n is 1 if all positions get the same value. `at` has size 1 along axes
+-- that are assigned whole.
 local function merged_values(x, v, at, is_whole, tail)
   local shape, order, whole, lead, merged = {}, {}, {}, {}, {1}
   for d, n in ipairs(at.shape) do

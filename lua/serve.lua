@@ -81,8 +81,8 @@ local function load_model(o)
   return rille.models.load(o.folder, {placement = placement, parallel = recipe, dtype = given(o.dtype), quantize = given(o.quantize)}):eval()
 end
 
--- Returns the ids that end a text, from generation_config.json, or else from config.json. Leaves out ids outside the
--- vocabulary.
+-- Returns the ids that end a text, from generation_config.json; if it has none, from config.json. Leaves out ids
+-- outside the vocabulary.
 local function stops_of(model, folder)
   local path, own = folder .. "/generation_config.json", nil
   local file = io.open(path)

@@ -56,7 +56,7 @@ local function check_roles(class, roles)
   return roles
 end
 
--- Returns the roles that a class, or else its nearest base class, names; nil: none.
+-- Returns the roles that a class names; if it names none, those of its nearest base class that names some; nil: none.
 function classes.of(class)
   while type(class) == "table" do
     local roles = rawget(class, "parallel")

@@ -41,8 +41,8 @@ local function measured_text(c)
   return text
 end
 
--- Returns the causes of waits. If devices share threads, returns the planned causes instead of the measured ones,
--- because measured waits mostly come from the sharing.
+-- Returns the causes of waits: the measured ones, or, if devices share threads, the planned ones, because then most
+-- measured waits come from the sharing.
 local function stalls_of(c)
   local planned = not c.measured or c.at_once < c.computing
   local list, texts = (planned and c.planned or c.measured).stalls, {}
@@ -76,10 +76,11 @@ end
 
 local textures = {forward = "░", backward = "▓", weight = "▒", move = "»", update = "█"}
 
--- Divides the time into cells, and returns runs of equal cells, in cells, without idle ones: {what =, micro_batch =,
--- stage =, from =, to =}. A cell shows the kind of work and the micro-batch with the greatest share of it. A mostly
--- idle cell is shown as idle, unless the work that earlier cells did not show adds up to a full cell. So acts that
--- are much shorter than a cell are shown in proportion to their time.
+-- Divides the time into cells. Joins neighbouring cells of equal contents to runs, and returns the runs that are not
+-- idle: {what =, micro_batch =, stage =, from =, to =}; from and to are cells.
+-- A cell shows the kind of work and the micro-batch that take most of its time. A cell that is idle more than half of
+-- its time is shown as idle, until the work that was not shown adds up to a full cell. So acts that are much shorter
+-- than a cell are shown in proportion to their time.
 local function runs_of(spans, time, columns)
   local cells, runs, unseen = {}, {}, 0
   for _, s in ipairs(spans) do
@@ -277,8 +278,8 @@ local function draw_text(doc, y, class, text)
   return y
 end
 
--- Returns the times that the full width represents, for the plan and for the measurement. Both are equal unless one
--- picture would become too narrow.
+-- Returns two times: those that the full width represents in the picture of the plan, and in that of the measurement.
+-- The times are equal unless one picture would become too narrow.
 local function scales_of(c)
   if not c.measured then return c.planned.time end
   local most, least = math.max(c.planned.time, c.measured.time), math.min(c.planned.time, c.measured.time)
