@@ -76,8 +76,8 @@ function Module.__call(self, ...)
 end
 
 -- Returns true if calling self only runs the forward of a class of Rille; recomputation is allowed. Only such modules
--- may be computed together (__at_once). In a trace, the call counts as a call of self, so the trace follows its
--- fields.
+-- may be computed together (__at_once). In a trace, this call counts as a call of self, so the step is traced again
+-- if a field of self changes.
 function Module:__is_plain()
   if rille._tracing() then settings.follow(self) end
   return not pin.of[self] and not hooks.has(self) and rawget(self, "forward") == nil and check.is_own(self.forward)

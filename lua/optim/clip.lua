@@ -4,8 +4,8 @@
 -- state, which completes a pending reduction once. Each placement sums the squares of its gradients (or other powers,
 -- or computes the maximum). The sums are added on the first placement, and the scaling factor is sent to all
 -- placements. If only an optimiser reads the scaled gradients, they are never stored, because the update reads
--- gradient and factor. Otherwise they overwrite the gradients, provided no other handle refers to these. So this file
--- closes handles right after use, without waiting for Lua's garbage collector.
+-- gradient and factor. Otherwise the scaled gradients overwrite the gradients, provided that no other handle refers
+-- to a gradient. So this file closes handles right after use, without waiting for Lua's garbage collector.
 
 local rille = require "rille"
 local check = require "rille.check"
