@@ -254,8 +254,8 @@ end
 
 -- ---- accumulated gradients ----
 --
--- A gradient with a pending reduction (P) is saved as its addends, with its placement. If it is restored on an equal
--- placement, the gradient is bit-identical.
+-- A gradient with a pending reduction (P) is saved as its addends, with its placement. A gradient that is restored on
+-- an equal placement is bit-identical.
 
 local function place_text(t)
   return ("%s %s %s"):format(t.device, table.concat(t.placement.shape, "x"), table.concat(t.placement.ranks, ","))

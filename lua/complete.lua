@@ -24,10 +24,11 @@ local values = {["nil"] = true, ["true"] = true, ["false"] = true}
 
 local closing = {["("] = ")", ["{"] = "}", ["["] = "]"}
 
--- Scans the tokens up to the cursor, and sets three fields of `chunk`. `top`: the innermost open bracket, with the
--- tokens of the called expression (from `first` to at - 1), the key to which the bracket is assigned, and the number
--- of commas inside. `first`: the token at which the expression at the cursor begins. `closed`: index of an opening
--- token -> index of its closing token.
+-- Scans the tokens up to the cursor, and sets three fields of `chunk`:
+--   first   the token at which the expression at the cursor begins
+--   closed  index of an opening token -> index of its closing token
+--   top     the innermost open bracket, which is token `at`. The called expression is the tokens `first` to at - 1.
+--           key: name to which a value in the bracket is assigned; commas: number of commas in the bracket
 local function read(chunk)
   local text, tokens = chunk.text, chunk.tokens
   local top, first, before, closed = {open = "", commas = 0}, nil, "", {}

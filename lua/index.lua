@@ -2,11 +2,11 @@
 -- all keys that shell/bind/tensor/lua_index.c does not handle.
 --
 -- An entry of a key x[{...}] is a position, a range {start, stop, step}, a list of positions or booleans {{2, 0, 1}},
--- an index tensor, a mask (a bool tensor of n axes, for n axes of x), rille.newaxis, or "...". The result is
--- that of NumPy: index tensors broadcast together. If they are adjacent in the key, their axes replace those of the
--- first; else their axes are the first axes of the result. A position in a key with index tensors counts as an index
--- tensor. Reads consist of operators that have gradients and accept every layout. An assignment computes the whole
--- new value and copies it to the variable.
+-- an index tensor, a mask (a bool tensor of n axes, for n axes of x), rille.newaxis, or "...". The result is that of
+-- NumPy: index tensors broadcast together. If the index tensors are adjacent in the key, the broadcast axes stand at
+-- the place of the first index tensor; else they are the first axes of the result. A position in a key with index
+-- tensors counts as an index tensor. Reads consist of operators that have gradients and accept every layout. An
+-- assignment computes the whole new value and copies it to the variable.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -485,8 +485,8 @@ local function assign_rows(x, key, v, accumulate)
   return hit:where(accumulate and x + v or v, x)
 end
 
--- Assigns v to x[key], or adds v if accumulate is true. The shell calls it, with gradients disabled if x is a leaf that
--- requires a gradient.
+-- Assigns v to x[key], or adds v if accumulate is true. The shell calls this function; if x is a leaf that requires a
+-- gradient, gradients are disabled during the call.
 function index.assign(x, key, v, accumulate)
   v = source(x, v)
   local read = read_key(x, key)

@@ -200,7 +200,7 @@ local function claimed(dims, letter, other)
   return axis and ("S(%d)"):format(axis) or other
 end
 
--- Checks that the layouts which Rille derives are the claimed ones, on meta devices, where tensors have no values.
+-- Checks that Rille derives the claimed layouts. Uses meta devices, where tensors have no values.
 local function check_layouts(o, letter, operands)
   local place, given = rille.placement("meta", {0, 1}), {}
   for i, dims in ipairs(o.rule.operands) do

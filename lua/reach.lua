@@ -1,5 +1,5 @@
--- reach.lua - lists the places whose values a function may read: upvalues, globals, and fields of tables, objects and
--- modules that are reachable through them, also through Lua functions that it may call.
+-- reach.lua - lists the places whose values a function may read: upvalues, globals, and fields of the tables, objects
+-- and modules that are reachable through these, also through Lua functions that the function may call.
 --
 -- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Fields count if the
 -- code reads their names, if they are names of Rille's options, or if they are entries of lists; if the code computes

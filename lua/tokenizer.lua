@@ -72,7 +72,8 @@ function tokenizer.train(texts, given)
   return trainer:finish(o.size)
 end
 
--- Tokenizer -> folder of its file, which also contains the chat template; for a GGUF file: its chat templates.
+-- Tokenizer -> folder of its file, which also contains the chat template. For a tokenizer of a GGUF file: the chat
+-- templates themselves.
 local folders = setmetatable({}, {__mode = "k"})
 
 -- Converts messages to text by the chat template in the tokenizer's folder (chat.lua).

@@ -76,7 +76,7 @@ local function number_of(field, dtype)
   if value == math.huge or value == -math.huge then return nil, "out of range for f64" end
   if not whole then return value end
   if value ~= math.floor(value) then return nil, "not an integer" end
-  -- an integer that does not fit in 64 bits, which Lua has rounded to a float
+  -- true for an integer that does not fit in 64 bits, because Lua rounds such an integer to a float
   local rounded = math.type(value) == "float" and not field:find("[.eE]")
   local integer = not rounded and math.tointeger(value)
   if not integer or integer < whole[1] or integer > whole[2] then return nil, "out of range for " .. dtype end

@@ -177,8 +177,7 @@ end
 
 -- ---- architectures ----
 
--- model_type -> function that edits the description d, which starts with Llama's choices, according to the
--- config.json c.
+-- model_type -> function that edits the description d according to the config.json c; d begins with Llama's choices.
 local families = {}
 
 function families.llama(d, c)

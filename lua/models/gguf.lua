@@ -56,10 +56,15 @@ local function open(who, path, format)
   return contents, get, arch
 end
 
--- Returns the vocabulary of a GGUF file, for a tokenizer: model ("gpt2": byte-level BPE, "llama": SentencePiece,
--- "bert": WordPiece, "t5": Unigram), pre (name of the pattern that splits texts), lists by id from 1: tokens, scores,
--- types (1: normal, 2: unknown, 3: control, 4: user-defined, 5: unused, 6: byte); merges; charsmap (of normalization,
--- bytes); bos, eos and the other special ids; template of chats. Returns nil if the file has none.
+-- Returns the vocabulary of a GGUF file, for a tokenizer; nil if the file has none. Fields:
+--   model     "gpt2": byte-level BPE, "llama": SentencePiece, "bert": WordPiece, "t5": Unigram
+--   pre       name of the pattern that splits texts
+--   tokens    list of the tokens by id, from 1; scores: list of their scores
+--   types     list by id: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+--   merges    list of the merges of BPE
+--   charsmap  bytes of the normalization map
+--   bos, eos  special ids; also unknown, padding, eot and separator
+--   template  chat template
 function gguf.vocabulary(path)
   local who = "io.vocabulary"
   path = rille._path(check.path(who, "the name of a .gguf file", path))

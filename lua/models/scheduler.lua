@@ -167,7 +167,8 @@ local function draft_next(self, guessing)
   return result
 end
 
--- Appends to the texts that have not ended the ids that the draft model guesses. Returns the guesses, by slot.
+-- Lets the draft model guess the next ids of the texts that have not ended, and appends the guesses to the texts.
+-- Returns the guesses, by slot.
 local function guess(self)
   local guesses, going = {}, {}
   for s, text in pairs(self.texts) do

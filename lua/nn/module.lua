@@ -268,7 +268,7 @@ function Module:named_modules()
   end
 end
 
--- Returns an iterator over the entries that returns each tensor once, with its first name.
+-- Returns an iterator over the entries. It returns each tensor once, with the tensor's first name.
 local function once(list)
   local seen, i = {}, 0
   return function()
@@ -429,8 +429,8 @@ function Module:to_global(options)
   return self
 end
 
--- Casts every parameter and buffer of a float dtype in place; if one cannot be cast, none is. A non-leaf tensor is
--- replaced by a new leaf.
+-- Casts every parameter and buffer of a float dtype in place; if one of them cannot be cast, nothing changes. A
+-- non-leaf tensor is replaced by a new leaf.
 function Module:to(dtype)
   check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, f32, f64, bf16 or f16, found %s%s", self.__name, check.shown(dtype),
     (dtype == "cuda" or dtype == "cpu" or layout.is_placement(dtype)) and "; net:to_global{placement =, sbp =} moves the module" or "")

@@ -3,8 +3,8 @@
 -- Pages and questions are cut into words. Words are compared by stem, so that "losses" finds "loss" and "normalize"
 -- finds "normalise"; parts of words are not compared. A search word scores the greatest weight among the fields of
 -- the page that contain the word; the page's score is the sum over the words. Only the pages that contain the
--- greatest number of the search words are listed. A word that no page has is replaced by the nearest known word:
--- "atention" finds "attention".
+-- greatest number of the search words are listed. A search word that occurs in no page is replaced by the nearest
+-- known word: "atention" finds "attention".
 
 local rille = require "rille"
 

@@ -1,5 +1,5 @@
--- axes.lua - the sharding rules of tensor parallelism: which tensors a mesh axis shards, and along which dimension,
--- by the role of the axis in a recipe.
+-- axes.lua - the sharding rules of tensor parallelism. For each role of a mesh axis in a recipe, the rules say which
+-- tensors the axis shards, and along which dimension.
 --
 -- The columns of the table `cuts` are activations (batch, ..., width) and parameters ({out, in, ...}). For a parameter,
 -- the SBP after a slash is its SBP while a layer uses it. Entries missing from the table are B.

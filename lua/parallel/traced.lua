@@ -182,7 +182,8 @@ local function member_of(chain)
   return common:match("^(.*%f[%d]%d+%.)")
 end
 
--- Returns the chain in each other member of the list whose layers have the same shapes and no role yet.
+-- Returns the corresponding chain of each other member of the list, if its layers have the same shapes and no role
+-- yet.
 local function repeated(trace, chain)
   local member, at, list = member_of(chain), {}, {}
   if not member then return list end

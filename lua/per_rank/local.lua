@@ -1,5 +1,5 @@
--- local.lua - the tensors that are passed to a function of rille.per_rank: they stand for one shard on each rank of a
--- mesh.
+-- local.lua - local tensors, which rille.per_rank passes to the user's function. A local tensor stands for one shard
+-- on each rank of a mesh.
 --
 -- A local tensor is stored as a global tensor with one more leading axis per mesh axis. If the shards differ along mesh
 -- axis i, leading axis i has the mesh's size and is split: S(i). If the shards are equal, it has size 1 and is

@@ -107,7 +107,7 @@ local function runs_of(spans, time, columns)
   return runs
 end
 
--- Returns the row of a device. Where there is space, a span begins with the number of its micro-batch.
+-- Returns the row of a device. A span begins with the number of its micro-batch, if the number fits.
 local function row_text(spans, time, columns, color)
   local out, at = {}, 0
   local function idle(to)
@@ -278,8 +278,8 @@ local function draw_text(doc, y, class, text)
   return y
 end
 
--- Returns two times: those that the full width represents in the picture of the plan, and in that of the measurement.
--- The times are equal unless one picture would become too narrow.
+-- Returns the time that the full width of the plan's picture represents, and the time that the full width of the
+-- measured picture represents. The times are equal unless one picture would become too narrow.
 local function scales_of(c)
   if not c.measured then return c.planned.time end
   local most, least = math.max(c.planned.time, c.measured.time), math.min(c.planned.time, c.measured.time)

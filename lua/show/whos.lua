@@ -43,7 +43,7 @@ local function tensors_in(v, seen, list, depth)
   return list
 end
 
--- Returns the bytes of the tensors whose values are in memory, and of the other tensors.
+-- Returns two totals: the bytes of the tensors whose values are in memory, and the bytes of the other tensors.
 local function sums_of(list)
   local there, later = 0, 0
   for _, x in ipairs(list) do

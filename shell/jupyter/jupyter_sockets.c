@@ -1,8 +1,8 @@
 /* jupyter_sockets.c - the five sockets of a Jupyter kernel, and the thread that owns them.
  *
- * A message from the main thread begins with a frame of one letter, which names the socket to send on. Before such a
- * message is passed on, the pipes of stdout and stderr are emptied, so that output printed before a reply is
- * published before it. */
+ * A message from the main thread begins with a frame of one letter, which names the socket to send on. Before such
+ * a message is passed on, the pipes of stdout and stderr are emptied, so that output that was printed before a
+ * reply is also published before the reply. */
 #include "shell/jupyter/jupyter_sockets.h"
 
 #include "rille.h"

@@ -76,7 +76,7 @@ connect_to(struct found *f)
     return false;
 }
 
-/* Finds this user's controllers whose name matches, in this container, and connects to them. */
+/* Finds this user's controllers in this container whose name matches, and connects to them. */
 static int
 find_controllers(const char *name, struct found found[CONTROLLERS])
 {

@@ -213,8 +213,7 @@ read_keep(const struct words *w, int *seconds)
     return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
 
-/* Reads a time in seconds: from the option's value, else from the environment variable. Leaves *seconds 0 if
- * neither is given. */
+/* Reads a time in seconds from the option, else from the environment variable. Neither is set: *seconds stays 0. */
 static int
 read_seconds(const char *given, const char *option, const char *variable, double *seconds)
 {
@@ -227,8 +226,8 @@ read_seconds(const char *given, const char *option, const char *variable, double
     return front_usage("%s", what);
 }
 
-/* Reads --silence and --hang, which the controller uses, and --link and --orphan, which it passes to the workers
- * that it starts. */
+/* Reads the options for time limits. --silence and --hang are used by the controller. --link and --orphan are
+ * passed to the workers that the controller starts. */
 static int
 read_times(const struct words *w, struct front *f)
 {
@@ -783,8 +782,7 @@ int
 front_options(struct front *f, const char *devices, struct rille_options *o)
 {
     if (!f->on) return 0;
-    /* true: the first worker runs on this host, so the device list may also name this host's GPUs */
-    bool here = f->cluster.start && !f->hosts.n;
+    bool here = f->cluster.start && !f->hosts.n; /* the first worker runs here, so this host's GPUs are asked, too */
     if (devices && rille_devices(devices, here)) return -1;
     f->devices = f->cluster.devices = devices;
     f->cluster.size = sizeof f->cluster;

@@ -314,7 +314,7 @@ read_key_bytes(const char *path, unsigned char *bytes, size_t *size)
     return code;
 }
 
-/* Writes the secret, the size of the key, and the key. A pipe accepts all of it in one write. */
+/* Writes the secret, the size of the key, and the key, in one write: together they fit the buffer of a pipe. */
 static int
 write_secrets(int fd, const struct spawned *w)
 {
@@ -394,8 +394,8 @@ read_fully(int fd, void *to, size_t n)
     return true;
 }
 
-/* Waits for the end of stdin, which means that the process which started this worker has died or is ending. For
- * LEAVE_SECONDS the controller can still end the worker through its connection; after that the worker exits with
+/* Waits for the end of stdin, which means that the process that started this worker has died or is ending. For
+ * LEAVE_SECONDS the controller can still end the worker through its connection. After that the worker exits with
  * an error. */
 static void *
 await_end(void *arg)

@@ -92,7 +92,7 @@ last_value(lua_State *L, const char *chunk)
  * so errors in f name the line of the call. */
 #define RETURN "local __kept <close> = nil return "
 
-/* Pushes the chunk, with "return" inserted before its last expression, if it ends in one. */
+/* Pushes the chunk. If the chunk ends in an expression, inserts "return" before that expression. */
 static void
 push_with_return(lua_State *L, const char *chunk)
 {

@@ -34,8 +34,8 @@ keys_complete_protected(lua_State *L)
     return 2;
 }
 
-/* Pushes the list of completions of the line up to `end`. Returns where the completed word begins, or -1 (nothing
- * pushed). */
+/* Pushes the list of completions of the line up to `end`. Returns the position at which the completed word begins;
+ * -1: there are no completions, and nothing is pushed. */
 static int
 push_words(const char *line, int end)
 {
@@ -99,7 +99,7 @@ pull_back(void)
     rl_point -= INDENT;
 }
 
-/* Returns by how many columns the next line is indented more than this line. */
+/* Returns the number of columns by which the next line is indented more than this line. */
 static int
 further_in(const char *line)
 {

@@ -55,8 +55,8 @@ skip_attribute(struct rewrite *r, struct token t)
     return token_next(token_after(&close));
 }
 
-/* Rewrites the declaration that begins with the token `local`. Returns where to continue. Text that is no
- * declaration is left for Lua to reject. */
+/* Rewrites the declaration that begins with the token `local`. Returns the position at which to continue. Leaves
+ * text that is no declaration for Lua to reject. */
 static const char *
 rewrite_local(struct rewrite *r, const struct token *local)
 {

@@ -32,8 +32,9 @@ void edit_remember(const char *chunk);
 
 #define PROMPT      "rille> "
 #define PROMPT_MORE "    .. "
-/* Compiles a chunk so that it returns the values of its last expression, if it has one; pushes the function, or an
- * error message. *more: the chunk may be valid with more lines. Returns LUA_OK or Lua's error code. */
+/* Compiles a chunk to a function that returns the values of the chunk's last expression, if there is one. Pushes
+ * the function, or an error message. *more: the chunk may be valid with more lines. Returns LUA_OK or Lua's error
+ * code. */
 int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
 bool chunk_wants_more(lua_State *L, const char *chunk);
 bool chunk_is_marked(const char *chunk); /* true for ":command", "?name" or "name?" */

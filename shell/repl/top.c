@@ -27,7 +27,7 @@
 #endif
 
 enum { THREADS = 64, NAMES = 128, TEXT = 200, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
-/* the cause of a thread's wait is searched in every tenth sample only, because the search is slow */
+/* searches the cause of a thread's wait in every tenth sample only, because the search is slow */
 enum { WAITS_EVERY = 10 };
 
 struct sampled { /* one activity of threads: an act, or the cause of a wait */
@@ -193,7 +193,7 @@ start_painter(struct watch *w)
     sigset_t all, old;
     if (!start_keys(&w->terminal, 0)) return; /* clears no further flags, so that Ctrl-C remains a signal */
     sigfillset(&all);
-    /* signals are blocked while the painting thread starts, so that it receives none */
+    /* blocks signals while the painting thread starts, so that the thread receives none */
     pthread_sigmask(SIG_BLOCK, &all, &old);
     w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -41,8 +41,9 @@ push_module(lua_State *L, int32_t number)
     lua_pushnil(L);
 }
 
-/* Finds the module number of a method's self, which is the method's first local variable; for a method of Rille
- * also finds the class name. Classes are metatables with a field __name. */
+/* Records the module whose method is running; self is the method's first local variable. Sets line->module to the
+ * module's number. For a method of Rille (own), also sets line->inside to the name of the class, the field __name
+ * of self's metatable. */
 static void
 find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
 {
@@ -81,8 +82,9 @@ push_module_path(lua_State *L)
     lua_remove(L, -2);
 }
 
-/* Pushes the error text with the path of the module whose operator failed in a run, in place of the class that the core
- * names: "... (in Net.blocks.3.emb)". Returns false and pushes nothing if the module or its path is unknown. */
+/* Pushes the error text of a failed run, in which the path of the module whose operator failed replaces the class
+ * that the core names: "... (in Net.blocks.3.emb)". Returns false and pushes nothing if the module or its path is
+ * unknown. */
 static bool
 push_with_failed_module(lua_State *L, const char *text)
 {

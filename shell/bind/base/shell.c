@@ -151,8 +151,8 @@ owner_push(lua_State *L, void (*drop)(void *thing))
 
 static const char shell_key; /* registry key of the struct shell */
 
-/* Cache of struct shell for the Lua state that this thread used last. The state is identified by its registry,
- * which all its coroutines share. Lua's extra space cannot replace the cache: coroutines created before the
+/* Cache of struct shell for the Lua state that this thread used last. The registry, which all coroutines of a
+ * state share, identifies the state. Lua's extra space cannot replace the cache: coroutines created before the
  * program required the module have no value there. */
 static _Thread_local struct {
     const void *registry;

@@ -60,7 +60,7 @@ struct shell {
     lua_State *running;      /* Lua state that called the core last; functions of live numbers run on it */
     const void *meta[NKIND]; /* addresses of the metatables of all kinds */
     struct line line;        /* line last passed to rille_at() */
-    bool asking;             /* true while a starting run calls Lua for a live number */
+    bool asking;             /* true while the function of a live number is called, before a run */
     const char *trace;       /* RILLE_TRACE, as in struct environment */
     bool check_trace;        /* true if RILLE_CHECK=trace, as in struct environment */
     int ntrace;
@@ -97,9 +97,9 @@ struct shell *shell_of(lua_State *L);
 struct rille_session *shell_session(lua_State *L);
 /* Pushes a zeroed userdata of this kind, owned by Lua. */
 void *kind_new(lua_State *L, enum kind kind, size_t size);
-/* Returns the userdata at index i if it is of this kind, else NULL. Also returns NULL after the session is closed,
- * because Lua never finalises objects that are created while it closes a state; they refer to handles that no longer
- * exist. */
+/* Returns the userdata at index i if it is of this kind, else NULL. Also returns NULL after the session is closed:
+ * an object that is created while Lua closes a state is never finalised, so it may refer to a handle that no
+ * longer exists. */
 void *kind_test(lua_State *L, int i, enum kind kind);
 /* Pushes a new metatable for the kind, with the kind's name and methods. */
 void kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods);
@@ -291,7 +291,7 @@ void op_open(lua_State *L);
 /* Adds load_operators, and the operators that are loaded already, to the module at the top. Call when the module is
  * complete, because an operator must not replace a function. */
 void op_open_loaded(lua_State *L);
-/* Calls an operator as a step of another operation; pushes its first result and returns it. */
+/* Calls an operator as a step of another operation. Pushes and returns the operator's first result. */
 struct rille_tensor *op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args, int nattrs,
                               const struct rille_attr *attrs);
 /* Sets the strategy of the next call from the table at index i: for each operand, the list of the numbers of
@@ -324,8 +324,8 @@ int shape_read(lua_State *L, int *i, const char *who, int64_t *shape);
 
 /* ---- arity.c ---- */
 
-/* Replaces the function at the top by a function that raises an error for more than `most` arguments; the first
- * `self` of them are its object. */
+/* Replaces the function at the top by a function that raises an error for more than `most` arguments. self: number
+ * of leading arguments that are the object of a method. */
 void arity_limit(lua_State *L, const char *name, int most, int self);
 /* limits the number of arguments of the functions of the module at the top, and of methods */
 void arity_open(lua_State *L);
@@ -482,10 +482,11 @@ void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops running code */
 void interrupt_stop(void);          /* restores the Ctrl-C handler that was set before interrupt_start() */
 int interrupt_count(void);          /* returns how often Ctrl-C was pressed since interrupt_start() */
-bool interrupt_untold(void);        /* returns true, at a prompt, if the last Ctrl-C has not reached the running code */
-void interrupt_interactive(void);   /* from now on Ctrl-C returns to the prompt, and never ends the program */
-void interrupt_catch(void); /* makes SIGTERM and similar signals end the program in an orderly way from now on */
-int interrupt_quit(void);   /* returns the signal that asked the program to end; 0: none */
+/* returns true, at a prompt, if the running code must still be stopped, after Ctrl-C or a request to end */
+bool interrupt_untold(void);
+void interrupt_interactive(void); /* from now on Ctrl-C returns to the prompt, and never ends the program */
+void interrupt_catch(void);       /* from now on SIGTERM and similar signals end the program in good order */
+int interrupt_quit(void);         /* returns the signal that asked the program to end; 0: none */
 /* Sets the function that is called soon after interrupt_knock(), between two Lua instructions and outside core
  * calls. The function may call run_quiet() on another Lua state, and interrupt_visit() stops the code that runs
  * there. interrupt_knock() and interrupt_visit() are safe in a signal handler. */

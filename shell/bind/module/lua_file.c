@@ -47,7 +47,7 @@ files_finish(lua_State *L)
     if (sh->saving) check_as(L, "save", rille_saving_end(&sh->saving));
 }
 
-/* ---- open files; Lua's collector closes them if an error is raised before they are closed ---- */
+/* ---- open files: userdata, so that Lua's collector closes a file that an error leaves open ---- */
 
 static int
 file_gc(lua_State *L)
@@ -544,8 +544,8 @@ close_folder(void *folder)
     closedir(folder);
 }
 
-/* rille._list(folder, save): returns the names in a folder. save: first creates the folder if it is missing, and claims
- * it for this session. */
+/* rille._list(folder, save): returns the names in a folder. save = true: creates the folder if it is missing, and
+ * claims it for this session. */
 static int
 list(lua_State *L)
 {

@@ -58,8 +58,8 @@ special_ids(lua_State *L, int i, const char *who, int n)
     return id;
 }
 
-/* Warns that encode ignores the truncation or padding that the tokenizer file asks for. Other libraries may apply
- * them, so results may differ. */
+/* Warns that encode ignores the truncation or padding in the tokenizer file. Other libraries may apply them, so
+ * results may differ. */
 static void
 warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
 {

@@ -13,9 +13,9 @@
  * ...} of lua/trace.lua. */
 static const char being_made, hooks;
 /* Keys and values that stand for something else.
- * |   size_key, meta_key     keys of the places "number of fields" and "metatable" of a table
- * |   digest_key             key of the place "hash of the numbers, texts and booleans" of a long list
- * |   live_key, whole_key    values: the place may hold any float, or any integer that a double represents */
+ *   size_key, meta_key     keys of the places "number of fields" and "metatable" of a table
+ *   digest_key             key of the place "hash of the numbers, texts and booleans" of a long list
+ *   live_key, whole_key    values: the place may hold any float, or any integer that a double represents */
 static const char size_key, meta_key, digest_key, live_key, whole_key;
 
 void
@@ -223,7 +223,7 @@ push_tensor_field(lua_State *L, int h)
     lua_pushboolean(L, true);
 }
 
-/* Pushes the present value of a place, whose holder is at h and whose key is at h + 1. */
+/* Pushes the present value of a place. Its holder is at h, its key at h + 1. */
 static void
 push_place(lua_State *L, int h)
 {

@@ -59,8 +59,8 @@ is_address_shared(lua_State *L, const char *key, const void *address, int lists)
     return false;
 }
 
-/* Adds the value of the field `key`, which was made from the core's list at this address, to the table at `lists`,
- * so that later records share the value. */
+/* Stores the value of the field `key` in the table at `lists`, under the address of the core's list from which the
+ * value was made. Later records then share the value. */
 static void
 share_table(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -130,8 +130,8 @@ push_op(lua_State *L, const struct rille_explain_op *op, int lists)
     set_ops_candidates(L, op, lists);
 }
 
-/* Sets the field candidates: the methods for a move, each with its hops (collective steps). The chosen method is
- * the first. */
+/* Sets the field candidates: the methods for a move. Each method has a list of hops (collective steps). The chosen
+ * method is the first. */
 static void
 set_candidates(lua_State *L, const struct rille_explain_boxing *b)
 {

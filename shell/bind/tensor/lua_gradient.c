@@ -121,8 +121,9 @@ read_tensors(lua_State *L, int i, const char *who, int n, struct rille_tensor **
     }
 }
 
-/* rille._own_gradient(name, fn, {arguments, n =}, {saved}, {results}): returns the list of results. Their backward
- * calls fn({gradients of results}, {saved}), which returns a list with the gradient for each argument. */
+/* rille._own_gradient(name, fn, {arguments, n =}, {saved}, {results}): returns the list of results, as tensors
+ * with their own gradient. Backward calls fn({gradients of results}, {saved}), which returns a list with the
+ * gradient for each argument. */
 static int
 own_gradient(lua_State *L)
 {

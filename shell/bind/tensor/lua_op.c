@@ -109,7 +109,7 @@ grow_call(struct call *c)
     c->cap = cap;
 }
 
-/* Returns the record of the next operand, or NULL if all operands were passed. */
+/* Returns the record of the next operand; NULL: all operands were passed. */
 static const struct rille_operand_info *
 next_operand(const struct call *c)
 {
@@ -373,7 +373,7 @@ read_name_argument(struct call *c, int key, int value)
         unknown_argument(c, name);
 }
 
-/* Reads the named entries of the table at i as options; returns true if there are any. */
+/* Reads the named entries of the table at i as options. Returns true if the table has named entries. */
 static bool
 read_names(struct call *c, int i)
 {

@@ -472,8 +472,8 @@ tensor_grad_layout(lua_State *L)
     return 0;
 }
 
-/* p:_reshard(on): sets whether a step gathers the shards of p again for backward; if not, it keeps the value
- * gathered for forward. */
+/* p:_reshard(on): sets whether a step gathers the shards of p a second time, for backward. If not, the step keeps
+ * the value gathered for forward. */
 static int
 tensor_reshard(lua_State *L)
 {
@@ -613,7 +613,7 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-/* Maps Lua's operators to Rille's: a + b is add(a, b). Where an entry has several names, the first operator that
+/* Maps Lua's operators to Rille's: a + b is add(a, b). If an entry has two or more names, the first operator that
  * exists is used. */
 static const struct {
     const char *event, *name[2];
