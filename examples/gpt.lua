@@ -173,8 +173,9 @@ if o.resume then
   end
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
-  held:load_state(note.held) -- the saved training had not ended: keeps its number of steps
-  if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- the training had not ended
+  held:load_state(note.held) -- restores the position in the validation data
+  -- an unfinished training keeps its number of steps
+  if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end
   print(("continues after step %d"):format(t))
 end
 local lr, begun = schedule(total), t

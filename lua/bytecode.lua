@@ -13,8 +13,8 @@ local SETUPVAL <const>, SETTABUP <const>, SETFIELD <const> = 10, 15, 18
 
 -- ---- reading ----
 
--- Returns a reader of `text` from position `at`: unsigned numbers (7 bits per byte, the last byte marked), strings,
--- and so on.
+-- Returns an object that reads `text` from position `at`. Its methods read unsigned numbers (7 bits per byte; the
+-- last byte is marked), strings, and so on.
 local function reader(text, at)
   local r = {}
   function r.byte()
@@ -150,10 +150,13 @@ local function nothing_read() return {upvalues = {}, within = {}, fields = {}, c
 
 local known = setmetatable({}, {__mode = "k"})
 
--- Returns what the code of fn reads, as a table with these fields: upvalues = {[index] = true}; within = a list of
--- {index of an upvalue, field}; fields = {[name] = true}; computed = true if fn reads fields with computed names;
--- compares = true if fn tests numbers for equality; counted = the same table for places that fn only increments.
--- Indices are those of debug.getupvalue.
+-- Returns what the code of fn reads, as a table with these fields:
+--   upvalues  {[index] = true}; indices are those of debug.getupvalue
+--   within    list of {index of an upvalue, field}
+--   fields    {[name] = true}
+--   computed  true if fn reads fields with computed names
+--   compares  true if fn tests numbers for equality
+--   counted   such a table for the places that fn only increments
 function bytecode.reads(fn)
   if not known[fn] then
     local main, outer = prototype(reader(string.dump(fn), HEADER + 1)), {}

@@ -25,8 +25,7 @@ local function beside(folder, name, who)
   return rille._read(folder .. name, LARGEST, who)
 end
 
--- Returns the text of a special token in tokenizer_config.json, which is a string or an object with the field
--- `content`.
+-- Returns the text of a special token in tokenizer_config.json. v: a string, or an object with the field `content`.
 local function token_text(v)
   if type(v) == "table" and v ~= json.null then v = v.content end
   return type(v) == "string" and v or nil

@@ -74,7 +74,7 @@ local function page_of(chunk, first, last)
   return name ~= "" and pages.find(name:gsub("^[.:]", "")) or nil
 end
 
--- Returns the help page of the innermost open call that has one, and the bracket of the call.
+-- Returns the help page of the innermost open call whose function has a page, and the bracket of the call.
 local function call_of(chunk)
   local frame = chunk.top
   while frame do

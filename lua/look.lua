@@ -8,7 +8,7 @@ local records = require "rille.show.records"
 local look = {}
 
 local nan = 0 / 0
-if tostring(nan):find("^-") then nan = -nan end -- so that nan prints without a sign
+if tostring(nan):find("^-") then nan = -nan end -- makes nan print without a sign
 
 -- Returns x as f64, a mask of its finite elements, and the mask as f64.
 local function finite(x)
@@ -79,8 +79,8 @@ end
 
 -- Returns a list of records {name =, kind =, norm =, grad_norm =, zeros =, nan =, inf =}. There is one record per
 -- parameter (kind "weight"), and, if arguments of the module are given, one per result of its modules (kind
--- "output"). zeros is the share of zeros. The list's field first_nan is the first name with a nan or an infinity;
--- outputs come first, because they are in the order of computation.
+-- "output"). zeros: share of zeros. The list's field first_nan is the name of the first output with a nan or an
+-- infinity, in the order of computation; if there is none, that of the first such parameter.
 function look.module(net, ...)
   local outputs, list = {}, {}
   if select("#", ...) > 0 then add_outputs(outputs, net, ...) end

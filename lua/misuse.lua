@@ -146,7 +146,8 @@ local function inside(text, level)
   return ("%s: %s"):format(self.__name, text)
 end
 
--- Returns the error text for the user. Called by the message handler; the function that failed is its caller.
+-- Returns the error text for the user. The message handler calls this function before the stack unwinds, so the
+-- function that failed is still on the stack.
 return function(text)
   local level = first_lua(3)
   local by_dot = not text:find("is a method", 1, true) and dotted(text, level)

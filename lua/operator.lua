@@ -95,7 +95,8 @@ end
 
 -- ---- the check of the claims ----
 
--- Returns the results, and the gradients of the operands for the gradients dy of the results; dy nil: dy is drawn.
+-- Returns the results, and the gradients of the operands for the gradients dy of the results. dy nil: draws random
+-- gradients.
 local function evaluate(o, operands, dy)
   local leaves, loss = {}, nil
   for i, x in ipairs(operands) do leaves[i] = x:detach():requires_grad_(true) end

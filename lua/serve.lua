@@ -143,7 +143,8 @@ return function(...)
   local o = read_options{...}
   if not o then return end
   rille.stopping{signals = {"TERM"}}
-  local http = open_http(o) -- is opened before the model is loaded, so that an address in use is reported at once
+  -- opens the server before the model is loaded, so that an address in use is reported at once
+  local http = open_http(o)
   local model = load_model(o)
   that(model.config.length, "%s: the model generates no text; expected a language model", o.folder)
   local tokenizer = tokenizer_of(o.folder)

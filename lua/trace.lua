@@ -355,8 +355,8 @@ local function holds(list, i)
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
 end
 
--- Makes the current step follow a field of a tensor, which the function reads: requires_grad, name, is_leaf, or whether the
--- tensor has a gradient.
+-- Makes the current step follow a field of a tensor that the function reads. key: requires_grad, name, is_leaf, or
+-- whether the tensor has a gradient.
 local function reads_field(t, key)
   local list = rille._conditions()
   local fields = list and field_of(list.fields, t)
@@ -402,7 +402,7 @@ end
 
 local met = setmetatable({}, weak) -- objects that some traced step has used
 
--- Returns true if the current step uses t for the first time; false also if no step is being traced.
+-- Returns true if a step is being traced, and this is its first use of t.
 function trace.meets(t)
   local list = followed()
   if not list or list.seen[t] then return false end

@@ -40,8 +40,8 @@ function Cache:go_to(at)
   self.at, self.places, self.used, self.slot, self.spans = at:maximum(0), at, {}, nil, {}
 end
 
--- Returns the spans of keys that the queries of this pass attend to, (batch, 1, n, 2). left: number of positions
--- before its own that a query sees; -1: all.
+-- Returns the spans of keys that the queries of this pass attend to, (batch, 1, n, 2). left: number of earlier
+-- positions that a query sees; -1: all.
 local function spans_of(self, left)
   local batch, n = table.unpack(self.at.shape)
   local first = left >= 0 and (self.at - left):maximum(0) or self.at * 0

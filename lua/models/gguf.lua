@@ -11,7 +11,7 @@ local names = require "rille.models.names"
 
 local gguf = {}
 
--- patterns of names of tensors that are settings, not parameters
+-- patterns of tensor names: the tensors with these names contain settings, not parameters
 gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"}
 
 -- ---- metadata ----

@@ -113,8 +113,8 @@ function pieces.join(row, state)
   return row.axis and value or turned_by(row, value)
 end
 
--- Returns a piece for one parameter that lacks the first axis of the file's tensor: position i of that axis, and the
--- k-th of n equal parts along the second.
+-- Returns the piece of a parameter that has one axis fewer than the file's tensor: position i of the tensor's first
+-- axis, and the k-th of n equal parts of its second axis.
 function pieces.part_of_row(ours, entry, i, k, n)
   local piece = pieces.part(ours, entry, 2, k, n)
   piece.from[1], piece.to[1], piece.skip = i, i + 1, 1

@@ -326,7 +326,7 @@ local function ids_of(list, vocab)
   return ids
 end
 
--- Reads the suppressed ids, and the ids that are suppressed only at the beginning of a text, into d. The lists are in
+-- Reads into d the suppressed ids, and the ids that are suppressed only at the beginning of a text. The lists are in
 -- generation_config.json, or, without that file, in c, the contents of config.json.
 local function read_suppressed(d, c, dir)
   local path = dir .. "/generation_config.json"

@@ -83,8 +83,8 @@ function Module:__is_plain()
   return not pin.of[self] and not hooks.has(self) and rawget(self, "forward") == nil and check.is_own(self.forward)
 end
 
--- Calls fn, which computes all these modules at once. If one of the modules is recomputed in the backward pass, fn
--- is, too.
+-- Calls fn, which computes all these modules at once. If one of the modules is recomputed in the backward pass, all
+-- that fn computes is recomputed.
 function Module.__at_once(modules, fn, ...)
   for _, m in ipairs(modules) do
     if recomputed[m] then return recompute(fn, ...) end

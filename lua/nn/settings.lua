@@ -90,7 +90,7 @@ local function read(t, path, who, seen, out, left_out, strange)
         who, name, check.shown(said))
       seen[v] = true
       read(said, name .. ".", who, seen, out, left_out, strange)
-      seen[v] = nil -- is cleared, because the object may occur again under another name
+      seen[v] = nil -- clears the mark, because the object may occur again under another name
     else
       strange(name, v)
     end

@@ -97,7 +97,8 @@ local function replicate_heads(place, parts, role, heads)
   end
 end
 
--- Returns the number of pieces into which the 2D method divides a panel: a common multiple of its two axis sizes.
+-- Returns the number of pieces into which the 2D method divides a panel: a common multiple of the sizes of its two
+-- mesh axes.
 local function panel_unit(placement, parts)
   local n = {rows = 1, columns = 1}
   for a, part in ipairs(parts) do

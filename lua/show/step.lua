@@ -5,7 +5,7 @@ local rille = require "rille"
 local paint = require "rille.show.paint"
 local theory_of = require "rille.show.theory"
 
-local ROWS <const> = 16 -- maximum number of devices drawn; of more devices, the first ones and the last are drawn
+local ROWS <const> = 16 -- maximum number of devices drawn; if there are more, draws the first ones and the last
 local STALLS <const> = 4
 local SMALL <const> = 0.01 -- share of forward time below which the time of transfers is not mentioned
 local MOST <const> = 400 -- maximum spans per device that are drawn separately

@@ -40,7 +40,8 @@ local function places(chart)
   return n
 end
 
-local lags = {[false] = {plain}, [true] = {split, two_ahead}} -- [are weight gradients separate][lookahead]: formula
+-- lags[separate][lookahead]: formula; separate: true if weight gradients are separate acts
+local lags = {[false] = {plain}, [true] = {split, two_ahead}}
 
 -- Returns the formula of a schedule; nil for searched schedules.
 local function formula_of(chart)

@@ -254,8 +254,8 @@ move_cursor(struct bytes *out, int from, int to)
     append_text(out, "\r");
 }
 
-/* Moves to the first row of the picture, after the terminal was resized and has folded the picture to another
- * width, and clears everything below. */
+/* Clears the picture after the terminal was resized, and has folded the picture to another width: moves to the
+ * first row, and clears everything below. */
 static void
 forget_folds(struct bytes *out, int columns)
 {

@@ -17,7 +17,8 @@
 #include <signal.h>
 #include <string.h>
 
-/* length from which a list counts as long to sort, entries; such a list takes about 20 ms */
+/* minimum length, in entries, of a list that counts as long to sort; sorting a list of this length takes about 20
+ * ms */
 enum { LONG_LIST = 100000 };
 enum { LONG_MOVE = 1000000 };       /* length of one move, entries; such a move takes about 10 ms */
 enum { LARGE_BLOCK = 1024 * 1024 }; /* size from which a block counts as large, bytes */

@@ -259,7 +259,7 @@ const struct rille_place *place_check(lua_State *L, int i); /* raises if the val
 /* Returns the layout that is broadcast (B) on every mesh axis. */
 const struct rille_layout *broadcast_layout(lua_State *L, const struct rille_place *p);
 /* Returns the layout given by the fields placement and sbp of the table at i, or NULL if both are absent. If only one
- * field is absent, it is copied from `like` (like NULL: device 0 of the default kind, layout B). who: prefix of
+ * field is absent, its value is that of `like` (like NULL: device 0 of the default kind, layout B). who: prefix of
  * messages. */
 const struct rille_layout *layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like);
 /* Returns true if sbp of the options at i is "auto". Then layout_read() returns B, and the caller marks the tensor
@@ -454,7 +454,7 @@ bool help_push(lua_State *L, const char *name); /* pushes the page; false: no su
 /* Pushes a list of the help pages that contain the words of the question, best first; returns false if there are
  * none. */
 bool help_push_found(lua_State *L, const char *question);
-/* Pushes the call syntax of the Rille function or class at i; returns false if it is not one. */
+/* Pushes the call syntax of the value at i if the value is a function or class of Rille; else returns false. */
 bool help_push_call(lua_State *L, int i);
 bool help_push_about(lua_State *L, int i); /* pushes the help page of a value, or of its kind; false: none */
 /* Returns the error message for a name that has no page. May push a new value for the text. */

@@ -78,8 +78,8 @@ integer_field(lua_State *L, int i, const char *key, int64_t other)
     return n;
 }
 
-/* Opens a file, like file_push. The value at i is the file's format, nil, or a table {method =, bits =, group =, rows
- * =, columns =, minus_one =} of a file whose weights are quantised (rille_file_dequantise). */
+/* Opens a file, like file_push. The value at i is the file's format, or nil; for a file with quantised weights, it
+ * is a table {method =, bits =, group =, rows =, columns =, minus_one =} (rille_file_dequantise). */
 static struct rille_file *
 file_push_as(lua_State *L, const char *who, const char *path, int i)
 {
@@ -474,7 +474,8 @@ lua_file_save(lua_State *L)
         o.shard_bytes = file_size_argument(L, -1, "save");
         lua_pop(L, 1);
     }
-    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module: replaced by its tensors */
+    /* replaces a module by its tensors */
+    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) {
         lua_pushvalue(L, 2);
         lua_call(L, 1, 1);
         lua_replace(L, 2);

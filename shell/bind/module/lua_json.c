@@ -20,7 +20,7 @@ json_gc(lua_State *L)
 
 /* ---- integers of more than 64 bits ---- */
 
-/* Returns the end of the token at `at`, which is a string, a number, or any other single byte. */
+/* Returns the end of the token at `at`: a string, a number, or any other single byte. */
 static const char *
 token_end(const char *at, const char *end)
 {

@@ -47,8 +47,8 @@ shell_autocast(lua_State *L)
     return 1;
 }
 
-/* Reads or changes a boolean setting of the session: changes the setting if the argument is not nil, and returns the
- * previous one. */
+/* Reads or changes a boolean setting of the session. Changes the setting if the argument is not nil; returns the
+ * previous setting. */
 static int
 session_setting(lua_State *L, const char *name, bool (*set)(struct rille_session *s, bool on))
 {

@@ -20,7 +20,7 @@ tokens_gc(lua_State *L)
     return 0;
 }
 
-static const char made; /* registry key of the table of open readers, which are its weak keys */
+static const char made; /* registry key of a table whose keys (weak) are the open readers */
 
 void
 tokens_close(lua_State *L)

@@ -142,7 +142,8 @@ call_nested(lua_State *L, const char *name, int n, int nresult)
     return lua_pcall(L, n + 1, nresult, 0);
 }
 
-/* Begins a trace, and pushes the function and its arguments, in which micro-batch tensors replace the tensors. */
+/* Begins a trace. Pushes the function and the arguments of the call, with micro-batch tensors in place of the
+ * tensors. */
 static void
 push_call(lua_State *L, const struct step_call *c)
 {

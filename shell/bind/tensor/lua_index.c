@@ -424,8 +424,8 @@ index_pairs(lua_State *L)
 
 /* ---- split, chunk ---- */
 
-/* Reads the axis: argument 3, or a field of an options table at 3 or 4; default 0. Pushes the table's field strategy,
- * or nil, which is then at index STRATEGY. */
+/* Reads the axis: argument 3, or a field of an options table at 3 or 4; default 0. Also pushes the table's field
+ * strategy, or nil, so that the value is at index STRATEGY. */
 enum { STRATEGY = 4 };
 static int
 axis_read(lua_State *L, struct rille_tensor *t, const char *who)
@@ -558,7 +558,7 @@ index_open(lua_State *L)
     static const luaL_Reg functions[] = {{"split", tensor_split}, {"chunk", tensor_chunk}, {NULL, NULL}};
     static const char *const methods[] = {"index_put_", "nonzero", "masked_select", "masked_fill", "masked_fill_"};
     lua_pushvalue(L, -2);
-    for (int to = -2; to < 0; to++) { /* the table of methods, then the module */
+    for (int to = -2; to < 0; to++) { /* adds the functions to the table of methods, then to the module */
         lua_pushvalue(L, to);
         luaL_setfuncs(L, functions, 0);
         for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
