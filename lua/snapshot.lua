@@ -3,7 +3,8 @@
 --
 -- The core keeps the tensors, by holding their buffers without a copy. State that exists only in Lua, such as an
 -- optimiser's learning rate and step counts, is saved here. snapshot.watch(object, keep) registers keep(object),
--- which returns a function that restores the object. Watched objects can still be garbage-collected.
+-- which returns a function that restores the object. The registration does not keep an object from being
+-- garbage-collected.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -1,5 +1,5 @@
--- values.lua - values of chat templates, which behave like Python's: strings, integers, floats, booleans, none,
--- lists, ordered dictionaries, undefined values, namespaces, and functions.
+-- values.lua - values of chat templates. They behave as in Python, and have these types: strings, integers, floats,
+-- booleans, none, lists, ordered dictionaries, undefined values, namespaces, and functions.
 --
 -- Lists and tuples are tables of values with the metatables values.List and values.Tuple. A dictionary is {keys = {...}, of = {[key] = value}} with the
 -- metatable values.Dict. A function of a template is a Lua function f(args, named, line).

@@ -2,8 +2,8 @@
  *
  * Enter runs a complete chunk, and begins a new line in an incomplete chunk. Arrow keys move within the chunk, and
  * into the history at its first and last line. Tab completes. With colours, paint.c draws the chunk. Without colours,
- * readline draws a copy of the chunk that contains the prompts of all lines. Libedit supports neither, so with
- * libedit the user edits single lines. */
+ * readline draws a copy of the chunk that contains the prompts of all lines. Libedit supports neither way of drawing,
+ * so with libedit the user edits single lines. */
 #include "shell/repl/keys.h"
 #include "shell/repl/paint.h"
 #include "shell/repl/repl.h"

@@ -3,8 +3,8 @@
  *
  * A picture consists of rows of text with colour codes, and the position of the cursor. A new picture is compared
  * with the previous one, and the rows that differ are written in one call; the cursor moves by whole rows only. If a
- * chunk has more rows than the terminal, the rows around the cursor are shown. When its width changes, the terminal
- * folds the rows anew, and the chunk is drawn again from its first row. */
+ * chunk has more rows than the terminal, the rows around the cursor are shown. When the terminal's width changes, the
+ * terminal folds the rows anew. The chunk is then drawn again from its first row. */
 #include "shell/repl/paint.h"
 #include "shell/repl/token.h"
 

@@ -9,9 +9,9 @@
  * table.sort sorts a long list by a comparison function in Lua, in which hooks run. table.move moves a long list in
  * several calls, and hooks run between the calls.
  *
- * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. After Ctrl-C was pressed, and until
- * the running code has received it, allocations of large blocks fail, so that Lua raises "not enough memory" and the
- * input ends. */
+ * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. After Ctrl-C was pressed,
+ * allocations of large blocks fail until the running code has received the interrupt, so that Lua raises "not enough
+ * memory" and the input ends. */
 #include "shell/bind/base/shell.h"
 
 #include <signal.h>
