@@ -176,7 +176,9 @@ end
 -- with the former numbers, must record the same program as the former trace. Comparing a live number with < is an
 -- error, and functions that need a number refuse it; both end the attempt. Two uses would go unnoticed: comparing
 -- numbers for equality, and computing names of fields. So a function that compares numbers for equality, or computes
--- names of fields, gets no live numbers. keys of places that may hold any float, or any integer
+-- names of fields, gets no live numbers.
+
+-- keys of places that may hold any float, or any integer
 local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key
 
 local function write(row, value)

@@ -26,7 +26,7 @@ function methods.int4(m)
 end
 
 -- Calls visit(part) for each member of the model's modules, except the members of a mixture of experts. If visit
--- returns a module, it replaces the member.
+-- returns a module, this module replaces the member.
 local function each_layer(model, visit)
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do

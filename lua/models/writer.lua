@@ -129,7 +129,7 @@ local function add_table(t, state, seen)
   for _, key in ipairs(keys) do
     local part = rawget(t, key)
     state[#state + 1] = key
-    -- compares a part that has a function settings by its settings, because such a part may also have caches
+    -- a part with a function `settings` is compared by its settings, because it may also have caches
     if settings.speaks(part) then part = settings.said(t, key) end
     if type(part) == "table" and (getmetatable(part) == nil or part.named_modules) then
       add_table(part, state, seen)

@@ -154,7 +154,8 @@ local function is_part(v, kind)
   return kind == "buffer" or v.is_leaf and (kind ~= nil or v.requires_grad)
 end
 
--- Returns true if value is a new part, such as a bias, of m, and m is a module of Rille that some step has traced.
+-- Returns true if `value` becomes a new part of m, such as a bias, and m is a module of Rille that some step has
+-- traced.
 function settings.grows(m, value) return trace.has_met(m) and is_part(value) and settings.class_of(m) ~= nil end
 
 -- Returns the names of the fields with which m, one of Rille's modules, computes.

@@ -225,8 +225,9 @@ local function add_state(list, state)
   list[#list + 1] = state
 end
 
--- Extends states by device d, to which it assigns blocks i + 1 to a and b to j - 1. Drops states that cannot become
--- better than `least`: one of the remaining devices has at least the average load of the remaining blocks.
+-- Extends states by device d: assigns to the device blocks i + 1 to a, and blocks b to j - 1. Drops states that
+-- cannot become better than `least`: one of the remaining devices has at least the average load of the remaining
+-- blocks.
 local function inwards(l, d, i, j, states, reached, least)
   local room = 2 * (#l.owned - d)
   for a = i + 1, j - 2 - room do
