@@ -217,7 +217,7 @@ loss_of(struct training *t, struct rille_tensor *x, struct rille_tensor *y)
 }
 
 /* Updates a parameter. In a trace, the learning rate and the step count are live numbers: the compiled step reads
- * their present values before each run. Outside a trace they are constants. */
+ * their present values before each run. Outside a trace both are constants. */
 static void
 update(struct training *t, struct param *p)
 {

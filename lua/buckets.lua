@@ -3,11 +3,11 @@
 --
 --   local step = rille.graph(function(ids, labels, weight) ... return (losses * weight):mean() end, {buckets = {64, 128, axis = 1}})
 --
--- The padding is zeros. The function receives one more argument, weight (f32). Its shape is that of the first padded
--- argument, without the dimensions after axis. weight is bucket / length at entries of the arguments, and 0 at
--- padding. So (losses * weight):mean() is the mean over the entries of the arguments, also if micro-batches cut the
--- batch: each micro-batch has the same number of entries, and the mean of the micro-batches' means is the mean of the
--- batch.
+-- The padding is zeros. The function receives one more argument, weight (f32). The shape of weight is that of the
+-- first padded argument, without the dimensions after axis. weight is bucket / length at entries of the arguments,
+-- and 0 at padding. So (losses * weight):mean() is the mean over the entries of the arguments, also if micro-batches
+-- cut the batch: each micro-batch has the same number of entries, and the mean of the micro-batches' means is the
+-- mean of the batch.
 
 local rille = require "rille"
 local check = require "rille.check"

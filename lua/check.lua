@@ -127,8 +127,8 @@ end
 check.sorted_keys = sorted_keys
 
 -- Returns the divisors of n for which good(d) is true, as text for messages: "1, 2, 4". The search tests divisors
--- below 65536 and adds their cofactors n / d. It finds all divisors of n < 2^32, and its time is bounded for any n,
--- because n may come from a file.
+-- below 65536 and adds their cofactors n / d. So the search finds all divisors of n < 2^32. The time of the search is
+-- bounded for any n, because n may come from a file.
 function check.divisors(n, good)
   local list = {}
   for d = 1, math.min(n, 65535) do

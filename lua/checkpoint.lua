@@ -23,7 +23,7 @@ local state_text = require "rille.state_text"
 local checkpoint = {}
 
 local PATTERN, SHARD = "^(checkpoint%-(%d+)%-step%-%d+)%.safetensors$", "^(checkpoint%-(%d+)%-step%-%d+)%.%d+%.shard$"
-local LAST <const> = 1000000000000000 -- upper bound of checkpoint numbers; a save never uses larger ones
+local LAST <const> = 1000000000000000 -- upper bound of checkpoint numbers; a save never uses larger numbers
 local METADATA = "rille.checkpoint"
 
 -- ---- the folder ----
@@ -154,7 +154,7 @@ local function either(a, b)
   return check.sorted_keys(names)
 end
 
--- Compares a module with the saved one and appends differences to wrong. Returns true if they differ.
+-- Compares a module with the saved one and appends differences to wrong. Returns true if the modules differ.
 local function differs(name, here, saved, wrong)
   local before = #wrong
   if here.class ~= saved.class then

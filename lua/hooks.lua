@@ -97,8 +97,8 @@ end
 
 local function same(_, ...) return ... end
 
--- Returns two identity functions, for the arguments and for the results of a module. In backward they pass the
--- gradients to the backward hooks.
+-- Returns two identity functions, for the arguments and for the results of a module. In backward the functions pass
+-- the gradients to the backward hooks.
 local function watched(module, list)
   local doutput, takes = nil, false
   local function call(dinput)

@@ -31,7 +31,8 @@ local function check_eager(x, what)
     .. "x:masked_fill(mask, value), or index outside the step", what)
 end
 
--- Returns the row-major positions at which a mask is true, in ascending order. topk sorts them on the devices.
+-- Returns the row-major positions at which a mask is true, in ascending order. topk sorts the positions on the
+-- devices.
 local function places(x, mask, what)
   check_eager(x, what)
   local flat = mask:detach():reshape{-1}
@@ -186,9 +187,9 @@ local function shape_of_picks(x, picks)
   return shape
 end
 
--- Finds the index tensors that count 0, 1, 2, ... over a whole axis of y, as rille.arange(n) does. Sets their
--- pick.row to the dimension of the broadcast shape along which they count. Returns the picks by that dimension, and
--- the other picks.
+-- Finds the index tensors that count 0, 1, 2, ... over a whole axis of y, as rille.arange(n) does. Sets pick.row of
+-- each to the dimension of the broadcast shape along which the index tensor counts. Returns the picks by that
+-- dimension, and the other picks.
 local function row_picks(y, picks, shape)
   local rows, rest = {}, {}
   for _, pick in ipairs(picks) do

@@ -3,9 +3,9 @@
 -- A step compares its arguments by identity, and its inputs and outputs must be tensors. So a plain table cannot be
 -- passed to the step itself. If the table contains tensors, or is not the table that the previous call passed, its
 -- contents are copied into a holder. A holder is a table that the step keeps for each structure (the keys, and which
--- of them have tensors). The holder's tensors become further inputs of the step. Its other values are conditions of
--- the trace, like those of any table that the function reads. A result that is a plain table with tensors is stored
--- as a template, from which each call makes a new table.
+-- of them have tensors). The holder's tensors become further inputs of the step. The other values in a holder are
+-- conditions of the trace, like those of any table that the function reads. A result that is a plain table with
+-- tensors is stored as a template, from which each call makes a new table.
 --
 -- The step's state is a table of the shell (`traces`), with these fields: tables[i]: the last table passed as
 -- argument i; spread[i]: true if argument i is copied into a holder; holders: the holders, by argument and structure;

@@ -503,7 +503,7 @@ calibrate(struct rille_session *s, const char *path)
     return 0;
 }
 
-/* Waits, before the program ends, for background saves and for runs that are not complete. Their errors set the
+/* Waits, before the program ends, for background saves and for runs that are not complete. Errors of both set the
  * exit code of the program. */
 static int
 finish_files(lua_State *L)

@@ -22,7 +22,7 @@ local choose = {}
 local function added(x, list) return x:scatter_add(1, list.ids, list.values) end
 local function marks(x, list) return added(rille.zeros(x.shape, {placement = x.placement, sbp = x.sbp}), list) end
 
--- Applies the repetition penalty of each id: divides positive logits by the penalty, and multiplies negative ones
+-- Applies the repetition penalty of each id: divides positive logits by the penalty, and multiplies negative logits
 -- (Keskar et al. 2019).
 local function repeated(x, list)
   local penalty = marks(x, list)

@@ -244,7 +244,7 @@ end
 
 -- ---- use ----
 
--- Adds the adapters to the weights (on = true, the default), or subtracts them again.
+-- Adds the adapters to the weights (on = true, the default), or subtracts the adapters again.
 function lora.merge(m, on)
   for _, part in ipairs((adapters(who .. ".merge", m))) do part:merge(on) end
   return m

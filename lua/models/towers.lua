@@ -1,5 +1,5 @@
--- towers.lua - stacks of blocks (decoder.lua) that read images, texts or sound, and the common parts of models made
--- of them.
+-- towers.lua - stacks of blocks (decoder.lua) that read images, texts or sound, and the common parts of models that
+-- consist of such stacks.
 --
 -- The description of a tower is that of a decoder (describe.lua). A tower consists of blocks with norms before
 -- attention and before the feed-forward layer, and a last norm.

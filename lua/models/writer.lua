@@ -57,8 +57,8 @@ local function form_of(how)
   return table.concat(words, " ")
 end
 
--- Returns a function that calls fn as a compiled step; its last argument is a table of settings. There is one step
--- for each form of the settings and each size of the first argument, at most FORMS.
+-- Returns a function that calls fn as a compiled step. The last argument of the function is a table of settings.
+-- There is one step for each form of the settings and each size of the first argument, at most FORMS.
 local function by_form(fn)
   local steps, n = {}, 0
   return function(...)

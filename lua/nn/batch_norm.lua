@@ -3,9 +3,9 @@
 --
 -- In training mode, mean and variance are computed over the whole batch (per micro-batch in a compiled step), however
 -- the batch is sharded. The running statistics for eval() are buffers and are updated once per step; an empty batch
--- leaves them unchanged. For 16-bit inputs, results and gradients are computed in f32 and rounded once, because in
--- f16 the square of a deviation of 256 or more overflows. So for a 16-bit input, backward keeps f32 values, which
--- have twice the bytes of the input.
+-- leaves the statistics unchanged. For 16-bit inputs, results and gradients are computed in f32 and rounded once,
+-- because in f16 the square of a deviation of 256 or more overflows. So for a 16-bit input, backward keeps f32
+-- values, which have twice the bytes of the input.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -26,7 +26,7 @@ function BatchNorm2d:init(channels, options)
 end
 
 -- Updates a running statistic: running + momentum * (batch statistic - running). In a trace with micro-batches, the
--- batch statistic is the mean over all of them.
+-- batch statistic is the mean over all micro-batches.
 local function follow(running, now, momentum)
   rille.no_grad(function()
     local mean = rille._trace_mean(now:to_global(layout.of(running)))

@@ -52,9 +52,9 @@ local function grouped(who, t, count, groups)
 end
 
 -- Computes attention. If there are fewer key/value heads than query heads, keys and values are broadcast to the query
--- heads of a group. They are copied only if the query heads of one group are on two or more ranks. options:
--- is_causal, scale, window and softcap as in rille.scaled_dot_product_attention; sinks: (heads); spans: (batch, 1,
--- queries, 2).
+-- heads of a group. Keys and values are copied only if the query heads of one group are on two or more ranks.
+-- options: is_causal, scale, window and softcap as in rille.scaled_dot_product_attention; sinks: (heads); spans:
+-- (batch, 1, queries, 2).
 function heads.attend(who, q, k, v, mask, options)
   local count, sinks, spans = q.shape[2], options.sinks, options.spans
   if count ~= k.shape[2] and k.shape[2] % layout.shard_count(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end

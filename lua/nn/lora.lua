@@ -56,8 +56,8 @@ end
 
 local off = setmetatable({}, {__mode = "k"}) -- set of the adapters that are switched off
 
--- Calls fn(...) with the adapters in the list switched off. A compiled step that was traced with one of them is
--- traced again.
+-- Calls fn(...) with the adapters in the list switched off. A compiled step that was traced with one of these
+-- adapters is traced again.
 function LoRA.__without(list, fn, ...)
   local function switch(on)
     for _, m in ipairs(list) do off[m] = not on or nil end

@@ -268,7 +268,7 @@ function Module:named_modules()
   end
 end
 
--- Returns an iterator over the entries. It returns each tensor once, with the tensor's first name.
+-- Returns an iterator over the entries. The iterator returns each tensor once, with the tensor's first name.
 local function once(list)
   local seen, i = {}, 0
   return function()
@@ -292,7 +292,8 @@ function Module:parameters()
   return list
 end
 
--- Registers a tensor t without gradient as part of the state: it is saved, loaded and laid out with the parameters.
+-- Registers a tensor t without gradient as part of the state: the tensor is saved, loaded and laid out with the
+-- parameters.
 function Module:buffer(name, t)
   local who = self.__name .. ":buffer"
   check.that(type(name) == "string" and layout.is_tensor(t), "%s: expected a name and a tensor, found %s and %s", who,

@@ -25,8 +25,8 @@ end
 
 settings.nowhere = {training = true, theirs = true} -- names of fields that do not influence results
 
--- Settings that may differ between two runs of one training, because they influence only training, or the maximum
--- length.
+-- Settings that may differ between two runs of one training, because these settings influence only training, or the
+-- maximum length.
 local free = {dropout = true, p = true, momentum = true, label_smoothing = true, length = true}
 
 local function is_plain(v)

@@ -60,7 +60,7 @@ function meta.with_forward(modules, forward, fn)
   return fn()
 end
 
--- Creates a tensor with t's shape, dtype and layout. It requires a gradient if its dtype is a float.
+-- Creates a tensor with t's shape, dtype and layout. The tensor requires a gradient if the dtype is a float.
 function meta.like(t)
   return rille.zeros(t.shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp, requires_grad = layout.is_float(t)})
 end

@@ -28,7 +28,8 @@ end
 
 local function is_place(prefix) return prefix:find("%f[^.\0]%d+$") ~= nil end
 
--- Returns the paths of modules in order, and the set of them. In a model without modules, each parameter counts as a module.
+-- Returns the paths of modules in order, and the set of these paths. In a model without modules, each parameter
+-- counts as a module.
 local function module_paths(model)
   local list, is_module = {}, {}
   for path in model:named_modules() do
@@ -173,8 +174,8 @@ local function deal(model, recipe)
   return {at = at, list = list, first = list[1], last = list[#list]}
 end
 
--- Returns the placement that all parameters share, for a recipe without stages; fails if they are on several
--- placements.
+-- Returns the placement that all parameters share, for a recipe without stages; fails if the parameters are on two or
+-- more placements.
 local function one_place(model, recipe)
   for _, name in ipairs{"chunks", "blocks", "members"} do
     check.that(recipe[name] == nil, "parallel: %s needs stages", name)

@@ -8,7 +8,7 @@
 -- same shapes.
 --
 -- A chain of two or more weights is sharded. A single weight is sharded if sharding saves more bytes of copies than
--- it moves per step. It becomes a column or a row, whichever moves fewer bytes.
+-- it moves per step. The weight becomes a column or a row, whichever moves fewer bytes.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -79,8 +79,8 @@ local function loss_of(y)
   return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
 end
 
--- Calls the model. Modules with units return replicated tensors in place of pending reductions; their paths are added
--- to the set `sums`.
+-- Calls the model. Modules with units return replicated tensors in place of pending reductions; the paths of these
+-- modules are added to the set `sums`.
 local function call_reduced(trace, call, sums)
   local modules, paths, known = {}, {}, {}
   for path, m in trace.model:named_modules() do known[path] = m end

@@ -1,8 +1,8 @@
 -- server.lua - the loop of rille serve: adds the prompts of requests to a scheduler, and sends new tokens to the clients.
 --
 -- One thread uses this module. http: the transport (shell/serve/http.h), or an object with the same methods. A call
--- is a request that is being processed. Its entries are texts (sequences) of the scheduler; the texts of all calls
--- share the slots. If a client disconnects, its texts are cancelled, and their slots become free.
+-- is a request that is being processed. The entries of a call are texts (sequences) of the scheduler; the texts of
+-- all calls share the slots. If a client disconnects, its texts are cancelled, and their slots become free.
 
 local rille = require "rille"
 local answers = require "rille.serve.answers"

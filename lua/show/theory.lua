@@ -15,8 +15,8 @@ local function first_added(p, F) return (p - 1) * F end
 local plain = {"(p - 1) (F + B + W)", joint_added, holds = function(c, p) return c.stages == p and joint(c) or nil end}
 local split = {"(p - 1) max(F + B - W, F)", function(p, F, B, W) return (p - 1) * math.max(F + B - W, F) end,
   holds = function(c, p) return c.stages == p and (c.micro_batches >= p and "" or " at least") or nil end}
--- Formula for schedules in which a device is idle only until the first micro-batch arrives at it. It is a lower bound
--- for every schedule.
+-- Formula for schedules in which a device is idle only until the first micro-batch arrives at it. The formula is a
+-- lower bound for every schedule.
 local least = {"(p - 1) F", first_added, holds = function() return " at least" end}
 local two_ahead = {"(p - 1) F", first_added, holds = function(c, p)
   local filled = c.micro_batches >= p and c.forward + c.backward <= 2 * c.weight

@@ -250,8 +250,8 @@ take_request(enum socket at)
     frames_free(&f);
 }
 
-/* Receives the requests that are queued when a cell fails; they will be aborted. Must be called before the failure is
- * reported, because a client may send its next cell as soon as it has the reply, and that cell must run. */
+/* Receives the requests that are queued when a cell fails, in order to abort them. Must be called before the failure
+ * is reported, because a client may send its next cell as soon as it has the reply, and that cell must run. */
 static void
 hold_waiting(void)
 {
@@ -310,8 +310,8 @@ take_answer(void)
     frames_free(&f);
 }
 
-/* Runs the socket thread. During a run, the thread does not receive requests to run further cells: their socket is
- * the last of the list, and the list is shortened by one. */
+/* Runs the socket thread. During a run, the thread does not receive requests to run further cells: the socket for
+ * such requests is the last of the list, and the list is shortened by one. */
 static void *
 sockets_serve(void *unused)
 {

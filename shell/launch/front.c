@@ -9,7 +9,7 @@
  *   rille attach [NAME]                               a prompt on a running controller
  *   rille [options] script, under a launcher          rank 0: a controller, and the parent of worker 0; others: workers
  *
- * Options that do not concern the cluster stay in the arguments, and main.c reads them as it does without a cluster. */
+ * Options that do not concern the cluster stay in the arguments, from which main.c reads these options. */
 #include "shell/launch/front.h"
 #include "shell/bind/base/shell.h"
 #include "shell/repl/journal.h"
@@ -407,7 +407,7 @@ launch_over(const struct words *w, struct front *f)
 }
 
 /* Checks that a later controller can take over the workers. For this the address and the key must be given
- * explicitly, because the next controller needs the same ones. */
+ * explicitly, because the next controller needs both. */
 static int
 launch_kept(const struct words *w, bool over)
 {

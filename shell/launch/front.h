@@ -25,7 +25,7 @@ struct ranked {
     char address[FRONT_TEXT]; /* address of rank 0, which is the coordinator */
     char job[FRONT_TEXT];     /* name of the job, such as "Slurm 4711.0"; "": the launcher does not name it */
 };
-/* Reads the launcher's environment variables. Non-zero: they contradict each other; `why` says how. */
+/* Reads the launcher's environment variables. Non-zero: the variables contradict each other; `why` says how. */
 int ranked_read(struct ranked *r, char why[FRONT_TEXT]);
 
 /* agent_store.c: stores the coordinator's address in torchrun's store. Non-zero: the error was printed. */

@@ -251,8 +251,7 @@ add_option(struct command *c, const char *option, const char *value)
     command_add_word(c, value);
 }
 
-/* Adds the environment variables that are passed on to other hosts: they contain settings of the computation, and
- * no secrets. */
+/* Adds the environment variables that are passed on to other hosts: settings of the computation, but no secrets. */
 static void
 export_variables(struct command *c)
 {

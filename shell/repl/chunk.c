@@ -1,10 +1,10 @@
 /* chunk.c - compiles typed text as a Lua function: an expression, statements, or statements that end in an
  * expression.
  *
- * "a = f(2); a" is not valid Lua. So the text is compiled as "a = f(2); return a". It is cut before a token such
- * that the text before the cut is a valid chunk, and the text after the cut an expression list; of several such
- * tokens, the last one is chosen. A cut before a name is safe, because a name continues an expression only after
- * an operator, and text that ends in an operator is no valid chunk. "(", "{", "-" and strings may continue an
+ * "a = f(2); a" is not valid Lua. So the text is compiled as "a = f(2); return a". The text is cut before a token
+ * such that the text before the cut is a valid chunk, and the text after the cut an expression list; of several such
+ * tokens, the last one is chosen. A cut before a name is safe, because a name continues an expression only after an
+ * operator, and text that ends in an operator is no valid chunk. "(", "{", "-" and strings may continue an
  * expression, as in f (x), so a cut before these tokens is tried only after ";". */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"

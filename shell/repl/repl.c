@@ -346,7 +346,7 @@ next_chunk(struct input *in)
     in->number++;
 }
 
-/* Runs a transcript (text pasted with its prompts), one chunk after the other, as if they were typed. */
+/* Runs a transcript (text pasted with its prompts), one chunk after the other, as if the chunks were typed. */
 static int
 take_transcript(lua_State *L, struct input *in)
 {

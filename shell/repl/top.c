@@ -161,8 +161,8 @@ struct watch {
     int columns;
 };
 
-/* Starts the timer. Its signal is sent to this thread only, because this thread cannot free a plan while it handles
- * the signal. */
+/* Starts the timer. The timer's signal is sent to this thread only, because this thread cannot free a plan while it
+ * handles the signal. */
 static bool
 start_timer(struct watch *w)
 {

@@ -1,5 +1,5 @@
-/* misuse.c - metamethods for operators that Rille's objects do not support. They raise errors that name a remedy;
- * Lua's own error would name only a type. */
+/* misuse.c - metamethods for operators that Rille's objects do not support. The metamethods raise errors that name a
+ * remedy; Lua's own error would name only a type. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>

@@ -92,8 +92,8 @@ check_list(lua_State *L, int i, const char *who)
 
 enum { SLACK = 32 << 20 };
 
-/* Collects Lua's garbage if handles own many more bytes than before. Lua does not count these bytes. A collection
- * is due when they have grown by a quarter, and by at least SLACK, since the last collection. So collections cost
+/* Collects Lua's garbage if handles own many more bytes than before. Lua does not count these bytes. A collection is
+ * due when these bytes have grown by a quarter, and by at least SLACK, since the last collection. So collections cost
  * little compared with the program, however much memory it uses. */
 void
 collect_if_due(lua_State *L)

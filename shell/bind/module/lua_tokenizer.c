@@ -58,7 +58,7 @@ special_ids(lua_State *L, int i, const char *who, int n)
     return id;
 }
 
-/* Warns that encode ignores the truncation or padding in the tokenizer file. Other libraries may apply them, so
+/* Warns that encode ignores the truncation or padding in the tokenizer file. Other libraries may apply both, so
  * results may differ. */
 static void
 warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)

@@ -223,7 +223,7 @@ push_tensor_field(lua_State *L, int h)
     lua_pushboolean(L, true);
 }
 
-/* Pushes the present value of a place. Its holder is at h, its key at h + 1. */
+/* Pushes the present value of a place: the place's holder is at h, the place's key at h + 1. */
 static void
 push_place(lua_State *L, int h)
 {

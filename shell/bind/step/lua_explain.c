@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Registry keys of two metatables. text_meta: tables that print as their field text. boxing_meta: the same, with a
- * method show() that draws a move. */
+/* Registry keys of two metatables. text_meta: tables that print as their field text. boxing_meta: such tables with a
+ * method show(), which draws a move. */
 static const char text_meta, boxing_meta;
 
 enum { MAX_ROOTS = 4096 };
