@@ -110,9 +110,9 @@ local_rewrite(lua_State *L, const char *chunk)
 
 /* ---- the environment ---- */
 
-/* Values in a table that is upvalue 1 of the functions below; the keys are the names of the user whose value is
- * nil. The names must be known, because a nil local still hides a global, and a global set to nil is not a
- * misspelt name. */
+/* Upvalue 1 of the functions below is a table of the user's names whose value is nil; these constants are the
+ * values in the table. The table is needed because a nil local still hides a global, and a global set to nil is
+ * not a misspelt name. */
 enum { NIL_LOCAL = 1, NIL_GLOBAL };
 
 static int

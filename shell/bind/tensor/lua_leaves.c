@@ -10,7 +10,7 @@
 struct leaves { /* the rows of a list; stored in a userdata on the stack */
     int n;
     struct rille_tensor **leaf;
-    const void **next; /* by leaf: its new value (a tensor) or layout; unused if all leaves get the same value */
+    const void **next; /* new value (a tensor) or layout of each leaf; unused if all leaves get the same value */
 };
 
 /* Pushes "who: 'name' f32{2, 3}" for row i of the list at 2. */
