@@ -2,9 +2,9 @@
 --
 --   text = tok:chat({{role = "user", content = "Hello"}}, {add_generation_prompt = true})
 --
--- The template is Jinja (Python's template language, as transformers uses it). It is read from the tokenizer's folder:
--- chat_template.jinja, or chat_template in tokenizer_config.json. lexer.lua and parser.lua read a template, evaluate.lua runs
--- it with the functions of library.lua.
+-- The template is Jinja (Python's template language, as transformers uses it). The template is read from the
+-- tokenizer's folder: chat_template.jinja, or chat_template in tokenizer_config.json. lexer.lua and parser.lua read a
+-- template, evaluate.lua runs it with the functions of library.lua.
 
 local rille = require "rille"
 local check = require "rille.check"

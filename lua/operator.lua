@@ -6,10 +6,10 @@
 -- The rule names the dimensions of operands and results by letters. Each letter makes a claim about operands that are
 -- split along that letter: the result is then split along the letter, too; if no result has the letter, a sum over
 -- ranks is pending (P). A letter in brackets, "[b]", makes no claim. Registration checks every claim on small
--- tensors: the results and gradients of two shards must together equal those of the whole, and the layouts that Rille
--- derives for forward's operators must be the claimed ones, without communication. The gradients must be the
--- derivatives of forward. Calls check the sizes. An operator is a rille.func, so layouts follow from the operators
--- that forward and backward call.
+-- tensors: the results and gradients of two shards must together equal those of the whole tensors, and the layouts
+-- that Rille derives for forward's operators must be the claimed ones, without communication. The gradients must be
+-- the derivatives of forward. Calls check the sizes. An operator is a rille.func, so layouts follow from the
+-- operators that forward and backward call.
 
 local rille = require "rille"
 local check = require "rille.check"

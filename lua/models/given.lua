@@ -4,9 +4,9 @@
 --   logits = m(ids, {mask = t})          padding at either end of a row, where t is 0 or false
 --   logits = m(ids, {positions = p})     other positions than 0, 1, 2...
 --
--- A document is a run of equal numbers in a row, and so is padding. For each query, attention receives the span of
--- its run: the first key and the end. Spans need memory linear in the length. The layers call this object in place of
--- the key/value cache (cache.lua).
+-- In a row of d, a document is a run of equal numbers; in a row of t, padding and text are runs of equal values. For
+-- each query, attention receives the span of its run: the first key and the end. Spans need memory linear in the
+-- length. The layers call this object in place of the key/value cache (cache.lua).
 
 local rille = require "rille"
 local check = require "rille.check"

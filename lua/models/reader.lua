@@ -2,8 +2,8 @@
 --
 -- A slot has room for one text, and records the ids whose keys and values are in its part of the cache. A pass reads
 -- further ids of some slots; each slot continues at its own position. So reading a prompt begins at the first id that
--- differs from the slot's previous text, a long prompt is read in chunks while other texts go on, and one pass checks
--- several guessed ids.
+-- differs from the slot's previous text. A long prompt is read in chunks while other texts go on, and one pass can
+-- check several guessed ids.
 --
 -- One thread. The reader owns its writer (writer.lua) until close().
 

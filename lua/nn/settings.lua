@@ -1,4 +1,5 @@
--- settings.lua - the settings of a module: the values besides tensors that it computes with (heads, strides, eps...).
+-- settings.lua - the settings of a module: the values besides tensors with which the module computes (heads, strides,
+-- eps...).
 --
 -- Two modules of one class compute equal results if their tensors and their settings are equal (except the settings
 -- in `free`). Checkpoints save settings (lua/checkpoint.lua). A field that is added to a class later must be nil by

@@ -1,8 +1,8 @@
 -- stacked.lua - computes two or more linear layers with the same input as one product, under rille.autocast.
 --
--- For wide layers one product is faster, because the input is read once, and its gradient is written once. Autocast
--- copies the weights to 16 bits anyway, and here that copy also stacks the weights. The layers keep their parameters.
--- The gradients of the parameters are slices of one product's result.
+-- For wide layers one product is faster, because the input is read once, and the input's gradient is written once.
+-- Autocast copies the weights to 16 bits anyway, and here that copy also stacks the weights. The layers keep their
+-- parameters. The gradients of the parameters are slices of one product's result.
 --
 -- A weight (out, in) sharded by rows over n ranks is viewed as (n, out / n, in). The views are stacked along the
 -- second dimension, and the result is viewed as (layers * out, in). Each rank then has its rows of the first layer,

@@ -3,9 +3,9 @@
 -- The model runs forward and backward on meta devices, with one weight sharded and all other parameters replicated.
 -- Every operator chooses its layout by its rule, as in training. A parameter whose gradient is S(d) is used as shards
 -- along d, so its layer joins the chain of the sharded weight: as a column (d = 0) or a row (d = 1). A module whose
--- result is a pending reduction ends the chain, because a pin replicates its result. Layers are tried in the order in
--- which the model calls them. A chain within one member of a list, such as a block, is repeated in all members of the
--- same shapes.
+-- result is a pending reduction ends the chain, because a pin replicates the module's result. Layers are tried in the
+-- order in which the model calls them. A chain within one member of a list, such as a block, is repeated in all
+-- members of the same shapes.
 --
 -- A chain of two or more weights is sharded. A single weight is sharded if sharding saves more bytes of copies than
 -- it moves per step. The weight becomes a column or a row, whichever moves fewer bytes.

@@ -2,10 +2,10 @@
 -- on each rank of a mesh.
 --
 -- A local tensor is stored as a global tensor with one more leading axis per mesh axis. If the shards differ along
--- mesh axis i, leading axis i has the mesh's size and is split: S(i). If the shards are equal, it has size 1 and is
--- replicated: B. Operators act on the other axes only, so they move no bytes, and signatures, gradients and plans are
--- those of ordinary operators. An operand that is equal on all ranks broadcasts; the gradient of this operand is the
--- sum over ranks.
+-- mesh axis i, leading axis i has the mesh's size and is split: S(i). If the shards are equal, leading axis i has
+-- size 1 and is replicated: B. Operators act on the other axes only, so they move no bytes, and signatures, gradients
+-- and plans are those of ordinary operators. An operand that is equal on all ranks broadcasts; the gradient of this
+-- operand is the sum over ranks.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -1,5 +1,5 @@
--- actors.lua - :actors [STEP]: the actors of a plan, their acts in the last run, and what each waits for. Actors that
--- differ only in their rank share a line.
+-- actors.lua - :actors [STEP]: the actors of a plan, their acts in the last run, and what each actor waits for.
+-- Actors that differ only in their rank share a line.
 
 local paint = require "rille.show.paint"
 

@@ -1,5 +1,5 @@
 /* lua_graph.h - a compiled step as a Lua object: lua_graph.c creates and inspects the object, lua_graph_call.c calls
- * it. The object owns its traces. Only the session's thread uses it. */
+ * it. The object owns its traces. Only the session's thread uses the object. */
 #ifndef RILLE_SHELL_LUA_GRAPH_H
 #define RILLE_SHELL_LUA_GRAPH_H
 
