@@ -4,14 +4,15 @@
 
 local rille = require "rille"
 
--- The derivative of x^3 is 3 x^2; the derivative of that is 6 x.
+-- The derivative of x^3 is 3 x^2; the second derivative is 6 x.
 local x = rille.tensor({2, -1}, {requires_grad = true})
 local first = rille.grad((x ^ 3):sum(), {x})
 local second = rille.grad(first:sum(), {x})
 print("3 x^2", table.concat(first:totable(), " "))
 print("6 x", table.concat(second:totable(), " "))
 
--- A gradient has a layout that fits its parameter. A replicated weight and a split batch give a partial gradient.
+-- A gradient has a layout that fits its parameter. If the weight is replicated and the batch is split, the gradient
+-- is partial (P): each rank has an addend.
 local P = rille.placement("cpu", {0, 1})
 local batch = rille.randn({8, 4}, {placement = P, sbp = "S(0)"})
 local weight = rille.randn({4, 3}, {placement = P, sbp = "B", requires_grad = true})

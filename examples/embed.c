@@ -4,8 +4,9 @@
  *   build/release/examples/embed --plain    calls every operator again in each step
  *
  * A perceptron 64-256-256-10 is trained for 20 steps. The batch is split over devices 0 and 1, and weights are
- * replicated on both. That alone makes the training data parallel: Rille derives the sum of the gradients. Prints
- * the loss of every step; examples/embed.lua is the same program and prints the same numbers. */
+ * replicated on both. No other line concerns data parallelism: Rille derives from these layouts that gradients
+ * must be summed over the devices. Prints the loss of every step; examples/embed.lua is the same program and
+ * prints the same numbers. */
 #include "rille.h"
 
 #include <math.h>
@@ -215,8 +216,8 @@ loss_of(struct training *t, struct rille_tensor *x, struct rille_tensor *y)
     return with_tensor(t, "cross_entropy", h, y);
 }
 
-/* Updates a parameter. In a trace, the learning rate and the step count are live numbers, which each run reads; else
- * they are constants. */
+/* Updates a parameter. In a trace, the learning rate and the step count are live numbers: the compiled step reads
+ * their present values before each run. Outside a trace both are constants. */
 static void
 update(struct training *t, struct param *p)
 {

@@ -91,7 +91,7 @@ end
 local function pieces()
   local tokens = rille.tokenizer.train({text}, {size = o.bpe})
   local size = tokens.size
-  -- a short text yields fewer subwords than requested
+  -- A short text yields fewer subwords than requested. The ids beyond them are reserved, and are not used.
   while tokens:decode{size - 1}:find("^<|reserved_%d+|>$") do size = size - 1 end
   return size, function(s) return tokens:encode(s) end, function(ids) return tokens:decode(ids) end
 end
@@ -173,27 +173,30 @@ if o.resume then
   end
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
-  held:load_state(note.held) -- the saved training had not ended: keeps its number of steps
-  if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- the training had not ended
+  held:load_state(note.held) -- restores the position in the validation data
+  -- an unfinished training keeps its number of steps
+  if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end
   print(("continues after step %d"):format(t))
 end
 local lr, begun = schedule(total), t
 line.total = total
-local log = o.log ~= "" and assert(io.open(o.log, "w")) -- resuming fails before this line, so an old log is kept then
+-- the log is opened only now, so that an old log is kept if resuming fails
+local log = o.log ~= "" and assert(io.open(o.log, "w"))
 for i = 1, log and t or 0 do log:write(("%.6f\n"):format(losses[i])) end
 
 while t < total do
   opt.lr = lr(t)
   local loss = step(data:next()):item()
   t = t + 1
-  if not (math.abs(loss) < math.huge) then -- stops before a save, so the last checkpoint stays good
+  -- stops before the next save, so that the last checkpoint has finite values
+  if not (math.abs(loss) < math.huge) then
     error(("step %d: the loss is %g; try a lower --lr"):format(t, loss), 0)
   end
   losses[t] = loss
   if log then log:write(("%.6f\n"):format(loss)) end
   if t == begun + 2 then start = rille.clock() end
   local counted = t - begun - 2
-  -- the number of steps follows from the speed so far
+  -- computes the number of steps from the speed so far
   if timed and t < total and (counted == 10 or counted > 10 and t % o.every == 0) then
     local gone = rille.clock() - start
     local more = (o.minutes * 60 * 0.9 - gone) * counted / gone
@@ -214,7 +217,7 @@ if log then assert(log:close()) end
 print(("training loss %.4f, validation loss %.4f"):format(losses[t], checks[#checks][2]))
 draw()
 
--- ---- generation: if the context is full, it continues with the second half of the context ----
+-- ---- generation: if the context is full, generation continues with the second half of the context ----
 
 model:eval()
 local written = table.move(prompt, 1, #prompt, 1, {})

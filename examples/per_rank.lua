@@ -28,7 +28,7 @@ local function ring(causal)
     local here = mesh:replicated(rille.arange(length, {placement = mesh.placement}))
     local rows = (mesh:rank() * length + here):unsqueeze(1)
     for step = 0, n - 1 do
-      local source = (mesh:rank() + (n - step)) % n -- the rank that these keys come from
+      local source = (mesh:rank() + (n - step)) % n -- the rank from which these keys come
       state = attend(state, q, k, v, causal and (source * length + here):le(rows) or nil)
       if step < n - 1 then k, v = mesh:shift(k), mesh:shift(v) end
     end
@@ -61,7 +61,8 @@ local function zigzag()
       if step == 0 then
         first, second = attend(nil, q1, k1, v1, seen), attend(second, q2, k2, v2, seen)
       else
-        local before = mesh:rank():ge(step) -- the keys come from a lower rank: q1 sees k1, else q2 sees k2
+        -- true if the keys come from a lower rank: then q1 sees k1, else q2 sees k2
+        local before = mesh:rank():ge(step)
         local function pick(a, b) return before:where(a, b) end
         local old = {top = pick(first.top, second.top), sum = pick(first.sum, second.sum), y = pick(first.y, second.y)}
         local new = attend(old, pick(q1, q2), pick(k1, k2), pick(v1, v2))

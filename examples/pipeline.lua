@@ -5,7 +5,7 @@
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
--- A stage is a placement. to_global moves a tensor from one stage to the next.
+-- Each stage has a placement. to_global moves a tensor from one stage to the next.
 local first, second = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 
 local Net = nn.Module:extend("Net")

@@ -3,10 +3,11 @@
 --
 --   local step = rille.graph(function(ids, labels, weight) ... return (losses * weight):mean() end, {buckets = {64, 128, axis = 1}})
 --
--- The padding is zeros. The function receives one more argument, weight (f32), whose dimensions are the dimensions 0
--- to axis of the first padded argument. weight is bucket / length at entries of the arguments, and 0 at padding. So
--- (losses * weight):mean() is the mean over the entries of the arguments, also if micro-batches cut the batch: each
--- micro-batch has the same number of entries, and the mean of the micro-batches' means is the mean of the batch.
+-- The padding is zeros. The function receives one more argument, weight (f32). The shape of weight is that of the
+-- first padded argument, without the dimensions after axis. weight is bucket / length at entries of the arguments,
+-- and 0 at padding. So (losses * weight):mean() is the mean over the entries of the arguments, also if micro-batches
+-- cut the batch: each micro-batch has the same number of entries, and the mean of the micro-batches' means is the
+-- mean of the batch.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -106,7 +107,7 @@ local function padded(x, axis, size)
   return like(x:pad(pad), x)
 end
 
--- Returns a layout for a tensor with only the dimensions 0 to axis of x.
+-- Returns a layout for a tensor whose dimensions are the dimensions 0 to axis of x.
 local function layout_below(x, axis)
   local sbp = {}
   for entry in x.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%w*%)?") do
@@ -135,7 +136,7 @@ local function cut(o, k, y, n, size)
   return n == size and y or like(y:slice(o.axis, 0, n), y)
 end
 
--- Calls a step with padded arguments and their weight, and cuts its results to the size before padding.
+-- Calls a step with padded arguments and their weight, and cuts the step's results to the size before padding.
 function buckets.call(o, step, ...)
   local args = table.pack(...)
   local positions = padded_positions(o, args)

@@ -13,8 +13,8 @@ local SETUPVAL <const>, SETTABUP <const>, SETFIELD <const> = 10, 15, 18
 
 -- ---- reading ----
 
--- Returns a reader of `text` from position `at`: unsigned numbers (7 bits per byte, the last byte marked), strings,
--- and so on.
+-- Returns an object that reads `text` from position `at`. Its methods read unsigned numbers (7 bits per byte; the
+-- last byte is marked), strings, and so on.
 local function reader(text, at)
   local r = {}
   function r.byte()
@@ -82,7 +82,7 @@ end
 
 -- ---- what the code reads ----
 
--- Returns {first instruction, last instruction, register of the variable} for each numeric loop.
+-- Returns a list of the numeric loops, each as {first instruction, last instruction, register of the loop variable}.
 local function numeric_loops(code)
   local loops = {}
   for pc, word in ipairs(code) do
@@ -110,9 +110,9 @@ local function is_count(code, pc)
   return same and (op == GETTABUP and to == SETTABUP or op == GETFIELD and to == SETFIELD)
 end
 
--- Adds the places that the function p (a parsed dump) and its inner functions read to `found`. Places that are only
--- incremented are added to `counted` instead. outer[i]: index of p's upvalue i in the outermost function; nil if the
--- upvalue is a local variable of an inner function.
+-- Finds the places that the function p (a parsed dump) and its inner functions read. Adds a place that is only
+-- incremented to `counted`, and any other place to `found`. outer[i]: index of p's upvalue i in the outermost
+-- function; nil if the upvalue is a local variable of an inner function.
 local function scan(p, outer, found, counted)
   local loops, loaded, computed = numeric_loops(p.code), {}, false
   for pc, word in ipairs(p.code) do
@@ -150,10 +150,13 @@ local function nothing_read() return {upvalues = {}, within = {}, fields = {}, c
 
 local known = setmetatable({}, {__mode = "k"})
 
--- Returns what the code of fn reads, as a table with these fields: upvalues = {[index] = true}; within = a list of
--- {index of an upvalue, field}; fields = {[name] = true}; computed = true if fn reads fields with computed names;
--- compares = true if fn tests numbers for equality; counted = the same table for places that fn only increments.
--- Indices are those of debug.getupvalue.
+-- Returns what the code of fn reads, as a table with these fields:
+--   upvalues  {[index] = true}; indices are those of debug.getupvalue
+--   within    list of {index of an upvalue, field}
+--   fields    {[name] = true}
+--   computed  true if fn reads fields with computed names
+--   compares  true if fn tests numbers for equality
+--   counted   such a table for the places that fn only increments
 function bytecode.reads(fn)
   if not known[fn] then
     local main, outer = prototype(reader(string.dump(fn), HEADER + 1)), {}

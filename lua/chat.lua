@@ -2,9 +2,9 @@
 --
 --   text = tok:chat({{role = "user", content = "Hello"}}, {add_generation_prompt = true})
 --
--- The template is Jinja (Python's template language, as transformers uses it). It is read from the tokenizer's folder:
--- chat_template.jinja, or chat_template in tokenizer_config.json. lexer.lua and parser.lua read a template, evaluate.lua runs
--- it with the functions of library.lua.
+-- The template is Jinja (Python's template language, as transformers uses it). The template is read from the
+-- tokenizer's folder: chat_template.jinja, or chat_template in tokenizer_config.json. lexer.lua and parser.lua read a
+-- template, evaluate.lua runs it with the functions of library.lua.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -25,8 +25,7 @@ local function beside(folder, name, who)
   return rille._read(folder .. name, LARGEST, who)
 end
 
--- Returns the text of a special token in tokenizer_config.json, which is a string or an object with the field
--- `content`.
+-- Returns the text of a special token in tokenizer_config.json. v: a string, or an object with the field `content`.
 local function token_text(v)
   if type(v) == "table" and v ~= json.null then v = v.content end
   return type(v) == "string" and v or nil
@@ -63,7 +62,7 @@ local function choose(found, folder, o, who)
     who, type(folder) == "string" and folder or found.path or "the tokenizer")
 end
 
--- Converts an argument, a Lua value or JSON text, to a template value.
+-- Converts an argument to a template value. The argument is a Lua value or a JSON text.
 local function converted(who, name, v)
   local good, result = check.try(function()
     if type(v) == "string" then return values.from_json(v, name) end
@@ -73,7 +72,7 @@ local function converted(who, name, v)
   check.fail("%s: %s: %s", who, name, type(result) == "table" and result.text or tostring(result))
 end
 
--- Calls fn. Converts an error of the template to an error with the template's file name and line.
+-- Calls fn. If fn raises a template error, raises an error with the template's file name and line instead.
 local function guarded(who, source, fn, ...)
   local results = table.pack(check.try(fn, ...))
   if results[1] then return results[2] end

@@ -39,10 +39,9 @@ local function forward_line(module)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- Returns " (in Net.blocks.3.fc1)", the path of the innermost module whose method is running and which another module
--- holds. The search begins at this stack level of the caller. Returns "" if there is no such module. A forward that
--- ends with a tail call, return f(x), leaves no line on the stack; for such a forward of the user, adds ", in the
--- forward at a.lua:3".
+-- Returns " (in Net.blocks.3.fc1)", the path of the innermost running module that is part of another module; "" if
+-- there is none. level: stack level of the caller at which the search begins. A forward that ends with a tail call,
+-- return f(x), leaves no line on the stack; for such a forward of the user, adds ", in the forward at a.lua:3".
 function check.where(level)
   local module, path, is_users = package.loaded["rille.nn.module"], nil, false
   while module do
@@ -128,8 +127,8 @@ end
 check.sorted_keys = sorted_keys
 
 -- Returns the divisors of n for which good(d) is true, as text for messages: "1, 2, 4". The search tests divisors
--- below 65536 and adds their cofactors n / d. It finds all divisors of n < 2^32, and its time is bounded for any n,
--- because n may come from a file.
+-- below 65536 and adds their cofactors n / d. So the search finds all divisors of n < 2^32. The time of the search is
+-- bounded for any n, because n may come from a file.
 function check.divisors(n, good)
   local list = {}
   for d = 1, math.min(n, 65535) do
@@ -147,8 +146,8 @@ function check.divisors(n, good)
   return #told > 0 and table.concat(told, ", ") or "none"
 end
 
--- Returns the only known name that contains the given name ("num_layers" for "layers"); nil if there are none or more
--- than one.
+-- Returns the known name that contains the given name ("num_layers" for "layers"); nil if there is none, or more than
+-- one.
 local function containing(known, name)
   local found
   for key in pairs(known) do
@@ -203,8 +202,8 @@ end
 
 local parameters = setmetatable({}, {__mode = "k"}) -- function -> number of parameters; false: unlimited
 
--- Fails if `fn` has fewer parameters than the arguments that follow. User functions and variadic functions accept any
--- number. Returns the number of parameters if fn is Rille's and not variadic; else false.
+-- Fails if more arguments follow than `fn` has parameters. User functions and variadic functions accept any number.
+-- Returns the number of parameters if fn is Rille's and not variadic; else false.
 function check.arguments(who, fn, ...)
   local most = parameters[fn]
   if most == nil then
@@ -255,8 +254,8 @@ local function limited_method(class, name, fn)
   end
 end
 
--- Wraps the public functions of a table, so that they fail if they receive more arguments than they have parameters.
--- who: name of the table or class; class: true if the functions are methods.
+-- Wraps the public functions of a table. A wrapped function fails if it receives more arguments than it has
+-- parameters. who: name of the table or class; class: true if the functions are methods.
 function check.strict(who, t, class)
   for name, fn in pairs(t) do
     local is_public = type(name) == "string" and name:sub(1, 1) ~= "_" and name ~= "init" and name ~= "forward"
@@ -289,8 +288,8 @@ function check.class_names(class)
   return names
 end
 
--- Returns the names of the fields that the class's own functions read. These names are allowed, because an object may
--- lack such a field.
+-- Returns the names of the fields that the class's own functions read. A user may read these fields, because an
+-- object may lack them (optional fields).
 local function optional_names(names, class)
   local optional = {}
   for name in pairs(names) do
@@ -304,7 +303,8 @@ end
 
 local strict = setmetatable({}, {__mode = "k"}) -- classes whose __index is a function
 
--- Returns the table or metatable in which a field is looked up that an object with this metatable lacks.
+-- Returns the table or function by which Lua finds a field that an object with this metatable lacks. For a strict
+-- class, this is the metatable itself.
 function check.index_of(meta) return strict[meta] and meta or rawget(meta, "__index") end
 
 -- Returns a field of an object; nil if the object lacks the field, even if its class is strict.

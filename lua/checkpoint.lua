@@ -23,14 +23,14 @@ local state_text = require "rille.state_text"
 local checkpoint = {}
 
 local PATTERN, SHARD = "^(checkpoint%-(%d+)%-step%-%d+)%.safetensors$", "^(checkpoint%-(%d+)%-step%-%d+)%.%d+%.shard$"
-local LAST <const> = 1000000000000000 -- upper bound of checkpoint numbers; a save never uses larger ones
+local LAST <const> = 1000000000000000 -- upper bound of checkpoint numbers; a save never uses larger numbers
 local METADATA = "rille.checkpoint"
 
 -- ---- the folder ----
 
--- Returns true if the process named in a temporary file's name (runtime/file/save.c) still runs on this machine, so
--- that the file is being written. A file with the id of this process was left by an earlier process, because
--- containers reuse ids.
+-- Returns true if a temporary file is still being written: the process that the file's name contains
+-- (runtime/file/save.c) runs on this machine. A file with the id of this process was left by an earlier process,
+-- because containers reuse ids.
 local function is_written(name)
   local process = name:match("%.(%d+)%.tmp$")
   local status <close> = process and io.open("/proc/" .. process .. "/stat")
@@ -81,8 +81,8 @@ local function are_optimizers(v)
   return listed == (named == 0 and #v or 0)
 end
 
--- Returns the optimisers among the parts to save, as a list of {opt =, path = prefix of their tensor names, key =
--- name if there is more than one}.
+-- Returns the optimisers among the parts to save, as a list of {opt =, path =, key =}. path: prefix of the
+-- optimiser's tensor names; key: name of the optimiser if there is more than one.
 local function optimizers(parts)
   local list, given = {}, parts.optimizer
   if given == nil or is_optimizer(given) then return {given and {opt = given, path = "optimizer"}} end
@@ -131,9 +131,9 @@ local function names_of(parts)
   return name_of, params
 end
 
--- Returns the class and the settings of each module, by module path. Settings are needed because tensor shapes do not
--- show, for example, the number of heads. Settings are the fields of Rille's modules, and the values that a user's
--- class names. They are in the field `with`; nil: the class has none.
+-- Returns {class =, with =} for each module, by module path: the module's class, and its settings; with nil: the
+-- class has none. Settings are saved because tensor shapes do not show, for example, the number of heads. Settings
+-- are the fields of Rille's modules, and the values that a user's class names.
 local function settings_of(model)
   local all = {}
   for path, m in (model.named_modules or function() return pairs{} end)(model) do
@@ -154,7 +154,7 @@ local function either(a, b)
   return check.sorted_keys(names)
 end
 
--- Compares a module with the saved one and appends differences to wrong. Returns true if they differ.
+-- Compares a module with the saved one and appends differences to wrong. Returns true if the modules differ.
 local function differs(name, here, saved, wrong)
   local before = #wrong
   if here.class ~= saved.class then
@@ -170,8 +170,8 @@ local function differs(name, here, saved, wrong)
   return #wrong > before
 end
 
--- Reports a module without tensors that only the model or only the checkpoint has, because a model without the module
--- would skip its computation. Dropout is exempt.
+-- Reports a module without tensors that only the model or only the checkpoint has. No tensor shows this difference,
+-- but the model would compute something else. Dropout is exempt.
 local function is_missing(name, ours, theirs, wrong)
   local one = ours or theirs
   if not one.with or one.class == rille.nn.Dropout.__name then return false end
@@ -216,13 +216,14 @@ local function each_tensor(parts, name_of, visit)
   end
 end
 
--- Returns an option as it is saved. A schedule (a function) is saved as its present value, because the program sets
--- the function again.
+-- Returns an option in the form in which it is saved. For a schedule (a function), saves the present value, because
+-- the program sets the function again.
 local function saved_option(opt, value)
   return type(value) == "function" and value(opt.steps) or value
 end
 
--- Returns an optimiser's options and step counts, and the same for each group, with the names of its parameters.
+-- Returns an optimiser's options and step counts; and for each group, its own options, the names of its parameters,
+-- and their step counts.
 local function optimizer_numbers(opt, name_of)
   local numbers, n = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}, 0
   for name in pairs(opt.kind.options) do numbers.options[name] = saved_option(opt, opt[name]) end
@@ -238,7 +239,8 @@ local function optimizer_numbers(opt, name_of)
   return numbers
 end
 
--- Returns optimizer_numbers() of the only optimiser; {several = {key = numbers}} for two or more; nil for none.
+-- Returns optimizer_numbers() of the only optimiser. If there are two or more, returns {several = {key = numbers}};
+-- nil: there is none.
 local function all_numbers(parts, name_of)
   local numbers
   for _, one in ipairs(optimizers(parts)) do
@@ -252,8 +254,8 @@ end
 
 -- ---- accumulated gradients ----
 --
--- A gradient with a pending reduction (P) is saved as its addends, with its placement. If it is restored on an equal
--- placement, the gradient is bit-identical.
+-- A gradient with a pending reduction (P) is saved as its addends, with its placement. A gradient that is restored on
+-- an equal placement is bit-identical.
 
 local function place_text(t)
   return ("%s %s %s"):format(t.device, table.concat(t.placement.shape, "x"), table.concat(t.placement.ranks, ","))
@@ -399,7 +401,8 @@ local function are_numbers(saved)
   return true
 end
 
--- Returns a text about the first difference between the groups of an optimiser and the saved groups; nil: they match.
+-- Returns a text that describes the first difference between the groups of an optimiser and the saved groups; nil:
+-- they match.
 local function groups_differ(path, here, saved)
   if #here ~= #saved then return ("the %s has %d groups here, %d in the checkpoint"):format(path, #here, #saved) end
   for i, group in ipairs(here) do
@@ -431,8 +434,8 @@ local function check_optimizer(one, name_of, report)
   return not why
 end
 
--- Sets the field `saved` of each optimiser to its saved numbers. Reports optimisers that only the caller or only the checkpoint
--- has.
+-- Sets the field `saved` of each optimiser to its saved numbers. Reports an optimiser that the caller has and the
+-- checkpoint lacks, or the reverse.
 local function pair_optimizers(list, saved, report)
   if not list[1] then return true end
   local several = type(saved) == "table" and type(saved.several) == "table" and saved.several or nil
@@ -477,8 +480,8 @@ local function name_by_places(one, contents, name_of, report)
   end
 end
 
--- Gives an optimiser the state tensors that it had when it was saved: the tensors in the file, and the tensors that its
--- saved options require. Returns a function that restores the previous tensors.
+-- Gives an optimiser the state tensors that it had when it was saved: those in the file, and those that its saved
+-- options require. Returns a function that undoes the change.
 local function reslot(one, contents, name_of)
   local has, wants, n = {}, {}, 0
   for _, entry in ipairs(contents) do has[entry.name] = true end

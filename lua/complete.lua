@@ -6,8 +6,9 @@
 --   sbp = "S      words that an option accepts; rille.placement("c; otherwise file names
 --   :ti  ?mat     commands; pages
 --
--- Completion never runs user code. Tables are read with raw access. What a call returns is read from its page, or is
--- unknown. The chunk is passed as tokens {kind, from, to}, up to the cursor.
+-- Completion never runs user code. Tables are read with raw access. The kind of a call's result is read from the
+-- function's help page; without a page it is unknown. The chunk is passed as tokens {kind, from, to}, up to the
+-- cursor.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -23,10 +24,11 @@ local values = {["nil"] = true, ["true"] = true, ["false"] = true}
 
 local closing = {["("] = ")", ["{"] = "}", ["["] = "]"}
 
--- Scans the tokens up to the cursor, and sets three fields of `chunk`. `top`: the innermost open bracket, with the
--- tokens of the called expression (from `first` to at - 1), the key to which the bracket is assigned, and the number
--- of commas inside. `first`: the token at which the expression at the cursor begins. `closed`: index of an opening
--- token -> index of its closing token.
+-- Scans the tokens up to the cursor, and sets three fields of `chunk`:
+--   first   the token at which the expression at the cursor begins
+--   closed  index of an opening token -> index of its closing token
+--   top     the innermost open bracket, which is token `at`. The called expression is the tokens `first` to at - 1.
+--           key: name to which a value in the bracket is assigned; commas: number of commas in the bracket
 local function read(chunk)
   local text, tokens = chunk.text, chunk.tokens
   local top, first, before, closed = {open = "", commas = 0}, nil, "", {}
@@ -72,7 +74,7 @@ local function page_of(chunk, first, last)
   return name ~= "" and pages.find(name:gsub("^[.:]", "")) or nil
 end
 
--- Returns the help page of the innermost open call that has one, and the bracket of the call.
+-- Returns the help page of the innermost open call whose function has a page, and the bracket of the call.
 local function call_of(chunk)
   local frame = chunk.top
   while frame do
@@ -84,8 +86,8 @@ end
 
 -- ---- the meaning of an expression ----
 
--- A value is described by a table: {value =}, or {is = "tensor"} if the value would have to be computed; then its
--- help pages are tensor.*. page: the help page of a function.
+-- An expression is described by a table: {value =} if its value is known without a call, else {is = "tensor"}: the
+-- kind of the value, whose help pages are tensor.*. page: the help page, if the value is a function.
 local methods = metatable_of(rille.tensor(0)).__methods
 
 local is_module = {}
@@ -283,7 +285,7 @@ local function is_open(text, t)
   return #text:sub(t[2] + 1, -2):match("\\*$") % 2 == 1
 end
 
--- Returns the sorted completions, and the number of bytes before the text that they replace. files(prefix): lists
+-- Returns the sorted completions, and the number of bytes before the cursor that they replace. files(prefix): lists
 -- paths.
 function complete.list(env, text, tokens, commands, files)
   local command = text:match("^%s*:(%a*)$")

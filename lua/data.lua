@@ -3,8 +3,8 @@
 --
 --   for x, y in rille.data.loader{x, y, batch = 64, shuffle = true, seed = 1} do ... end
 --
--- Which entries a batch has depends only on the seed and the epoch, not on layouts, the machine, or earlier random
--- draws.
+-- The seed and the epoch alone determine the entries of a batch; layouts, the machine, and earlier random draws have
+-- no influence.
 
 local rille = require "rille"
 local check = require "rille.check"

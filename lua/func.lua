@@ -69,8 +69,8 @@ local function check_gradients(name, ctx, args, given)
   end
 end
 
--- Returns the function that the core calls in backward. args: by argument, true if it is a tensor; places: for each
--- tensor result, its position among all results.
+-- Returns the function that the core calls in backward. args[i]: true if argument i is a tensor; places[k]: position,
+-- among all results, of the k-th result that is a tensor.
 local function backward_of(name, fn, ctx, args, places, nresult)
   return function(gradients, saved)
     local list = {}

@@ -2,8 +2,8 @@
 -- tensor, and hooks of modules (lua/nn/module.lua). Each registration returns a handle; handle:remove() removes the
 -- hook.
 --
--- A step that is compiled records what hooks compute. So registering or removing a hook of a parameter or module makes steps
--- trace again, and steps follow the values that a hook reads.
+-- A compiled step records the operators that hooks call. So a step is traced again if a hook of a parameter or module
+-- is registered or removed, or if a value that a hook reads changes.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -82,7 +82,8 @@ local function replaced(...)
   if ... ~= nil then return table.pack(...) end
 end
 
--- Passes the tensors among the values through a function with its own gradient; other values stay.
+-- Applies f, a function with its own gradient (rille.func), to the tensors among the values. Returns the values, with
+-- the results of f in place of the tensors.
 local function through(f, values)
   local list, places = {}, {}
   for i = 1, values.n do
@@ -96,8 +97,8 @@ end
 
 local function same(_, ...) return ... end
 
--- Returns two identity functions, for the arguments and for the results of a module. In backward they pass the
--- gradients to the backward hooks.
+-- Returns two identity functions, for the arguments and for the results of a module. In backward the functions pass
+-- the gradients to the backward hooks.
 local function watched(module, list)
   local doutput, takes = nil, false
   local function call(dinput)

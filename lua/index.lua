@@ -2,11 +2,11 @@
 -- all keys that shell/bind/tensor/lua_index.c does not handle.
 --
 -- An entry of a key x[{...}] is a position, a range {start, stop, step}, a list of positions or booleans {{2, 0, 1}},
--- an index tensor, a mask (a bool tensor of n axes, for n axes of x), rille.newaxis, or "...". The result is
--- that of NumPy: index tensors broadcast together. If they are adjacent in the key, their axes replace those of the
--- first; else their axes are the first axes of the result. A position in a key with index tensors counts as an index
--- tensor. Reads consist of operators that have gradients and accept every layout. An assignment computes the whole
--- new value and copies it to the variable.
+-- an index tensor, a mask (a bool tensor of n axes, for n axes of x), rille.newaxis, or "...". The result is that of
+-- NumPy: index tensors broadcast together. If the index tensors are adjacent in the key, the broadcast axes stand at
+-- the place of the first index tensor; else they are the first axes of the result. A position in a key with index
+-- tensors counts as an index tensor. Reads consist of operators that have gradients and accept every layout. An
+-- assignment computes the whole new value and copies it to the variable.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -31,7 +31,8 @@ local function check_eager(x, what)
     .. "x:masked_fill(mask, value), or index outside the step", what)
 end
 
--- Returns the row-major positions at which a mask is true, in ascending order. topk sorts them on the devices.
+-- Returns the row-major positions at which a mask is true, in ascending order. topk sorts the positions on the
+-- devices.
 local function places(x, mask, what)
   check_eager(x, what)
   local flat = mask:detach():reshape{-1}
@@ -50,8 +51,8 @@ local function list_tensor(x, entry)
   return rille.tensor(entry[1], beside(x, type(first) == "boolean" and "bool" or "i64"))
 end
 
--- Returns an entry of a key as a table: axes, the number of axes of x that it indexes; and one of at, range, ids,
--- mask, new, rest, by the kind of entry.
+-- Returns an entry of a key as a table. Its field axes is the number of axes of x that the entry indexes. One other
+-- field shows the kind of entry: at, range, ids, mask, new, or rest.
 local function read_entry(x, entry)
   if type(entry) == "table" and type(entry[1]) == "table" then entry = list_tensor(x, entry) end
   if type(entry) == "table" then return {axes = 1, range = next(entry) and entry or ALL} end
@@ -131,9 +132,10 @@ local function merge_mask(x, y, axis, mask)
   return mask.ndim > 1 and y:reshape(shape) or y, places(x, mask, "a part selected by a mask")
 end
 
--- Applies the positions, ranges and new axes of a key to x. Returns four values: the result so far; the index tensors of the
--- key, still to be applied, as a list of {axis =, ids =}; the axis at which the dimensions of these index tensors begin in the
--- final result; and a list that has true for each other axis of the final result that is a whole axis of x.
+-- Applies the positions, ranges and new axes of a key to x. Returns four values: the result so far; the index tensors
+-- of the key, which are not applied yet, as a list of {axis =, ids =}; the axis at which the dimensions of these
+-- index tensors begin in the final result; and a list that has true for each other axis of the final result that is a
+-- whole axis of x.
 local function take_basic(x, key)
   local y, axis, picks, place, state, arrays, is_whole = x, 0, {}, 0, "before", false, {}
   for _, entry in ipairs(key) do arrays = arrays or entry.ids or entry.mask end
@@ -185,9 +187,9 @@ local function shape_of_picks(x, picks)
   return shape
 end
 
--- Finds the index tensors that count 0, 1, 2, ... over a whole axis of y, as rille.arange(n) does. Sets their
--- pick.row to the dimension of the broadcast shape along which they count. Returns the picks by that dimension, and
--- the other picks.
+-- Finds the index tensors that count 0, 1, 2, ... over a whole axis of y, as rille.arange(n) does. Sets pick.row of
+-- each to the dimension of the broadcast shape along which the index tensor counts. Returns the picks by that
+-- dimension, and the other picks.
 local function row_picks(y, picks, shape)
   local rows, rest = {}, {}
   for _, pick in ipairs(picks) do
@@ -216,8 +218,8 @@ local function arrange(y, first, merged)
   return y:permute(order):reshape(sizes), sizes
 end
 
--- Applies index tensors, some of which (`rows`) count over a whole axis, by gathering one entry of each row. The rows
--- stay split over ranks and micro-batches as in y.
+-- Applies index tensors, of which those in `rows` count over a whole axis, by gathering one entry of each row. The
+-- rows stay split over ranks and micro-batches as in y.
 local function gather_rows(y, rows, rest, shape, place)
   local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
   for d = 0, #shape - 1 do
@@ -319,8 +321,12 @@ local function product(sizes)
   return n
 end
 
--- Returns how a key divides x's axes: {order = the indexed axes, then the whole ones; indexed = number of indexed
--- axes; sizes = sizes of x's axes, 1 for whole axes; total = product of `sizes`; tail = sizes of the whole axes}.
+-- Returns how a key divides x's axes, as a table:
+--   order    the indexed axes, then the whole ones
+--   indexed  number of indexed axes
+--   sizes    sizes of x's axes, 1 for whole axes
+--   total    product of `sizes`
+--   tail     sizes of the whole axes
 local function divide_axes(x, key)
   local a, whole, axis = {order = {}, sizes = {}, tail = {}}, {}, 0
   for _, entry in ipairs(key) do
@@ -353,8 +359,9 @@ local function aligned(x, v, shape)
   return v:reshape(own)
 end
 
--- Returns the assigned value v in the shape {n, sizes of the axes that are assigned whole}: row i is the value at position i
--- of `at`, which has n positions. n is 1 if all positions get one value. `at` has size 1 along axes that are assigned whole.
+-- Returns the assigned value v in the shape {n, sizes of the axes that are assigned whole}. Row i is the value for
+-- position i of `at`, which has n positions; n is 1 if all positions get the same value. `at` has size 1 along axes
+-- that are assigned whole.
 local function merged_values(x, v, at, is_whole, tail)
   local shape, order, whole, lead, merged = {}, {}, {}, {}, {1}
   for d, n in ipairs(at.shape) do
@@ -372,8 +379,8 @@ local function merged_values(x, v, at, is_whole, tail)
   return v:expand(table.move(merged, 2, #merged, #lead + 1, lead)):reshape(merged)
 end
 
--- Reshapes y back to the axes of x. The first axis of y has all positions of the indexed axes, or size 1; then follow
--- the axes that are whole in the key.
+-- Reshapes y back to the axes of x. The first axis of y stands for all indexed axes (or has size 1); the whole axes
+-- follow.
 local function unmerged(x, y, a)
   local shape, back = {}, {}
   for k, axis in ipairs(a.order) do
@@ -385,7 +392,7 @@ local function unmerged(x, y, a)
 end
 
 -- Returns two tensors with an entry for each of `total` positions: whether `at` contains the position, and the index
--- of the last entry of `at` that equals the position. Entries are sorted together with their order, and only the last
+-- in `at` of the position's last occurrence. Entries of `at` are sorted together with their order, and only the last
 -- of equal entries is kept.
 local function last_writers(x, at, total)
   local n, ints = at:numel(), beside(x, "i64")
@@ -479,8 +486,8 @@ local function assign_rows(x, key, v, accumulate)
   return hit:where(accumulate and x + v or v, x)
 end
 
--- Assigns v to x[key], or adds v if accumulate is true. The shell calls it, with gradients disabled if x is a leaf that
--- requires a gradient.
+-- Assigns v to x[key], or adds v if accumulate is true. The shell calls this function; if x is a leaf that requires a
+-- gradient, gradients are disabled during the call.
 function index.assign(x, key, v, accumulate)
   v = source(x, v)
   local read = read_key(x, key)

@@ -76,8 +76,8 @@ function layout.set_apart(p, of_state, of_gradient)
   p:_grad_layout(of_gradient)
 end
 
--- Parameter -> ZeRO setting {level =, line =}: the level that a recipe set for it, and the line of that call; nil:
--- none.
+-- Parameter -> ZeRO setting {level =, line =}: the level that a recipe set, and the line of the call that set it;
+-- nil: none.
 local zero = setmetatable({}, {__mode = "k"})
 function layout.zero_of(p) return zero[p] end
 function layout.set_zero(p, said) zero[p] = said end

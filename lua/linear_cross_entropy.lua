@@ -3,8 +3,8 @@
 --
 --   loss = rille.linear_cross_entropy(m:features(ids), m.lm_head.weight, labels)
 --
--- The positions are divided into chunks. The logits of one chunk exist at a time, and backward computes them again. Chunks
--- are cut within each rank's shard, so cutting moves no data.
+-- The positions are divided into chunks. The logits of one chunk exist at a time, and backward computes the logits
+-- again. Chunks are cut within each rank's shard, so cutting moves no data.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -8,7 +8,7 @@ local records = require "rille.show.records"
 local look = {}
 
 local nan = 0 / 0
-if tostring(nan):find("^-") then nan = -nan end -- so that nan prints without a sign
+if tostring(nan):find("^-") then nan = -nan end -- makes nan print without a sign
 
 -- Returns x as f64, a mask of its finite elements, and the mask as f64.
 local function finite(x)
@@ -47,7 +47,7 @@ end
 -- Returns the 2-norm of x's elements.
 local function norm(x) return math.sqrt((x:detach():to("f64") ^ 2):sum():item()) end
 
--- Adds the record of a tensor to the list, and notes the first one with a nan or an infinity.
+-- Adds the record of a tensor to the list, and stores the name of the first tensor with a nan or an infinity.
 local function add_record(list, kind, name, x)
   local numel = x:numel()
   if not x.dtype:find("f") then return end -- integers have no norm
@@ -79,8 +79,8 @@ end
 
 -- Returns a list of records {name =, kind =, norm =, grad_norm =, zeros =, nan =, inf =}. There is one record per
 -- parameter (kind "weight"), and, if arguments of the module are given, one per result of its modules (kind
--- "output"). zeros is the share of zeros. The list's field first_nan is the first name with a nan or an infinity;
--- outputs come first, because they are in the order of computation.
+-- "output"). zeros: share of zeros. The list's field first_nan is the name of the first output with a nan or an
+-- infinity, in the order of computation; if there is none, that of the first such parameter.
 function look.module(net, ...)
   local outputs, list = {}, {}
   if select("#", ...) > 0 then add_outputs(outputs, net, ...) end

@@ -35,8 +35,8 @@ local function named_value(level, kind, name)
   return found
 end
 
--- Returns the last Rille object among the local values of the function at this level, which is the object of a failed
--- call obj:name().
+-- Returns the object of a failed call obj:name(). Lua keeps it among the temporaries of the function at this level,
+-- so the last Rille object there is taken.
 local function receiver(level)
   local found
   each_local(level + 1, function(value) if Module.__is(value) or rille._class_text(value) then found = value end end)
@@ -103,9 +103,9 @@ local function first_lua(level)
   return level
 end
 
--- Returns the error text if a method was called with a dot, so that its parameter self has the wrong type; nil: no
--- method was. For a method of Rille, the text replaces Lua's, which would name a line or field that the user does not
--- know.
+-- Returns the error text for a method that was called with a dot, so that its parameter self has the wrong type; nil:
+-- no running method was called with a dot. For a method of Rille, the text replaces Lua's, which would name a line or
+-- field that the user does not know.
 local function dotted(text, level)
   while true do
     local info = debug.getinfo(level + 1, "Sn")
@@ -123,7 +123,7 @@ local function dotted(text, level)
   end
 end
 
--- Returns the module in whose Rille method the error was raised.
+-- Returns the module whose method, one of Rille's, raised the error; nil: none.
 local function failed_module(level)
   while true do
     local info = debug.getinfo(level + 1, "S")
@@ -146,7 +146,8 @@ local function inside(text, level)
   return ("%s: %s"):format(self.__name, text)
 end
 
--- Returns the error text for the user. Called by the message handler; the function that failed is its caller.
+-- Returns the error text for the user. The message handler calls this function before the stack unwinds, so the
+-- function that failed is still on the stack.
 return function(text)
   local level = first_lua(3)
   local by_dot = not text:find("is a method", 1, true) and dotted(text, level)

@@ -1,14 +1,15 @@
 -- nested.lua - tables as arguments and results of compiled steps: step{ids = x, labels = y}.
 --
--- A step compares its arguments by identity, and its inputs and outputs must be tensors. So a plain table is copied
--- into a holder if it contains tensors, or if it is not the table that the previous call passed. A holder is a table
--- that the step keeps for each structure (the keys, and which of them have tensors). The holder's tensors become
--- further inputs of the step. Its other values are conditions of the trace, like those of any table that the function
--- reads. A result that is a plain table with tensors is stored as a template, from which each call makes a new table.
+-- A step compares its arguments by identity, and its inputs and outputs must be tensors. So a plain table cannot be
+-- passed to the step itself. If the table contains tensors, or is not the table that the previous call passed, its
+-- contents are copied into a holder. A holder is a table that the step keeps for each structure (the keys, and which
+-- of them have tensors). The holder's tensors become further inputs of the step. The other values in a holder are
+-- conditions of the trace, like those of any table that the function reads. A result that is a plain table with
+-- tensors is stored as a template, from which each call makes a new table.
 --
--- The step's state is a table of the shell (`traces`), with these fields: tables: the last table per argument; spread:
--- true per argument that is copied; holders: holder per argument and structure; slots: {holder, key} of the present call's
--- tensors; templates: template per structure.
+-- The step's state is a table of the shell (`traces`), with these fields: tables[i]: the last table passed as
+-- argument i; spread[i]: true if argument i is copied into a holder; holders: the holders, by argument and structure;
+-- slots: {holder, key} for each tensor of the present call; templates: the templates, by structure.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -58,8 +59,8 @@ end
 
 -- ---- arguments ----
 
--- Copies a table into the holder of its structure. Appends the tensors to the list, and their places in the holder to
--- `slots`.
+-- Copies a table into the holder of its structure. Appends the tensors to the list, and the place of each tensor in
+-- the holder to `slots`.
 local function copy_into(holder, t, who, tensors, slots)
   for key in next, holder do
     if t[key] == nil then holder[key] = nil end
@@ -87,7 +88,8 @@ local function is_spread(traces, i, t)
   return traces.spread[i]
 end
 
--- Returns the arguments of a call, with holders in place of tables, and then the tensors of the replaced tables.
+-- Returns the arguments of a call, with a holder in place of each copied table. The tensors of these tables follow as
+-- further values.
 function nested.spread(traces, ...)
   local args, tensors = table.pack(...), {}
   traces.slots, traces.holders = {}, traces.holders or {}
@@ -137,8 +139,8 @@ end
 
 local function constant(v) return type(v) == "table" and tostring(v) or type(v) .. tostring(v) end
 
--- Returns the results of a traced function, with templates in place of tables that contain tensors, and then the
--- tensors of the replaced tables.
+-- Returns the results of a traced function, with a template in place of each table that contains tensors. The tensors
+-- of these tables follow as further values.
 function nested.gather(traces, ...)
   local results, tensors = table.pack(...), {}
   traces.templates = traces.templates or {}
@@ -157,8 +159,8 @@ function nested.gather(traces, ...)
   return table.unpack(results, 1, results.n + #tensors)
 end
 
--- Returns the results of a call, with tables made from templates. n: number of results; the tensors of the tables
--- follow them.
+-- Returns the n results of a call, with a new table in place of each template. The arguments after the n results are
+-- the tensors that fill the tables.
 function nested.rebuild(n, ...)
   local values = table.pack(...)
   local at = n

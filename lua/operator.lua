@@ -3,12 +3,13 @@
 --
 --   local product = rille.operator{name = "product", rule = "ab,bc->ac", ...}
 --
--- The rule names the dimensions of operands and results by letters. Each letter makes a claim: if operands are split
--- along that letter, the result is also split along it, or, if no result has the letter, a sum over ranks is pending
--- (P). "[b]" makes no claim about b. Registration checks every claim on small tensors: the results and gradients of
--- two shards must together equal those of the whole, and the layouts that Rille derives for forward's operators must
--- be the claimed ones, without communication. The gradients must be the derivatives of forward. Calls check the
--- sizes. An operator is a rille.func, so layouts follow from the operators that forward and backward call.
+-- The rule names the dimensions of operands and results by letters. Each letter makes a claim about operands that are
+-- split along that letter: the result is then split along the letter, too; if no result has the letter, a sum over
+-- ranks is pending (P). A letter in brackets, "[b]", makes no claim. Registration checks every claim on small
+-- tensors: the results and gradients of two shards must together equal those of the whole tensors, and the layouts
+-- that Rille derives for forward's operators must be the claimed ones, without communication. The gradients must be
+-- the derivatives of forward. Calls check the sizes. An operator is a rille.func, so layouts follow from the
+-- operators that forward and backward call.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -59,7 +60,7 @@ local function parse(who, text)
   return rule
 end
 
--- Returns the dimension (from 0) that has the letter; nil: none.
+-- Returns the dimension (from 0) that the letter names; nil: none.
 local function dimension_of(dims, letter)
   for i, other in ipairs(dims) do
     if other == letter then return i - 1 end
@@ -94,7 +95,8 @@ end
 
 -- ---- the check of the claims ----
 
--- Returns the results, and the gradients of the operands for the gradients dy of the results; dy nil: dy is drawn.
+-- Returns the results, and the gradients of the operands for the gradients dy of the results. dy nil: draws random
+-- gradients.
 local function evaluate(o, operands, dy)
   local leaves, loss = {}, nil
   for i, x in ipairs(operands) do leaves[i] = x:detach():requires_grad_(true) end
@@ -110,7 +112,7 @@ local function evaluate(o, operands, dy)
   return results, {rille.grad(loss, leaves)}, dy
 end
 
--- Returns the sum of results * dy after operand i was moved by h along direction[i].
+-- Returns the loss, sum of results * dy, after operand i was moved by h along direction[i].
 local function moved_loss(o, operands, dy, i, direction, h)
   local args, loss = table.move(operands, 1, #operands, 1, {}), 0
   args[i] = operands[i] + direction * h
@@ -161,7 +163,8 @@ local function check_gradients(o, operands, results, gradients, dy)
   end
 end
 
--- Returns half h (0 or 1) along the letter's dimension of each tensor that has the letter, and other tensors whole.
+-- Returns half h (0 or 1), along the letter's dimension, of each tensor that has the letter. Returns the other
+-- tensors whole.
 local function halves(list, tensors, letter, h)
   local out = {}
   for i, dims in ipairs(list) do
@@ -172,7 +175,7 @@ local function halves(list, tensors, letter, h)
   return out
 end
 
--- Checks that the shards a and b together equal the whole: joined along the letter, or added.
+-- Checks that the shards a and b, joined along the letter or added, equal the whole tensor.
 local function check_whole(o, what, letter, i, dims, whole, a, b)
   local axis = dimension_of(dims, letter)
   local made = axis and rille.concat({a, b}, axis) or a + b
@@ -198,7 +201,7 @@ local function claimed(dims, letter, other)
   return axis and ("S(%d)"):format(axis) or other
 end
 
--- Checks, on meta devices without values, that the layouts which Rille derives are the claimed ones.
+-- Checks that Rille derives the claimed layouts. Uses meta devices, where tensors have no values.
 local function check_layouts(o, letter, operands)
   local place, given = rille.placement("meta", {0, 1}), {}
   for i, dims in ipairs(o.rule.operands) do
@@ -213,7 +216,8 @@ local function check_layouts(o, letter, operands)
   end
 end
 
--- Returns a copy of o for the check. The copy records in has_gradient which operands have a gradient.
+-- Returns a copy of o for the check. The copy records in has_gradient for which operands backward returned a
+-- gradient.
 local function noted(o)
   local has_gradient = {}
   local function backward(...)
@@ -313,7 +317,7 @@ return function(given)
     check.that(dimension_of(o.rule.letters, letter), "%s: sizes has '%s', which is not a letter of the rule", o.name, check.named(letter))
     check.count(o.name, "sizes." .. check.named(letter), n)
   end
-  -- restored later, because the check must not change the random numbers that the program draws
+  -- the seed is restored later, because the check must not change the random numbers that the program draws
   local seed, count = rille._random()
   trace.outside(rille.enable_grad, check_claims, o, o.sizes)
   rille._random(seed, count)

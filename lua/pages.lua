@@ -79,8 +79,8 @@ for name in pairs(rows) do
   ending[last] = ending[last] == nil and name
 end
 
--- Returns the name of a page: "nn.Linear" for "nn.Linear" and "rille.nn.Linear", and, if the ending is unique, for
--- "Linear" or "net.fc1:Linear"; nil if there is none.
+-- Returns the name of a page: "nn.Linear" for "nn.Linear" and "rille.nn.Linear". If the ending is unique, also for
+-- "Linear" and "net.fc1:Linear". nil: there is no such page.
 function pages.find(name)
   name = signs[name] or name:gsub("^rille%.", "")
   if rows[name] then return name end
@@ -101,7 +101,7 @@ function pages.signature(name)
   return signatures[name]
 end
 
--- Returns the end of a message about a wrong call, "; write SIGNATURE"; "" if the function has no page.
+-- Returns the end of a message about a wrong call, "; write SIGNATURE". If the function has no page, the text is "".
 function pages.usage(name) return rows[name] and "; write " .. pages.signature(name) or "" end
 
 -- Returns the first sentence of a page.
@@ -170,7 +170,7 @@ function pages.options(name)
   return list
 end
 
--- Returns the list of words that an option accepts, or the first argument (option = 1), on the page `name`; nil:
+-- Returns the list of words that the page `name` states for an option, or for the first argument (option = 1); nil:
 -- none. Without a page, returns the option's words that are common to all pages.
 function pages.words(name, option)
   local found = WORDS[option]

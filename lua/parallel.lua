@@ -48,7 +48,7 @@ local function gathered(p, t, module, name, sbp)
   return ("(%s per gather%s)"):format(paint.bytes(bytes), entry.reshard == false and ", kept for backward" or "")
 end
 
--- Returns the entry of `path` as one line: the layout first, then the pins.
+-- Returns the entry of `path` as one line: the layout first, then the fields of the pin.
 local function entry_text(p, t, path)
   local entry, words = t[path], {}
   if entry.sbp then words[1] = sbp_text(entry.sbp) end
@@ -76,8 +76,9 @@ end
 
 local shown = {}
 
--- Prints parameters first, then module pins, both in the model's order, then entries that a user added. Then come
--- the decisions of a trace. The last lines name mesh axes that the recipe does not use, and parameters that no tensor axis shards.
+-- Prints parameters first, then module pins, both in the model's order, and then entries that a user added. The
+-- decisions of a trace follow. The last lines name mesh axes that the recipe does not use, and parameters that no
+-- tensor axis shards.
 function shown.__tostring(t)
   local p, names, width, have = plan_of[t], {}, 0, {}
   for _, name in ipairs(p and p.order or {}) do
@@ -113,8 +114,8 @@ local function check_keys(name, entry, known, what)
   end
 end
 
--- Returns the SBP, as text, that x has after a redistribution; fails if x cannot have this layout. Computes no
--- values.
+-- Returns the SBP, as text, that x has after a redistribution. Fails if x cannot have this layout. Plans the
+-- redistribution only; computes no values.
 local function tried(name, x, placement, sbp)
   local good, moved = check.try(function() return x:detach():to_global{placement = placement, sbp = sbp} end)
   if not good then check.fail("parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", ""))) end
@@ -133,7 +134,7 @@ local function read_parameter(name, t, entry)
   return set
 end
 
--- Fails if this SBP is invalid on all of the placements, whatever the number of a tensor's dimensions.
+-- Fails if this SBP is invalid on every placement in the list, for tensors with any number of dimensions.
 local function check_sbp(name, key, sbp, placements)
   local good, why
   for _, placement in ipairs(placements) do
@@ -143,8 +144,8 @@ local function check_sbp(name, key, sbp, placements)
   check.fail("parallel: '%s' cannot have this %s: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
 end
 
--- Returns the placements of m's parameters, or of all the model's parameters if m has none. The input of m is on one
--- of the returned placements.
+-- Returns the placements of m's parameters; if m has none, those of all the model's parameters. The input of m is on
+-- one of these placements.
 local function placements_of(placement_of, m, model)
   local list = {}
   for _, t in ipairs(#m:parameters() > 0 and m:parameters() or model:parameters()) do list[#list + 1] = placement_of(t) end
@@ -206,7 +207,7 @@ local function read_entries(model, entries)
   return out
 end
 
--- model: the models with pipeline stages, numbered in the order of their recipes; n: last number
+-- staged.model: the models with pipeline stages, numbered in the order of their recipes; staged.n: the last number
 local staged = {n = 0, model = setmetatable({}, {__mode = "v"})}
 local stages_of = setmetatable({}, {__mode = "k"}) -- model with pipeline stages -> their placements, in order
 

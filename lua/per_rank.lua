@@ -14,7 +14,7 @@ local locals = require "rille.per_rank.local"
 
 -- ---- axes of the global tensor, counted from 1 ----
 
--- Returns value with axis `from` moved to position `to`.
+-- Returns value with its axis `from` moved to position `to`.
 local function moved(value, from, to)
   local axes = {}
   for i = 1, #value.shape do
@@ -42,7 +42,7 @@ local function merge(value, i, into)
   return joined:reshape(shape)
 end
 
--- Splits axis `axis` into leading axis i, which had size 1, and the rest.
+-- Splits axis `axis` into leading axis i, which had size 1 and gets size m, and the rest.
 local function divide(value, i, axis, m)
   local shape = {table.unpack(value.shape)}
   shape[axis] = shape[axis] // m
@@ -83,7 +83,7 @@ local function check_local(who, x)
   check.that(locals.is(x), "per_rank: %s: expected a local tensor, found %s", who, check.shown(x))
 end
 
--- Returns the value of x in which leading axis i has the mesh's size, so that shards may differ.
+-- Returns the value of x, expanded along leading axis i to the mesh's size, so that shards may differ.
 local function varying(x, i)
   local sizes = {}
   for k = 1, #x.value.shape do sizes[k] = -1 end

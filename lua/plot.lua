@@ -7,7 +7,7 @@ local check = require "rille.check"
 
 local WIDTH, HEIGHT = 720, 400
 local LEFT, RIGHT, TOP, BOTTOM = 64, 24, 36, 48
-local NAMED = 16 -- maximum series named in the legend; it states the number of the others
+local NAMED = 16 -- maximum number of series that the legend names; the legend states how many more there are
 local MOST = 2000 -- maximum points drawn per series; more would not be visible
 local FARTHEST = 1e300 -- greatest magnitude drawn; larger values count as infinite
 

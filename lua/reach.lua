@@ -1,13 +1,13 @@
--- reach.lua - lists the places whose values a function may read: upvalues, globals, and fields of tables, objects and
--- modules that are reachable through them, also through Lua functions that it may call.
+-- reach.lua - lists the places whose values a function may read: upvalues, globals, and fields of the tables, objects
+-- and modules that are reachable through these, also through Lua functions that the function may call.
 --
 -- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Fields count if the
 -- code reads their names, if they are names of Rille's options, or if they are entries of lists; if the code computes
--- names, all fields count. Three special keys stand for properties of a table: reach.SIZE for its number of fields,
--- by which added fields are noticed; reach.META for its metatable; reach.DIGEST for a hash of the numbers, texts and
--- booleans of a long list. Tables of Rille are assumed not to change. In the tables of Lua's libraries, only fields
--- whose names the code reads count. Rille's layers and optimisers are objects, which list their relevant fields
--- themselves.
+-- names, all fields count. Three special keys stand for properties of a table: reach.SIZE stands for the number of
+-- fields, which shows that a field was added; reach.META for the metatable; reach.DIGEST for a hash of the numbers,
+-- texts and booleans of a long list. Tables of Rille are assumed not to change. In the tables of Lua's libraries,
+-- only fields whose names the code reads count. Rille's layers and optimisers are registered as objects: each lists
+-- its relevant fields itself.
 
 local rille = require "rille"
 local bytecode = require "rille.bytecode"
@@ -22,9 +22,9 @@ local MOST <const> = 4096 -- maximum number of recorded places (function and upv
 
 local objects = setmetatable({}, {__mode = "k"}) -- object -> function that lists its relevant fields (reach.object)
 
--- Registers t as an object, whose relevant fields the function list reports: list(t, note, visit, offer) calls
--- note(holder, key) for relevant fields, visit(member, key) for modules in t, and offer(holder, keys) for fields that
--- count if the code reads their names.
+-- Registers t as an object: the function `list` reports its relevant fields. list(t, note, visit, offer) calls
+-- note(holder, key) for each relevant field, visit(member, key) for each module in t, and offer(holder, keys) for
+-- fields that count only if the code reads their names.
 function reach.object(t, list) objects[t] = list end
 
 -- ---- the libraries ----
@@ -33,10 +33,11 @@ local libraries = {[package.loaded] = true} -- tables of Lua's libraries
 for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
   libraries[package.loaded[name]] = true
 end
--- functions that read fields whose names are not in the code -> kind of fields that the walk must therefore follow
+-- library functions that read fields whose names are not in the code -> the kind of fields that the walk must follow
+-- if the code may call them
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
--- functions whose results may differ between calls although nothing that the walk follows has changed -> name
+-- library functions whose results may change although nothing that the walk follows has changed -> name for messages
 local fixed = {[math.random] = "math.random()"}
 for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
 for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end
@@ -159,8 +160,8 @@ local function visit_function(w, fn)
   report_counts(w, fn, found.counted)
 end
 
--- Visits the functions and the class through which Lua reads fields of a table. Skips classes of Rille, which are
--- assumed not to change.
+-- Visits the functions and the class through which Lua finds fields that a table lacks. Skips classes of Rille, which
+-- are assumed not to change.
 local function visit_metatable(w, meta, text)
   if type(meta) ~= "table" or is_own_class(meta) then return end
   for name in next, meta do
@@ -214,7 +215,7 @@ local function is_read(w, t, key)
   return w.computed or w.lists or w.names[key] or is_option(key)
 end
 
--- Visits fields repeatedly, until no new names or tables are found.
+-- Visits fields again and again, until a round finds no new names and tables.
 local function visit_fields(w)
   repeat
     local n = w.n
@@ -239,16 +240,16 @@ local function visit_fields(w)
   end
 end
 
--- Starts a walk. Calls tell.place(holder, key, value, text) for each place, tell.count(), with the same arguments,
--- for each place that the code only increments, and tell.note(holder, key) for each field that an object lists.
--- tell.follows_all(object) returns true for objects of user classes, whose fields are all relevant.
+-- Starts a walk. The walk calls tell.place(holder, key, value, text) for each place, tell.count(), with the same
+-- arguments, for each place that the code only increments, and tell.note(holder, key) for each field that an object
+-- lists. tell.follows_all(object) returns true for objects of user classes, whose fields are all relevant.
 function reach.new(tell)
   return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, offers = {}, names = {forward = true}, counted = {},
     computed = false, compares = false}, {__index = tell})
 end
 
--- Continues the walk from v. If v is a function of Rille, only the objects and functions that were passed to it are
--- visited.
+-- Continues the walk from v. If v is a function of Rille, visits only the functions and objects among its upvalues,
+-- because only those were passed to it.
 function reach.from(w, v, text)
   if check.is_own(v) then
     for index = 1, debug.getinfo(v, "u").nups do

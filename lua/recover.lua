@@ -1,6 +1,6 @@
--- recover.lua - rille.recover{workers =}: replaces lost workers, or moves their devices to the remaining ones, and
--- restores the last snapshot. With {workers = n}, continues with n workers. Returns the snapshot's note and, if a
--- later snapshot could not be used, the reason.
+-- recover.lua - rille.recover{workers =}: replaces lost workers, or moves their devices to the remaining workers, and
+-- restores the last snapshot. With {workers = n}, continues with n workers. Returns the snapshot's note. If a later
+-- snapshot could not be used, also returns the reason.
 
 local rille = require "rille"
 local check = require "rille.check"

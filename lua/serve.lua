@@ -81,8 +81,8 @@ local function load_model(o)
   return rille.models.load(o.folder, {placement = placement, parallel = recipe, dtype = given(o.dtype), quantize = given(o.quantize)}):eval()
 end
 
--- Returns the ids that end a text, from generation_config.json, or else from config.json. Leaves out ids outside the
--- vocabulary.
+-- Returns the ids that end a text, from generation_config.json; if it has none, from config.json. Leaves out ids
+-- outside the vocabulary.
 local function stops_of(model, folder)
   local path, own = folder .. "/generation_config.json", nil
   local file = io.open(path)
@@ -143,7 +143,8 @@ return function(...)
   local o = read_options{...}
   if not o then return end
   rille.stopping{signals = {"TERM"}}
-  local http = open_http(o) -- is opened before the model is loaded, so that an address in use is reported at once
+  -- opens the server before the model is loaded, so that an address in use is reported at once
+  local http = open_http(o)
   local model = load_model(o)
   that(model.config.length, "%s: the model generates no text; expected a language model", o.folder)
   local tokenizer = tokenizer_of(o.folder)

@@ -3,7 +3,8 @@
 --
 -- The core keeps the tensors, by holding their buffers without a copy. State that exists only in Lua, such as an
 -- optimiser's learning rate and step counts, is saved here. snapshot.watch(object, keep) registers keep(object),
--- which returns a function that restores the object. Watched objects can still be garbage-collected.
+-- which returns a function that restores the object. The registration does not keep an object from being
+-- garbage-collected.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -38,8 +39,8 @@ function M.restore(number)
     if later > number then M.kept[later] = nil end
   end
   for _, back in ipairs(kept.back) do back() end
-  -- makes steps trace again, because their traces may hold state that no longer exists, such as state tensors for an
-  -- option
+  -- makes all steps trace again, because their traces may contain state that no longer exists, such as state tensors
+  -- for an option
   rille._generation()
   return copy(kept.note, {}, "note")
 end

@@ -1,8 +1,8 @@
 -- stopping.lua - rille.stopping{signals =, file =}: whether the job was asked to stop, by a signal or a file.
 --
--- The first call declares that the script handles the signals, so they no longer end the program. Once the result is
--- not false, it stays the same. The existence of the file is checked at most once a second, because the file may be
--- on a network file system.
+-- The first call declares that the script handles the signals, so they no longer end the program. After the first
+-- result that is not false, the result does not change any more. The existence of the file is checked at most once a
+-- second, because the file may be on a network file system.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -26,8 +26,8 @@ local function text_of(who, from)
   return rille._read(check.path(who, "the name of a file", from.file), MOST, who)
 end
 
--- Checks special tokens. A list of texts gets the ids after the last ordinary id. A table from text to id is returned
--- as two lists.
+-- Checks the option special. Returns a list of texts unchanged; their ids will follow the last ordinary id. Returns a
+-- table from text to id as two lists, texts and ids.
 local function specials(who, special)
   if special == nil then return end
   check.that(type(special) == "table", "%s: special must be a list of strings or a map from strings to ids, found %s", who,
@@ -72,7 +72,8 @@ function tokenizer.train(texts, given)
   return trainer:finish(o.size)
 end
 
--- Tokenizer -> folder of its file, which also contains the chat template; for a GGUF file: its chat templates.
+-- Tokenizer -> folder of its file, which also contains the chat template. For a tokenizer of a GGUF file: the chat
+-- templates themselves.
 local folders = setmetatable({}, {__mode = "k"})
 
 -- Converts messages to text by the chat template in the tokenizer's folder (chat.lua).

@@ -3,10 +3,10 @@
 --
 -- Each trace of a step has a list of places (lua/reach.lua) with their values at the time of the call: list[i] is the
 -- holder, list[i + 1] the key, list[i + 2] the value, for i = 1, 4, ... below list.n; names[i] names the place in
--- messages. Before each call the shell compares the listed values with the present values by identity. If a value is
--- not identical, the shell calls this module. Places of the user's program that the function may read are listed
--- before the function runs. Rille's layers and optimisers list their own fields when the function uses them
--- (trace.follow).
+-- messages. Before each call the shell compares the listed values with the present values by identity. For each value
+-- that is not identical, the shell asks this module whether the values are equal. Places of the user's program that
+-- the function may read are listed before the function runs. Rille's layers and optimisers list their own fields when
+-- the function uses them (trace.follow).
 
 local rille = require "rille"
 local buckets = require "rille.buckets"
@@ -56,7 +56,7 @@ local read = rille._place
 
 -- ---- modes of modules ----
 
--- first_mode: module whose mode has changed at least once -> its mode before the first change; clock: number of
+-- first_mode: module whose mode has changed at least once -> its mode before the first change; clock.turns: number of
 -- changes of modes
 local first_mode, clock = setmetatable({}, {__mode = "k"}), {turns = 0}
 
@@ -72,7 +72,7 @@ local function is_in_mode(list)
   return true
 end
 
--- Sets a module's training mode, and counts the change, because traces depend on the modes.
+-- Sets a module's training mode. Counts the change, because traces depend on the modes.
 function trace.turn(m, on)
   if m.training == on then return end
   if first_mode[m] == nil then first_mode[m] = m.training end
@@ -113,7 +113,8 @@ end
 
 local OFTEN <const> = 8 -- number of traces caused by changes of one place after which a warning is printed
 
--- Called before a step is traced again: counts the first place that has changed since the last trace.
+-- Called before a step is traced again: finds the first place that has changed since the last trace, and counts the
+-- change for the place's name.
 local function count_change(memory, last)
   local i = last and rille._first_changed(last, 4)
   while i and is_same(last[i + 2], read(last[i], last[i + 1]), 0) do i = rille._first_changed(last, i + 3) end
@@ -170,11 +171,13 @@ end
 
 -- ---- numbers ----
 
--- A number that changed may become a live number, which needs no further traces, if the function only computes with it. To
--- find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated with the
--- former numbers, must record the same program as the former trace. Comparing a live number with < is an error, and
--- functions that need a number refuse it; both end the attempt. Two uses would go unnoticed: comparing numbers for
--- equality, and computing names of fields. So functions with such uses get no live numbers.
+-- A number that changed may become a live number, which needs no further traces, if the function only computes with
+-- it. To find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated
+-- with the former numbers, must record the same program as the former trace. Comparing a live number with < is an
+-- error, and functions that need a number refuse it; both end the attempt. Two uses would go unnoticed: comparing
+-- numbers for equality, and computing names of fields. So a function that compares numbers for equality, or computes
+-- names of fields, gets no live numbers.
+
 -- keys of places that may hold any float, or any integer
 local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key
 
@@ -186,16 +189,16 @@ local function write(row, value)
   end
 end
 
--- Returns true if a live number can be stored in this place: the place holds a number of the same type as before, and
--- the holder itself has the key (not a table that Lua finds by __index).
+-- Returns true if a live number can be stored in this place. The place must hold a number of the same type as before,
+-- and the holder itself must have the key, not a table that Lua finds by __index.
 local function can_be_live(memory, holder, key, was)
   local now, banned = read(holder, key), memory.banned[holder]
   return type(key) ~= "userdata" and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
--- Returns the places whose numbers changed since the trace of `near`: {[holder] = {[key] = former number}}; nil if
--- any other value changed.
+-- Returns the places whose numbers have changed since the trace with the list `near`: {[holder] = {[key] = former
+-- number}}; nil if any other value has changed.
 local function changed_numbers(memory, near)
   local found, i = {}, rille._first_changed(near, 1)
   if near.settled then return nil end
@@ -230,7 +233,7 @@ local function enter(list)
     local holder, key, now = row.holder, row.key, row.now
     local live = rille.live(function()
       local v = read(holder, key)
-      -- during tracing this place holds the live number, so the live number's value before tracing is returned
+      -- during tracing the place holds the live number itself, so the number that was there before is returned
       return type(v) == "userdata" and now or v
     end)
     list.live[k] = live
@@ -238,7 +241,7 @@ local function enter(list)
   end
 end
 
--- Restores the numbers, and notes whether the function changed one of these places.
+-- Restores the numbers, and records whether the function changed one of their places.
 local function leave(list)
   for k, row in ipairs(list.numbers or {}) do
     list.touched = list.touched or not rawequal(read(row.holder, row.key), list.live[k])
@@ -252,7 +255,7 @@ local function set_numbers(list, former)
 end
 
 -- Decides whether the numbers stay live. good: the trace recorded the same program as the former trace. Must be
--- called after a garbage collection: if a live number still exists, the function has stored it somewhere, so its
+-- called after a garbage collection. If a live number still exists then, the function has stored it somewhere, so its
 -- place cannot hold a live number.
 local function proven(list, good, traces)
   good = good and not list.touched and next(list.live) == nil
@@ -263,8 +266,8 @@ local function proven(list, good, traces)
   return good
 end
 
--- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list of a trace that fits except
--- for the values that it read: begins a trace with live numbers in place of the changed numbers; returns nil if that
+-- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list of a trace of which only some
+-- listed values have changed: begins a trace with live numbers in place of the changed numbers; returns nil if that
 -- is impossible.
 local function begin(fn, args, traces, near)
   traces.memory = traces.memory or new_memory()
@@ -302,9 +305,9 @@ local function tell_change(name)
   warn_once("the step's function changes '%s', which happens once, when it is traced, and not at each call", name)
 end
 
--- Notes that the traced function changed place i. The trace fits calls that find the value before the change. If a
--- second trace also changes the place, the place holds a running value, such as a counter: returns true, and the
--- place is no longer followed.
+-- Records that the traced function changed place i. The trace fits calls that find the value before the change. If a
+-- second trace also changes the place, its value changes from call to call, as that of a counter: stops following the
+-- place, and returns true.
 local function note_change(list, i)
   local holder, key, memory = list[i], list[i + 1], list.memory
   local changed = field_of(memory.changed, holder)
@@ -347,15 +350,15 @@ local function done(list, failed, traces)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
 end
 
--- Called if the object at place i is not the recorded one: returns true if the two are equal. For i = 1, returns true
--- if all modules are in their recorded training modes.
+-- Called if place i holds another object than recorded: returns true if the two objects are equal. For i = 1, returns
+-- true if all modules are in their recorded training modes.
 local function holds(list, i)
   if i == 1 then return is_in_mode(list) end
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
 end
 
--- Makes the current step follow a field of a tensor, which the function reads: requires_grad, name, is_leaf, or whether the
--- tensor has a gradient.
+-- Makes the current step follow a field of a tensor that the function reads. key: requires_grad, name, is_leaf, or
+-- whether the tensor has a gradient.
 local function reads_field(t, key)
   local list = rille._conditions()
   local fields = list and field_of(list.fields, t)
@@ -381,8 +384,8 @@ function trace.sets_modes()
   if list then list.sets_modes = true end
 end
 
--- Makes the current step depend on these fields of t. If the walk has found t, uses their values before the function
--- ran.
+-- Makes the current step depend on these fields of t. For fields that the walk has found, uses their values before
+-- the function ran.
 function trace.follow(t, keys)
   local list = followed()
   for _, key in ipairs(list and keys or {}) do
@@ -401,7 +404,7 @@ end
 
 local met = setmetatable({}, weak) -- objects that some traced step has used
 
--- Returns true if the current step uses t for the first time; false also if no step is being traced.
+-- Returns true if a step is being traced, and this is its first use of t.
 function trace.meets(t)
   local list = followed()
   if not list or list.seen[t] then return false end

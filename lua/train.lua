@@ -11,8 +11,8 @@
 --   i = guard:after(i)                                       after step i: the next step, or an earlier one
 --
 -- With `flops`, the flops per sample of forward and backward, the line also shows the model flops utilisation (MFU).
--- The peak is measured once with a large product. `unit` renames samples. If devices wait for each other in a step, the
--- line shows its bubble.
+-- The peak rate is measured once, with a large product. `unit` replaces the word "samples". If devices wait for each
+-- other in a step, the line also shows their idle share (bubble).
 --
 -- On a terminal the line is overwritten, at most ten times per second. In a file or pipe, a line is printed per tenth
 -- of the total.
@@ -63,7 +63,7 @@ train.busy_share = busy_share
 local peak
 
 -- Returns the peak flops per second of matrix products on the default device: the best of several sizes. Large
--- products use all cores; small products are less often interrupted by other programs. The rate is measured on the
+-- products use all cores; small products are interrupted less often by other programs. The rate is measured on the
 -- first call.
 function train.peak()
   if peak then return peak end

@@ -441,7 +441,7 @@ run_init(lua_State *L)
     return exit_code(run_protected(L, 0, 0));
 }
 
-/* Returns the name of the job: the script's name, or a text that stands for what runs instead. */
+/* Returns the name of the job: the script's name; "chunk" for the option -e or -l; else "prompt". */
 static const char *
 job_title(const struct program *p)
 {
@@ -503,7 +503,7 @@ calibrate(struct rille_session *s, const char *path)
     return 0;
 }
 
-/* Waits, before the program ends, for background saves and for runs that are not complete. Their errors set the
+/* Waits, before the program ends, for background saves and for runs that are not complete. Errors of both set the
  * exit code of the program. */
 static int
 finish_files(lua_State *L)

@@ -2,9 +2,9 @@
  *
  *     make && rille -d cpu:4 distance.lua
  *
- * distance is one loop with a gradient and a faster loop for f32. Its rule "ab,cb->ac" says how it may be split: rows
- * of x or of centres give rows or columns of the result; columns of both give parts of a sum. softsign is element-wise.
- */
+ * distance is one loop with a gradient and a faster loop for f32. The rule "ab,cb->ac" says how the operator may be
+ * split: rows of x or of centres give rows or columns of the result; if the columns of both are split, each rank
+ * computes a partial sum. softsign is element-wise. */
 #include <rille_operator.h>
 
 #include <math.h>

@@ -8,7 +8,7 @@ local library = require "rille.chat.library"
 local values = require "rille.chat.values"
 local fail, kind, none, truth = lexer.fail, values.kind, values.none, values.truth
 
--- maximum number of evaluated nodes: in total, and additional ones per message
+-- maximum number of evaluated nodes: STEPS, and PER_MESSAGE more for each message
 local STEPS <const>, PER_MESSAGE <const> = 2000000, 2000
 local CALLS <const> = 60 -- maximum depth of calls
 

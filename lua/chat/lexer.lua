@@ -85,7 +85,7 @@ local function read_tag(s, at, close, tokens, line)
   end
 end
 
--- Returns the text before a tag, without the white space that the tag drops.
+-- Returns the text before a tag, without the white space that is dropped because of the tag.
 local function before_tag(text, open, sign, first)
   if sign == "-" then return text:match("^(.*%S)") or "" end
   if open == "{{" or sign == "+" then return text end
@@ -93,7 +93,7 @@ local function before_tag(text, open, sign, first)
   return last:find("^[ \t]*$") and (#last < #text or first) and text:sub(1, #text - #last) or text
 end
 
--- Returns the position after the white space that follows a tag and is dropped.
+-- Returns the position after a tag and after the white space that is dropped because of the tag.
 local function after_tag(s, at, close, sign)
   if sign == "-" then return s:match("^%s*()", at) end
   if close == "}}" or sign == "+" then return at end

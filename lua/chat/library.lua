@@ -131,7 +131,7 @@ local function titled(s)
 end
 local function capitalized(s) return s:sub(1, 1):upper() .. s:sub(2):lower() end
 
--- Returns true if the string begins (or ends) with one of the texts.
+-- Returns true if the string begins with one of the texts, or, if at_end is true, ends with one.
 local function has_end(s, what, at_end, line)
   for _, e in ipairs(kind(what) == "list" and what or {what}) do
     text_of(e, line, "the start or end")

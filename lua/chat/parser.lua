@@ -19,7 +19,7 @@ function parser:peek(kind, value)
   return t and t.kind == kind and (value == nil or t.value == value) and t or nil
 end
 
--- Returns the next token and moves past it, if it matches.
+-- If the next token matches, returns it and moves past it.
 function parser:take(kind, value)
   local t = self:peek(kind, value)
   if t then self.at = self.at + 1 end
@@ -397,7 +397,7 @@ statements["with"] = function(self, node)
   return node
 end
 
--- Parses a generation block, by which trainers find the assistant's text. Its result is the text of its body.
+-- Parses a generation block, by which trainers find the assistant's text. The block's result is the text of its body.
 function statements.generation(self, node)
   self:tag_end()
   node.body = self:block{"endgeneration"}

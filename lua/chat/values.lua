@@ -1,5 +1,5 @@
--- values.lua - values of chat templates, which behave like Python's: strings, integers, floats, booleans, none,
--- lists, ordered dictionaries, undefined values, namespaces, and functions.
+-- values.lua - values of chat templates. They behave as in Python, and have these types: strings, integers, floats,
+-- booleans, none, lists, ordered dictionaries, undefined values, namespaces, and functions.
 --
 -- Lists and tuples are tables of values with the metatables values.List and values.Tuple. A dictionary is {keys = {...}, of = {[key] = value}} with the
 -- metatable values.Dict. A function of a template is a Lua function f(args, named, line).
@@ -59,7 +59,7 @@ end
 
 -- ---- conversion of the caller's values ----
 
--- Names that occur in messages and tools, in their usual order. Other names follow in alphabetical order.
+-- Names that occur in messages and tools, in their usual order. All other names follow in alphabetical order.
 local usual = {}
 for i, name in ipairs{"role", "type", "function", "name", "description", "parameters", "properties", "required", "return", "content",
   "reasoning_content", "tool_calls", "id", "arguments", "title", "text"} do usual[name] = i end
@@ -75,8 +75,9 @@ local function names_of(t)
   return names
 end
 
--- Converts a Lua value to a template value. order: table -> list of its names in order (known for JSON text). Tables
--- with an entry 1, and empty tables that did not come from a JSON object, become lists.
+-- Converts a Lua value to a template value. order[t]: list of the names in table t, in their order in the JSON text;
+-- nil if t is not from JSON text. A table with an entry 1 becomes a list; so does an empty table that is not from a
+-- JSON object.
 function values.from_lua(v, order, depth)
   depth = depth or 0
   local t = type(v)

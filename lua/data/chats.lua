@@ -83,8 +83,8 @@ local function read_examples(from, o)
   return list
 end
 
--- Returns rows of ids, labels and document numbers. An example begins a new row if it does not fit into the current
--- row, or if the option to pack rows is off.
+-- Returns rows of ids, labels and document numbers. With pack = true, an example is appended to the current row if it
+-- fits there. Otherwise the example begins a new row.
 local function rows_of(examples, o)
   local rows, row = {x = {}, y = {}, documents = {}}, nil
   for k, one in ipairs(examples) do

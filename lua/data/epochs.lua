@@ -1,12 +1,12 @@
 -- epochs.lua - iterates over a data set epoch by epoch, and resumes from a saved position.
 --
 -- A reader has size (rows), batch, drop_last, seed, and take(self, epoch, first, n), which returns the tensors of n
--- rows from position `first` (from 0) of the epoch's order. Its field `same`,
--- {name = integer or flag}, has further settings, which must be equal when a state is loaded. This module adds:
+-- rows from position `first` (from 0) of the epoch's order. The reader's field `same`, {name = integer or flag}, has
+-- further settings that must be equal when a state is loaded. This module adds:
 --
 --   for x, y in reader:batches() do      each loop runs over the next epoch
 --   local x, y = reader:next()           one batch; starts the next epoch when the current one is over
---   reader:state()  reader:load_state(s) the position, as numbers; the first loop after a load finishes its epoch
+--   reader:state()  reader:load_state(s) the position, as numbers; the first loop then finishes that epoch
 
 local check = require "rille.check"
 

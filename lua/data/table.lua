@@ -33,8 +33,9 @@ end
 
 local BYTE_ORDER_MARK = "\xEF\xBB\xBF"
 
--- Finds the end of a quoted field that begins at `at`: after the closing quote and spaces that are not the separator.
--- Returns this position and the unquoted text; nil if the field is not quoted or has no closing quote.
+-- Finds the end of the quoted field that begins at `at`. Returns the position after the closing quote and the white
+-- space that follows it, and the unquoted text; nil if the field is not quoted or has no closing quote. White space
+-- that is the separator is not skipped.
 local function quoted_end(line, at, separator)
   local spaces = separator == " " and "\t*" or separator == "\t" and " *" or "%s*"
   local first = line:match("^" .. spaces .. '"()', at)
@@ -43,7 +44,7 @@ local function quoted_end(line, at, separator)
   if quote then return line:match("^" .. spaces .. "()", quote + 1), line:sub(first, quote - 1):gsub('""', '"') end
 end
 
--- Returns the fields of a line. A quoted field may contain separators, and "" stands for a quote in it.
+-- Returns the fields of a line. A quoted field may contain separators; inside the quotes, "" stands for one quote.
 local function fields(line, separator)
   local list, at = {}, 1
   while true do
@@ -75,7 +76,7 @@ local function number_of(field, dtype)
   if value == math.huge or value == -math.huge then return nil, "out of range for f64" end
   if not whole then return value end
   if value ~= math.floor(value) then return nil, "not an integer" end
-  -- an integer that does not fit in 64 bits, which Lua has rounded to a float
+  -- true for an integer that does not fit in 64 bits, because Lua rounds such an integer to a float
   local rounded = math.type(value) == "float" and not field:find("[.eE]")
   local integer = not rounded and math.tointeger(value)
   if not integer or integer < whole[1] or integer > whole[2] then return nil, "out of range for " .. dtype end
@@ -88,7 +89,8 @@ local function check_separator(who, separator)
     check.quoted(separator))
 end
 
--- Returns the end of an error message: what to write if line `at`, with the fields `row`, contains no numbers.
+-- Returns the end of an error message about line `at`, which contains no numbers: what to write instead. row: the
+-- fields of the line.
 local function remedy(at, row)
   local separator = #row == 1 and row[1]:match("[;\t|,]")
   if separator then return ("; the fields seem to be separated by %q: write separator = %q"):format(separator, separator) end

@@ -5,8 +5,8 @@
 --
 -- The ids come from one or more token files of llm.c, a list, or a tensor. Windows do not overlap, except that the
 -- last id of a window is the first of the next. No window spans two files. Seed and epoch determine the order of
--- windows. With vocab = n, an id >= n in a batch is an error that names the file and position. The source prefetches
--- batches while a step runs, as many as it has credits. data:stats() shows whether source or consumer waited.
+-- windows. With vocab = n, an id >= n in a batch is an error that names the file and position. While a step runs, the
+-- source prefetches batches: as many as it has credits. data:stats() shows whether source or consumer waited.
 
 local rille = require "rille"
 local check = require "rille.check"

@@ -11,7 +11,7 @@ local new_norm = require "rille.models.norms"
 local Attention = nn.MultiheadAttention:extend("models.Attention")
 
 -- c: config of the model. rotary: an nn.Rotary; nil: no rotation in this layer. window: number of keys to which a
--- query attends (without is_causal: number on each side); nil: all keys.
+-- query attends (without is_causal: on each side); nil: all keys.
 function Attention:init(c, rotary, window)
   local size = c.head_dim
   self.window = window and (c.is_causal and {window - 1, -1} or {window, window}) or nil

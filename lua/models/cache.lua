@@ -1,11 +1,11 @@
 -- cache.lua - key/value cache of a language model during generation.
 --
--- A pass over whole prompts starts at position 0. Attention passes its keys and values to the cache, which stores
--- them in buffers (batch, heads, room, size) that have the same SBP; room is the number of positions. A later pass
--- has explicit positions, which may differ between rows: `at`, i64 (batch, n); -1: the entry belongs to no text. Such
--- a pass writes the keys and values of its positions into the buffers, in place; each query attends to all positions
--- up to its own. Positions after the end of a text are never attended to. All passes are compiled steps. The buffers
--- are variables, which later texts overwrite.
+-- A pass over whole prompts starts at position 0. Attention passes its keys and values to the cache. The cache stores
+-- them, with their SBP, in buffers (batch, heads, room, size); room is the number of positions. A later pass has
+-- explicit positions, which may differ between rows: `at`, i64 (batch, n); -1: the entry belongs to no text. Such a
+-- pass writes the keys and values of its positions into the buffers, in place; each query attends to all positions up
+-- to its own. Positions after the end of a text are never attended to. All passes are compiled steps. The buffers are
+-- variables, which later texts overwrite.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -40,8 +40,8 @@ function Cache:go_to(at)
   self.at, self.places, self.used, self.slot, self.spans = at:maximum(0), at, {}, nil, {}
 end
 
--- Returns the spans of keys that the queries of this pass attend to, (batch, 1, n, 2). left: number of positions
--- before its own that a query sees; -1: all.
+-- Returns the spans of keys that the queries of this pass attend to, (batch, 1, n, 2). left: number of earlier
+-- positions that a query sees; -1: all.
 local function spans_of(self, left)
   local batch, n = table.unpack(self.at.shape)
   local first = left >= 0 and (self.at - left):maximum(0) or self.at * 0
@@ -84,8 +84,8 @@ end
 local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_of(slot, t))) end
 
 -- Stores the keys k and values v of this pass. seen: {is_causal =, window =} of the layer. Returns the keys and
--- values to attend to, and a table that says which keys each query sees: is_causal and window, or spans. If a pass
--- calls a layer more than once, each call has separate buffers.
+-- values to attend to, and a table that says which keys each query sees. The table has is_causal and window, or
+-- spans. If a pass calls a layer more than once, each call has separate buffers.
 function Cache:keep(layer, k, v, seen)
   k, v = settled(k), settled(v)
   local turn = (self.used[layer] or 0) + 1

@@ -22,7 +22,7 @@ local choose = {}
 local function added(x, list) return x:scatter_add(1, list.ids, list.values) end
 local function marks(x, list) return added(rille.zeros(x.shape, {placement = x.placement, sbp = x.sbp}), list) end
 
--- Applies the repetition penalty of each id: divides positive logits by the penalty, and multiplies negative ones
+-- Applies the repetition penalty of each id: divides positive logits by the penalty, and multiplies negative logits
 -- (Keskar et al. 2019).
 local function repeated(x, list)
   local penalty = marks(x, list)
@@ -47,8 +47,8 @@ local function top_k(logits, how)
   return rille.where(logits:lt(rille.where(how.top_k:gt(0), least, -math.huge)), -math.huge, logits)
 end
 
--- Finds by bisection, to 2^-32 of the interval, the threshold at which reached(threshold) changes. Returns the last
--- thresholds on both sides of it: reached is true at the first, and false at the second.
+-- Finds the threshold at which reached(threshold) changes, by bisection, to 2^-32 of the interval. Returns two
+-- thresholds close to it: reached is true at the first, and false at the second.
 local function bisect(inside, outside, reached)
   for _ = 1, 32 do
     local middle = (inside + outside) * 0.5

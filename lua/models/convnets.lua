@@ -43,7 +43,8 @@ function Net:describe()
   return ("stages of %s blocks, %s channels"):format(table.concat(c.depths, ", "), table.concat(c.widths, ", "))
 end
 
--- Returns the sizes of the stages, after checks. most: number of tensors in the file, an upper bound.
+-- Checks and returns the sizes of the stages. most: number of tensors in the file, an upper bound for the number of
+-- blocks.
 local function stages_of(model_type, w, most)
   local d = {widths = {}, depths = {}, layers = 0, channels = w.num_channels, activation = towers.activation(w.hidden_act)}
   for name, word in pairs{widths = "hidden_sizes", depths = "depths"} do

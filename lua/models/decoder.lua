@@ -19,7 +19,7 @@ function Factors:init(width) self.weight = nn.Parameter(rille.ones{width}) end
 function Factors:forward(x) return x * self.weight end
 
 -- A transformer block. norm1 and norm2 are applied before attention and the feed-forward layer, norm3 and norm4 after
--- them. A parallel block adds the results of both layers to its input. With post_norm, norm1 and norm2 are applied
+-- both. A parallel block adds the results of both layers to its input. With post_norm, norm1 and norm2 are applied
 -- after the residual sums instead.
 local Block = nn.Module:extend("models.decoder.Block")
 Block.parallel = {norm = {"norm1", "norm2"}, stream = true}

@@ -112,8 +112,8 @@ local function rotate(d, c, o)
   d.unrotated = o.skips and by_layer(d, o.skips) or nil
 end
 
--- Sets the windows of the layers with sliding-window attention, unless they are set. slides(i): returns true if layer
--- i has a window; used for files without layer_types.
+-- Sets the windows of the layers with sliding-window attention, unless they are set already. slides(i): true if layer
+-- i has a window; used for files that lack layer_types.
 local function slide(d, c, slides)
   if d.windows or not c.sliding_window or c.sliding_window == 0 then return end
   d.types = c.layer_types or by_layer(d, function(i) return slides(i) and "sliding_attention" or "full_attention" end)
@@ -177,8 +177,7 @@ end
 
 -- ---- architectures ----
 
--- model_type -> function that edits the description d, which starts with Llama's choices, according to the
--- config.json c.
+-- model_type -> function that edits the description d according to the config.json c; d begins with Llama's choices.
 local families = {}
 
 function families.llama(d, c)

@@ -50,8 +50,8 @@ local function compare_said(a, b, key, differs)
   end
 end
 
--- Appends a text to `wrong` for each field of b that has another value in a. a, b: modules or tables. compare_tensors()
--- compares the tensors.
+-- Appends a text to `wrong` for each field of b whose value in a differs. a, b: modules or tables. Skips tensors,
+-- which compare_tensors() compares.
 local function compare_fields(a, b, path, wrong)
   local function differs(key, x, y)
     wrong[#wrong + 1] = ("'%s%s' is %s; the config says %s"):format(path, key, check.shown(x), check.shown(y))
@@ -85,8 +85,8 @@ local function compare_fields(a, b, path, wrong)
   end
 end
 
--- Fails with a list of all differences. kind: a kind of language.lua. A reference model is created from the config;
--- the random state is restored afterwards.
+-- Fails with a list of all differences between the model and its config. kind: the kind of model (language.lua). The
+-- config gives a reference model; creating it does not change the random state.
 return function(who, kind, model)
   local seed, count = rille._random()
   local want, wrong = kind.class(model.config), {}

@@ -35,8 +35,8 @@ end
 
 local function replicated(x) return {placement = x.placement, sbp = layout.replicated(x.placement)} end
 
--- Returns the indices into the table of learned positions: 0, 1, 2... With c.padding, an id, padding has the index
--- c.padding, and the positions of all other entries count from c.padding + 1.
+-- Returns the indices into the table of learned positions: 0, 1, 2... If c.padding (a token id) is set, padding has
+-- the index c.padding, and all other entries count from c.padding + 1.
 local function rows_of(c, ids)
   if not c.padding then return rille.arange(ids.shape[2], replicated(ids)):reshape{1, ids.shape[2]} end
   local counts = ids:ne(c.padding):to("i64")

@@ -77,8 +77,7 @@ local function choose(self, rows)
   return best, given:to(rows.dtype)
 end
 
--- Returns the hidden values of the experts. times(x, name) returns the product of x with each expert's matrix "gate"
--- or "up".
+-- Returns the hidden values of the experts. times(x, name): product of x with each expert's matrix "gate" or "up".
 local function hidden(self, times, x)
   local gate, up, limit = times(x, "gate"), times(x, "up"), self.how.limit
   if not limit then return activations[self.activation](gate) * up end

@@ -56,8 +56,9 @@ local function misfit(row, entry)
   end
 end
 
--- Returns the pieces (pieces.lua): the windows of the file's tensors that Rille's parameters are read from. Missing
--- and unknown tensors are appended to report.missing and report.unexpected; without `report` they are an error.
+-- Returns the pieces (pieces.lua): for each parameter of Rille, the window of the file's tensor that contains it.
+-- Missing and unknown tensors are appended to report.missing and report.unexpected; without `report` they are an
+-- error.
 local function pieces_of(kind, config, contents, path, report, rows)
   local list, wrong, known, has = {}, {}, {}, {}
   for _, entry in ipairs(contents) do has[entry.name] = entry end
@@ -98,7 +99,7 @@ function files.fill(model, path)
   return model
 end
 
--- Removes nulls, also in nested tables, because null in config.json means "not set".
+-- Removes nulls, also in nested tables, because in config.json null means "not set".
 local function without_nulls(theirs)
   for name, value in pairs(theirs) do
     if type(name) == "string" and value == json.null then
@@ -183,8 +184,8 @@ function files.model_type(who, path)
 end
 
 -- Reads a folder's config. Returns the config, the pieces, and their source {path =, format =, theirs = config.json
--- as a table}. For a folder with int8 weights in Rille's format (own =), the second value is the list of the file's
--- tensors instead of pieces. The reader of llm.c's files returns the same three values.
+-- as a table}. If the folder has int8 weights in Rille's format (own =), the second value is the list of the file's
+-- tensors. llmc.lua returns the same three values for files of llm.c.
 local function read_folder(kind, path, complete, report, keep)
   local who = ("models.%s.load"):format(kind.name)
   check.that(not keep, "%s: %s: quantize = \"keep\" needs a .gguf file; expected \"int8\" or \"int4\"", who, path)
@@ -206,8 +207,8 @@ local function read_folder(kind, path, complete, report, keep)
   return config, pieces_of(kind, config, contents, tensors, report), {path = tensors, format = format, theirs = theirs}
 end
 
--- Reads the config of a .gguf file; returns the values of read_folder. keep: the source also has blocks =, the
--- weights that the file stores in quantised blocks.
+-- Reads the config of a .gguf file; returns the values of read_folder. keep: the source gets the field blocks, which
+-- lists the weights that the file stores in quantised blocks.
 local function read_gguf(kind, path, complete, report, keep)
   local who, format = ("models.%s.load"):format(kind.name), keep and {method = "blocks"} or "gguf"
   local model_type, file = gguf.open(who, path, format)

@@ -84,7 +84,7 @@ local function write_with(s, texts, o)
   if not good then error(why, 0) end
 end
 
--- Converts the rows to a tensor, padded to the longest row with each row's last id.
+-- Converts the rows to a tensor. A row that is shorter than the longest one is padded with its last id.
 local function as_tensor(rows, ids, where)
   local longest = 0
   for _, row in ipairs(rows) do longest = math.max(longest, #row) end

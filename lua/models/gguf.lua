@@ -1,9 +1,9 @@
 -- gguf.lua - reads language models of GGUF files: converts the file's metadata to the keys of a config.json, and its
 -- tensor names to Rille's.
 --
--- llama.cpp's converters change some tensors of Hugging Face's files, and loading reverts these changes. `pairs`:
--- queries and keys of some architectures are reordered for rotation of neighbouring elements; `plus`: norms of some
--- architectures are stored plus one.
+-- llama.cpp's converters change some tensors of Hugging Face's files, and loading reverts these changes. In
+-- architectures with `pairs`, they reorder queries and keys for rotation of neighbouring elements. In architectures
+-- with `plus`, they add one to the weights of norms.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -11,12 +11,12 @@ local names = require "rille.models.names"
 
 local gguf = {}
 
--- patterns of names of tensors that are settings, not parameters
+-- patterns of tensor names: the tensors with these names contain settings, not parameters
 gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"}
 
 -- ---- metadata ----
 
--- Keys of an architecture's metadata whose values are not counts -> type of the value.
+-- Keys of an architecture's metadata whose values are not counts, with the type of the value.
 local kind_of = {}
 for kind, keys in pairs{
   number = "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon rope.freq_base rope.freq_base_swa rope.scaling.factor " ..
@@ -37,9 +37,9 @@ local function value_of(text)
   return text and (math.tointeger(tonumber(text)) or tonumber(text)) or text
 end
 
--- Returns a file's contents, and its metadata as a function of a key: a number, boolean or text; nil: absent. "%s."
--- at the start of a key stands for the architecture; the value of such a key must have the type in kind_of, by
--- default a count.
+-- Opens a file. Returns its contents, and a function that returns the value of a metadata key: a number, boolean or
+-- text; nil: the key is absent. "%s." at the start of a key stands for the architecture. The value of such a key must
+-- have the type in kind_of; a key without a type there must be a count.
 local function open(who, path, format)
   local contents, says = rille._contents(path, format or "gguf", who)
   local arch = says["general.architecture"]
@@ -56,10 +56,15 @@ local function open(who, path, format)
   return contents, get, arch
 end
 
--- Returns the vocabulary of a GGUF file, for a tokenizer: model ("gpt2": byte-level BPE, "llama": SentencePiece,
--- "bert": WordPiece, "t5": Unigram), pre (name of the pattern that splits texts), lists by id from 1: tokens, scores,
--- types (1: normal, 2: unknown, 3: control, 4: user-defined, 5: unused, 6: byte); merges; charsmap (of normalization,
--- bytes); bos, eos and the other special ids; template of chats. Returns nil if the file has none.
+-- Returns the vocabulary of a GGUF file, for a tokenizer; nil if the file has none. Fields:
+--   model     "gpt2": byte-level BPE, "llama": SentencePiece, "bert": WordPiece, "t5": Unigram
+--   pre       name of the pattern that splits texts
+--   tokens    list of the tokens by id, from 1; scores: list of their scores
+--   types     list by id: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+--   merges    list of the merges of BPE
+--   charsmap  bytes of the normalization map
+--   bos, eos  special ids; also unknown, padding, eot and separator
+--   template  chat template
 function gguf.vocabulary(path)
   local who = "io.vocabulary"
   path = rille._path(check.path(who, "the name of a .gguf file", path))
@@ -100,8 +105,8 @@ local function experts(c, get, o)
   for word, value in pairs(o or {}) do c[word] = value end
 end
 
--- Architecture -> {model_type, words = function(c, get, has), which edits the config.json keys c; names =, pairs =,
--- plus =}.
+-- By architecture, how a file is read: {model_type, words = function(c, get, has), names =, pairs =, plus =}. `words`
+-- edits the config.json keys c.
 local archs = {
   llama = {"llama", pairs = true, words = function(c, get)
     if not get"%s.expert_count" or get"%s.expert_count" == 0 then return end

@@ -4,9 +4,9 @@
 --   logits = m(ids, {mask = t})          padding at either end of a row, where t is 0 or false
 --   logits = m(ids, {positions = p})     other positions than 0, 1, 2...
 --
--- A document is a run of equal numbers in a row, and so is padding. For each query, attention receives the first key
--- and the end of its run (a span); spans need memory linear in the length. This object replaces the key/value cache
--- (cache.lua).
+-- In a row of d, a document is a run of equal numbers; in a row of t, padding and text are runs of equal values. For
+-- each query, attention receives the span of its run: the first key and the end. Spans need memory linear in the
+-- length. The layers call this object in place of the key/value cache (cache.lua).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -20,16 +20,18 @@ local names = {positions = check.none, documents = check.none, mask = check.none
 -- Returns the position of each entry; nil: 0, 1, 2...
 function Given:positions() return self.at end
 
--- Returns k, v and the keys that a layer's queries see; has the signature of Cache:keep.
+-- Returns k, v, and a table that says which keys the queries of a layer see. Has the signature of Cache:keep.
 function Given:keep(_, k, v, seen)
   if self.spans then seen.spans = layout.on_mesh_of(self.spans, k) end
   return k, v, seen
 end
 
--- Returns i64 (batch, length): 1 where an entry of t differs from the previous entry, else 0.
+-- Returns i64 (batch, length): 1 where an entry of t differs from the previous entry, else 0. before: index of the
+-- previous entry, by position.
 local function changes(t, before) return t:ne(t:index_select(1, before)):to("i64") end
 
--- Returns, for each entry, the first entry and the end of its run. t: the changes between entries.
+-- Returns, for each entry, the position of the first entry of its run, and the end of the run. t: the changes between
+-- entries.
 local function runs(t)
   local run = t:minimum(1):cumsum(1)
   local counts = (run * 0):scatter_add(1, run, run * 0 + 1)
@@ -44,8 +46,8 @@ local function check_like(who, name, t, ids)
   check.that(name == "mask" or layout.is_integer(t), "%s: %s must be integers, found %s", who, name, t.dtype)
 end
 
--- Returns the object for a forward pass over ids. given: the caller's options. If it is nil or a cache, returns it
--- unchanged.
+-- Returns the object for a forward pass over ids. given: the caller's options. If `given` is nil or a cache, returns
+-- `given` itself.
 return function(who, ids, given)
   if given == nil or type(given) == "table" and given.keep then return given end
   local how = check.options(who, given, names)

@@ -50,8 +50,9 @@ end
 local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.weight"},
   {"ln_f.bias", "ln_f.bias"}}
 
--- Returns a naming row for a weight. In Hugging Face's files weights are {in, out}, and the weights of queries, keys
--- and values are joined. ours: a name, or the list of names of the parameters that are joined in the file's tensor
+-- Returns a naming row for a weight. In Hugging Face's files, weights are {in, out}, and one tensor joins the weights
+-- of queries, keys and values. ours: the parameter's name, or the list of names of the parameters that the tensor
+-- joins.
 local function both(theirs, ours)
   for _, part in ipairs{"weight", "bias"} do
     local row = {theirs .. "." .. part, turn = part == "weight"}

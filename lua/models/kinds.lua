@@ -34,8 +34,8 @@ local function check_choices(config, who)
   if c.rope_scaling then check_scaling(who, "rope_scaling", c.rope_scaling, c.rotary_size) end
 end
 
--- Completes the description d of an encoder with the pooling that its folder describes, and returns it. The
--- description has no pooler if the file has none. (Int8 weights are stored under Rille's names.)
+-- Completes the description d of an encoder, and returns it: adds the pooling that the folder describes, and removes
+-- the pooler if the file has no tensors for it. Files with int8 weights use Rille's names of tensors.
 local function complete_encoder(d, contents, dir)
   if d.is_causal ~= false then return d end
   if d.task == "pooled" then

@@ -101,8 +101,8 @@ local function read_options(kind, who, given)
   return config, where
 end
 
--- Moves a model to a layout. The options are those of to_global, and sbp may be a function of the parameter's name;
--- without options, the model is not moved.
+-- Moves a model to a layout. where: options of to_global, in which sbp may be a function of the parameter's name;
+-- without options the model is not moved.
 function language.place(model, where)
   if not where.placement and not where.sbp then return end
   local placement, sbp = where.placement or model:parameters()[1].placement, where.sbp

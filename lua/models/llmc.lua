@@ -1,10 +1,10 @@
--- llmc.lua - reads GPT-2 from an llm.c checkpoint. In such a file one tensor holds a parameter of all layers, and the
--- vocabulary is padded.
+-- llmc.lua - reads GPT-2 from an llm.c checkpoint. In a checkpoint, the parameters of all layers are joined in one
+-- tensor, and the vocabulary is padded.
 
 local rille = require "rille"
 local pieces = require "rille.models.pieces"
 
--- File name of a tensor -> names of the parameters of layer i. If there is more than one parameter, the file joins
+-- File name of a tensor -> names of the parameters of layer i. If there are two or more parameters, the file joins
 -- them along the first axis of the layer.
 local names = {
   ln1w = {"norm1.weight"}, ln1b = {"norm1.bias"}, ln2w = {"norm2.weight"}, ln2b = {"norm2.bias"},

@@ -4,8 +4,8 @@
 --   rille.models.lora.save(m, dir)        rille.models.lora(m, dir)
 --
 -- A PEFT folder uses the module names of the base model's file. If a tensor of the file joins two or more parameters,
--- the folder has one adapter for the tensor, and Rille has one per parameter: loading divides B; saving stacks the A
--- matrices and makes B block diagonal.
+-- PEFT has one adapter for the tensor, and Rille has one for each parameter. So loading divides B. Saving stacks the
+-- A matrices, and makes B block diagonal.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -98,7 +98,7 @@ local function rows_of(m)
   files.each_row(m.kind, m.config, function(row)
     local theirs = row[1]:match("^(.*)%.weight$")
     if not theirs or row.stack or row.view or row.plus then return end
-    -- if a kind's names are a table, not a function, they lack the prefix
+    -- adds the prefix, which names lack if the kind's `names` is a table and no function
     if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end
     local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
     for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end
@@ -107,7 +107,8 @@ local function rows_of(m)
   return rows
 end
 
--- Keys for features of PEFT that change the result and are not supported -> the only accepted value of the key.
+-- Features of PEFT that change the result and are not supported: key of adapter_config.json -> the only accepted
+-- value.
 local plain = {bias = "none", use_dora = false, lora_bias = false, use_qalora = false, use_bdlora = false}
 local absent = {"modules_to_save", "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens"}
 
@@ -125,7 +126,8 @@ local function check_config(path, c)
   check.number(who .. ": " .. path, "lora_alpha", c.lora_alpha, 0)
 end
 
--- Returns alpha of a module: the entry of alpha_pattern whose key ends the module's name, or lora_alpha.
+-- Returns alpha of a module: the entry of alpha_pattern whose key ends the module's name; without such an entry,
+-- lora_alpha.
 local function alpha_of(c, name)
   for key, alpha in pairs(type(c.alpha_pattern) == "table" and c.alpha_pattern or {}) do
     if ends_with(name, (key:gsub("^%^", ""):gsub("%$$", ""):gsub("\\", ""))) then return alpha end
@@ -133,7 +135,8 @@ local function alpha_of(c, name)
   return c.lora_alpha
 end
 
--- Adds one row's adapter to `options` and `values`, by path of the layer. a, b: the tensors A and B of the file.
+-- Adds the adapter of one row to `options` and `values`; the keys of both are paths of layers. a, b: the tensors A
+-- and B of the file.
 local function divide(m, row, c, a, b, options, values)
   local rank, entry = a.shape[1], {name = row[1], shape = b.shape, dtype = b.dtype}
   for k = 2, #row do
@@ -180,8 +183,8 @@ end
 -- Returns t replicated on every device of its placement.
 local function replicated(t) return t:detach():to_global{placement = t.placement, sbp = "B"} end
 
--- Returns A, B and the scaling of one adapter for a PEFT folder; nil if no part has an adapter. parts: the linear
--- layers that one tensor of the file joins.
+-- Returns A, B and the scaling of one adapter for a PEFT folder; nil if none of the parts has an adapter. parts: the
+-- linear layers whose weights one tensor of the file joins.
 local function joined(row, parts)
   local as, bs, rank, scaling = {}, {}, 0, nil
   for _, p in ipairs(parts) do rank = rank + (getmetatable(p) == nn.LoRA and p.r or 0) end
@@ -241,7 +244,7 @@ end
 
 -- ---- use ----
 
--- Adds the adapters to the weights (on = true, the default), or subtracts them again.
+-- Adds the adapters to the weights (on = true, the default), or subtracts the adapters again.
 function lora.merge(m, on)
   for _, part in ipairs((adapters(who .. ".merge", m))) do part:merge(on) end
   return m

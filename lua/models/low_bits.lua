@@ -58,7 +58,8 @@ function low_bits.format(who, path, q)
   return format
 end
 
--- Marks the entries of a file that are dequantised, so that they do not determine the model's dtype.
+-- Marks the entries of a file that are dequantised, because the model's dtype must not depend on the dtype of these
+-- entries.
 function low_bits.mark(format, contents)
   for _, entry in ipairs(contents) do
     entry.low_bits = format and entry.stored == format.method or not format and entry.dtype == "u8" or nil

@@ -28,7 +28,7 @@ end
 -- Returns the frequency, in Hz, of a value on Slaney's mel scale: linear up to 1000 Hz, then logarithmic.
 local function hertz(mel) return mel < 15 and mel * 200 / 3 or 1000 * math.exp(math.log(6.4) / 27 * (mel - 15)) end
 
--- Returns triangular filters of equal area, (frequencies, bins).
+-- Returns the filters, (frequencies, bins): triangles of equal area, centred at equal distances on the mel scale.
 local function filters(bins)
   local at, top, rows = {}, 15 + math.log(RATE / 2 / 1000) / (math.log(6.4) / 27), {}
   for i = 0, bins + 1 do at[i] = hertz(top * i / (bins + 1)) end

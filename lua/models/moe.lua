@@ -52,9 +52,9 @@ function MoE:features(ids, given)
   return self.ln_f(x)
 end
 
--- Returns the load imbalance of the experts in the last forward pass, averaged over blocks; 1: equal load. Added to
--- the loss with a factor of about 0.01, it balances the experts. The result has the last block's placement, like the
--- loss.
+-- Returns the load imbalance of the experts in the last forward pass, averaged over blocks; 1: equal load. Training
+-- balances the experts if about 0.01 times this value is added to the loss. The result has the last block's
+-- placement, like the loss.
 function MoE:balance()
   local total
   for _, block in ipairs(self.h) do

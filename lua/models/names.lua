@@ -25,8 +25,8 @@ local llama = {
 local four_norms = {norm3 = "post_attention_layernorm", norm2 = "pre_feedforward_layernorm", norm4 = "post_feedforward_layernorm"}
 local fused_gates = {gate_up = "mlp.gate_up_proj"}
 
--- Row settings for a tensor that joins queries, keys and values: it consists of `groups` blocks (nil: one), and each
--- block holds queries, keys and values in these shares.
+-- Return row settings for a tensor that joins queries, keys and values. The tensor consists of `groups` blocks (nil:
+-- one). Each block holds queries, keys and values, in the given shares.
 local function joined(c) return {shares = {c.heads, c.kv_heads, c.kv_heads}} end
 local function by_head(c) return {groups = c.heads, shares = {1, 1, 1}} end
 local function by_group(c) return {groups = c.kv_heads, shares = {c.heads // c.kv_heads, 1, 1}} end
@@ -131,7 +131,7 @@ local second = {"position_ids$", "lm_head%.decoder%.bias$", "^roberta%.pooler%."
 names.ignored = {roberta = second, ["xlm-roberta"] = second, camembert = second,
   bert = {"position_ids$", "^cls%.predictions%.decoder%.bias$", "^cls%.seq_relationship%.", "^bert%.pooler%."}}
 
--- Returns the rows for a layer's experts. at: the layer's prefix in the file; our: its prefix in Rille.
+-- Returns the rows for a layer's experts. at: the layer's prefix in the file; our: the layer's prefix in Rille.
 local function expert_rows(c, n, at, our, add, pair)
   local e = c.experts
   pair(at .. n.router, {our .. "router"}, e.bias)

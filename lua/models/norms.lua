@@ -28,8 +28,10 @@ function PlainNorm:forward(x)
   return rille.layer_norm(x, one, nil, {eps = self.eps})
 end
 
--- Creates the norm that description c asks for. what: "all" (over all heads of `part` together), "each" (a weight per
--- head), "head" or "late" (one weight for all heads), or a width. part: "q" or "k".
+-- Creates the norm that the description c asks for. part: "q" or "k". what: a width, or one of
+--   "all"           one norm over all heads of `part` together
+--   "each"          a norm over each head, with a weight per head
+--   "head", "late"  a norm over each head, with one weight for all heads
 return function(c, what, part)
   local heads = part == "q" and c.heads or c.kv_heads
   local kind = part and c.qk_kind or c.norm

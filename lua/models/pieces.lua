@@ -1,9 +1,9 @@
 -- pieces.lua - reads the parameters of a language model from a file; each rank reads only its shards.
 --
 -- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the
--- tensor `theirs`: positions from[axis] to to[axis] of each axis. by_rows: the parameter's rows are complete rows of
--- the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true. Windows are read in
--- the layouts of the parameters, so a rank reads only the bytes of its shards, even from joined tensors.
+-- tensor `theirs`: positions from[axis] to to[axis] of each axis. by_rows: each row of the parameter is a complete
+-- row of the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true. Windows are
+-- read in the layouts of the parameters, so a rank reads only the bytes of its shards, even from joined tensors.
 --
 -- A row {theirs, ours, ours..., key = value, ...} names a tensor of the file and its parameters. Keys:
 --   axis, shares   the parameters are joined along this axis (from 1), in these shares (default: equal shares)
@@ -15,8 +15,8 @@
 --   f32            true: the tensor is f32 in a model of any dtype
 --   pairs          number of heads; the file stores the two rows of a rotated pair side by side (out_of_pairs)
 --   plus           number that was added to the values in the file
--- If a row has groups, stack, view, pairs or plus, its pieces have a function `make`, which makes the parameter from
--- the tensor; each rank reads a part of the tensor's rows.
+-- If a row has groups, stack, view, pairs or plus, its pieces have a function `make`, which computes the parameter
+-- from the tensor. Each rank then reads a part of the tensor's rows.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -113,8 +113,8 @@ function pieces.join(row, state)
   return row.axis and value or turned_by(row, value)
 end
 
--- Returns a piece for one parameter that lacks the first axis of the file's tensor: position i of that axis, and the
--- k-th of n equal parts along the second.
+-- Returns the piece of a parameter that has one axis fewer than the file's tensor: position i of the tensor's first
+-- axis, and the k-th of n equal parts of its second axis.
 function pieces.part_of_row(ours, entry, i, k, n)
   local piece = pieces.part(ours, entry, 2, k, n)
   piece.from[1], piece.to[1], piece.skip = i, i + 1, 1
@@ -150,7 +150,8 @@ end
 -- Returns the SBP, as text, with S(0) in place of every S(axis).
 local function by_rows(sbp) return (sbp:gsub("S%(%d%)", "S(0)")) end
 
--- Computes a parameter from the window of the file that its piece names. like: a tensor in the parameter's layout.
+-- Computes a parameter from the tensor that was read from the file: applies piece.make, or transposes. like: a tensor
+-- in the parameter's layout.
 local function made(piece, value, like)
   if piece.make then return rille.eval(piece.make(value):to_global{placement = like.placement, sbp = like.sbp}) end
   if not piece.turn then return value end
@@ -158,8 +159,8 @@ local function made(piece, value, like)
   return rille.eval(read:transpose(0, 1))
 end
 
--- Returns a function to call after each piece. It collects garbage about 50 times while all pieces are read, to free
--- the tensors from which parameters were made.
+-- Returns a function that the reader calls after each piece. The function collects garbage about 50 times in all, to
+-- free the tensors from which parameters were computed.
 local function collector(list)
   local function elements(piece)
     local n = 1
@@ -204,8 +205,8 @@ local function windows(tensors, who, path, list)
 end
 
 -- Reads the parameters of a model. If a shape does not match, no parameter changes. Values are read in the layout and
--- dtype of the parameters, and their memory becomes that of the parameters. Only transposed or joined parameters need
--- further copies, a few at a time. partial: parameters may be missing in the file.
+-- dtype of the parameters, and the parameters take over the memory of the values. Only transposed or joined
+-- parameters need further copies, a few at a time. partial: parameters may be missing in the file.
 function pieces.read(model, who, path, format, list, partial)
   local tensors, state, stacks, left, collect = {}, {}, {}, stack_sizes(list), collector(list)
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end

@@ -25,8 +25,8 @@ function methods.int4(m)
   return rille.no_grad(nn.BlockLinear, m, {kind = "Q4_0"})
 end
 
--- Calls visit(part) for each part of the model's modules, except the parts of a mixture of experts. A result of visit
--- replaces the part.
+-- Calls visit(part) for each member of the model's modules, except the members of a mixture of experts. If visit
+-- returns a module, this module replaces the member.
 local function each_layer(model, visit)
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do
@@ -47,8 +47,8 @@ end
 -- Quantizes the weights of a model. method: "int8" or "int4".
 function quantize.round(model, method) return replace_layers(model, method, methods[method]) end
 
--- Replaces linear layers and embeddings by layers with quantised blocks. new: weight -> {kind =, weight = the tensor
--- of blocks, which is filled later}.
+-- Replaces linear layers and embeddings by layers with quantised blocks. new[weight]: {kind =, weight = the tensor
+-- for the blocks, filled later}.
 local function take_blocks(model, new)
   return replace_layers(model, "blocks", function(m)
     local class = blocked[getmetatable(m)]

@@ -1,9 +1,9 @@
 -- reader.lua - reads texts into the slots of a key/value cache, and chooses the ids that follow.
 --
 -- A slot has room for one text, and records the ids whose keys and values are in its part of the cache. A pass reads
--- some further ids of some slots, each slot from a position of its own. So a prompt is read from the first id that
--- differs from the text before, long prompts are read in chunks beside other texts, and one pass checks several
--- guessed ids.
+-- further ids of some slots; each slot continues at its own position. So reading a prompt begins at the first id that
+-- differs from the slot's previous text. A long prompt is read in chunks while other texts go on, and one pass can
+-- check several guessed ids.
 --
 -- One thread. The reader owns its writer (writer.lua) until close().
 
@@ -57,7 +57,7 @@ local function tensor(rows, where) return rille.tensor(rows, {dtype = "i64", pla
 
 -- ---- a pass ----
 
--- Calls the user's processors of the texts on their logits, and returns all logits.
+-- Passes the logits of each text through the text's processors, which are user functions. Returns all logits.
 local function processed(rows, scores, where)
   local list = {}
   for r, row in ipairs(rows) do
@@ -105,8 +105,8 @@ local function padded(self, feeds, first, last, n)
   return ids, at
 end
 
--- Returns the rows (rows.lua) of the slots from first to last, `scored` rows for each slot, and the entries after
--- which the ids are chosen.
+-- Returns the rows (rows.lua) of the slots from first to last, `scored` rows for each slot; and for each row, the
+-- entry after which an id is chosen.
 local function rows_of(self, feeds, first, last, scored)
   local rows, entries = {}, {}
   for s = first, last do
@@ -173,11 +173,12 @@ local function pass_of(self, feeds, first, last, scored, more, out)
   end
 end
 
--- For each slot s with feed = feeds[s], reads feed.count further ids of the text feed.text, and chooses the ids that
--- follow the last feed.scored of these entries (0: chooses none). scored: the greatest feed.scored. more: {whole =
--- true}: every slot is read from its first id, in one pass of any length; {beams = n}: the n likeliest ids are
--- returned in place of a choice. A slot with many ids has a pass of its own, because a common pass would pad the ids
--- of all slots to that length. Returns results of choose.lua as lists; the last row of slot s is s * scored.
+-- For each slot s with feed = feeds[s], reads feed.count further ids of the text feed.text. Chooses the ids that
+-- follow the last feed.scored of these entries (0: chooses none). Returns results of choose.lua as lists; the last
+-- row of slot s is s * scored.
+-- scored: the greatest feed.scored. more: {whole = true}: every slot is read from its first id, in one pass of any
+-- length; {beams = n}: the n likeliest ids are returned in place of a choice. A slot with many ids has a separate
+-- pass, because in a common pass the ids of all slots would be padded to that length.
 function Reader:pass(feeds, scored, more)
   more = more or {}
   local out, short, nshort, last = {}, {}, 0, nil

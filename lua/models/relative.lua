@@ -12,8 +12,8 @@ local Relative = nn.Module:extend("models.Relative")
 -- Rounds to f32, because the bounds of the buckets are defined by f32 arithmetic.
 local function f32(x) return (string.unpack("<f", string.pack("<f", x))) end
 
--- Returns the bucket of a distance >= 0. count: number of buckets; most: distance from which on all share the last
--- bucket.
+-- Returns the bucket of a distance >= 0. count: number of buckets; most: all distances from this one on share the
+-- last bucket.
 local function bucket(distance, count, most)
   local exact = count // 2
   if distance < exact then return distance end
@@ -21,8 +21,8 @@ local function bucket(distance, count, most)
   return math.min(count - 1, exact + math.floor(f32(share * (count - exact))))
 end
 
--- how: buckets; distance: positions at this distance or more share a bucket. The buckets of a causal tower cover only
--- earlier keys.
+-- how.buckets: number of buckets. how.distance: all positions at this distance or more share a bucket. The buckets of
+-- a causal tower cover only earlier keys.
 function Relative:init(how, c)
   local least = c.is_causal and 2 or 4
   check.that(how.buckets >= least and how.buckets % 2 == 0 and how.buckets <= 65536,

@@ -46,7 +46,8 @@ local function constant(rows, where)
     open = open or row and row.text.o.processor and true
     logprobs = math.max(logprobs, row and row.text.o.logprobs or -1)
   end
-  -- scale is a tensor even if all rows are greedy, so that steps copy every table of settings
+  -- scale is a tensor even if all rows are greedy: every table of settings then contains a tensor, so that steps copy
+  -- the table
   how.scale = column(rows, scale_of, "f32", where)
   if greedy and sampled then how.mixed = "yes" end
   if open then how.open = "yes" end

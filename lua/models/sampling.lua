@@ -5,8 +5,8 @@ local check = require "rille.check"
 
 local sampling = {}
 
--- Temperatures below COLD are treated as 0 (greedy). At such a temperature the likeliest id is certain, because any
--- two different f32 logits are far enough apart, and 1 / temperature may exceed f32. A top_p below COLD is also
+-- Temperatures below COLD are treated as 0 (greedy). At these temperatures the likeliest id is certain, because any
+-- two different f32 logits are far enough apart; and 1 / temperature may exceed f32. A top_p below COLD is also
 -- greedy.
 local COLD = 1e-30
 
@@ -106,7 +106,7 @@ local function read_counts(who, o)
   check.that(o.logprobs <= MOST_LOGPROBS, "%s: logprobs must be at most %d, found %s", who, MOST_LOGPROBS, check.shown(o.logprobs))
 end
 
--- Pairs {option, the other option without which it has no effect}.
+-- Pairs {option, the option that it needs}: without the second option, the first has no effect.
 local needs = {{"draft_tokens", "draft"}, {"early_stopping", "beams"}, {"length_penalty", "beams"}, {"min_new_tokens", "stop"}}
 
 -- Fails if an option is given without the option that it needs to have an effect.

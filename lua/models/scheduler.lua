@@ -6,9 +6,9 @@
 --   while not text.ended do s:step() end                  text.ids, text.piece, text.logprobs
 --
 -- A slot holds the keys and values of one text. Texts wait for a free slot in order of arrival. A text gets the free
--- slot whose contents have the longest common prefix with it, so only the new turn of a chat is read. If another slot
--- has a much longer common prefix, such as an instruction that many chats share, that slot is copied. A step reads at
--- most `chunk` ids of each slot, so a long prompt delays the remaining texts little.
+-- slot whose contents have the longest common prefix with it, so only the new turn of a chat is read. If a slot in
+-- use has a much longer common prefix, such as an instruction that many chats share, its contents are copied to the
+-- free slot. A step reads at most `chunk` ids of each slot, so a long prompt delays the remaining texts little.
 --
 -- Speculative decoding (Leviathan et al. 2023): a draft model guesses the next ids, and one pass of the model checks
 -- them. Each position of a text has one random number, which both models use. A guess is accepted exactly if it is
@@ -148,7 +148,8 @@ end
 
 -- ---- a step ----
 
--- Runs the draft model on the unread ids of some slots, and returns the id that it chooses for each of them.
+-- Runs the draft model on the unread ids of some slots. Returns the next id of each slot, which the draft model
+-- chooses.
 local function draft_next(self, guessing)
   local reader, result = self.draft, {}
   while next(guessing) do
@@ -166,7 +167,8 @@ local function draft_next(self, guessing)
   return result
 end
 
--- Appends ids guessed by the draft model to the texts that have not ended. Returns the guesses, by slot.
+-- Lets the draft model guess the next ids of the texts that have not ended, and appends the guesses to the texts.
+-- Returns the guesses, by slot.
 local function guess(self)
   local guesses, going = {}, {}
   for s, text in pairs(self.texts) do
@@ -254,7 +256,7 @@ end
 
 -- ---- generate ----
 
--- Calls on_token with a list of the new id of each text, false for a text without a new id.
+-- Calls on_token with a list that has, for each text, the new id; false: the text has no new id.
 local function report(texts, known, on_token)
   local most = 0
   for r, text in ipairs(texts) do most = math.max(most, #text.ids - known[r]) end

@@ -145,8 +145,8 @@ end
 
 -- ---- generation ----
 
--- A language model (language.lua) for generation, whose blocks attend to the stored keys and values of the inputs. It
--- is no module.
+-- A language model (language.lua) for generation, whose blocks attend to the stored keys and values of the inputs. A
+-- Listener is no module.
 local Listener = {}
 Listener.__index = Listener
 
@@ -175,7 +175,8 @@ function Listener:logits(x) return self.model:logits(x) end
 function Listener:modules() return self.model:modules() end
 function Listener:__input_layout() return self.model:__input_layout() end
 
--- Returns the inputs as a tensor with one row per input, and a mask that is false at padding. Lists are padded.
+-- Returns the inputs as a tensor with one row per input, and a mask that is false at padding. Inputs that are lists
+-- are padded to equal length.
 local function as_tensor(self, inputs, given)
   if self.config.bins or layout.is_tensor(inputs) then return inputs, given.mask end
   check.that(given.mask == nil, "%s: generate: the option mask needs inputs in a tensor", self.__name)
@@ -196,14 +197,14 @@ local function repeated(t, n)
   return t:unsqueeze(1):expand{shape[1], n, table.unpack(shape, 2)}:reshape{shape[1] * n, table.unpack(shape, 2)}
 end
 
--- Returns the features of the inputs and their mask, with each row repeated `times` times, once per continuation.
+-- Returns the features of the inputs and their mask. Each row is repeated `times` times, once per continuation.
 local function heard(self, inputs, mask, times)
   local features, all = encoded(self, self.__name .. ": generate", inputs, mask and {mask = mask} or nil)
   return repeated(features, times), repeated(all, times)
 end
 
--- Returns the default of the option bad_words: the ids that the model's folder suppresses, some of them only directly
--- after the prompt; nil: none.
+-- Returns the default of the option bad_words: the ids that the model's folder suppresses; nil: none. Some ids are
+-- suppressed only directly after the prompt.
 local function suppressed(c, prompt)
   local words = {}
   for i, id in ipairs(c.suppressed or {}) do words[i] = {id} end
@@ -327,7 +328,7 @@ local function ids_of(list, vocab)
   return ids
 end
 
--- Reads the suppressed ids, and the ids that are suppressed only at the beginning of a text, into d. The lists are in
+-- Reads into d the suppressed ids, and the ids that are suppressed only at the beginning of a text. The lists are in
 -- generation_config.json, or, without that file, in c, the contents of config.json.
 local function read_suppressed(d, c, dir)
   local path = dir .. "/generation_config.json"

@@ -1,7 +1,7 @@
 -- speaker.lua - streaming detokenizer: converts new ids to strings, id by id, and finds stop strings.
 --
--- A piece of the text is reported when its characters are complete and no stop string can begin in it. A stop string
--- and the text after it are not reported.
+-- A piece of the text is reported when its characters are complete and cannot be the beginning of a stop string. A
+-- stop string and the text after it are not reported.
 
 local Speaker = {}
 Speaker.__index = Speaker
@@ -26,8 +26,8 @@ local function incomplete(text)
   return 0
 end
 
--- Returns the text of the ids that were not decoded yet; "" while its last character is incomplete. The ids reported
--- last are decoded again, because decoders treat the first id of a text differently.
+-- Returns the text of the ids that were not decoded yet; "" while its last character is incomplete. Decodes the ids
+-- reported last again, together with the new ones, because decoders treat the first id of a text differently.
 local function fresh_text(self, final)
   local before, all = decoded(self, self.first, self.read), decoded(self, self.first, #self.ids)
   if not final and (incomplete(all) > 0 or all:sub(-3) == "\u{fffd}" and #self.ids - self.read < 4) then return "" end
@@ -35,7 +35,7 @@ local function fresh_text(self, final)
   return all:sub(#before + 1)
 end
 
--- Returns the length of the longest suffix of the text with which a stop string begins, in bytes.
+-- Returns the length, in bytes, of the longest suffix of the text that is the beginning of a stop string.
 local function begun(self, text)
   for n = #text, 1, -1 do
     for _, stop in ipairs(self.stops) do

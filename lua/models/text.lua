@@ -3,7 +3,7 @@
 -- Fields for users: ids, prompt (number of ids of the prompt), ended (nil, "stop", "length", "cancelled" or "error"),
 -- piece (text that the last id added; needs a tokenizer), logprobs and top_logprobs (lists, one entry per new id),
 -- reused (number of the prompt's ids that were already in the slot). The settings for the next id depend only on the
--- ids before it, so they are the same for written ids and for guessed ones.
+-- ids before it. So the settings are the same whether these ids are written or only guessed.
 
 local check = require "rille.check"
 local random = require "rille.random"

@@ -1,5 +1,5 @@
--- towers.lua - stacks of blocks (decoder.lua) that read images, texts or sound, and the common parts of models made
--- of them.
+-- towers.lua - stacks of blocks (decoder.lua) that read images, texts or sound, and the common parts of models that
+-- consist of such stacks.
 --
 -- The description of a tower is that of a decoder (describe.lua). A tower consists of blocks with norms before
 -- attention and before the feed-forward layer, and a last norm.
@@ -80,7 +80,7 @@ local Tower = nn.Module:extend("models.Tower")
 Tower.parallel = {norm = "norm"}
 towers.Tower = Tower
 
--- c: description of the tower. new_block(c, i): creates block i; nil: creates blocks of decoder.lua.
+-- c: description of the tower. new_block(c, i): function that creates block i; nil: blocks of decoder.lua.
 function Tower:init(c, new_block)
   local all = describe.complete(c)
   self.layers = {}
@@ -102,8 +102,8 @@ local Patches = nn.Module:extend("models.Patches")
 towers.Patches = Patches
 
 -- Creates the first layer of a vision tower, which converts patches of images to vectors with learned positions.
--- c.tokens learned vectors, such as the class token, are put before them. c: width, channels, image and patch
--- (sizes), tokens, patch_bias; flat: parameters have no axis of 1; resizes: images of any size.
+-- c.tokens learned vectors, such as the class token, precede the vectors of the patches. c: width, channels, image
+-- and patch (sizes), tokens, patch_bias; flat: parameters have no axis of 1; resizes: images of any size.
 function Patches:init(c)
   self.image, self.resizes = c.image, c.resizes
   self.conv = nn.Conv2d(c.channels, c.width, c.patch, {stride = c.patch, bias = c.patch_bias})

@@ -5,7 +5,7 @@ local check = require "rille.check"
 local check_scaling = require("rille.nn.rotary").check_scaling
 
 -- Checks the scaling in a table of rotary settings. Sizes that YaRN and LongRoPE need are not required here, because
--- they may be elsewhere in the file.
+-- these sizes may be elsewhere in the file.
 local function check_kind(who, what, rope)
   local kind, copy = rope.rope_type or rope.type, {}
   for word, value in pairs(rope) do copy[word] = value end

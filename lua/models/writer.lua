@@ -57,8 +57,8 @@ local function form_of(how)
   return table.concat(words, " ")
 end
 
--- Returns a function that calls fn as a compiled step; its last argument is a table of settings. There is one step
--- for each form of the settings and each size of the first argument, at most FORMS.
+-- Returns a function that calls fn as a compiled step. The last argument of the function is a table of settings.
+-- There is one step for each form of the settings and each size of the first argument, at most FORMS.
 local function by_form(fn)
   local steps, n = {}, 0
   return function(...)
@@ -129,7 +129,7 @@ local function add_table(t, state, seen)
   for _, key in ipairs(keys) do
     local part = rawget(t, key)
     state[#state + 1] = key
-    -- a part that has a function settings is compared by its settings, not by its caches
+    -- a part with a function `settings` is compared by its settings, because it may also have caches
     if settings.speaks(part) then part = settings.said(t, key) end
     if type(part) == "table" and (getmetatable(part) == nil or part.named_modules) then
       add_table(part, state, seen)
@@ -139,8 +139,8 @@ local function add_table(t, state, seen)
   end
 end
 
--- Returns a list of the values on which a trace of the model depends, and of the session's generation (layouts,
--- pins).
+-- Returns a list of the values on which a trace of the model depends; and the session's generation, a number that
+-- changes with layouts and pins.
 local function state_of(model)
   local state = {model.features, model.logits}
   add_table(model, state, {})
@@ -179,7 +179,8 @@ function writer.take(model, batch, room, where)
   return found
 end
 
--- Returns true if the steps of a writer still match the model.
+-- Returns true if the compiled steps of a writer may still be used: the model's values and the session's generation
+-- (layouts, pins) are those of the traces.
 function writer.is_current(model, self) return is_as_before(self, state_of(model)) end
 
 function writer.give_back(model, self)

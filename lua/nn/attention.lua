@@ -49,8 +49,8 @@ local function project(self, q, k, v)
   return self.q_proj(q), self.k_proj(k), self.v_proj(v)
 end
 
--- k defaults to q, v to k. mask: bool (true: attended to), or values that are added to the scores. cache: a key/value
--- cache (rille.models.cache), which adds earlier keys and values and says which keys each query sees.
+-- Default of k: q; of v: k. mask: bool (true: attended to), or values that are added to the scores. cache: a
+-- key/value cache (rille.models.cache), which adds earlier keys and values and says which keys each query sees.
 function MultiheadAttention:forward(q, k, v, mask, cache)
   k = k or q
   v = v or k

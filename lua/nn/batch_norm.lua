@@ -3,9 +3,9 @@
 --
 -- In training mode, mean and variance are computed over the whole batch (per micro-batch in a compiled step), however
 -- the batch is sharded. The running statistics for eval() are buffers and are updated once per step; an empty batch
--- leaves them unchanged. 16-bit inputs and their gradients are computed in f32 and rounded once, because f16 overflows
--- for squares of deviations from 256 on. For a 16-bit input, backward therefore keeps f32 values, twice the input's
--- bytes.
+-- leaves the statistics unchanged. For 16-bit inputs, results and gradients are computed in f32 and rounded once,
+-- because in f16 the square of a deviation of 256 or more overflows. So for a 16-bit input, backward keeps f32
+-- values, which have twice the bytes of the input.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -26,7 +26,7 @@ function BatchNorm2d:init(channels, options)
 end
 
 -- Updates a running statistic: running + momentum * (batch statistic - running). In a trace with micro-batches, the
--- batch statistic is the mean over all of them.
+-- batch statistic is the mean over all micro-batches.
 local function follow(running, now, momentum)
   rille.no_grad(function()
     local mean = rille._trace_mean(now:to_global(layout.of(running)))
@@ -37,9 +37,9 @@ end
 -- Casts x to f32 if its dtype has 16 bits.
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
--- Returns x minus its mean per channel, and the mean. The computed mean has a rounding error, which matters if the
--- mean is far from 0. This error equals the mean of (x - mean), which is subtracted as well. The first mean cancels
--- out of the result, so it needs no gradient.
+-- Returns x minus its mean per channel, and the mean. If the mean is far from 0, its rounding error matters. This
+-- error equals the mean of (x - mean), so that mean is subtracted as well. The first mean cancels out of the result,
+-- so it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
   local near = wide(x) - across(mean)

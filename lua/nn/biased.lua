@@ -1,5 +1,5 @@
 -- biased.lua - adds a bias b to a product y; b nil: returns y. The bias is cast to the product's dtype (16 bits under
--- rille.autocast), without a copy if it has that dtype already.
+-- rille.autocast); no copy is made if the bias has that dtype already.
 
 return function(y, b)
   if not b then return y end

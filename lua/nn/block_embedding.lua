@@ -7,8 +7,8 @@ local Module = require "rille.nn.module"
 
 local BlockEmbedding = Module:extend("nn.BlockEmbedding")
 
--- Quantises the table of an nn.Embedding to blocks. For internal use: options.weight, if given, has the blocks
--- already.
+-- Quantises the table of an nn.Embedding to blocks. options.weight (for internal use): existing blocks, which are
+-- used instead.
 function BlockEmbedding:init(embedding, options)
   local who = "nn.BlockEmbedding"
   check.that(type(embedding) == "table" and embedding.weight, "%s: expected an nn.Embedding, found %s", who, check.shown(embedding))

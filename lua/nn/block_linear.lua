@@ -10,8 +10,8 @@ local biased = require "rille.nn.biased"
 
 local BlockLinear = Module:extend("nn.BlockLinear")
 
--- Quantises the weight of an nn.Linear to blocks, and shares its bias. For internal use: options.weight, if given,
--- has the blocks already.
+-- Quantises the weight of an nn.Linear to blocks, and shares the bias of the nn.Linear. options.weight (for internal
+-- use): existing blocks, which are used instead.
 function BlockLinear:init(linear, options)
   local who = "nn.BlockLinear"
   check.that(type(linear) == "table" and linear.weight, "%s: expected an nn.Linear, found %s", who, check.shown(linear))

@@ -3,8 +3,8 @@
 -- Shazeer et al. 2017; balance: Fedus et al. 2021.
 --
 -- On CPUs an expert computes only the rows that chose it (kernels/op/expert_matmul.c). On GPUs, and if ranks have
--- different numbers of experts, each expert computes every row, and weights of 0 remove the rows that did not choose
--- it. In either case no row is dropped, because there is no capacity limit. Sharding the experts (S(0) of up and down)
+-- different numbers of experts, each expert computes every row, and the rows that did not choose it have weight 0. In
+-- either case no row is dropped, because there is no capacity limit. Sharding the experts (S(0) of up and down)
 -- shards the work; the result has a pending reduction (P).
 
 local rille = require "rille"
@@ -38,7 +38,8 @@ end
 local function choose(self, x)
   local p = self.router(x):softmax(-1)
   local most, best = p:topk(self.top_k) -- if experts tie for the last place, topk may choose any of them
-  -- is computed from means over rows; with micro-batches, the result is the mean over the micro-batches
+  -- Computes the balance from means over rows; with micro-batches, per_micro_batch() averages it over the
+  -- micro-batches.
   balance_of[self] = rille.per_micro_batch(function()
     local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
     return (share * p:mean{axis = 0}):sum() * self.experts
@@ -57,7 +58,8 @@ function MixtureOfExperts:gates(x)
   return (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}
 end
 
--- Computes only the chosen experts. The experts of a rank form a group, whose result is an addend of the pending sum.
+-- Computes only the chosen experts. The experts of a rank form a group; the result of a group is an addend of the
+-- pending reduction.
 local function of_chosen(self, rows, groups)
   local best, given = self._steps.choose(self, rows)
   local function times(x, name)

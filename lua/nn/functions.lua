@@ -23,7 +23,7 @@ make("Identity", {forward = function(self, x) return x end})
 
 -- ---- functions with one number ----
 
--- Creates a class with one number, the field `field`, which checked(who, field, value) checks.
+-- Creates a class whose only setting is a number, stored in `field`. checked(who, field, value) checks the number.
 local function make_with_number(name, field, default, checked, apply)
   make(name, {
     init = function(self, value)

@@ -1,5 +1,5 @@
--- heads.lua - attention on heads: splits and joins heads, and computes attention, also if two or more query heads
--- share a key/value head.
+-- heads.lua - attention on heads: splits and joins heads, and computes attention. Two or more query heads may share a
+-- key/value head.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -51,9 +51,10 @@ local function grouped(who, t, count, groups)
   return in_groups(t.ndim == 3 and t:reshape{1, n, t.shape[2], t.shape[3]} or t, groups)
 end
 
--- Computes attention. If there are fewer key/value heads than query heads, keys and values are broadcast within a
--- group, and copied only if a rank's shard divides a group. options: is_causal, scale, window and softcap as in
--- rille.scaled_dot_product_attention; sinks: (heads); spans: (batch, 1, queries, 2).
+-- Computes attention. If there are fewer key/value heads than query heads, keys and values are broadcast to the query
+-- heads of a group. Keys and values are copied only if the query heads of one group are on two or more ranks.
+-- options: is_causal, scale, window and softcap as in rille.scaled_dot_product_attention; sinks: (heads); spans:
+-- (batch, 1, queries, 2).
 function heads.attend(who, q, k, v, mask, options)
   local count, sinks, spans = q.shape[2], options.sinks, options.spans
   if count ~= k.shape[2] and k.shape[2] % layout.shard_count(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end

@@ -1,7 +1,7 @@
 -- init.lua - initialises parameters in place, with the names of torch.nn.init: nn.init.normal_(p, 0, 0.02).
 --
--- Random values depend on the seed and the position in the global tensor, never on the layout. Values are lazy: values
--- that are overwritten before they are read are never generated.
+-- Random values depend on the seed and the position in the global tensor, never on the layout. Values are lazy: a
+-- value that is overwritten before it is read is never generated.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -48,7 +48,8 @@ function init.uniform_(p, a, b)
   return set("uniform_", p, function() return rille.rand(p.shape, like(p)) * (b - a) + a end)
 end
 
--- Returns fan-in and fan-out of a weight {out, in, ...}, each multiplied by the sizes of the further axes.
+-- Returns the fan-in and fan-out of a weight {out, in, ...}: `in` and `out`, each multiplied by the sizes of the
+-- further axes.
 local function fans(name, p)
   check_tensor(name, p)
   check.that(p.ndim >= 2, "nn.init.%s: expected a tensor of at least 2 dimensions, found %s", name, tostring(p.shape))

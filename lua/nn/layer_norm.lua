@@ -8,7 +8,7 @@ local start = require "rille.nn.start"
 
 local LayerNorm = Module:extend("nn.LayerNorm")
 
--- shape: the size of the last axis, or a list of the last axes' sizes.
+-- shape: the size of the last axis, or a list of the sizes of the normalised axes.
 function LayerNorm:init(shape, options)
   options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true, offset = 0})
   start.norm(self, shape, options.offset)

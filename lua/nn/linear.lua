@@ -28,7 +28,7 @@ end
 
 function Linear:forward(x)
   check_width(self.weight, x)
-  -- no tail call, so that errors can name the module
+  -- Not a tail call: a tail call would remove self from the stack, and errors could not name the module.
   local y = biased(rille.matmul(x, self.weight:transpose(0, 1)), self.bias)
   return y
 end

@@ -1,8 +1,8 @@
 -- lora.lua - a linear layer with a low-rank adapter: y = x w^T + b + scaling (x A^T) B^T; A: (r, in), B: (out, r). Hu
 -- et al. 2021. With an nn.Int8Linear as base, this is QLoRA (Dettmers et al. 2023).
 --
--- The weight and bias of the base are frozen. An nn.LoRA has the tensors of its base under the base's names, so names
--- in files, and roles in recipes, apply to both classes.
+-- The weight and bias of the base are frozen. An nn.LoRA has the tensors of its base under the base's names. So names
+-- in files, and roles in recipes, are the same for both classes.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -56,7 +56,8 @@ end
 
 local off = setmetatable({}, {__mode = "k"}) -- set of the adapters that are switched off
 
--- Calls fn(...) with the adapters in the list switched off. Steps that were compiled with them are retraced.
+-- Calls fn(...) with the adapters in the list switched off. A compiled step that was traced with one of these
+-- adapters is traced again.
 function LoRA.__without(list, fn, ...)
   local function switch(on)
     for _, m in ipairs(list) do off[m] = not on or nil end

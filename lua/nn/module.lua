@@ -26,7 +26,8 @@ Module.__index = Module
 local order_of = setmetatable({}, {__mode = "k"}) -- instance -> names of its fields, in the order first set
 local kind_of = setmetatable({}, {__mode = "k"}) -- instance -> name -> "parameter" or "buffer"
 
--- Returns true if v is a tensor that requires a gradient, or a frozen tensor (requires_grad was set to false).
+-- Returns true if v is a tensor that requires a gradient, or a tensor that was frozen (requires_grad was set to
+-- false).
 local function is_parameter(v)
   return layout.is_tensor(v) and (v.requires_grad or rille._frozen(v))
 end
@@ -49,8 +50,8 @@ local recomputed = setmetatable({}, {__mode = "k"})
 local function plainly(fn, ...) return fn(...) end
 local function unchanged(...) return ... end
 
--- Checks the first argument of one of Rille's layers if it is not a tensor, because the layer's operators would
--- report a nil at a line of Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
+-- Checks the first argument of one of Rille's layers if it is not a tensor. Otherwise the layer's operators would
+-- report a nil argument at a line of Rille. Inside rille.per_rank the argument is an object that stands for a tensor.
 local function check_input(self, x)
   local locals = package.loaded["rille.per_rank.local"]
   if self.__any_input or locals and locals.is(x) then return end
@@ -74,15 +75,16 @@ function Module.__call(self, ...)
   return call(self, ...)
 end
 
--- Returns true if calling self only runs the forward of a class of Rille, with or without recomputation. Only such
--- modules may be computed together (__at_once). The current trace follows self as if it were called.
+-- Returns true if calling self only runs the forward of a class of Rille; recomputation is allowed. Only such modules
+-- may be computed together (__at_once). In a trace, this call counts as a call of self, so the step is traced again
+-- if a field of self changes.
 function Module:__is_plain()
   if rille._tracing() then settings.follow(self) end
   return not pin.of[self] and not hooks.has(self) and rawget(self, "forward") == nil and check.is_own(self.forward)
 end
 
--- Calls fn, which computes all these modules at once. If one of the modules is recomputed in the backward pass, fn
--- is, too.
+-- Calls fn, which computes all these modules at once. If one of the modules is recomputed in the backward pass, all
+-- that fn computes is recomputed.
 function Module.__at_once(modules, fn, ...)
   for _, m in ipairs(modules) do
     if recomputed[m] then return recompute(fn, ...) end
@@ -156,7 +158,7 @@ local function keys_of(t)
 end
 
 -- Calls visit(name, part, kind, key) for the parts of a module or plain table, in order of definition. kind:
--- "parameter" or "buffer", as recorded when the tensor was set; a parameter may be frozen by now.
+-- "parameter" or "buffer", as recorded when the tensor was set; since then, a parameter may have been frozen.
 local function each_part(v, visit)
   if is_module(v) then
     for _, key in ipairs(order_of[v]) do visit(name_in_path(key), rawget(v, key), kind_of[v][key], key) end
@@ -178,7 +180,7 @@ end
 
 -- Returns the path of a module within the model that holds it, "Net.blocks.3.fc1", for error messages; nil if no
 -- module holds it. Searches all existing modules, so that a module needs no reference to the module that holds it. If
--- two or more modules hold it, uses the first by name.
+-- two or more modules hold it, the first by name counts.
 function Module.__path(module)
   local holder, name_in = {}, {}
   for m in pairs(order_of) do
@@ -209,8 +211,8 @@ function Module.__spoilt(self)
   return nil
 end
 
--- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for all modules and tensors in v. Each module
--- and table is visited once, even if two paths lead to it. The path of v itself is "".
+-- Calls on_module(m, path) for all modules in v, and on_tensor(path, t, kind, holder, key) for all tensors. Each
+-- module and table is visited once, even if two paths lead to it. The path of v itself is "".
 local function walk(v, path, seen, on_module, on_tensor)
   if seen[v] then return end
   seen[v] = true
@@ -266,7 +268,7 @@ function Module:named_modules()
   end
 end
 
--- Returns an iterator over the entries that returns each tensor once, with its first name.
+-- Returns an iterator over the entries. The iterator returns each tensor once, with the tensor's first name.
 local function once(list)
   local seen, i = {}, 0
   return function()
@@ -290,7 +292,8 @@ function Module:parameters()
   return list
 end
 
--- Registers a tensor t without gradient as part of the state: it is saved, loaded and laid out with the parameters.
+-- Registers a tensor t without gradient as part of the state: the tensor is saved, loaded and laid out with the
+-- parameters.
 function Module:buffer(name, t)
   local who = self.__name .. ":buffer"
   check.that(type(name) == "string" and layout.is_tensor(t), "%s: expected a name and a tensor, found %s and %s", who,
@@ -356,7 +359,8 @@ local function same_values(a, b)
   return not a:ne(there):logical_and(a:eq(a):logical_or(there:eq(there))):any():item()
 end
 
--- Finds the value for a tensor in state, under any of its names; nil if it is missing. Appends problems to wrong.
+-- Returns the value in `state` for a tensor, found under any of the tensor's names; nil: missing. Appends problems to
+-- wrong.
 local function value_for(t, names, state, wrong)
   local value, from
   for _, name in ipairs(names) do
@@ -376,8 +380,8 @@ local function value_for(t, names, state, wrong)
   return value
 end
 
--- Copies values from state into parameters and buffers, which keep their layout, dtype and identity. If shapes differ
--- or, unless options.strict is false, names differ, fails before any tensor changes. Returns the module and, if
+-- Copies values from state into parameters and buffers, which keep their layout, dtype and identity. Fails before any
+-- tensor changes if shapes differ; unless options.strict is false, also if names differ. Returns the module and, if
 -- strict is false, {missing =, unexpected =}, lists of names. who: the called method and its file, for messages.
 function Module:__take(who, state, options)
   local strict = check.options(self.__name .. ":" .. who, options, {strict = true}).strict
@@ -426,8 +430,8 @@ function Module:to_global(options)
   return self
 end
 
--- Casts every parameter and buffer of a float dtype in place; if one cannot be cast, none is. A non-leaf tensor is
--- replaced by a new leaf.
+-- Casts every parameter and buffer of a float dtype in place; if one of them cannot be cast, nothing changes. A
+-- non-leaf tensor is replaced by a new leaf.
 function Module:to(dtype)
   check.that(layout.is_float{dtype = dtype}, "%s:to: expected a float dtype, f32, f64, bf16 or f16, found %s%s", self.__name, check.shown(dtype),
     (dtype == "cuda" or dtype == "cpu" or layout.is_placement(dtype)) and "; net:to_global{placement =, sbp =} moves the module" or "")
@@ -467,8 +471,8 @@ end
 -- Shows the module's parts, with the shapes, layouts and bytes per device of their parameters: net:show(["net.svg"]).
 function Module:show(path) return require("rille.show.net")(self, path) end
 
--- Returns norms of parameters and gradients, shares of zeros, and the first nan. If arguments of the module are
--- given, also returns the norms of each module's results.
+-- Returns norms of parameters and gradients, shares of zeros, and the name of the first tensor with a nan. If
+-- arguments of the module are given, also returns the norms of each module's results.
 function Module:stats(...)
   check.that(is_module(self), "nn.Module.stats is a method: write x:stats(...), with a colon")
   return require("rille.look").module(self, ...)

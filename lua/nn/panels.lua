@@ -6,8 +6,8 @@
 -- two panels are in memory.
 --
 -- On devices with streams, panel k + 1 is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua);
--- panel k + 1 uses the memory of panel k - 1. On CPU threads, a copy and a product share one core, so overlapping
--- them saves no time, and panel k + 1 uses the memory of panel k.
+-- the memory of panel k - 1 is used again for panel k + 1. On CPU threads, a copy and a product share one core, so
+-- overlapping them saves no time, and the memory of panel k is used again for panel k + 1.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -21,8 +21,8 @@ function panels.least_common(a, b)
   return a // x * b
 end
 
--- Cache: x -> its gathered panels. Layers that read the same x within one call of the outermost pinned module share the
--- panels.
+-- Cache: x -> its gathered panels. Layers that read the same x share the panels, until the call of the outermost
+-- pinned module ends.
 local gathered, depth = {}, 0
 
 -- Marks a call of a pinned module until the end of the block: local call <close> = panels.call()

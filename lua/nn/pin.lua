@@ -5,15 +5,15 @@
 -- A planner that chooses layouts operator by operator does not know which layers follow a block. A pin states the
 -- layout that suits these layers.
 --
--- The first argument is redistributed to `input`, and the result to `output`, on `placement`. Their gradients return
--- to the layouts that the values came from, so each redistribution in the forward pass has its mirror image in the
--- backward pass. All other tensor arguments (masks, cross-attention memory), also in option tables, are moved to
--- `placement` with their SBP.
+-- The first argument is redistributed to `input`, and the result to `output`, on `placement`. The gradients are
+-- redistributed back to the layouts that the values had before. So each redistribution in the forward pass has its
+-- mirror image in the backward pass. All other tensor arguments (masks, cross-attention memory), also in option
+-- tables, are moved to `placement` with their SBP.
 --
--- During the call, a parameter in `use` (of m or of m's tables) has the SBP given there; its gradient keeps the layout of the call and
--- is redistributed when it is accumulated. panels: a linear layer multiplies its operands panel by panel (panels.lua).
--- whole: m is a model in pipeline stages, and values shared by blocks are moved once per stage. rille.parallel sets
--- pins; layers know nothing of them.
+-- During the call, each parameter in `use` (of m or of m's tables) has the SBP given there. The parameter's gradient
+-- keeps this layout, and is redistributed when it is accumulated. panels: a linear layer multiplies its operands
+-- panel by panel (panels.lua). whole: m is a model in pipeline stages, and values shared by blocks are moved once per
+-- stage. rille.parallel sets pins; layers know nothing of them.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -33,8 +33,8 @@ end
 -- differ).
 local function in_layout(t, placement, sbp, move)
   if not layout.is_tensor(t) then return t end
-  -- if sbp has more or fewer axes than t's mesh, t is on the wrong mesh: returns t unchanged, and the layer's
-  -- operators report both placements
+  -- If sbp has more or fewer axes than t's mesh, t is on the wrong mesh: returns t unchanged. The layer's operators
+  -- then report both placements.
   if not placement and axes_of(sbp) ~= #t.placement.shape then return t end
   placement = placement or t.placement
   if not sbp and placement == t.placement then return t end
@@ -95,7 +95,7 @@ local function on_placement(t, placement)
   local known = moved and not t.is_leaf and (moved[t] or {})
   if known and known[placement] then return known[placement] end
   local there = in_layout(t, placement, nil, mirrored)
-  -- a copy made under no_grad cannot be used again if a gradient is needed
+  -- A copy that was made under no_grad has no gradient function, so it cannot be used again if a gradient is needed.
   if known and not rawequal(there, t) and there.requires_grad == t.requires_grad then
     moved[t], known[placement] = known, there
   end
@@ -103,8 +103,8 @@ local function on_placement(t, placement)
 end
 
 -- Moves v, a tensor or a table of tensors, to the placement, and returns the result. If all tensors of a table are on
--- the placement, returns the table itself. copies[table]: {as = its copy, at_first = the copy before the call}, or
--- true during the traversal.
+-- the placement already, returns the table itself. copies[table]: {as = its copy, at_first = the contents of the copy
+-- before the call}; true during the traversal.
 local function table_on_placement(v, placement, copies)
   if layout.is_tensor(v) then return on_placement(v, placement) end
   if type(v) ~= "table" or getmetatable(v) ~= nil then return v end
@@ -119,7 +119,8 @@ local function table_on_placement(v, placement, copies)
   return differs and as or v
 end
 
--- Writes changes of copied tables back to the caller's tables, and replaces a returned copy by its original.
+-- Writes changes of copied tables back to the caller's tables. Replaces a copied table among the results by the
+-- caller's table.
 local function put_back(copies, results)
   for own, c in pairs(copies) do
     for key in next, c.at_first do
@@ -136,7 +137,7 @@ end
 
 -- ---- the call ----
 
--- Calls m with its pin. around(f, ...) returns f(...); it encloses the part of the call in which parameters are used.
+-- Calls m with its pin. Runs the part of the call that uses parameters as around(f, ...), which returns f(...).
 function pin.call(m, p, around, x, ...)
   local call <close> = panels.call()
   local whole <close> = p.whole and whole_call() or nil

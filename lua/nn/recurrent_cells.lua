@@ -1,5 +1,5 @@
--- recurrent_cells.lua - nn.LSTMCell, nn.GRUCell and nn.RNNCell: one step of a recurrent layer. They consist of plain
--- operators, so second derivatives exist. x: (batch, n_in), h, c: (batch, hidden); absent h and c are zeros.
+-- recurrent_cells.lua - nn.LSTMCell, nn.GRUCell and nn.RNNCell: one step of a recurrent layer. The cells consist of
+-- plain operators, so second derivatives exist. x: (batch, n_in), h, c: (batch, hidden); absent h and c are zeros.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -20,7 +20,8 @@ local function check_state(self, name, t)
   check.that(t == nil or layout.is_tensor(t), "%s: %s must be a tensor, found %s", self.__name, name, check.shown(t))
 end
 
--- Returns the products of the gates' weights with x and with h; if h is absent, the second is only the bias, or nil.
+-- Returns two terms of the gates: the product of the weights with x, and that with h. If h is absent, the second term
+-- is only the bias, or nil.
 local function products(self, x, h)
   check_state(self, "h", h)
   local bias = rawget(self, "bias_hh")

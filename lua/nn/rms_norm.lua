@@ -7,7 +7,7 @@ local start = require "rille.nn.start"
 
 local RMSNorm = Module:extend("nn.RMSNorm")
 
--- shape: the size of the last axis, or a list of the last axes' sizes.
+-- shape: the size of the last axis, or a list of the sizes of the normalised axes.
 function RMSNorm:init(shape, options)
   options = check.options("nn.RMSNorm", options, {eps = check.none, offset = 0})
   start.norm(self, shape, options.offset)

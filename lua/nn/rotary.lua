@@ -14,8 +14,8 @@ local layout = require "rille.layout"
 local trace = require "rille.trace"
 
 -- Scalings of the frequencies for long contexts, by `rope_type` (or `type`) of config.json: functions f(o, frequency,
--- i, size, base, long) that return the factor of the i-th frequency (from 0). o: the options of the scaling. long:
--- true if the text is longer than o.original_max_position_embeddings.
+-- i, size, base, long) that return the factor of the i-th frequency (from 0).
+-- o: the options of the scaling. long: true if the text is longer than o.original_max_position_embeddings.
 local scalings = {}
 
 function scalings.default() return 1 end
@@ -24,8 +24,8 @@ function scalings.linear(o) return 1 / o.factor end
 -- Dynamic scaling: has no effect up to the model's length, and longer texts are refused.
 function scalings.dynamic() return 1 end
 
--- Llama 3: keeps frequencies whose wavelength is much shorter than the trained length, divides those with a longer
--- wavelength, and interpolates between both.
+-- Llama 3: keeps frequencies whose wavelength is much shorter than the trained length, and divides frequencies with a
+-- longer wavelength by the factor. Interpolates between both.
 function scalings.llama3(o, frequency)
   local turns = o.original_max_position_embeddings * frequency / (2 * math.pi)
   local kept = (turns - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor)
@@ -151,7 +151,7 @@ end
 local Rotary = {}
 Rotary.__index, Rotary.__name = Rotary, "nn.Rotary"
 
-local LEAST <const> = 64 -- minimum positions of a table
+local LEAST <const> = 64 -- minimum number of positions of a table
 
 local function check_fields(self)
   check.count("nn.Rotary", "length", self.length)
@@ -196,8 +196,8 @@ local function new_tables(self, placement)
   return new
 end
 
--- Returns the cache of a placement. Constants are created outside a trace: a compiled step keeps its tables, even if
--- another caller later needs longer ones.
+-- Returns the cache of a placement. Constants are created outside a trace, because a compiled step keeps its tables
+-- even if another caller later needs longer ones.
 function Rotary:on(placement)
   if trace.meets(self) then trace.follow(self, {"base", "size", "length", "scaling", "interleaved"}) end
   local place = #self.kept + 1

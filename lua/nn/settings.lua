@@ -1,9 +1,10 @@
--- settings.lua - the settings of a module: the values besides tensors that it computes with (heads, strides, eps...).
+-- settings.lua - the settings of a module: the values besides tensors with which the module computes (heads, strides,
+-- eps...).
 --
--- Two modules of one class with equal tensors and equal settings compute equal results, except for the settings in
--- `free`. Checkpoints save settings (lua/checkpoint.lua). A field that is added to a class later must be nil by
--- default, or older checkpoints are refused. The meaning of fields of a user's class is unknown, so the class names its
--- settings: function Net:settings() return {window = self.window} end.
+-- Two modules of one class compute equal results if their tensors and their settings are equal (except the settings
+-- in `free`). Checkpoints save settings (lua/checkpoint.lua). A field that is added to a class later must be nil by
+-- default, or older checkpoints are refused. The meaning of fields of a user's class is unknown, so the class names
+-- its settings: function Net:settings() return {window = self.window} end.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -25,7 +26,8 @@ end
 
 settings.nowhere = {training = true, theirs = true} -- names of fields that do not influence results
 
--- Settings that may differ between the runs of a training: they influence only training, or the maximum length.
+-- Settings that may differ between two runs of one training, because these settings influence only training, or the
+-- maximum length.
 local free = {dropout = true, p = true, momentum = true, label_smoothing = true, length = true}
 
 local function is_plain(v)
@@ -65,8 +67,8 @@ settings.speaks = speaks
 
 local DEEPEST <const> = 4000 -- maximum length of a path, bytes
 
--- Reads the settings of a module's table, or of an object with a settings function, into out. Nested modules have
--- their own settings and are skipped. who: prefix of messages. left_out(t, key): returns true if the field is not a
+-- Reads the settings of a module's table, or of an object with a settings function, into out. Skips nested modules,
+-- which have their own settings. who: prefix of messages. left_out(t, key): returns true if the field is not a
 -- setting. strange(name, v): called for a value that is not a number, string or boolean.
 local function read(t, path, who, seen, out, left_out, strange)
   check.that(#path < DEEPEST, "%s: '%s...' is nested too deep", who, path:sub(1, 60))
@@ -89,7 +91,7 @@ local function read(t, path, who, seen, out, left_out, strange)
         who, name, check.shown(said))
       seen[v] = true
       read(said, name .. ".", who, seen, out, left_out, strange)
-      seen[v] = nil -- is cleared, because the object may occur again under another name
+      seen[v] = nil -- clears the mark, because the object may occur again under another name
     else
       strange(name, v)
     end
@@ -103,15 +105,15 @@ function settings.of(module)
   return out
 end
 
--- Returns the settings of the member `name` of a module or table; the member has a settings function.
+-- Returns the settings of the member `name` of a module or table. The member must have a settings function.
 function settings.said(module, name)
   local out = {}
   read({[name] = module[name]}, "", module.__name or "a model", {}, out, nothing, nothing)
   return out
 end
 
--- Returns the settings that a module's class names, in the form of settings.of(); nil if none. A field `settings`
--- that is not a function belongs to the user, and is ignored.
+-- Returns the settings that a module's class names, in the form of settings.of(); nil: none. A field `settings` that
+-- is not a function belongs to the user's class, and is ignored.
 function settings.named(module)
   local who, out, field = module.__name .. ":settings", {}, rawget(module, "settings")
   if field ~= nil and type(field) ~= "function" then return nil end
@@ -153,10 +155,11 @@ local function is_part(v, kind)
   return kind == "buffer" or v.is_leaf and (kind ~= nil or v.requires_grad)
 end
 
--- Returns true if a module of Rille that some step has traced receives a new part, such as a bias.
+-- Returns true if `value` becomes a new part of m, such as a bias, and m is a module of Rille that some step has
+-- traced.
 function settings.grows(m, value) return trace.has_met(m) and is_part(value) and settings.class_of(m) ~= nil end
 
--- Returns the names of the fields that m, one of Rille's modules, computes with.
+-- Returns the names of the fields with which m, one of Rille's modules, computes.
 local function fields_of(m)
   local names = {}
   for name in pairs(made_of[m]) do names[#names + 1] = name end
@@ -172,7 +175,7 @@ end
 -- Returns true if m is an instance of a user's class.
 function trace.is_users(m) return is_module(m) and settings.class_of(m) == nil end
 
--- Reports the fields of m that compiled steps follow to lua/reach.lua.
+-- Reports to lua/reach.lua the fields of m that compiled steps follow.
 function list_fields(m, note, visit)
   for _, key in ipairs(fields_of(m)) do note(m, key) end
   note(m, "forward")

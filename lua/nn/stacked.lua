@@ -1,8 +1,8 @@
 -- stacked.lua - computes two or more linear layers with the same input as one product, under rille.autocast.
 --
--- For wide layers one product is faster, because the input is read once, and its gradient is written once. Autocast
--- copies the weights to 16 bits anyway, and here that copy also stacks them. The layers keep their parameters, whose
--- gradients are slices of the result of one product.
+-- For wide layers one product is faster, because the input is read once, and the input's gradient is written once.
+-- Autocast copies the weights to 16 bits anyway, and here that copy also stacks the weights. The layers keep their
+-- parameters. The gradients of the parameters are slices of one product's result.
 --
 -- A weight (out, in) sharded by rows over n ranks is viewed as (n, out / n, in). The views are stacked along the
 -- second dimension, and the result is viewed as (layers * out, in). Each rank then has its rows of the first layer,
@@ -22,8 +22,8 @@ local function alike(a, b)
   return a.dtype == "f32" and b.dtype == "f32" and equal_shapes(a, b) and layout.equal(a, b)
 end
 
--- Returns true if the layers can be stacked. Returns false while a planner still chooses layouts, because stacking
--- would prevent sharding by rows, and false for an input of a wrong width, because the layer reports it.
+-- Returns true if the layers can be stacked. While a planner still chooses layouts, returns false, because stacking
+-- would prevent sharding by rows. For an input of a wrong width, returns false, because the layer reports the error.
 local function fits(x, layers, dtype)
   local first = layers[1]
   if not dtype or select(2, rille._tracing()) or x.dtype ~= "f32" and x.dtype ~= dtype then return false end

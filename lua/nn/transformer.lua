@@ -14,7 +14,7 @@ local TransformerBlock = Module:extend("nn.TransformerBlock")
 
 TransformerBlock.parallel = {column = "fc1", row = "fc2", norm = {"norm1", "norm2"}, stream = true}
 
--- options: approximate, of the GELU; eps, of the norms.
+-- options.approximate: the form of the GELU; options.eps: the eps of the norms.
 function TransformerBlock:init(d, heads, options)
   check.count("nn.TransformerBlock", "d", d)
   options = check.options("nn.TransformerBlock", options, {hidden = 4 * d, is_causal = true, dropout = 0,

@@ -2,10 +2,10 @@
 --
 -- Gradients may have any placements and layouts. First each gradient is converted to the layout of its optimiser's
 -- state, which completes a pending reduction once. Each placement sums the squares of its gradients (or other powers,
--- or takes the maximum), the sums are added on the first placement, and the scaling factor is sent back. If only an
--- optimiser reads the scaled gradients, they are never stored, because the update reads gradient and factor.
--- Otherwise they overwrite the gradients, provided no other handle refers to these. So this file closes handles right
--- after use, without waiting for Lua's garbage collector.
+-- or computes the maximum). The sums are added on the first placement, and the scaling factor is sent to all
+-- placements. If only an optimiser reads the scaled gradients, they are never stored, because the update reads
+-- gradient and factor. Otherwise the scaled gradients overwrite the gradients, provided that no other handle refers
+-- to a gradient. So this file closes handles right after use, without waiting for Lua's garbage collector.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -40,8 +40,8 @@ local function by_placement(params)
   return groups
 end
 
--- Norm type -> functions for the total of |g|^p over a gradient, for the combination of two totals, and for the norm
--- from a total.
+-- By norm type, three functions: of computes the total of |g|^p over a gradient, join combines two totals, root
+-- computes the norm from a total.
 local function add(a, b) return a + b end
 local two = {of = function(g) return rille._square_sum(g) end, join = add, root = function(t) return t:sqrt() end}
 local function wide(g) return (g.dtype == "bf16" or g.dtype == "f16") and g:to("f32") or g end
@@ -57,8 +57,8 @@ local function norm_of_type(p)
   return p == 2 and two or p == math.huge and largest or power(p)
 end
 
--- Combines two partial totals by the norm's rule (sum or maximum), and closes their handles. total: nil for the
--- first.
+-- Combines two partial totals by the norm's rule (sum or maximum), and closes the handles of both. total: nil for the
+-- first part.
 local function joined(norm, total, part)
   if not total then return part end
   local a <close> = total
@@ -72,7 +72,7 @@ local function total_of(norm, grads)
   return total
 end
 
--- Replicates the scalar t on each device of the placement, and closes its handle.
+-- Returns the scalar t, replicated on each device of the placement, and closes t's handle.
 local function whole_on(t, placement)
   local here <close> = t
   return here:to_global{placement = placement, sbp = layout.replicated(placement)}

@@ -81,7 +81,8 @@ local function check_rate(kind, lr)
   if type(lr) ~= "function" then check.number(kind.name, "lr", lr, 0) end
 end
 
--- Creates a group of opt from {params =, ...}: a table of the group's options; missing options are read from opt.
+-- Creates a group of opt from {params =, ...}: a table of the group's options. An option that the group lacks is read
+-- from opt.
 local function group_of(opt, given)
   local kind, own = opt.kind, setmetatable({}, {__index = opt.own})
   for name, value in pairs(given) do
@@ -182,7 +183,7 @@ local function rates_of(opt)
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
-    -- a compiled step has already incremented opt.steps when it reads the rate
+    -- In a compiled step, opt.steps is already incremented when the live number is read; so 1 is subtracted.
     rates[group] = tracing and rille.live(function() return rate(group, math.max(opt.steps - 1, 0)) end) or rate(group, opt.steps)
   end
   return rates
@@ -248,8 +249,9 @@ function methods:__follow()
   each(self, function(i, _, p) follow(self.slots[i], p) end)
 end
 
--- For rille.checkpoint: gives each parameter the state tensors for whose names wanted(i, p, name) is true; new ones
--- are zero. i counts the parameters of all groups. Returns a function that restores the previous state.
+-- For rille.checkpoint: gives each parameter exactly the state tensors for whose names wanted(i, p, name) is true;
+-- missing ones are created as zeros. i counts the parameters of all groups. Returns a function that restores the
+-- former state.
 function methods:__reslot(wanted)
   local was = {}
   each(self, function(i, group, p)
@@ -271,8 +273,8 @@ function methods:zero_grad()
   for _, p in ipairs(self.params) do p.grad = nil end
 end
 
--- Sets the number of calls of step() to `steps`, and the number of updates of each parameter to `counts`; counts nil:
--- to `steps`.
+-- Sets the number of calls of step() to `steps`, and the number of updates of each parameter to the number in
+-- `counts`; counts nil: to `steps`.
 function methods:__count(steps, counts)
   self.inside.steps = steps
   for i, counter in ipairs(self.counts) do counter.steps = counts and counts[i] or steps end
@@ -367,8 +369,8 @@ end
 
 check.strict("optimizer", methods, true)
 
--- Reports the options that compiled steps follow to lua/reach.lua: the update reads all options but lr, and user code
--- may read any.
+-- Reports to lua/reach.lua the options that compiled steps follow. The update reads all options except lr; user code
+-- may read any option.
 local function list_options(opt, note, _, offer)
   offer(opt, opt.kind.options)
   offer(opt, {steps = true})

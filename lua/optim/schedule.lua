@@ -30,7 +30,8 @@ local function make(name, known, after)
   end
 end
 
--- fall(u): remaining fraction of lr - min_lr at progress u, from fall(0) = 1 to fall(1) = 0.
+-- Creates a schedule that falls from lr to min_lr. fall(u): fraction of lr - min_lr that remains at progress u;
+-- fall(0) = 1, fall(1) = 0.
 local function falling(name, fall)
   return make(name, {lr = check.none, min_lr = 0, warmup = 0, steps = check.none}, function(o, t)
     if t >= o.steps then return o.min_lr end

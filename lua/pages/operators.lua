@@ -1,4 +1,5 @@
--- operators.lua - purpose and example of each operator; its record has the formula, the arguments and the layouts.
+-- operators.lua - purpose and example of each operator; the operator's record has the formula, the arguments and the
+-- layouts.
 
 return {
   abs = {

@@ -1,16 +1,18 @@
 -- search.lua - finds help pages by the words that a user types: ?learning rate, ?all-reduce.
 --
 -- Pages and questions are cut into words. Words are compared by stem, so that "losses" finds "loss" and "normalize"
--- finds "normalise"; parts of words are not compared. Each search word scores the weight of the best field of the page
--- that contains the word; the page's score is the sum. Only the pages that contain the greatest number of the search
--- words are listed. A word that no page has is replaced by the nearest known word: "atention" finds "attention".
+-- finds "normalise"; parts of words are not compared. A search word scores the greatest weight among the fields of
+-- the page that contain the word; the page's score is the sum over the words. Only the pages that contain the
+-- greatest number of the search words are listed. A search word that occurs in no page is replaced by the nearest
+-- known word: "atention" finds "attention".
 
 local rille = require "rille"
 
 local search = {}
 
 -- Weights of a word by the field in which it occurs: the page's name, a part of that name, the module, the first
--- sentence, an argument, the text. The first search word weighs 10, the second 9, down to 4.
+-- sentence, an argument, the text. The page's own search words weigh 10 (the first), 9 (the second), and so on down
+-- to 4.
 local NAME <const>, PART <const>, OUTER <const>, FIRST <const>, ARGUMENT <const>, TEXT <const> = 12, 8, 6, 5, 2, 1
 local WORD_FIRST <const>, WORD_LAST <const> = 10, 4
 
@@ -45,8 +47,8 @@ local function add_words(dictionary, text)
   for word in text:gmatch("[%w_-]+") do dictionary[word:lower()] = stem(word) end
 end
 
--- Returns an index of pages, {name = {stem = weight}}, and a dictionary of the main words of pages and topics. fields(name)
--- returns {words =, first =, arguments =, text =}.
+-- Returns an index of pages, {name = {stem = weight}}, and a dictionary of the main words of pages and topics.
+-- fields(name): the texts of a page, {words =, first =, arguments =, text =}.
 function search.index(names, fields, topics)
   local index, dictionary = {}, {}
   for _, topic in ipairs(topics) do add_words(dictionary, topic.words) end

@@ -1,5 +1,5 @@
--- axes.lua - the sharding rules of tensor parallelism: which tensors a mesh axis shards, and along which dimension,
--- by the role of the axis in a recipe.
+-- axes.lua - the sharding rules of tensor parallelism. For each role of a mesh axis in a recipe, the rules say which
+-- tensors the axis shards, and along which dimension.
 --
 -- The columns of the table `cuts` are activations (batch, ..., width) and parameters ({out, in, ...}). For a parameter,
 -- the SBP after a slash is its SBP while a layer uses it. Entries missing from the table are B.
@@ -20,8 +20,8 @@
 --             (or j) first and then by i, which requires an SBP order. Experts are sharded over j and k; the rows of
 --             tokens are sharded over i.
 --
--- 2.5D is 2D with one more data axis. `order` is the order in which several mesh axes shard one dimension of an
--- activation; parameters use the reverse order. So the result of a gather over one axis is contiguous.
+-- 2.5D is 2D with one more data axis. `order` is the order in which two or more mesh axes shard one dimension of an
+-- activation. Parameters use the reverse order, so that the result of a gather over one axis is contiguous.
 
 local check = require "rille.check"
 
@@ -137,7 +137,7 @@ function axes.layout(parts, what, used, zero)
   return text_of(entries, cutting_order(parts, is_parameter[what] or false))
 end
 
--- Returns over how many ranks `dimension` of the tensor, such as its heads, is sharded.
+-- Returns the number of ranks over which `dimension` of the tensor, such as its heads, is sharded.
 function axes.ways(parts, shape, what, dimension)
   local n = 1
   for a, part in ipairs(parts) do

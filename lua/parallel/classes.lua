@@ -56,7 +56,8 @@ local function check_roles(class, roles)
   return roles
 end
 
--- Returns the roles that a class, or else its nearest base class, names; nil: none.
+-- Returns the roles that a class names. If the class names none, returns those of its nearest base class with roles;
+-- nil: none.
 function classes.of(class)
   while type(class) == "table" do
     local roles = rawget(class, "parallel")

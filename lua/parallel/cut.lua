@@ -11,7 +11,7 @@
 -- The schedule determines for how many micro-batches a stage keeps activations. 1F1B: the number of stages from this
 -- stage to the last. GPipe: all. Schedules that defer weight gradients: p or 2p - 1 (actors/plan/outline/stage.c). A
 -- searched schedule (actors/plan/sim/schedule_search.c) limits the micro-batches per device, counted over all its
--- stages; here each counts with the activations of the device's largest stage.
+-- stages; here each micro-batch counts with the activations of the device's largest stage.
 --
 -- Algorithms. One stage per device: for each bound on max t, in ascending order, dynamic programming from the last
 -- stage finds the least sum. The search ends when the bound alone costs more than the best result (Zheng et al. 2022).
@@ -83,8 +83,8 @@ local function pipeline(o, n, device)
   return l
 end
 
--- Returns the time of a batch if stage s has counts[s] blocks, and by how many bytes in total the devices exceed the
--- memory limit.
+-- Returns the time of a batch if stage s has counts[s] blocks. Also returns the bytes, summed over devices, by which
+-- the memory limit is exceeded.
 local function measure(l, counts)
   local first, last, t, before, at, all = {}, {}, {}, {}, 1, 0
   for s, count in ipairs(counts) do
@@ -212,9 +212,9 @@ end
 
 -- ---- folded ----
 
--- Adds a state, in which all blocks are assigned to devices except those from i + 1 to j - 1. The list keeps only
--- states that no other state beats in both the maximum over devices and the total time. Both matter, because hops
--- differ in cost.
+-- Adds a state, in which all blocks are assigned to devices except those from i + 1 to j - 1. Drops a state if
+-- another one is at least as good in both the maximum over devices and the total time. Both times matter, because
+-- hops differ in cost.
 local function add_state(list, state)
   local all = state.before + state.after
   for k = #list, 1, -1 do
@@ -225,8 +225,9 @@ local function add_state(list, state)
   list[#list + 1] = state
 end
 
--- Extends states by device d, which is assigned blocks i + 1 to a and b to j - 1. Drops states that cannot be better
--- than `least`, because one of the remaining devices has at least the average load.
+-- Extends states by device d: assigns to the device blocks i + 1 to a, and blocks b to j - 1. Drops states that
+-- cannot become better than `least`: one of the remaining devices has at least the average load of the remaining
+-- blocks.
 local function inwards(l, d, i, j, states, reached, least)
   local room = 2 * (#l.owned - d)
   for a = i + 1, j - 2 - room do

@@ -19,8 +19,8 @@ function meta.mesh(shape, first)
   return rille.placement("meta", part(1))
 end
 
--- Calls fn while meta tensors on `place` replace the model's parameters and buffers, and its modules are pinned
--- there. Afterwards, also after an error, restores the model and the random state.
+-- Calls fn. During the call, meta tensors on `place` replace the model's parameters and buffers, and the model's
+-- modules are pinned to `place`. Afterwards, also after an error, restores the model and the random state.
 function meta.replace(model, entries, place, fn)
   local undo, twin, seed, count = {}, {}, rille._random()
   local done <close> = setmetatable({}, {__close = function()
@@ -45,7 +45,8 @@ function meta.replace(model, entries, place, fn)
   return fn()
 end
 
--- Calls fn while forward(k, own, m, ...) replaces the forward of module k in the list; own: the replaced forward.
+-- Calls fn. During the call, forward(k, own, m, ...) replaces the forward of module k in the list; own: the replaced
+-- forward.
 function meta.with_forward(modules, forward, fn)
   local had = {}
   local done <close> = setmetatable({}, {__close = function()
@@ -59,7 +60,7 @@ function meta.with_forward(modules, forward, fn)
   return fn()
 end
 
--- Creates a tensor with t's shape, dtype and layout. It requires a gradient if its dtype is a float.
+-- Creates a tensor with t's shape, dtype and layout. The tensor requires a gradient if the dtype is a float.
 function meta.like(t)
   return rille.zeros(t.shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp, requires_grad = layout.is_float(t)})
 end

@@ -42,7 +42,8 @@ local function roles_of_names(model, layers, role)
   for _, pattern in ipairs(check.sorted_keys(layers)) do
     classes.check_role(("parallel: layers: '%s'"):format(tostring(pattern)), layers[pattern])
     for _, path in ipairs(names.matching("layers", pattern, list)) do
-      -- "*.fc1*" also matches the parameters of the layers that it names; these get their role from the layer
+      -- "*.fc1*" also matches the parameters of the layers that it names. Such a parameter gets its role from its
+      -- layer.
       local holder = path:match("^(.*)%.[^.]*$")
       if not (is_tensor[path] and by[holder] == pattern) then
         check.that(not by[path] or layers[by[path]] == layers[pattern],
@@ -76,8 +77,8 @@ local own_roles = {column = "column", head = "column", embedding = "column", row
   norm = "norm_weight", expert = "experts"}
 
 -- Role of a module -> columns for its input and output; no entry: no pin. A norm's output has the layout that column
--- layers expect as input. If the axes gather before a norm (2D), the gradient of the norm keeps a pending reduction
--- until then.
+-- layers expect as input. If the mesh axes gather the input of a norm (2D), the gradient of the norm keeps a pending
+-- reduction up to that gather.
 local module_roles = {
   column = {output = "wide"}, row = {input = "row_in", output = "stream"}, embedding = {input = "ids", output = "stream"},
   positions = {output = "stream"}, norm = {input = "norm", output = "inner"}, head = {output = "logits"},
@@ -96,7 +97,8 @@ local function replicate_heads(place, parts, role, heads)
   end
 end
 
--- Returns the number of pieces into which the 2D method divides a panel: a common multiple of its two axis sizes.
+-- Returns the number of pieces into which the 2D method divides a panel: a common multiple of the sizes of its two
+-- mesh axes.
 local function panel_unit(placement, parts)
   local n = {rows = 1, columns = 1}
   for a, part in ipairs(parts) do
@@ -190,15 +192,15 @@ local function parameter_entry(placement, parts, what, zero, shape)
   return entry
 end
 
--- Returns the pin of a module in this role (nn/pin.lua). Layouts that Rille derives from other layouts are left out.
--- With panels, column layers gather their own input.
+-- Returns the pin of a module in this role (nn/pin.lua). Leaves out layouts that Rille derives from other layouts.
+-- panels: column layers gather their own input.
 local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
   for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
   local sums = inner:find("S(-1)", 1, true) -- not nil if column layers return pending reductions
   if role == "norm" then
     if pin.input == stream then pin.input = nil end
-    -- the stream is gathered before the norm, and its gradient is reduced there
+    -- the stream is gathered before the norm, and the norm's gradient is reduced there
     if pin.input == inner then pin.output = nil end
     -- instead of gathering, the norm reduces the statistics of its rows
     if panels then pin.input, pin.output = nil, stream end
@@ -319,9 +321,9 @@ local function check_tensor_axes(model, out, parts)
   end
 end
 
--- Adds estimates of missing block costs to the recipe. The planner computes them for the model with equal numbers of
--- blocks per stage. The estimated time of transfers, in ns, is added only if the user gives no costs, because given
--- costs may have any unit.
+-- Adds estimates of the block costs that the recipe lacks. The planner computes the estimates for the model with
+-- equal numbers of blocks per stage. The estimated time of transfers, in ns, is added only if the user gives no
+-- costs, because given costs may have any unit.
 local function reckon(model, recipe, evenly)
   local module, blocks = {}, {}
   evenly.blocks = nil

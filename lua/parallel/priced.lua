@@ -1,9 +1,9 @@
 -- priced.lua - estimates the cost of each block of a model with the planner, for the lists of cut.lua that the user
 -- does not give.
 --
--- The model is called once on meta devices, where tensors have layouts but no values. The recipe's layouts are applied,
--- with all stages on one mesh, and the arguments of each block are recorded. Then forward and backward of each block
--- are planned as a step:
+-- The model is called once on meta devices, where tensors have layouts but no values. In this call all stages are on
+-- one mesh and have the recipe's layouts; the arguments of each block are recorded. Then forward and backward of each
+-- block are planned as a step:
 --
 --   cost         ns per micro-batch, forward and backward
 --   memory       bytes per device of the block's parameters and their gradients
@@ -49,8 +49,8 @@ end
 
 -- ---- costs ----
 
--- Plans fn(tensors...) as a step, and returns its cost and memory. Arguments require a gradient in the step if they
--- do outside.
+-- Plans fn(tensors...) as a step, and returns the step's cost and memory. An argument requires a gradient in the step
+-- if it does outside the step.
 local function planned(fn, ...)
   local given = {...}
   local step = rille.graph(function(...)
@@ -127,7 +127,7 @@ local function held(model, blocks)
   return at
 end
 
--- Plans the part of the model before its first block: forward only, or with backward.
+-- Plans the part of the model before the first block. back: true: plans backward, too.
 local function before(model, blocks, input, back)
   return planned(function(x)
     local h
@@ -141,7 +141,7 @@ local function before(model, blocks, input, back)
   end, input)
 end
 
--- Plans the forward pass with z in place of the last block's result, and backward of the part after the last block.
+-- Plans the model after its last block: forward from z, which stands for the last block's result, and backward to z.
 local function after(model, blocks, input, last)
   return planned(function(x, z)
     local y = meta.with_forward(blocks, function(k, _, _, first) return k == #blocks and z or first end, function() return model(x) end)

@@ -1,11 +1,11 @@
 -- stages.lua - divides a model into pipeline stages, and assigns a placement to each module.
 --
 -- Members, such as the blocks of a transformer, are assigned to the stages in order. Members are the entries of the
--- model's longest list of modules, or of the lists in a list, at any depth; a member may be a table of modules. In a
--- model without a list, the members are its direct parts. members = {"down.*", "mid", "up.*"} in a recipe names the
--- members instead. Modules before the first member are on the first stage, all others on the last. The members of a
--- model without modules are its parameters. A value that a later stage uses is sent there
--- (actors/session/core/placing.h).
+-- model's longest list of modules. If the entries are lists themselves, the members are the entries of these lists,
+-- at any depth. A member may be a table of modules. In a model without a list, the members are its direct parts.
+-- members = {"down.*", "mid", "up.*"} in a recipe names the members instead. Modules before the first member are on
+-- the first stage, all others on the last. The members of a model without modules are its parameters. A value that a
+-- later stage uses is sent to that stage (actors/session/core/placing.h).
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -28,7 +28,8 @@ end
 
 local function is_place(prefix) return prefix:find("%f[^.\0]%d+$") ~= nil end
 
--- Returns the paths of modules in order, and the set of them. In a model without modules, each parameter counts as a module.
+-- Returns the paths of modules in order, and the set of these paths. In a model without modules, each parameter
+-- counts as a module.
 local function module_paths(model)
   local list, is_module = {}, {}
   for path in model:named_modules() do
@@ -173,8 +174,8 @@ local function deal(model, recipe)
   return {at = at, list = list, first = list[1], last = list[#list]}
 end
 
--- Returns the placement that all parameters share, for a recipe without stages; fails if they are on several
--- placements.
+-- Returns the placement that all parameters share, for a recipe without stages; fails if the parameters are on two or
+-- more placements.
 local function one_place(model, recipe)
   for _, name in ipairs{"chunks", "blocks", "members"} do
     check.that(recipe[name] == nil, "parallel: %s needs stages", name)

@@ -3,12 +3,12 @@
 -- The model runs forward and backward on meta devices, with one weight sharded and all other parameters replicated.
 -- Every operator chooses its layout by its rule, as in training. A parameter whose gradient is S(d) is used as shards
 -- along d, so its layer joins the chain of the sharded weight: as a column (d = 0) or a row (d = 1). A module whose
--- result is a pending reduction ends the chain, because a pin replicates its result. Layers are tried in the order in
--- which the model calls them. A chain within one member of a list, such as a block, is repeated in all members of the
--- same shapes.
+-- result is a pending reduction ends the chain, because a pin replicates the module's result. Layers are tried in the
+-- order in which the model calls them. A chain within one member of a list, such as a block, is repeated in all
+-- members of the same shapes.
 --
--- A chain of two or more weights is sharded. A single weight is sharded if the bytes that it moves per step are fewer
--- than the bytes of the copies that sharding saves; it becomes a column or a row, whichever moves fewer bytes.
+-- A chain of two or more weights is sharded. A single weight is sharded if sharding saves more bytes of copies than
+-- it moves per step. The weight becomes a column or a row, whichever moves fewer bytes.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -79,8 +79,8 @@ local function loss_of(y)
   return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
 end
 
--- Calls the model. Modules with units return replicated tensors in place of pending reductions; their paths are added
--- to the set `sums`.
+-- Calls the model. Modules with units return replicated tensors in place of pending reductions; the paths of these
+-- modules are added to the set `sums`.
 local function call_reduced(trace, call, sums)
   local modules, paths, known = {}, {}, {}
   for path, m in trace.model:named_modules() do known[path] = m end
@@ -116,7 +116,7 @@ local function try(trace, roles)
   return sbp, sums, function() return rille.explain(roots).bytes end
 end
 
--- Adds the roles of a chain. The module that computes the input of a column also gets a role: its pin reduces the
+-- Adds the roles of a chain. Also adds a role for the module that computes the input of a column: its pin reduces the
 -- gradient of that input once for all columns.
 local function add_roles(trace, chain, roles)
   for _, link in ipairs(chain) do
@@ -137,7 +137,7 @@ local function with(trace, chain)
 end
 
 -- Adds to the chain the units whose gradients the trial sharded, up to and including the first row. Returns true if
--- there were any.
+-- there were any such units.
 local function extend(trace, chain, sbp)
   local within, n = {}, #chain
   for _, link in ipairs(chain) do within[link.unit] = true end
@@ -172,8 +172,8 @@ end
 
 -- ---- members of lists ----
 
--- Returns the longest common prefix of the paths of all links that ends with a list position, such as "blocks.0.";
--- nil: none.
+-- Returns the longest prefix that ends with a list position, such as "blocks.0.", and that the paths of all links
+-- have in common; nil: none.
 local function member_of(chain)
   local common = chain[1].unit.path
   for _, link in ipairs(chain) do
@@ -182,7 +182,8 @@ local function member_of(chain)
   return common:match("^(.*%f[%d]%d+%.)")
 end
 
--- Returns the chain in each other member of the list whose layers have the same shapes and no role yet.
+-- Returns the corresponding chain of each other member of the list, if its layers have the same shapes and no role
+-- yet.
 local function repeated(trace, chain)
   local member, at, list = member_of(chain), {}, {}
   if not member then return list end
@@ -254,7 +255,8 @@ local function decide(trace, unit)
   settle(trace, chain)
 end
 
--- Returns a function that calls the model on the inputs, as replicated meta tensors on `place`.
+-- Returns a function that calls the model on the inputs. The inputs are replaced by replicated meta tensors on
+-- `place`.
 local function caller(model, input, place)
   local given = layout.is_tensor(input) and {input} or input
   check.that(type(given) == "table" and #given > 0, "%s must be a tensor, or the list of the arguments of the model's forward, found %s",

@@ -1,10 +1,11 @@
--- local.lua - the tensors that are passed to a function of rille.per_rank: they stand for one shard on each rank of a
--- mesh.
+-- local.lua - local tensors, which rille.per_rank passes to the user's function. A local tensor stands for one shard
+-- on each rank of a mesh.
 --
--- A local tensor is stored as a global tensor with one more leading axis per mesh axis. If the shards differ along mesh
--- axis i, leading axis i has the mesh's size and is split: S(i). If the shards are equal, it has size 1 and is
--- replicated: B. Operators act on the other axes only, so they move no bytes, and signatures, gradients and plans are
--- those of ordinary operators. An operand that is equal on all ranks broadcasts; its gradient is the sum over ranks.
+-- A local tensor is stored as a global tensor with one more leading axis per mesh axis. If the shards differ along
+-- mesh axis i, leading axis i has the mesh's size and is split: S(i). If the shards are equal, leading axis i has
+-- size 1 and is replicated: B. Operators act on the other axes only, so they move no bytes, and signatures, gradients
+-- and plans are those of ordinary operators. An operand that is equal on all ranks broadcasts; the gradient of this
+-- operand is the sum over ranks.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -43,7 +44,7 @@ local function with_leading(x, shape)
   return table.move(shape, 1, #shape, #sizes + 1, sizes)
 end
 
--- Expands the leading axes of x to the mesh's size wherever a tensor of `list` has that size.
+-- Expands each leading axis of x to the mesh's size if some tensor of `list` has that size there.
 local function spread(x, list)
   local sizes, grows = {}, false
   for i = 1, #x.value.shape do sizes[i] = -1 end
@@ -58,7 +59,8 @@ end
 
 -- ---- operands ----
 
--- Each function below returns global operands for the local operands of one call.
+-- Each function below converts the local operands of one call to global operands. The table `rules` says which
+-- function an operator uses.
 local operands = {}
 
 -- Converts the first operand, which alone is local; the others are numbers.
@@ -84,7 +86,8 @@ function operands.broadcast(list)
   return list
 end
 
--- Converts the operands of matmul like broadcast. Refuses an operand of one axis, which broadcast would treat as a row.
+-- Converts the operands of matmul, as operands.broadcast does. Refuses an operand of one axis, because broadcasting
+-- would treat it as a row.
 function operands.matrices(list)
   for i = 1, list.n do
     check.that(is_local(list[i]) and list[i].ndim >= 2, "per_rank: matmul: operand %d must be a local tensor of 2 or more axes, found %s; unsqueeze adds an axis", i,
@@ -130,7 +133,8 @@ local function moved_axes(x, op, axes, n)
   return list
 end
 
--- Each function below converts the attributes of one local call, a table by name, to those of the global call.
+-- Each function below converts the attributes of one local call to those of the global call. Attributes are a table
+-- by name.
 local attributes = {}
 
 function attributes.none() end
@@ -154,7 +158,7 @@ local function check_axes(x, op, n)
   check.that(x.ndim >= n, "per_rank: %s: x must have at least %d axes, found %d", op, n, x.ndim)
 end
 
--- Converts the axes of operators that act on all axes if the axis is absent or an empty list.
+-- Converts the axes of an operator that acts on all axes by default (no axis given, or an empty list).
 function attributes.all(x, op, a)
   local n, axes, key = x.ndim, {}, op == "flip" and "axes" or "axis"
   check_axes(x, op, 1)
@@ -169,8 +173,8 @@ function attributes.matrix(x, op) check_axes(x, op, 2) end
 function attributes.pad(x, op, a) check_axes(x, op, #(a.pad or {}) // 2) end
 function attributes.norm(x, op, a) check_axes(x, op, math.max(1, #(a.normalized_shape or {}))) end
 
--- Converts the axes of operators that act by default on the axes of size 1. Returns true if x has no such axis,
--- because the result then equals x.
+-- Converts the axes of an operator that acts by default on the axes of size 1. If x has no such axis, returns true,
+-- because the operator's result then equals x.
 function attributes.ones(x, op, a)
   local axes, own = {}, local_shape(x)
   for i, size in ipairs(own) do axes[#axes + 1] = size == 1 and i - 1 or nil end
@@ -260,7 +264,7 @@ local function sorted(op, args)
   return list, a
 end
 
--- Returns the first local operand; the attributes refer to its axes.
+-- Returns the first local operand, because the attributes refer to its axes.
 local function first_local(list)
   for i = 1, list.n do
     if is_local(list[i]) then return list[i] end

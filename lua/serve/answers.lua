@@ -62,8 +62,8 @@ local function text_logprobs(call, text, first, last, offset)
   return out
 end
 
--- Returns the log probabilities of the entry's ids that no earlier part of the stream reported; null: the request did
--- not ask for log probabilities.
+-- Returns the log probabilities of the entry's ids that no earlier part of the stream contained; null: the request
+-- did not ask for log probabilities.
 local function logprobs_of(call, entry)
   local text, first = entry.text, entry.nlogprobs + 1
   if not text.logprobs then return json.null end

@@ -24,7 +24,7 @@ end
 local function is_list(v) return type(v) == "table" and getmetatable(v) ~= nil and v ~= json.null end
 local function is_object(v) return type(v) == "table" and getmetatable(v) == nil end
 
--- Checks an integer. what: name of v in the message, if v is only a part of the field.
+-- Checks an integer. what: name for messages, if v is only a part of the field.
 local function integer(name, v, least, most, what)
   local whole = type(v) == "number" and math.tointeger(v)
   that(whole and whole >= least and whole <= most, name, "%s must be an integer from %d to %d, found %s", what or name, least, most, shown(v))

@@ -1,8 +1,8 @@
 -- server.lua - the loop of rille serve: adds the prompts of requests to a scheduler, and sends new tokens to the clients.
 --
 -- One thread uses this module. http: the transport (shell/serve/http.h), or an object with the same methods. A call
--- is a request that is being processed. Its entries are texts (sequences) of the scheduler; the texts of all calls
--- share the slots. If a client disconnects, its texts are cancelled, and their slots become free.
+-- is a request that is being processed. The entries of a call are texts (sequences) of the scheduler; the texts of
+-- all calls share the slots. If a client disconnects, its texts are cancelled, and their slots become free.
 
 local rille = require "rille"
 local answers = require "rille.serve.answers"
@@ -177,8 +177,8 @@ local routes = {
   ["POST /v1/chat/completions"] = function(self, id, body) begin(self, id, "chat", body) end,
 }
 
--- Returns the route of a request. The content type must be JSON, because web pages of other sites could send other
--- types by HTML forms.
+-- Returns the route of a request. Accepts only JSON as content type, because an HTML form of another site could send
+-- a request with another type.
 local function route_of(self, method, path, type)
   if method == "HEAD" then method = "GET" end
   if method == "GET" and path == "/v1/models/" .. self.model then
@@ -213,8 +213,7 @@ local function each_call(self, fn)
   for _, call in ipairs(list) do fn(call) end
 end
 
--- Runs one step of the scheduler. An error ends all calls, because after it the contents of any slot may be
--- incomplete.
+-- Runs one step of the scheduler. An error ends all calls, because it may leave any slot incomplete.
 local function step(self)
   local good, changed = pcall(self.scheduler.step, self.scheduler)
   if good then

@@ -1,5 +1,5 @@
--- actors.lua - :actors [STEP]: the actors of a plan, their acts in the last run, and what each waits for. Actors that
--- differ only in their rank share a line.
+-- actors.lua - :actors [STEP]: the actors of a plan, their acts in the last run, and what each actor waits for.
+-- Actors that differ only in their rank share a line.
 
 local paint = require "rille.show.paint"
 
@@ -31,7 +31,7 @@ end
 return function(list, columns)
   if #list == 0 then return "  no plan has run yet, or the last one was freed; :actors STEP shows a compiled step's\n" end
   local rows, all = {{"what", "device", list[1].micro_batches > 1 and "stage" or "", "acts", "registers", "state", "line"}}, groups(list)
-  -- Waiting actors come first: they matter most after a failed run.
+  -- Waiting actors come first, because these actors matter most after a failed run.
   for k, g in ipairs(all) do g.order = (g.state:find("waits") and 0 or #all) + k end
   table.sort(all, function(x, y) return x.order < y.order end)
   for k = 1, math.min(#all, ROWS) do rows[#rows + 1] = row(all[k]) end

@@ -22,8 +22,8 @@ end
 
 -- ---- reading the module ----
 
--- Returns the node of a path's nearest ancestor, and the rest of the path. For "blocks.0", if there is no node
--- "blocks", returns the node "" and "blocks.0".
+-- Returns the node of the path's nearest ancestor that has a node, and the rest of the path. For "blocks.0", if there
+-- is no node "blocks", returns the node "" and "blocks.0".
 local function parent_of(nodes, path)
   local before = path
   while before ~= "" do
@@ -57,7 +57,7 @@ local function tree_of(net)
   return nodes[""], total, count
 end
 
--- Returns a text that is equal for modules that may share a row.
+-- Returns a text that describes the contents of a module. Modules with equal texts may share a row.
 local function signature(node)
   local parts = {node.module}
   for _, t in ipairs(node.tensors) do

@@ -3,7 +3,7 @@
 local rille = require "rille"
 local paint = require "rille.show.paint"
 
--- maximum number of ranks drawn per axis; of a longer axis, the first ones and the last are drawn
+-- maximum number of ranks drawn per axis; if there are more, draws the first ones and the last
 local MOST <const> = 8
 
 -- Returns {rows =, columns =, pages =, rank = function(page, row, column)}: the last two axes are rows and columns.

@@ -5,7 +5,7 @@ local rille = require "rille"
 local paint = require "rille.show.paint"
 local theory_of = require "rille.show.theory"
 
-local ROWS <const> = 16 -- maximum number of devices drawn; of more devices, the first ones and the last are drawn
+local ROWS <const> = 16 -- maximum number of devices drawn; if there are more, draws the first ones and the last
 local STALLS <const> = 4
 local SMALL <const> = 0.01 -- share of forward time below which the time of transfers is not mentioned
 local MOST <const> = 400 -- maximum spans per device that are drawn separately
@@ -41,8 +41,8 @@ local function measured_text(c)
   return text
 end
 
--- Returns the causes of waits. If devices share threads, returns the planned causes instead of the measured ones,
--- because measured waits mostly come from the sharing.
+-- Returns the causes of waits: the measured ones, or, if devices share threads, the planned ones, because then most
+-- measured waits come from the sharing.
 local function stalls_of(c)
   local planned = not c.measured or c.at_once < c.computing
   local list, texts = (planned and c.planned or c.measured).stalls, {}
@@ -76,10 +76,11 @@ end
 
 local textures = {forward = "░", backward = "▓", weight = "▒", move = "»", update = "█"}
 
--- Divides the time into cells, and returns runs of equal cells, in cells, without idle ones: {what =, micro_batch =,
--- stage =, from =, to =}. A cell shows the kind of work and the micro-batch with the greatest share of it. A mostly
--- idle cell is shown as idle, unless the work that earlier cells did not show adds up to a full cell. So acts that
--- are much shorter than a cell are shown in proportion to their time.
+-- Divides the time into cells. Joins neighbouring cells of equal contents to runs, and returns the runs that are not
+-- idle: {what =, micro_batch =, stage =, from =, to =}; from and to are cells.
+-- A cell shows the kind of work and the micro-batch that take most of its time. A cell that is idle more than half of
+-- its time is shown as idle, until the work that was not shown adds up to a full cell. So acts that are much shorter
+-- than a cell are shown in proportion to their time.
 local function runs_of(spans, time, columns)
   local cells, runs, unseen = {}, {}, 0
   for _, s in ipairs(spans) do
@@ -106,7 +107,7 @@ local function runs_of(spans, time, columns)
   return runs
 end
 
--- Returns the row of a device. Where there is space, a span begins with the number of its micro-batch.
+-- Returns the row of a device. A span begins with the number of its micro-batch, if the number fits.
 local function row_text(spans, time, columns, color)
   local out, at = {}, 0
   local function idle(to)
@@ -277,8 +278,8 @@ local function draw_text(doc, y, class, text)
   return y
 end
 
--- Returns the times that the full width represents, for the plan and for the measurement. Both are equal unless one
--- picture would become too narrow.
+-- Returns the time that the full width of the plan's picture represents, and the time that the full width of the
+-- measured picture represents. The times are equal unless one picture would become too narrow.
 local function scales_of(c)
   if not c.measured then return c.planned.time end
   local most, least = math.max(c.planned.time, c.measured.time), math.min(c.planned.time, c.measured.time)

@@ -15,8 +15,8 @@ local function first_added(p, F) return (p - 1) * F end
 local plain = {"(p - 1) (F + B + W)", joint_added, holds = function(c, p) return c.stages == p and joint(c) or nil end}
 local split = {"(p - 1) max(F + B - W, F)", function(p, F, B, W) return (p - 1) * math.max(F + B - W, F) end,
   holds = function(c, p) return c.stages == p and (c.micro_batches >= p and "" or " at least") or nil end}
--- Formula for schedules in which devices are idle only until the first micro-batch reaches the last stage: a lower
--- bound for every schedule.
+-- Formula for schedules in which a device is idle only until the first micro-batch arrives at it. The formula is a
+-- lower bound for every schedule.
 local least = {"(p - 1) F", first_added, holds = function() return " at least" end}
 local two_ahead = {"(p - 1) F", first_added, holds = function(c, p)
   local filled = c.micro_batches >= p and c.forward + c.backward <= 2 * c.weight
@@ -27,8 +27,8 @@ local formulas = {
   interleaved = {"(p - 1) (F + B + W)", joint_added, holds = function(c, p) return c.micro_batches % p == 0 and joint(c) or nil end},
 }
 
--- Returns the number of devices (or device groups) that share the stages. Only compute spans count, because a transfer
--- to another host also appears on a device there.
+-- Returns the number of devices (or device groups) that share the stages. Counts only compute spans, because a
+-- transfer to another host also appears on a device of that host.
 local function places(chart)
   local seen, n, first = {}, 0, {}
   for _, s in ipairs(chart.planned.spans) do
@@ -40,7 +40,8 @@ local function places(chart)
   return n
 end
 
-local lags = {[false] = {plain}, [true] = {split, two_ahead}} -- [are weight gradients separate][lookahead]: formula
+-- lags[separate][lookahead]: formula; separate: true if weight gradients are separate acts
+local lags = {[false] = {plain}, [true] = {split, two_ahead}}
 
 -- Returns the formula of a schedule; nil for searched schedules.
 local function formula_of(chart)

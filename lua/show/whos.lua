@@ -19,20 +19,20 @@ local function is_tensor(v) return is_kind(v, "rille.tensor") end
 local function is_placement(v) return is_kind(v, "rille.placement") end
 local is_module = require("rille.nn.settings").is_module
 
--- reads a field of a foreign table by raw access, because its __index may fail
+-- reads the field of an unknown table by raw access, because the table's __index may fail
 local function is_optimizer(v)
   local meta = type(v) == "table" and debug.getmetatable(v)
   local methods = type(meta) == "table" and rawget(meta, "__methods")
   return type(methods) == "table" and rawget(methods, "state_dict") ~= nil
 end
 
--- Returns the table that has a value's contents. An optimiser is itself an empty table; for it, returns a table of
--- its state and parameters.
+-- Returns the table that contains a value's contents. For an optimiser, which is itself an empty table, returns a
+-- table of its state and parameters.
 local function inside(v)
   return is_optimizer(v) and type(v.slots) == "table" and {v.slots, {table.unpack(v.params)}} or v
 end
 
--- Returns the tensors in a value, without duplicates. seen: tensors and tables met before.
+-- Returns the tensors in a value, without duplicates. seen: set of the tensors and tables that were visited.
 local function tensors_in(v, seen, list, depth)
   if is_tensor(v) then
     if not seen[v] then seen[v], list[#list + 1] = true, v end
@@ -43,7 +43,7 @@ local function tensors_in(v, seen, list, depth)
   return list
 end
 
--- Returns the bytes of the tensors whose values are in memory, and of the other tensors.
+-- Returns two totals: the bytes of the tensors whose values are in memory, and the bytes of the other tensors.
 local function sums_of(list)
   local there, later = 0, 0
   for _, x in ipairs(list) do
@@ -53,7 +53,7 @@ local function sums_of(list)
 end
 
 -- Returns "1.0 MiB (24 B)": the bytes in memory, and in brackets the bytes of values that are not computed yet. LATER
--- is the explanation of the brackets.
+-- explains the brackets to the user.
 local LATER <const> = "  (in brackets: not in memory, computed when read)\n"
 local function amount(there, later)
   local parts = {there > 0 and paint.bytes(there) or nil}
@@ -72,7 +72,8 @@ local function quoted(text)
   return ("%q"):format(text):gsub("\\\n", "\\n") .. (long and "..." or "")
 end
 
--- Returns the first line of a value's text; its type if the value cannot be printed, or prints as an address.
+-- Returns the first line of a value's text. Returns the value's type if it cannot be printed, or prints as an
+-- address.
 local function text_of(v)
   if type(v) == "string" then return quoted(v) end
   local good, text = pcall(tostring, v)
@@ -148,8 +149,8 @@ end
 
 -- ---- :mem ----
 
--- Returns the owners of memory as text, largest first, and the bytes that they own. A tensor that has two or more
--- owners counts for one only: a module before other owners, else the first by name.
+-- Returns the owners of memory as text, largest first, and the bytes that they own. A tensor with two or more owners
+-- counts for one of them: for a module, if one owns it, else for the first owner by name.
 local function owners_text(list, columns)
   local seen, owners, known = {}, {}, 0
   local function add(name, what, tensors)

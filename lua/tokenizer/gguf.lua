@@ -29,9 +29,11 @@ local function split(pattern)
   return {type = "Split", pattern = {Regex = pattern}, behavior = "Isolated", invert = false}
 end
 
--- Name -> how texts are split: by each pattern in turn, and then by GPT-2's pattern if `gpt2` is set. nfc: texts are
--- first normalized to NFC. whole: a piece that is itself a token is not divided. bos: texts begin with this token,
--- unless the file says otherwise. steps: the steps of a tokenizer.json instead of patterns.
+-- Pattern name -> how texts are split: by each pattern in turn, and then, if `gpt2` is set, by GPT-2's pattern.
+--   nfc    texts are first normalized to NFC
+--   whole  a piece that is itself a token is not divided
+--   bos    texts begin with this token, unless the file says otherwise
+--   steps  the steps of a tokenizer.json, which replace the patterns
 local patterns = {}
 for names, how in pairs{
   ["gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum jais trillion granite-docling exaone4"] = {gpt2 = true},
@@ -123,8 +125,8 @@ function models.gpt2(v, refuse)
       vocab = vocab_of(refuse, v, function(kind) return kind ~= CONTROL and kind ~= USER end)}}
 end
 
--- Returns the merges of SentencePiece: all divisions of a normal token into two tokens, ordered by descending score
--- of the token.
+-- Returns the merges of SentencePiece: every division of a normal token into two tokens. Merges are ordered by the
+-- token's score, greatest first.
 local function merges_of(v, vocab)
   local order, merges = {}, {}
   for i in ipairs(v.tokens) do
@@ -176,7 +178,7 @@ function models.llama(v, refuse)
       byte_fallback = fallback, ignore_merges = false}}
 end
 
--- Reverts a change by the converter of llama.cpp, which writes "##x" as "x", and "x" as MARK and "x".
+-- Reverts a change by the converter of llama.cpp, which writes "##x" as "x", and "x" with MARK before it.
 function models.bert(v, refuse)
   local has_capitals = false
   local vocab = vocab_of(refuse, v, function() return true end, function(token, i)

@@ -360,7 +360,7 @@ def add_python_operators(found):
 
     def set_comparison(name, op):
         def method(a, b):
-            # other values are not comparable: t == None is False
+            # values of other types are not comparable: t == None is False
             return op(a, b) if isinstance(b, (Tensor, numbers.Real, Live)) else NotImplemented
 
         setattr(Tensor, f"__{name}__", method)

@@ -8,7 +8,7 @@ from .tensors import Live, Tensor, explained
 
 # ---- live numbers ----
 
-_lives = {}  # the functions of live numbers that the library still needs, by their handle
+_lives = {}  # functions that compute live numbers and that the library still needs, by handle
 
 
 class _Numbers:

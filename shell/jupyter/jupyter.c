@@ -1,8 +1,10 @@
-/* jupyter.c - a Jupyter kernel: answers the requests of a notebook in the same way as the prompt answers typed lines.
+/* jupyter.c - a Jupyter kernel: answers the requests of a notebook in the same way as the prompt answers typed
+ * lines.
  *
- * A cell is loaded, run and printed like text typed at the prompt, with the same commands, pages, completion and
- * Ctrl-C. Another thread handles the sockets (jupyter_sockets.h); this file handles one request after the other. Each
- * type of request has a function that returns the content of the reply, and a row in a table. */
+ * A cell is loaded, run and printed like text typed at the prompt; the same commands, help pages and completions
+ * exist, and Ctrl-C works alike. Another thread handles the sockets (jupyter_sockets.h); this file handles one
+ * request after the other. Each type of request has a function that returns the content of the reply, and a row in
+ * a table. */
 #include "shell/jupyter/jupyter.h"
 #include "shell/jupyter/jupyter_sockets.h"
 #include "shell/repl/repl.h"
@@ -15,7 +17,7 @@
 
 static const struct message *request; /* the request that is being answered now */
 static json_t *history;               /* cells that ran: [[session, number, code], ...] */
-static int number;                    /* number of the last cell */
+static int number;                    /* number of the cell that ran last */
 static bool failed;                   /* true: the cell raised an error, so the cells queued behind it must not run */
 
 static const char *
@@ -38,7 +40,7 @@ struct outcome {
     bool quit;
 };
 
-/* Stores the error at the top: its message, and the informative lines of its traceback. */
+/* Stores the error at the top of the stack: its message, and the informative lines of its traceback. */
 static void
 take_error(lua_State *L, struct outcome *o)
 {

@@ -1,8 +1,8 @@
 /* jupyter_sockets.c - the five sockets of a Jupyter kernel, and the thread that owns them.
  *
- * A message from the main thread begins with a frame of one letter, which names the socket to send on. Before such a
- * message is passed on, the pipes of stdout and stderr are emptied, so that output printed before a reply is
- * published before it. */
+ * A message from the main thread begins with a frame of one letter, which names the socket to send on. Before such
+ * a message is passed on, the pipes of stdout and stderr are emptied, so that output that was printed before a
+ * reply is also published before the reply. */
 #include "shell/jupyter/jupyter_sockets.h"
 
 #include "rille.h"
@@ -40,7 +40,8 @@ struct stream { /* stdout or stderr, and its pipe */
     size_t size; /* number of bytes in text: the beginning of an incomplete UTF-8 character */
 };
 
-/* outer, inner: the pair of sockets that connects the main thread (outer) and the socket thread (inner) */
+/* context: ZeroMQ's context. sockets: the sockets to Jupyter. inner, outer: a pair of connected sockets; the main
+ * thread uses outer, the socket thread inner. */
 static void *context, *sockets[NSOCKET], *inner, *outer;
 static struct wire wire;
 static pthread_t thread, main_thread;
@@ -50,7 +51,7 @@ enum { NSTREAM = 2 };
 /* Only the socket thread uses the variables below. */
 static struct message current; /* the request in progress, or the last one */
 static bool busy, asking, over;
-static struct frames *held; /* requests that were queued when a cell failed */
+static struct frames *held; /* requests that were queued when a cell failed; they will be aborted */
 static int nheld, next_held;
 
 const struct wire *
@@ -219,7 +220,7 @@ is_awaited(const struct message *m)
     return asking && !strcmp(message_type(m), "input_reply") && frames_equal(&m->ids, &current.ids);
 }
 
-/* Handles a message received on a socket. abort: a request to run a cell is answered with "aborted". */
+/* Handles a message received on a socket. abort: answers a request to run a cell with "aborted". */
 static void
 take_frames(enum socket at, const struct frames *f, bool abort)
 {
@@ -249,8 +250,8 @@ take_request(enum socket at)
     frames_free(&f);
 }
 
-/* Receives the requests that are queued when a cell fails; they will be aborted. Must be called before the failure is
- * reported, because a client may send its next cell as soon as it has the reply, and that cell must run. */
+/* Receives the requests that are queued when a cell fails, in order to abort them. Must be called before the failure
+ * is reported, because a client may send its next cell as soon as it has the reply, and that cell must run. */
 static void
 hold_waiting(void)
 {
@@ -309,8 +310,8 @@ take_answer(void)
     frames_free(&f);
 }
 
-/* Runs the thread of the sockets. The socket for requests to run cells is the last in the list, so that a shorter
- * list leaves it out during a run. */
+/* Runs the socket thread. During a run, the thread does not receive requests to run further cells: the socket for
+ * such requests is the last of the list, and the list is shortened by one. */
 static void *
 sockets_serve(void *unused)
 {

@@ -32,7 +32,7 @@ struct wire { /* key of the signatures, and id of the session */
 int wire_open(struct wire *w);
 
 struct message {
-    struct frames ids; /* routing identities of the clients that receive a reply */
+    struct frames ids; /* routing identities (ZeroMQ) of the clients to which the reply is sent */
     json_t *header, *content;
 };
 /* Parses the frames and verifies the signature. Returns NULL, or the error; after an error the message is empty. */
@@ -46,8 +46,8 @@ void message_write(const struct wire *w, struct frames *out, const struct messag
 
 /* Returns a JSON string of any bytes; invalid UTF-8 becomes U+FFFD. */
 json_t *wire_text(const char *text, size_t size);
-/* Returns the length of the longest prefix that does not end inside a UTF-8 character; later bytes may complete
- * the rest. */
+/* Returns the length of the longest prefix that ends between two UTF-8 characters. The rest is the beginning of a
+ * character, which later bytes may complete. */
 size_t wire_whole(const char *text, size_t size);
 
 #endif

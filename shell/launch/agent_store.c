@@ -160,8 +160,8 @@ store_awaited(struct store *s)
 
 /* ---- the address of rank 0 ---- */
 
-/* Writes a key that is unique in the store, because the agents keep the store over restarts and changes of
- * membership. */
+/* Writes the key of this job and restart. The key must be unique in the store, because the agents keep the store
+ * over restarts and changes of membership. */
 static void
 name_key(const struct ranked *r, char key[FRONT_TEXT])
 {
@@ -231,7 +231,8 @@ agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT])
     name_key(r, key);
     request_validate(&wait);
     request_wait(&wait, key);
-    /* sends GET only after the answer to WAIT, because the store does not delay requests that follow a WAIT */
+    /* sends GET only after the answer to WAIT, because the store answers later requests without waiting for the
+     * WAIT */
     request_kind(&get, GET);
     request_text(&get, key);
     if (store_open(&s)) return -1;

@@ -59,8 +59,8 @@ is_controller_wanted(const struct found *f, const char *name)
     return !name || (*name && !*end && pid == f->pid) || !strcmp(name, f->title);
 }
 
-/* Connects to a socket of that name. Returns false if a process of another user or container owns the socket, because
- * any process may use any name. Does not block, because the owner may not accept connections. */
+/* Connects to a socket of that name. Returns false if a process of another user or container owns the socket,
+ * because any process may bind any name. Does not block: the owner may be a process that accepts no connections. */
 static bool
 connect_to(struct found *f)
 {
@@ -76,7 +76,7 @@ connect_to(struct found *f)
     return false;
 }
 
-/* Finds this user's controllers whose name matches, in this container, and connects to them. */
+/* Finds this user's controllers in this container whose name matches, and connects to them. */
 static int
 find_controllers(const char *name, struct found found[CONTROLLERS])
 {
@@ -201,7 +201,7 @@ await_reply(int fd, char text[512])
         patient |= got == 0;
         if (got > 0) break;
     }
-    /* reads again after a reset, because data may remain */
+    /* reads once more after a connection reset, because received data may remain */
     for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0);
     exchange_handlers(others);
     text[n > 0 ? n : 0] = 0;

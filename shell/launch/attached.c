@@ -42,7 +42,7 @@ static struct {
      * `come[0]` is readable */
     int listener, any;
     int come[2];                   /* pipe through which the thread passes the sockets of new visitors */
-    struct rille_session *session; /* session whose status is reported, with the lock; NULL: it is closed */
+    struct rille_session *session; /* session whose status the thread reports, guarded by `lock`; NULL: closed */
     pthread_mutex_t lock;
     struct visitor visitor[VISITORS];
     volatile sig_atomic_t serving; /* socket of the visitor whose line runs; -1: none */
@@ -62,7 +62,8 @@ take_press(int fd, bool *gone)
 }
 
 /* Handles SIGURG: passes a visitor's Ctrl-C on, and requests a call of attached_serve(). If the visitor has
- * disconnected, stops its line like a second Ctrl-C, which also stops a line that catches errors. */
+ * disconnected, stops the visitor's line like a second Ctrl-C, because a second Ctrl-C also stops a line that
+ * catches errors. */
 static void
 on_knock(int number)
 {
@@ -165,7 +166,7 @@ struct streams {
     struct sigaction pipe;
 };
 
-/* Makes the visitor's streams the program's streams 0 to 2, and saves the program's in `kept`. */
+/* Makes the visitor's streams the program's streams 0 to 2, and saves the program's own streams in `kept`. */
 static void
 turn_to(const struct visitor *v, struct streams *kept)
 {

@@ -11,7 +11,7 @@
 
 /* ---- a list ---- */
 
-/* Appends {name, the value at the top} to the list at index `list`. */
+/* Appends {name, the value at the top of the stack} to the list at index `list`. */
 static void
 fact(lua_State *L, int list, const char *name)
 {

@@ -9,7 +9,7 @@
  *   rille attach [NAME]                               a prompt on a running controller
  *   rille [options] script, under a launcher          rank 0: a controller, and the parent of worker 0; others: workers
  *
- * Options that do not concern the cluster stay in the arguments, and main.c reads them as it does without a cluster. */
+ * Options that do not concern the cluster stay in the arguments, from which main.c reads these options. */
 #include "shell/launch/front.h"
 #include "shell/bind/base/shell.h"
 #include "shell/repl/journal.h"
@@ -213,7 +213,7 @@ read_keep(const struct words *w, int *seconds)
     return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
 
-/* Reads a time in seconds: the option's value, else the variable's. Leaves *seconds 0 if neither is given. */
+/* Reads a time in seconds from the option, else from the environment variable. Neither is set: *seconds stays 0. */
 static int
 read_seconds(const char *given, const char *option, const char *variable, double *seconds)
 {
@@ -226,8 +226,8 @@ read_seconds(const char *given, const char *option, const char *variable, double
     return front_usage("%s", what);
 }
 
-/* Reads --silence and --hang, which the controller uses, and --link and --orphan, which it passes to the workers
- * that it starts. */
+/* Reads the options for time limits. --silence and --hang are used by the controller. --link and --orphan are
+ * passed to the workers that the controller starts. */
 static int
 read_times(const struct words *w, struct front *f)
 {
@@ -407,7 +407,7 @@ launch_over(const struct words *w, struct front *f)
 }
 
 /* Checks that a later controller can take over the workers. For this the address and the key must be given
- * explicitly, because the next controller needs the same ones. */
+ * explicitly, because the next controller needs both. */
 static int
 launch_kept(const struct words *w, bool over)
 {
@@ -420,7 +420,7 @@ launch_kept(const struct words *w, bool over)
     return 0;
 }
 
-/* Refuses --bind with a socket: only folders that ranked.c chooses are known to be closed to other users. */
+/* Refuses --bind with a socket: another user could replace a socket in a folder that ranked.c has not checked. */
 static int
 check_bind(const struct words *w)
 {
@@ -510,7 +510,7 @@ choose_transport(const struct environment *e, enum rille_mpi *out)
     return 0;
 }
 
-/* Ends a worker whose kernel does not return; called when its time limit is over. */
+/* Ends a worker whose kernel does not return. Called when the kernel's time limit is over. */
 static void
 end_worker(int status)
 {
@@ -782,7 +782,7 @@ int
 front_options(struct front *f, const char *devices, struct rille_options *o)
 {
     if (!f->on) return 0;
-    bool here = f->cluster.start && !f->hosts.n; /* asks for GPUs, too, because the first worker runs on this host */
+    bool here = f->cluster.start && !f->hosts.n; /* the first worker runs here, so this host's GPUs are asked, too */
     if (devices && rille_devices(devices, here)) return -1;
     f->devices = f->cluster.devices = devices;
     f->cluster.size = sizeof f->cluster;

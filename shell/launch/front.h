@@ -25,14 +25,15 @@ struct ranked {
     char address[FRONT_TEXT]; /* address of rank 0, which is the coordinator */
     char job[FRONT_TEXT];     /* name of the job, such as "Slurm 4711.0"; "": the launcher does not name it */
 };
-/* Reads the launcher's environment variables. Non-zero: they contradict each other; `why` says how. */
+/* Reads the launcher's environment variables. Non-zero: the variables contradict each other; `why` says how. */
 int ranked_read(struct ranked *r, char why[FRONT_TEXT]);
 
 /* agent_store.c: stores the coordinator's address in torchrun's store. Non-zero: the error was printed. */
 int agent_store_put(const struct ranked *r, const char *address);
 /* Waits up to `seconds` for rank 0's address in the store. */
 int agent_store_get(const struct ranked *r, int seconds, char address[FRONT_TEXT]);
-/* Removes the address from the store, so that no process of a later round of the same agents joins at it. */
+/* Removes the address from the store. Otherwise a process could connect to the old coordinator after the same
+ * agents have restarted the job. */
 void agent_store_remove(const struct ranked *r);
 
 struct front {
@@ -44,8 +45,8 @@ struct front {
     const char *collectives; /* --collectives of the workers; NULL: default */
     struct ranked by;        /* rank and launcher of this process */
     int keep;                /* time for which started workers outlive this process, s */
-    /* true: a controller that is ended by a signal does not dismiss the workers (BYE), so that kept workers wait
-     * for the next one */
+    /* true: if a signal ends this controller, the controller does not dismiss the workers (BYE), so that kept
+     * workers wait for the next controller */
     bool leaves;
     double link, orphan; /* --link and --orphan of started workers, s; 0: their defaults */
     char bind[FRONT_TEXT];
@@ -71,7 +72,7 @@ struct spawned {
     int rank;
     const char *address, *devices, *collectives, *key_file;
     const char *host;            /* host name that the worker reports; NULL: its real name */
-    const char *root;            /* folder below which the worker may read and write files; NULL: none */
+    const char *root;            /* folders (A:B) below which the worker may read and write files; NULL: none */
     int keep;                    /* time for which the worker outlives this process, s; 0: it does not */
     double link, orphan;         /* limits as in struct rille_worker_options, s; 0: default */
     const struct host *over_ssh; /* host on which to start the worker; NULL: this host */

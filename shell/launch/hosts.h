@@ -4,10 +4,10 @@
  *   ssh://user@a:2222  ssh://a:2222:4                                    a first number is the ssh port
  *   a slots=4 max_slots=8                                                words after blanks, also "max-slots"
  *
- * Hosts are separated by commas or newlines; # begins a comment. Brackets are Slurm's: leading zeros are kept, several
- * brackets form a product, the first varies slowest. A host without a number has one worker; repeating a host adds
- * workers. Names consist of letters, digits and "-._", and never begin with "-", so no name is an option of ssh. Pure;
- * any thread. */
+ * Hosts are separated by commas or newlines; # begins a comment. Brackets have Slurm's meaning: leading zeros are
+ * kept; two or more brackets form a product, in which the first bracket varies slowest. A host without a number has
+ * one worker; repeating a host adds workers. Names consist of letters, digits and "-._", and never begin with "-", so
+ * no name is an option of ssh. Pure; any thread. */
 #ifndef RILLE_SHELL_HOSTS_H
 #define RILLE_SHELL_HOSTS_H
 

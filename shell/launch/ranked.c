@@ -140,8 +140,8 @@ is_private(const char *path)
            st.st_uid == geteuid() && !(st.st_mode & 022);
 }
 
-/* Writes the address of a socket for processes on one host. The name of the socket's folder identifies the job; the
- * folder is rejected unless only this user can write to it. */
+/* Writes the address of a socket for processes on one host. The name of the socket's folder identifies the job. A
+ * folder to which other users can write is rejected. */
 static int
 find_socket(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
 {
@@ -199,8 +199,9 @@ is_spread(const struct row *row, const struct ranked *r)
     return row->hosts && !environment_integer(row->hosts, &n) && n > 1;
 }
 
-/* Returns true and sets `why` if the processes are on two or more hosts and an address is missing: the address of
- * rank 0's host, or both a port and all variables from which a port could be derived. */
+/* Returns true and sets `why` if the processes are on two or more hosts and an address cannot be found: the
+ * address of rank 0's host is missing, or there is neither MASTER_PORT nor a variable from which a port can be
+ * derived. */
 static bool
 misses(const struct row *row, char why[FRONT_TEXT])
 {

@@ -251,8 +251,7 @@ add_option(struct command *c, const char *option, const char *value)
     command_add_word(c, value);
 }
 
-/* Adds the environment variables that are passed on to other hosts: they contain settings of the computation, and
- * no secrets. */
+/* Adds the environment variables that are passed on to other hosts: settings of the computation, but no secrets. */
 static void
 export_variables(struct command *c)
 {
@@ -286,7 +285,7 @@ quote(const struct command *c)
     return NULL;
 }
 
-/* Builds the ssh command that runs `text` on the host, on which the program must have the same path. */
+/* Builds the ssh command that runs `text` on the host. The program must have the same path on the host as here. */
 static void
 over_ssh(const struct host *h, const char *text, char port[16], struct command *ssh)
 {
@@ -314,7 +313,7 @@ read_key_bytes(const char *path, unsigned char *bytes, size_t *size)
     return code;
 }
 
-/* Writes the secret, the size of the key, and the key. A pipe accepts all of it in one write. */
+/* Writes the secret, the size of the key, and the key, in one write: together they fit the buffer of a pipe. */
 static int
 write_secrets(int fd, const struct spawned *w)
 {
@@ -394,8 +393,8 @@ read_fully(int fd, void *to, size_t n)
     return true;
 }
 
-/* Waits for the end of stdin, which means that the process which started this worker has died or is ending. For
- * LEAVE_SECONDS the controller can still end the worker through its connection; after that the worker exits with
+/* Waits for the end of stdin, which means that the process that started this worker has died or is ending. For
+ * LEAVE_SECONDS the controller can still end the worker through its connection. After that the worker exits with
  * an error. */
 static void *
 await_end(void *arg)

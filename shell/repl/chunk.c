@@ -1,10 +1,11 @@
 /* chunk.c - compiles typed text as a Lua function: an expression, statements, or statements that end in an
  * expression.
  *
- * "a = f(2); a" is not valid Lua. It is compiled as "a = f(2); return a": the text is cut before the last token for
- * which the text before the cut is a valid chunk and the text after it an expression list. A name never continues the
- * preceding expression, except after an operator, and then the text before the cut is incomplete. But "(", "{", "-"
- * or a string may continue it, as in f (x), so a cut before these tokens is tried only after ";". */
+ * "a = f(2); a" is not valid Lua. So the text is compiled as "a = f(2); return a". The text is cut before a token
+ * such that the text before the cut is a valid chunk, and the text after the cut an expression list; of several such
+ * tokens, the last one is chosen. A cut before a name is safe, because a name continues an expression only after an
+ * operator, and text that ends in an operator is no valid chunk. "(", "{", "-" and strings may continue an
+ * expression, as in f (x), so a cut before these tokens is tried only after ";". */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 
@@ -23,8 +24,8 @@ ends_in_eof(const char *message)
     return n >= m && !strcmp(message + n - m, mark);
 }
 
-/* Replaces the text at the top by the function compiled from it. Appends a newline first, so that an unclosed quote
- * is reported as an error of its line. */
+/* Replaces the text at the top of the stack by the function compiled from it. Appends a newline first, so that an
+ * unclosed quote is reported as an error of its line. */
 static int
 load_top(lua_State *L, int env, const char *name)
 {
@@ -87,11 +88,11 @@ last_value(lua_State *L, const char *chunk)
     return NULL;
 }
 
-/* Precedes an expression. With a to-be-closed variable in scope, `return f(x)` is not a tail call, so its errors name
- * the line. */
+/* Text inserted before an expression. While a to-be-closed variable is in scope, `return f(x)` is not a tail call,
+ * so errors in f name the line of the call. */
 #define RETURN "local __kept <close> = nil return "
 
-/* Pushes the chunk, with "return" inserted before its last expression, if it ends in one. */
+/* Pushes the chunk. If the chunk ends in an expression, inserts "return" before that expression. */
 static void
 push_with_return(lua_State *L, const char *chunk)
 {
@@ -108,7 +109,8 @@ push_with_return(lua_State *L, const char *chunk)
 }
 
 /* Compiles the text as an expression, then as a chunk. Sets *more if either parse reaches the end of the text too
- * early: "{1," is an incomplete expression, but as a chunk it is merely wrong. */
+ * early, because the user may complete the text: "{1," is an incomplete expression, although as a chunk it is
+ * wrong. */
 int
 chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more)
 {

@@ -52,7 +52,8 @@ compare_entries(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Appends {name, value} for each of the user's names in the table at index i, in order, to the list at the top. */
+/* Appends {name, value} for each of the user's names in the table at index i, in order, to the list at the top of
+ * the stack. */
 static void
 list_variables(lua_State *L, int i)
 {

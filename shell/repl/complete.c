@@ -1,5 +1,5 @@
-/* complete.c - passes the text before the cursor, as tokens, to lua/complete.lua, which finds completions and the
- * signature of the function called there; and lists file names. */
+/* complete.c - completes typed text. Passes the text before the cursor, as tokens, to lua/complete.lua, which
+ * finds the completions, and the signature of the function called at the cursor. Lists file names for completion. */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 

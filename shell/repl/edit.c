@@ -66,8 +66,8 @@ wait_once(const sigset_t *outside)
     return in[0].revents;
 }
 
-/* Waits for a key. Returns false after Ctrl-C, or if the program is to end. Signals are unblocked only while
- * waiting, so that none is missed. */
+/* Waits for a key. Returns false after Ctrl-C, or if a signal has asked the program to end. Signals are unblocked
+ * only while waiting, so that none is missed. */
 static bool
 wait_key(void)
 {
@@ -104,7 +104,8 @@ plain_line(const char *prompt, char **line)
     size_t capacity = 0;
     ssize_t n = -1;
     *line = NULL;
-    /* is set before the prompt is printed, because the user may press Ctrl-C as soon as the prompt appears */
+    /* sets the handler before the prompt is printed, because the user may press Ctrl-C as soon as the prompt
+     * appears */
     catch_interrupt(&before);
     fputs(prompt, stdout);
     fflush(stdout);

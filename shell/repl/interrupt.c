@@ -1,21 +1,22 @@
 /* interrupt.c - Ctrl-C, SIGTERM and signals like it: stop the running code and keep the session.
  *
- * The first Ctrl-C stops Lua and the core. For Lua, a hook is set in every active coroutine (running, or waiting for
- * one that it resumed) and raises "interrupted" at the next instruction. The core stops its run at the next act, or
- * when the updates of variables that have begun are complete. A second Ctrl-C prints what the program waits for.
- * After a second press at a prompt the hook stays set, so that a loop around pcall cannot catch the error for ever;
- * no number of presses ends the program. In a script the second press raises the error again, and the third ends the
- * program. The count starts again if the error of the last press was raised and a few seconds have passed. Hooks are
- * per coroutine, and Lua does not report which coroutines run; coroutine.c does.
+ * The first Ctrl-C stops Lua and the core. For Lua, a hook is set in every active coroutine (running, or waiting
+ * for one that it resumed) and raises "interrupted" at the next instruction. The core stops its run at the next
+ * act, or when the updates of variables that have begun are complete. A second Ctrl-C prints what the program
+ * waits for. After a second press at a prompt the hook stays set, so that a loop around pcall cannot catch the
+ * error for ever; no number of presses ends the program. In a script the second press raises the error again, and
+ * the third ends the program. The count starts again if the error of the last press was raised and a few seconds
+ * have passed. Hooks are per coroutine, and Lua does not report which coroutines run; coroutine.c does.
  *
  * A line of a visitor (an attached prompt, attached.c) runs by the same means: a signal handler sets a hook, which
- * runs the line between two Lua instructions, unless a core call is in progress. In the chain, the coroutines of a
- * visitor's line follow those of the program, and the visitor's Ctrl-C stops only that line's coroutines.
+ * runs the line between two Lua instructions, unless a core call is in progress. In the array `chain`, the
+ * coroutines of a visitor's line follow those of the program. The visitor's Ctrl-C stops only the coroutines of
+ * the line.
  *
- * SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP (the terminal was closed) also stop the running code, and then end the program,
- * unless the program handles the signal with rille.stopping(). A second such signal ends the program at once; so does
- * a timer if the running code has not reacted after a few seconds, and the first signal if no Lua code runs. At a
- * prompt history needs no saving, because each entry is already in its file. */
+ * SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP (the terminal was closed) also stop the running code, and then end the
+ * program, unless the program handles the signal with rille.stopping(). The program ends at once on a second such
+ * signal, when the running code has not reacted for a few seconds (a timer), or on the first signal if no Lua code
+ * runs. At a prompt history needs no saving, because each entry is already in its file. */
 #include "shell/bind/base/clock.h"
 #include "shell/bind/base/shell.h"
 
@@ -44,8 +45,8 @@ enter_visit(lua_State *co)
     depth = depth + 1;
 }
 
-/* Returns true if the hook stays set after it has raised. After a second press at a prompt, everything that Lua
- * runs is stopped until the prompt is back. */
+/* Returns true if the hook stays set after it has raised the error: after a second press at a prompt, everything
+ * that Lua runs is stopped until the prompt is back. */
 static bool
 stays_set(void)
 {
@@ -102,7 +103,7 @@ interrupt_stop_all(void)
     stop_from(0);
 }
 
-/* Writes to stderr from a signal handler, the complete text and without allocation. */
+/* Writes all of the text to stderr, without allocation, because signal handlers call this function. */
 static void
 notify_user(const char *text)
 {
@@ -183,8 +184,8 @@ interrupt_quit(void)
     return quit;
 }
 
-/* Called regularly by the core during long work on texts and files. Returns true, to stop the work, if a Ctrl-C has
- * not yet reached the running Lua code. */
+/* Called regularly by the core during long work on texts and files. Returns true, which stops the work, if the
+ * running Lua code has not received the last Ctrl-C. */
 static bool
 gave_up(void *arg)
 {
@@ -245,8 +246,8 @@ interrupt_untold(void)
 
 /* ---- visitors ---- */
 
-/* Runs the visitor's line. If a core call is in progress, which has called Lua, the hook stays set until the core
- * call is over, so that the line runs between runs of the core. */
+/* Runs the visitor's line. Returns, and leaves the hook set, if a core call is in progress that has called Lua (a
+ * trace, or the function of a live number): the line then runs when the core call is over. */
 static void
 visit(lua_State *L, lua_Debug *ar)
 {

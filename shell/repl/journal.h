@@ -18,8 +18,8 @@ void journal_rank(int rank);
 void journal_event(const char *event, const char *text);
 /* Writes an event with further fields, an object that this function releases. */
 void journal_write(const char *event, struct json_t *fields);
-/* Writes a report, an object that this function keeps or releases. At most one report per second is written at once;
- * later ones replace each other, and journal_flush() writes the last of them. Main thread. */
+/* Writes a report, an object that this function keeps or releases. A report is written at once if none was written
+ * in the last second. Otherwise it replaces the report that waits, and journal_flush() writes it. Main thread. */
 void journal_report(struct json_t *fields);
 void journal_flush(void);
 

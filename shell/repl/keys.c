@@ -2,8 +2,8 @@
  *
  * Enter runs a complete chunk, and begins a new line in an incomplete chunk. Arrow keys move within the chunk, and
  * into the history at its first and last line. Tab completes. With colours, paint.c draws the chunk. Without colours,
- * readline draws a copy of the chunk that contains the prompts of all lines. Libedit supports neither, so with
- * libedit the user edits single lines. */
+ * readline draws a copy of the chunk that contains the prompts of all lines. Libedit supports neither way of drawing,
+ * so with libedit the user edits single lines. */
 #include "shell/repl/keys.h"
 #include "shell/repl/paint.h"
 #include "shell/repl/repl.h"
@@ -34,8 +34,8 @@ keys_complete_protected(lua_State *L)
     return 2;
 }
 
-/* Pushes the list of completions of the line up to `end`. Returns where the completed word begins, or -1 (nothing
- * pushed). */
+/* Pushes the list of completions of the line up to `end`. Returns the position at which the completed word begins;
+ * -1: there are no completions, and nothing is pushed. */
 static int
 push_words(const char *line, int end)
 {
@@ -99,7 +99,7 @@ pull_back(void)
     rl_point -= INDENT;
 }
 
-/* Returns by how many columns the next line is indented more than this line. */
+/* Returns the number of columns by which the next line is indented more than this line. */
 static int
 further_in(const char *line)
 {
@@ -279,7 +279,7 @@ redisplay(void)
         show_painted(!RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH));
 }
 
-/* Redraws with the cursor behind the chunk and without a hint, before output is printed below. */
+/* Redraws with the cursor behind the chunk and without a hint, because output will be printed below the chunk. */
 static void
 show_last(void)
 {
@@ -433,13 +433,13 @@ keys_open(lua_State *L)
     rl_catch_sigwinch = 0;
     colours = shell_of(state)->color;
     rl_initialize();
-    /* is set after rl_initialize(), because otherwise bracketed paste would stay off */
+    /* redisplay is set after rl_initialize(), because otherwise bracketed paste would stay off */
     rl_redisplay_function = redisplay;
     bind_keys();
 }
 
-/* Ends editing and prints `why`, before the line handler is removed (removal moves the cursor to the start of the
- * line), and after everything else that draws. */
+/* Ends editing and prints `why`. Call it after everything else that draws, and before the line handler is removed,
+ * because the removal moves the cursor to the start of the line. */
 void
 keys_leave(const char *why)
 {

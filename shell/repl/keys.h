@@ -1,5 +1,5 @@
-/* keys.h - the keys of the line editor, in which the user types a chunk. Only edit.c, which waits for keys, and only
- * its thread uses them. */
+/* keys.h - the keys of the line editor, in which the user types a chunk. Only edit.c uses these functions, on the
+ * thread that waits for keys. */
 #ifndef RILLE_SHELL_KEYS_H
 #define RILLE_SHELL_KEYS_H
 

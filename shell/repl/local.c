@@ -5,10 +5,10 @@
  *   local a, b <const> = f()       __here.a, __here.b = f()
  *   local function g(x) ... end    function __here.g(x) ... end
  *
- * Assignments to __here write into a table, the environment of all chunks, whose missing names are looked up in the
- * globals. So modules never see the user's locals, and a closure made on one line shares its variables with later
- * lines. Locals inside blocks and functions are not rewritten; `depth` counts the open blocks. Reading an undefined
- * global is an error, because on a typed line it is a misspelt name. */
+ * Assignments to __here write into a table that is the environment of all chunks. Names that the table lacks are
+ * looked up in the globals. So modules never see the user's locals, and a closure made on one line shares its
+ * variables with later lines. Locals inside blocks and functions are not rewritten; `depth` counts the open
+ * blocks. Reading an undefined global is an error, because on a typed line it is a misspelt name. */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 
@@ -55,8 +55,8 @@ skip_attribute(struct rewrite *r, struct token t)
     return token_next(token_after(&close));
 }
 
-/* Rewrites the declaration that begins with the token `local`. Returns where to continue. Text that is no
- * declaration is left for Lua to reject. */
+/* Rewrites the declaration that begins with the token `local`. Returns the position at which to continue. Leaves
+ * text that is no declaration for Lua to reject. */
 static const char *
 rewrite_local(struct rewrite *r, const struct token *local)
 {
@@ -110,8 +110,9 @@ local_rewrite(lua_State *L, const char *chunk)
 
 /* ---- the environment ---- */
 
-/* Values of upvalue 1 of the functions below, a table of the names whose value is nil. A nil local still hides a
- * global, and a global set to nil is not a misspelt name. */
+/* Upvalue 1 of the functions below is a table of the user's names whose value is nil; these constants are the
+ * values in the table. The table is needed because a nil local still hides a global, and a global set to nil is
+ * not a misspelt name. */
 enum { NIL_LOCAL = 1, NIL_GLOBAL };
 
 static int

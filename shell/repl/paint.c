@@ -3,8 +3,8 @@
  *
  * A picture consists of rows of text with colour codes, and the position of the cursor. A new picture is compared
  * with the previous one, and the rows that differ are written in one call; the cursor moves by whole rows only. If a
- * chunk has more rows than the terminal, the rows around the cursor are shown. When its width changes, the terminal
- * folds the rows anew, and the chunk is drawn again from its first row. */
+ * chunk has more rows than the terminal, the rows around the cursor are shown. When the terminal's width changes, the
+ * terminal folds the rows anew. The chunk is then drawn again from its first row. */
 #include "shell/repl/paint.h"
 #include "shell/repl/token.h"
 
@@ -166,7 +166,7 @@ colour(const char *text, size_t n, unsigned char *style)
     const char *at = text + strspn(text, " \t\n");
     struct token t;
     memset(style, PLAIN, n);
-    /* a chunk that begins so is a command or asks for a help page, so it is not Lua */
+    /* a chunk that begins with ? or : is a command or asks for a help page, so it is not Lua */
     if (*at == '?' || (*at == ':' && at[1] != ':')) {
         const char *end = *at == '?' ? text + n : at + strcspn(at, " \t\n");
         fill_style(style, text, at, end, WORD);
@@ -254,8 +254,8 @@ move_cursor(struct bytes *out, int from, int to)
     append_text(out, "\r");
 }
 
-/* Moves to the first row of the picture, after the terminal was resized and has folded the picture to another
- * width, and clears everything below. */
+/* Clears the picture after the terminal was resized, and has folded the picture to another width: moves to the
+ * first row, and clears everything below. */
 static void
 forget_folds(struct bytes *out, int columns)
 {

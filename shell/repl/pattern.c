@@ -9,15 +9,16 @@
  * table.sort sorts a long list by a comparison function in Lua, in which hooks run. table.move moves a long list in
  * several calls, and hooks run between the calls.
  *
- * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. After Ctrl-C was pressed, and until
- * the running code has received it, allocations of large blocks fail, so that Lua raises "not enough memory" and the
- * input ends. */
+ * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. After Ctrl-C was pressed,
+ * allocations of large blocks fail until the running code has received the interrupt, so that Lua raises "not enough
+ * memory" and the input ends. */
 #include "shell/bind/base/shell.h"
 
 #include <signal.h>
 #include <string.h>
 
-/* length from which a list counts as long to sort, entries; such a list takes about 20 ms */
+/* minimum length, in entries, of a list that counts as long to sort; sorting a list of this length takes about 20
+ * ms */
 enum { LONG_LIST = 100000 };
 enum { LONG_MOVE = 1000000 };       /* length of one move, entries; such a move takes about 10 ms */
 enum { LARGE_BLOCK = 1024 * 1024 }; /* size from which a block counts as large, bytes */
@@ -57,7 +58,8 @@ call_for_match(lua_State *L)
 {
     volatile struct match *m = lua_touserdata(L, lua_upvalueindex(2));
     matching = m->outer;
-    /* Ctrl-C was pressed during the last step of the match, which raises no error itself */
+    /* Ctrl-C was pressed during the last step of the match, after which the matcher does not read the pattern
+     * again */
     if (m->spoilt) return luaL_error(L, "interrupted");
     m->called = true;
     if (lua_istable(L, lua_upvalueindex(1))) {

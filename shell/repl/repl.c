@@ -44,8 +44,8 @@ print_shown(lua_State *L, const char *text)
     puts(text + n);
 }
 
-/* Prints the text at the top, which describes the value at i. A string is printed unchanged; other texts are folded,
- * except the texts of tensors. */
+/* Prints the text at the top of the stack, which describes the value at i. A string is printed unchanged; other
+ * texts are folded, except the texts of tensors. */
 static void
 print_text(lua_State *L, int i)
 {
@@ -346,7 +346,7 @@ next_chunk(struct input *in)
     in->number++;
 }
 
-/* Runs a transcript (text pasted with its prompts), one chunk after the other, as if they were typed. */
+/* Runs a transcript (text pasted with its prompts), one chunk after the other, as if the chunks were typed. */
 static int
 take_transcript(lua_State *L, struct input *in)
 {
@@ -380,7 +380,7 @@ take_line(lua_State *L, struct input *in, const char *line)
     if (chunk_is_transcript(in->chunk)) {
         end = take_transcript(L, in);
     } else {
-        /* is stored in the history before it runs, because the chunk may end the program */
+        /* the chunk is stored in the history before it runs, because it may end the program */
         if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk);
         end = in->take(L, in->chunk, in->number, &more);
         if (more) return end;

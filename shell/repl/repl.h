@@ -32,16 +32,17 @@ void edit_remember(const char *chunk);
 
 #define PROMPT      "rille> "
 #define PROMPT_MORE "    .. "
-/* Compiles a chunk so that it returns the values of its last expression, if it has one; pushes the function, or an
- * error message. *more: the chunk may be valid with more lines. Returns LUA_OK or Lua's error code. */
+/* Compiles a chunk to a function that returns the values of the chunk's last expression, if there is one. Pushes
+ * the function, or an error message. *more: the chunk may be valid with more lines. Returns LUA_OK or Lua's error
+ * code. */
 int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
 bool chunk_wants_more(lua_State *L, const char *chunk);
 bool chunk_is_marked(const char *chunk); /* true for ":command", "?name" or "name?" */
 /* Returns the name in "?name" or "name?", and its length in *n; NULL: the chunk asks for no help page. */
 const char *chunk_page(const char *chunk, size_t *n);
 bool chunk_is_silent(const char *chunk); /* true if the chunk ends in ";" */
-/* Returns true if the text begins with a prompt, like text copied from a terminal. chunk_push_transcript pushes the
- * list of chunks in such a text. */
+/* chunk_is_transcript returns true if the text begins with a prompt, like text copied from a terminal.
+ * chunk_push_transcript pushes the list of the chunks in such a text. */
 bool chunk_is_transcript(const char *text);
 void chunk_push_transcript(lua_State *L, const char *text);
 
@@ -57,8 +58,8 @@ void local_environment(lua_State *L);
 
 /* ---- complete.c ---- */
 
-/* Pushes the sorted list of completions of the word before the cursor, and returns where the word begins. end: byte
- * position of the cursor; env: stack index of the chunks' environment. Runs no user code. */
+/* Pushes the sorted list of completions of the word before the cursor, and returns the position at which the word
+ * begins. end: byte position of the cursor; env: stack index of the chunks' environment. Runs no user code. */
 int complete(lua_State *L, int env, const char *line, int end);
 /* Pushes the call syntax of the function at the cursor, "softmax(x, axis = -1)". Returns false, and pushes nothing,
  * if the function is unknown. */

@@ -68,8 +68,8 @@ explain(lua_State *L, const char *text)
     return text;
 }
 
-/* Removes the frames of C functions and of Rille's modules from the traceback in the text at the top. Removes the
- * whole traceback if the only frame left is the line that the message names. */
+/* Removes the frames of C functions and of Rille's modules from the traceback in the text at the top of the stack.
+ * Removes the whole traceback if the only frame left is the line that the message names. */
 static void
 hide_frames(lua_State *L)
 {

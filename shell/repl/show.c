@@ -85,7 +85,7 @@ push_fields(struct show *s, int table, int depth, lua_Integer list)
     return left;
 }
 
-/* Joins the n strings at the top, on one line if they fit, else with one string per line. */
+/* Joins the n strings at the top of the stack, on one line if they fit, else with one string per line. */
 static void
 join_shown(lua_State *L, int n, int depth)
 {
@@ -200,8 +200,8 @@ push_callable(lua_State *L, int value)
     return named;
 }
 
-/* Pushes the text of the value. At depth 0, the value asked for, strings are not quoted and tensors show their
- * values. */
+/* Pushes the text of the value. depth: 0 for the value that the user asked for, whose text shows strings unquoted
+ * and tensors with their values. */
 static int
 show_inner(struct show *s, int value, int depth)
 {

@@ -17,7 +17,7 @@ static const struct {
     {"&", "&", "write x and y"},      {"|", "|", "write x or y"},    {"?", NULL, "write c and x or y"},
 };
 
-/* Words with which a line that ends in a colon begins in Python. */
+/* First words of the lines of Python that end in a colon. */
 static const struct {
     const char *word, *here;
 } blocks[] = {

@@ -1,9 +1,10 @@
-/* top.c - :top EXPR: shows, several times a second, what the device threads do or wait for while an expression runs.
+/* top.c - :top EXPR: shows, several times a second, what the device threads do or wait for while an expression
+ * runs.
  *
- * A timer signal, delivered to the thread that runs the expression, samples the work of each device thread, including
- * those of workers on this host, into a table of counts; another thread paints the table. So the display hardly slows
- * the run, and never reads a plan that has been freed. The key q closes the display, but does not stop the run;
- * Ctrl-C stops the run.
+ * The thread that runs the expression receives a timer signal. The signal handler samples the work of each device
+ * thread, also of workers on this host, and counts the samples in a table. Another thread paints the table. So the
+ * display hardly slows the run, and never reads a plan that has been freed. The key q closes the display, but does
+ * not stop the run; Ctrl-C stops the run.
  *
  * :top alone shows the memory and the current work of the devices, for example of a run in the background, and how
  * many acts per second they perform. */
@@ -26,7 +27,7 @@
 #endif
 
 enum { THREADS = 64, NAMES = 128, TEXT = 200, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
-/* the cause of a thread's wait is searched in every tenth sample only, because the search is slow */
+/* searches the cause of a thread's wait in every tenth sample only, because the search is slow */
 enum { WAITS_EVERY = 10 };
 
 struct sampled { /* one activity of threads: an act, or the cause of a wait */
@@ -160,8 +161,8 @@ struct watch {
     int columns;
 };
 
-/* Starts the timer. Its signal is sent to this thread only, because this thread cannot free a plan while it handles
- * the signal. */
+/* Starts the timer. The timer's signal is sent to this thread only, because this thread cannot free a plan while it
+ * handles the signal. */
 static bool
 start_timer(struct watch *w)
 {
@@ -192,7 +193,7 @@ start_painter(struct watch *w)
     sigset_t all, old;
     if (!start_keys(&w->terminal, 0)) return; /* clears no further flags, so that Ctrl-C remains a signal */
     sigfillset(&all);
-    /* signals are blocked while the painting thread starts, so that it receives none */
+    /* blocks signals while the painting thread starts, so that the thread receives none */
     pthread_sigmask(SIG_BLOCK, &all, &old);
     w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -238,8 +239,8 @@ note_workers(struct rille_session *s, struct worked *out)
     }
 }
 
-/* Paints the activity of the workers since `before`, which workers report at the end of runs, and updates
- * `before`. Returns the number of lines written. */
+/* Paints what the workers have done since the counters in `before` were read, and updates `before`. Workers report
+ * their counters at the end of runs. Returns the number of lines written. */
 static int
 paint_workers(struct rille_session *s, struct worked *before, double seconds, const char *clear)
 {
@@ -304,7 +305,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, struct wor
     for (i = 0; rille_device_info(s, i, &d); i++) {
         doing[0] = 0;
         if (d.thread < 0)
-            strcpy(doing, "on another host"); /* the line of the worker shows how busy the device is */
+            strcpy(doing, "on another host"); /* the line of the device's worker shows how busy the device is */
         else
             /* doing is empty before the first run on that thread */
             rille_doing_thread(s, d.thread, doing, sizeof doing);

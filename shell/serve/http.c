@@ -173,7 +173,7 @@ queue_request(struct http *h, struct exchange *e)
     return fits;
 }
 
-/* Copies the next bytes of a stream. If there are none, suspends the connection. */
+/* Copies the next bytes of a stream to the library. If no bytes are ready, suspends the connection. */
 static ssize_t
 next_piece(void *arg, uint64_t at, char *to, size_t most)
 {
@@ -378,7 +378,8 @@ http_receive(struct http *h, double seconds, struct http_request *r)
 {
     struct pollfd arrived = {.fd = h->arrived, .events = POLLIN};
     eventfd_t count;
-    eventfd_read(h->arrived, &count); /* is read before the queue is examined, so that no request is missed */
+    /* resets the count before the queue is examined, so that no request is missed */
+    eventfd_read(h->arrived, &count);
     if (take_waiting(h, r)) return true;
     return seconds > 0 && poll(&arrived, 1, (int)(1e3 * seconds)) > 0 && take_waiting(h, r);
 }

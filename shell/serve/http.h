@@ -1,8 +1,9 @@
 /* http.h - an HTTP server whose requests are answered by another thread: the transport of rille serve.
  *
- * A thread of libmicrohttpd reads requests. A complete request waits in a bounded queue. Its connection is suspended
- * until the owner of the server answers, with one body or a stream of pieces. The owner refers to a request by its
- * number (id). When the client disconnects, the number becomes unknown, and further answers do nothing.
+ * A thread of libmicrohttpd reads requests. A complete request waits in a bounded queue. The connection of the
+ * request is suspended until the owner of the server answers, with one body or a stream of pieces. The owner refers
+ * to a request by its number (id). When the client disconnects, the number becomes unknown, and further answers do
+ * nothing.
  *
  * The owner is one thread; a mutex guards the requests. The functions of libmicrohttpd that resume a connection are
  * called with the mutex unlocked, because libmicrohttpd calls back with its own locks held. */

@@ -210,7 +210,7 @@ put_totals(FILE *to, const struct rille_metrics *m)
         fprintf(to, "rille_moves_total{move=\"%s\"} %lld\n", m->move[i].name, (long long)m->move[i].times);
 }
 
-/* Prints one metric for all workers, because OpenMetrics requires that the samples of a metric follow each other. */
+/* Prints one metric for all workers: OpenMetrics requires that the samples of a metric stand together. */
 static void
 put_workers(FILE *to, const char *name, const char *type, const char *help,
             double (*value)(const struct rille_worker_info *w))

@@ -1,6 +1,6 @@
 /* arity.c - makes the module's functions reject surplus arguments.
  *
- * One table lists the module's C functions with their maximum number of arguments, the other lists the methods of
+ * Two tables list the maximum numbers of arguments: one for the module's C functions, one for the methods of
  * Rille's objects. lua/check.lua makes functions written in Lua reject surplus arguments. */
 #include "shell/bind/base/shell.h"
 
@@ -33,7 +33,8 @@ static const struct arity graph[] = {
 };
 static const struct arity tokenizer[] = {{"encode", 3}, {"decode", 3}, {"save", 2}, {NULL, 0}};
 
-/* Pushes and returns the end of the error message, "; write SIGNATURE"; "" if the function has no help page. */
+/* Pushes and returns the end of the error message, "; write SIGNATURE". If the function has no help page, the text
+ * is "". */
 static const char *
 usage_of(lua_State *L, const char *name)
 {
@@ -46,7 +47,7 @@ usage_of(lua_State *L, const char *name)
 }
 
 /* Checks the number of arguments, then calls the function. Upvalues: the function, its name, the maximum number of
- * arguments, and how many of them are the object (1 for a method, else 0). */
+ * arguments, and the number of arguments that are the object (1 for a method, else 0). */
 static int
 call_limited(lua_State *L)
 {
@@ -75,7 +76,7 @@ arity_limit(lua_State *L, const char *name, int most, int self)
     lua_pushcclosure(L, call_limited, 4);
 }
 
-/* Makes the functions in the table at the top reject surplus arguments; pops the table. */
+/* Makes the functions in the table at the top of the stack reject surplus arguments; pops the table. */
 static void
 limit_all(lua_State *L, const struct arity *list, int self)
 {

@@ -1,11 +1,11 @@
 /* coroutine.c - keeps two modes separate for each coroutine: the autocast dtype, and whether the coroutine is in a
  * region whose activations are recomputed.
  *
- * Both modes are settings of the session. A function such as rille.autocast sets a mode until the function ends. When
- * a coroutine yields, its modes are stored, and the modes of the coroutine that resumed it are restored. When the
- * coroutine is resumed, its stored modes are set again. A new coroutine starts with the modes of its first resumer.
- * For this, coroutine.resume, wrap and close are replaced by functions that switch the modes. The functions also
- * report the running coroutines to interrupt.c, if the program contains it. */
+ * Both modes are settings of the session. A function such as rille.autocast sets a mode until the function ends.
+ * When a coroutine yields, its modes are stored, and the modes of the coroutine that resumed it are restored. When
+ * the coroutine is resumed, its stored modes are set again. A new coroutine starts with the modes of its first
+ * resumer. For this, coroutine.resume, wrap and close are replaced by functions that switch the modes. In a
+ * program that contains interrupt.c, the functions also report the running coroutines to interrupt.c. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>
@@ -69,7 +69,8 @@ modes_keep(lua_State *L, int i, lua_State *co)
     lua_pop(L, 1);
 }
 
-/* Sets the modes of the coroutine at i, which is about to run. Returns the caller's modes, for leave_coroutine(). */
+/* Sets the modes of the coroutine at i, which is about to run. Returns the modes of the caller, which
+ * leave_coroutine() restores. */
 static struct modes
 enter_coroutine(lua_State *L, int i, lua_State *co)
 {

@@ -47,8 +47,9 @@ indent_of(const char *text)
     return width;
 }
 
-/* Returns where to break a line of at most `columns` columns that starts at text: at a space outside brackets,
- * unless that is near the start; else at any space; else after the first word. */
+/* Returns the place at which to break the line that starts at text and has room for `columns` columns: the last
+ * space that fits, is outside brackets and is beyond the first third of the line; else the last space that fits;
+ * else the end of the first word. */
 static const char *
 break_of(const char *text, const char *end, int columns)
 {

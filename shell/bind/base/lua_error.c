@@ -1,11 +1,12 @@
 /* lua_error.c - finds the line of the user's program, and raises errors that begin with it.
  *
- * The user's line is the current line of the innermost Lua function on the call stack that is not in Rille's modules
- * (modules.c). If Rille modules were skipped, the class of the innermost one is reported too ("nn.Linear"). The line
- * is reported to the core before every call, so this must be cheap: two queries to Lua and one string comparison.
+ * The user's line is the current line of the innermost Lua function on the call stack that is not in Rille's
+ * modules (modules.c). If Rille modules were skipped, the class of the innermost one is reported too
+ * ("nn.Linear"). The line is reported to the core before every call, so the search must be cheap: two queries to
+ * Lua and one string comparison.
  *
- * A core error about a call names no line; it is prefixed with the user's line. A core error about a run begins with
- * the line whose operator failed; the line that requested the value is appended if it differs. */
+ * A core error about a call names no line; it is prefixed with the user's line. A core error about a run begins
+ * with the line whose operator failed; the line that requested the value is appended if it differs. */
 #include "shell/bind/base/shell.h"
 
 #include <stdarg.h>
@@ -40,8 +41,9 @@ push_module(lua_State *L, int32_t number)
     lua_pushnil(L);
 }
 
-/* Finds the module number of a method's self, which is the method's first local variable; for a method of Rille
- * also finds the class name. Classes are metatables with a field __name. */
+/* Records the module whose method is running; self is the method's first local variable. Sets line->module to the
+ * module's number. For a method of Rille (own), also sets line->inside to the name of the class, the field __name
+ * of self's metatable. */
 static void
 find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
 {
@@ -59,8 +61,9 @@ find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
     lua_pop(L, 1);
 }
 
-/* Replaces the module at the top by its path in the model that holds it, "Net.blocks.3.fc1", or by a value that is no
- * string if no model holds it. Called only for error messages (lua/nn/module.lua finds the path). */
+/* Replaces the module at the top of the stack by the module's path in the model that holds it, "Net.blocks.3.fc1";
+ * if no model holds the module, by a value that is no string. Called only for error messages (lua/nn/module.lua
+ * finds the path). */
 static void
 push_module_path(lua_State *L)
 {
@@ -79,8 +82,9 @@ push_module_path(lua_State *L)
     lua_remove(L, -2);
 }
 
-/* Pushes the error text with the path of the module whose operator failed in a run, in place of the class that the core
- * names: "... (in Net.blocks.3.emb)". Returns false and pushes nothing if the module or its path is unknown. */
+/* Pushes the error text of a failed run, in which the path of the module whose operator failed replaces the class
+ * that the core names: "... (in Net.blocks.3.emb)". Returns false and pushes nothing if the module or its path is
+ * unknown. */
 static bool
 push_with_failed_module(lua_State *L, const char *text)
 {
@@ -106,12 +110,14 @@ push_with_failed_module(lua_State *L, const char *text)
     return false;
 }
 
-/* Appends to the error text at the top the path of the nn module whose method is running, " (in Net.fc)" (where() of
- * lua/check.lua). Appends the class `inside` instead if no model holds the module; inside "": no class. */
+/* Appends to the error text at the top of the stack the path of the nn module whose method is running, " (in
+ * Net.fc)" (where() of lua/check.lua). If no model holds the module, appends the class `inside`; if `inside` is
+ * "", appends nothing. */
 static void
 append_module(lua_State *L, const char *inside)
 {
-    static _Thread_local bool running; /* true during the search for a path: an error in the search gets no path */
+    /* true during the search for a path; an error raised by the search itself gets no path */
+    static _Thread_local bool running;
     int top = lua_gettop(L);
     if (running || !lua_checkstack(L, 8)) return;
     running = true;

@@ -1,13 +1,13 @@
-/* misuse.c - metamethods for operators that Rille's objects do not support. They raise errors that name a remedy;
- * Lua's own error would name only a type. */
+/* misuse.c - metamethods for operators that Rille's objects do not support. The metamethods raise errors that name a
+ * remedy; Lua's own error would name only a type. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>
 
 enum hint { VALUE, LOGIC, TEXT, CALL, NHINT };
 
-/* Metamethods, with the operator as users write it. userdata: the metamethod is added to userdata only, because Lua
- * defines the operator for tables. */
+/* Metamethods, with the operator as users write it. userdata: true if only userdata get the metamethod, because
+ * Lua itself defines the operator for tables. */
 static const struct event {
     const char *name, *sign, *expected;
     enum hint hint;
@@ -139,7 +139,7 @@ lua_is_callable(lua_State *L)
     return 1;
 }
 
-/* Adds the metamethods above that the metatable at the top lacks. */
+/* Adds the metamethods above that the metatable at the top of the stack lacks. */
 static void
 add_events(lua_State *L, const char *const *hint, bool userdata)
 {

@@ -92,9 +92,9 @@ check_list(lua_State *L, int i, const char *who)
 
 enum { SLACK = 32 << 20 };
 
-/* Lua does not count the bytes owned by handles. Lua's garbage is collected when these bytes have grown by a quarter,
- * and by at least SLACK, since the last collection. So collections cost little compared with the program, however
- * much memory it uses. */
+/* Collects Lua's garbage if handles own many more bytes than before. Lua does not count these bytes. A collection is
+ * due when these bytes have grown by a quarter, and by at least SLACK, since the last collection. So collections cost
+ * little compared with the program, however much memory it uses. */
 void
 collect_if_due(lua_State *L)
 {
@@ -151,8 +151,8 @@ owner_push(lua_State *L, void (*drop)(void *thing))
 
 static const char shell_key; /* registry key of the struct shell */
 
-/* Cache of struct shell for the Lua state that this thread used last. The state is identified by its registry,
- * which all its coroutines share. Lua's extra space cannot replace the cache: coroutines created before the
+/* Cache of struct shell for the Lua state that this thread used last. The registry, which all coroutines of a
+ * state share, identifies the state. Lua's extra space cannot replace the cache: coroutines created before the
  * program required the module have no value there. */
 static _Thread_local struct {
     const void *registry;

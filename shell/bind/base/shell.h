@@ -2,10 +2,11 @@
  * each file.
  *
  * The shell is Lua's side of rille.h. Each function that Lua calls does three things: it checks the arguments,
- * reports the user's line and calls the core, and pushes the result or raises an error. The shell owns no values: a
- * tensor in Lua is a userdata that holds one handle, which __gc releases. The struct shell is stored in the userdata
- * that shell_open() creates first, so closing the Lua state frees it, and with it the session, last. All functions
- * run on the one thread that owns the Lua state. */
+ * reports the user's line and calls the core, and pushes the result or raises an error. The shell owns no values:
+ * a tensor in Lua is a userdata that holds one handle, which __gc releases. The struct shell is stored in the
+ * userdata that shell_open() creates first, so closing the Lua state frees it, and with it the session, last. All
+ * functions run on the one thread that owns the Lua state. In the comments, i and other indices are indices of
+ * Lua's stack, and "the top" is the top of Lua's stack. */
 #ifndef RILLE_SHELL_SHELL_H
 #define RILLE_SHELL_SHELL_H
 
@@ -59,7 +60,7 @@ struct shell {
     lua_State *running;      /* Lua state that called the core last; functions of live numbers run on it */
     const void *meta[NKIND]; /* addresses of the metatables of all kinds */
     struct line line;        /* line last passed to rille_at() */
-    bool asking;             /* true while a starting run calls Lua for a live number */
+    bool asking;             /* true while the function of a live number is called, before a run */
     const char *trace;       /* RILLE_TRACE, as in struct environment */
     bool check_trace;        /* true if RILLE_CHECK=trace, as in struct environment */
     int ntrace;
@@ -76,7 +77,7 @@ struct shell {
     int (*doctor)(lua_State *L, bool json);
     /* Displays a document of this MIME type, with a plain-text fallback, in a notebook; NULL: no notebook. */
     void (*display)(const char *type, const char *text, const char *plain);
-    unsigned made;      /* number of tensors pushed so far */
+    unsigned made;      /* number of tensors pushed so far; collect_if_due() is called at every 1,024th */
     int64_t collect_at; /* garbage collection threshold: bytes owned by tensor handles */
     bool color;
     struct rille_saving *saving; /* background save in progress; NULL: none */
@@ -96,9 +97,9 @@ struct shell *shell_of(lua_State *L);
 struct rille_session *shell_session(lua_State *L);
 /* Pushes a zeroed userdata of this kind, owned by Lua. */
 void *kind_new(lua_State *L, enum kind kind, size_t size);
-/* Returns the userdata at index i if it is of this kind, else NULL. Also returns NULL after the session is closed,
- * because Lua never finalises objects that are created while it closes a state; they refer to handles that no longer
- * exist. */
+/* Returns the userdata at index i if it is of this kind, else NULL. Also returns NULL after the session is closed:
+ * an object that is created while Lua closes a state is never finalised, so it may refer to a handle that no
+ * longer exists. */
 void *kind_test(lua_State *L, int i, enum kind kind);
 /* Pushes a new metatable for the kind, with the kind's name and methods. */
 void kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods);
@@ -108,8 +109,8 @@ void kind_metatable(lua_State *L, enum kind kind);     /* pushes the kind's meta
  * line. scratch_new also pushes a userdata of that size. */
 void room_check(lua_State *L, const char *who, size_t bytes);
 void *scratch_new(lua_State *L, const char *who, size_t bytes);
-/* Owner of something that C allocated. The thing is freed with the userdata at the latest, so that Lua errors leak
- * nothing. */
+/* A userdata that owns something allocated by C. If a Lua error skips the code that frees the thing, Lua frees the
+ * thing when it collects the userdata. */
 struct owner {
     void *thing; /* memory or object to free; NULL: none */
     void (*drop)(void *thing);
@@ -180,8 +181,8 @@ void live_raise(lua_State *L);     /* call after a failure: raises the error of 
 /* Returns the string at i for the core, whose strings end at a zero byte. Raises if the value is no string or
  * contains a zero byte. */
 const char *text_at(lua_State *L, int i, const char *who);
-/* Read the integer, or any number, at i. Return false for other values, also for numeric strings (Lua itself would
- * convert them). */
+/* whole_at reads the integer at index i, real_at any number. Both return false for other values, also for numeric
+ * strings, which Lua itself would convert. */
 bool whole_at(lua_State *L, int i, int64_t *out);
 bool real_at(lua_State *L, int i, double *out);
 /* Returns the number at i as text: "2.5"; "nan" for NaN of either sign. May push a new value for the text. */
@@ -218,14 +219,15 @@ void field_function(lua_State *L, const char *key, lua_CFunction value);
 
 /* ---- misuse.c: operators that Rille's objects do not support ---- */
 
-/* adds the metamethods to all kinds, which must exist; adds functions to the module table at the top */
+/* Adds the metamethods to the metatables of all object kinds; call it after these kinds are registered. Adds
+ * functions to the module table at the top. */
 void misuse_open(lua_State *L);
 void misuse_shape(lua_State *L); /* completes the metatable of shapes, at the top */
 /* Pushes and returns the name of an object's class with its article, such as "an nn.Linear"; pushes nothing and returns
  * NULL if the value has no class. */
 const char *class_text(lua_State *L, int i);
-/* Raises the error of a function whose argument i is not of the kind. The message says if x.name() was written
- * instead of x:name(). */
+/* Raises the error of a function whose argument i is not of the kind. If the user wrote x.name() for x:name(), the
+ * message says so. */
 int refuse_self(lua_State *L, int i, enum kind kind, const char *name, const char *expected);
 bool is_callable(lua_State *L, int i); /* returns true for functions and for objects that a user may call */
 
@@ -245,8 +247,8 @@ void name_nearest(lua_State *L, int table, const char *name, struct nearest *bes
 const char *name_elsewhere(const char *scope, const char *name);
 /* Returns "; the nearest name is 'x'", or "", for the end of a message. May push a new value for the text. */
 const char *name_hint(lua_State *L, const struct nearest *best);
-/* Like name_hint(), for an option that is none of the keys (a list that ends in NULL); for another library's
- * option returns Rille's: ": write axis" for PyTorch's dim. */
+/* Returns the end of the message for an unknown option. keys: the valid options; NULL ends the list. For an option
+ * of another library, the text names Rille's: ": write axis" for PyTorch's dim. Else it is that of name_hint(). */
 const char *option_hint(lua_State *L, const char *name, const char *const *keys);
 
 /* ---- lua_place.c: placements and layouts ---- */
@@ -257,7 +259,7 @@ const struct rille_place *place_check(lua_State *L, int i); /* raises if the val
 /* Returns the layout that is broadcast (B) on every mesh axis. */
 const struct rille_layout *broadcast_layout(lua_State *L, const struct rille_place *p);
 /* Returns the layout given by the fields placement and sbp of the table at i, or NULL if both are absent. If only one
- * field is absent, it is copied from `like` (like NULL: device 0 of the default kind, layout B). who: prefix of
+ * field is absent, its value is that of `like` (like NULL: device 0 of the default kind, layout B). who: prefix of
  * messages. */
 const struct rille_layout *layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like);
 /* Returns true if sbp of the options at i is "auto". Then layout_read() returns B, and the caller marks the tensor
@@ -289,14 +291,14 @@ void op_open(lua_State *L);
 /* Adds load_operators, and the operators that are loaded already, to the module at the top. Call when the module is
  * complete, because an operator must not replace a function. */
 void op_open_loaded(lua_State *L);
-/* Calls an operator as a step of another operation; pushes its first result and returns it. */
+/* Calls an operator as a step of another operation. Pushes and returns the operator's first result. */
 struct rille_tensor *op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args, int nattrs,
                               const struct rille_attr *attrs);
 /* Sets the strategy of the next call from the table at index i: for each operand, the list of the numbers of
  * shards per axis, as in {{2, 1}, {1, 4}}. Returns NULL, or an error message that stays on the stack. */
 const char *op_strategy(lua_State *L, int i);
-/* Pushes the function of an operator, or nil if it does not exist. unary: the function is a unary metamethod, to
- * which Lua passes its operand twice. */
+/* Push the function of an operator, or nil if the operator does not exist. op_push_unary pushes a unary
+ * metamethod, to which Lua passes the operand twice. */
 void op_push(lua_State *L, const char *name);
 /* like op_push(); messages use `name` for the operator */
 void op_push_as(lua_State *L, const char *op, const char *name);
@@ -322,8 +324,8 @@ int shape_read(lua_State *L, int *i, const char *who, int64_t *shape);
 
 /* ---- arity.c ---- */
 
-/* Replaces the function at the top by a function that raises an error for more than `most` arguments; the first
- * `self` of them are its object. */
+/* Replaces the function at the top by a function that raises an error for more than `most` arguments. self: number
+ * of leading arguments that are the object of a method. */
 void arity_limit(lua_State *L, const char *name, int most, int self);
 /* limits the number of arguments of the functions of the module at the top, and of methods */
 void arity_open(lua_State *L);
@@ -331,22 +333,24 @@ void arity_open(lua_State *L);
 /* ---- lua_conditions.c; the compiled step is at index 1 of the stack ---- */
 
 enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's conditions */
-/* Called before a trace: warns if changing sizes of an argument often cause new traces. The arguments are at
+/* Called before a trace. Warns if an argument whose sizes change has often caused new traces. The arguments are at
  * indices 2 to last. */
 void conditions_sizes(lua_State *L, int last);
 /* Begins a list of the conditions that the trace of this call depends on. pattern: stack index of the call's
  * pattern. */
 void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/trace.lua */
 void conditions_begin(lua_State *L, int pattern);
-/* Like conditions_begin(), but replaces each number that changed since the conditions at the top by a live number;
- * pops these conditions. Returns false if something else has changed, or a number cannot be live. */
+/* Like conditions_begin(). The conditions of the former trace are at the top, and are popped. Each number that has
+ * changed since the former trace becomes a live number. Returns false if something else has changed, or a number
+ * cannot be live. */
 bool conditions_begin_live(lua_State *L, int pattern);
 void conditions_none(lua_State *L); /* declares that the next trace has no conditions */
-/* Call conditions_enter before, and conditions_end after, the traced function runs; failed: the function raised
- * an error. Non-zero: an error is at the top. */
+/* Call conditions_enter before the traced function runs, and conditions_end after. failed: the function raised an
+ * error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
-/* Writes the former values of numbers that became live into their places, or (former false) the present values back. */
+/* Writes values into the places of the numbers that became live: the values of the former trace if `former`, else
+ * the present values. */
 void conditions_numbers(lua_State *L, bool former);
 /* Ends the attempt that conditions_begin_live() began. good: the new trace computes the same as the former trace.
  * Returns false if the numbers cannot be live. */
@@ -360,7 +364,7 @@ void conditions_open(lua_State *L);
 
 void graph_open(lua_State *L);
 void live_open(lua_State *L);
-/* Adds `more` to the integer that the table at i has under the key at i + 1, and returns the sum. Runs no Lua code. */
+/* Adds `more` to an integer field of the table at i, and returns the sum; the key is at i + 1. Runs no Lua code. */
 lua_Integer count_field(lua_State *L, int i, int more);
 void explain_open(lua_State *L);
 void explain_push(lua_State *L, struct rille_explain **e); /* pushes the record; takes ownership of it */
@@ -450,7 +454,7 @@ bool help_push(lua_State *L, const char *name); /* pushes the page; false: no su
 /* Pushes a list of the help pages that contain the words of the question, best first; returns false if there are
  * none. */
 bool help_push_found(lua_State *L, const char *question);
-/* Pushes the call syntax of the Rille function or class at i; returns false if it is not one. */
+/* Pushes the call syntax of the value at i if the value is a function or class of Rille; else returns false. */
 bool help_push_call(lua_State *L, int i);
 bool help_push_about(lua_State *L, int i); /* pushes the help page of a value, or of its kind; false: none */
 /* Returns the error message for a name that has no page. May push a new value for the text. */
@@ -478,13 +482,14 @@ void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops running code */
 void interrupt_stop(void);          /* restores the Ctrl-C handler that was set before interrupt_start() */
 int interrupt_count(void);          /* returns how often Ctrl-C was pressed since interrupt_start() */
-bool interrupt_untold(void);        /* returns true, at a prompt, if the last Ctrl-C has not reached the running code */
-void interrupt_interactive(void);   /* from now on Ctrl-C returns to the prompt, and never ends the program */
-void interrupt_catch(void); /* makes SIGTERM and similar signals end the program in an orderly way from now on */
-int interrupt_quit(void);   /* returns the signal that asked the program to end; 0: none */
-/* Sets the function that is called soon after interrupt_knock(), between two Lua instructions and outside core calls.
- * The function may call run_quiet() on another Lua state; interrupt_visit() stops that run. interrupt_knock() and
- * interrupt_visit() are safe in a signal handler. */
+/* returns true, at a prompt, if the running code must still be stopped, after Ctrl-C or a request to end */
+bool interrupt_untold(void);
+void interrupt_interactive(void); /* from now on Ctrl-C returns to the prompt, and never ends the program */
+void interrupt_catch(void);       /* from now on SIGTERM and similar signals end the program in good order */
+int interrupt_quit(void);         /* returns the signal that asked the program to end; 0: none */
+/* Sets the function that is called soon after interrupt_knock(), between two Lua instructions and outside core
+ * calls. The function may call run_quiet() on another Lua state, and interrupt_visit() stops the code that runs
+ * there. interrupt_knock() and interrupt_visit() are safe in a signal handler. */
 void interrupt_visitor(void (*come)(lua_State *L));
 void interrupt_knock(void);
 void interrupt_visit(void);

@@ -29,7 +29,7 @@ to_bf16(double value)
     float f = (float)value;
     uint32_t bits = bits_of_float(f);
     if (isnan(f)) return (uint16_t)(bits >> 16 | 0x40);
-    /* rounds f to odd, because f is rounded again below, to 16 bits */
+    /* rounds f to odd, because f is rounded a second time below, to 16 bits */
     if ((double)f != value) bits = (bits - (fabs((double)f) > fabs(value))) | 1;
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
@@ -78,8 +78,8 @@ integer_of(bool is_int, int64_t i, double f, int64_t low, int64_t high, int64_t 
     return i < low || i > high ? -1 : 0;
 }
 
-/* Returns a double that rounds to 16 bits as the integer does: if a double cannot hold the low bits, they are
- * replaced by one odd bit (round to odd). */
+/* Returns a double that rounds to 16 bits as the integer does. If a double cannot hold the low bits of the
+ * integer, one odd bit replaces them (round to odd). */
 static double
 odd_of(bool is_int, int64_t i, double f)
 {

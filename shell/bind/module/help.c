@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls a function of lua/pages.lua with the value at the top and replaces the value by the result. If the result is
- * not a string, pops it and returns false. */
+/* Calls a function of lua/pages.lua with the value at the top of the stack and replaces the value by the result.
+ * If the result is not a string, pops it and returns false. */
 static bool
 ask_pages(lua_State *L, const char *function)
 {
@@ -125,7 +125,8 @@ operator_of(lua_State *L)
     return 1;
 }
 
-/* Pushes the page of a name, or the list of the pages that answer a question in words; raises if nothing is found. */
+/* Pushes the page of a name. If `name` is a question in words, pushes the list of the pages that answer it. Raises
+ * if nothing is found. */
 static void
 push_answer(lua_State *L, const char *name)
 {

@@ -47,7 +47,7 @@ files_finish(lua_State *L)
     if (sh->saving) check_as(L, "save", rille_saving_end(&sh->saving));
 }
 
-/* ---- open files; Lua's collector closes them if an error is raised before they are closed ---- */
+/* ---- open files: userdata, so that Lua's collector closes a file that an error leaves open ---- */
 
 static int
 file_gc(lua_State *L)
@@ -78,8 +78,8 @@ integer_field(lua_State *L, int i, const char *key, int64_t other)
     return n;
 }
 
-/* Opens a file, like file_push. The value at i is the file's format, nil, or a table {method =, bits =, group =, rows
- * =, columns =, minus_one =} of a file whose weights are quantised (rille_file_dequantise). */
+/* Opens a file, like file_push. The value at i is the file's format, or nil; for a file with quantised weights, it
+ * is a table {method =, bits =, group =, rows =, columns =, minus_one =} (rille_file_dequantise). */
 static struct rille_file *
 file_push_as(lua_State *L, const char *who, const char *path, int i)
 {
@@ -171,7 +171,8 @@ entry_find(lua_State *L, struct rille_file *f, const char *path, const char *nam
     return complain(L, "%s: %s: no tensor named '%s'; it has: %s", who, path, name, lua_tostring(L, -1));
 }
 
-/* Pops the list of names at the top, and loads the file's tensors of these names into the table below the list. */
+/* Pops the list of names at the top of the stack, and loads the file's tensors of these names into the table below
+ * the list. */
 static void
 load_names(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
@@ -373,7 +374,7 @@ load_npy(lua_State *L)
 
 /* ---- saving ---- */
 
-struct names { /* tensors by name for the core; in a userdata on the stack */
+struct names { /* names and handles of tensors, to pass to the core; in a userdata on the stack */
     int n;
     const char **name;
     struct rille_tensor **tensor;
@@ -473,7 +474,8 @@ lua_file_save(lua_State *L)
         o.shard_bytes = file_size_argument(L, -1, "save");
         lua_pop(L, 1);
     }
-    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module: replaced by its tensors */
+    /* replaces a module by its tensors */
+    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) {
         lua_pushvalue(L, 2);
         lua_call(L, 1, 1);
         lua_replace(L, 2);
@@ -543,8 +545,8 @@ close_folder(void *folder)
     closedir(folder);
 }
 
-/* rille._list(folder, save): returns the names in a folder. save: first creates the folder if it is missing, and claims
- * it for this session. */
+/* rille._list(folder, save): returns the names in a folder. save = true: creates the folder if it is missing, and
+ * claims it for this session. */
 static int
 list(lua_State *L)
 {
@@ -592,7 +594,7 @@ random_state(lua_State *L)
 }
 
 /* rille._parts(t): returns the addends of a tensor with a pending reduction (P). rille._of_parts(parts, {placement
- * =, sbp =}, dtype): returns such a tensor, made of these addends. */
+ * =, sbp =}, dtype): makes a tensor with a pending reduction from its addends. */
 static int
 parts(lua_State *L)
 {

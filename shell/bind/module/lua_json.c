@@ -20,7 +20,7 @@ json_gc(lua_State *L)
 
 /* ---- integers of more than 64 bits ---- */
 
-/* Returns the end of the token at `at`, which is a string, a number, or any other single byte. */
+/* Returns the end of the token at `at`: a string, a number, or any other single byte. */
 static const char *
 token_end(const char *at, const char *end)
 {
@@ -72,7 +72,7 @@ push_array(lua_State *L, const json_t *v)
     }
 }
 
-/* For the object at the top, stores the list of its names, in the order of the text, in the table ORDER. */
+/* Stores the names of the object at the top of the stack, in the order of the text, in the table at index ORDER. */
 static void
 push_order(lua_State *L, const json_t *v)
 {
@@ -130,8 +130,9 @@ check_zeros(lua_State *L, const char *who, const char *text, size_t n)
     if (zero) complain(L, "%s: line %d is not JSON: a zero byte", who, line);
 }
 
-/* rille._json(text, who, null, array, order): returns the parsed value. null: value for JSON's null. array: metatable
- * of arrays. order: nil, or a table that receives, by object, the list of its names in the text's order. */
+/* rille._json(text, who, null, array, order): returns the parsed value. null: value for JSON's null. array:
+ * metatable of arrays. order: nil, or a table; for each object, the function stores there the list of the object's
+ * names, in the order of the text. */
 static int
 read(lua_State *L)
 {
@@ -149,7 +150,8 @@ read(lua_State *L)
         text = lua_tolstring(L, -1, &n);
         *v = json_loadb(text, n, STRICT, &why);
     }
-    for (char *c = why.text; *c; c++) /* replaces such bytes by '?', because the message may quote arbitrary bytes */
+    /* replaces non-ASCII and control bytes by '?', because the message may quote arbitrary bytes */
+    for (char *c = why.text; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?';
     if (!*v) return complain(L, "%s: line %d is not JSON: %s", who, why.line > 0 ? why.line : 1, why.text);
     push_json(L, *v);

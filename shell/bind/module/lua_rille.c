@@ -47,8 +47,8 @@ shell_autocast(lua_State *L)
     return 1;
 }
 
-/* Reads or changes a boolean setting of the session: changes the setting if the argument is not nil, and returns the
- * previous one. */
+/* Reads or changes a boolean setting of the session. Changes the setting if the argument is not nil; returns the
+ * previous setting. */
 static int
 session_setting(lua_State *L, const char *name, bool (*set)(struct rille_session *s, bool on))
 {
@@ -299,9 +299,9 @@ lua_tracing(lua_State *L)
     return 2;
 }
 
-/* rille._step(key, record): calls record(), which records the updates of a step and returns a list of tables; runs
- * the step, and then increments table[key] in each table of the list. On failure neither the variables nor the fields
- * change. Implemented in C because Ctrl-C can interrupt before any line of Lua. */
+/* rille._step(key, record): runs a step. Calls record(), which records the updates of the step and returns a list
+ * of tables. After the run, increments table[key] in each table of the list. On failure neither the variables nor
+ * the fields change. Implemented in C because Ctrl-C can interrupt before any line of Lua. */
 static int
 live_step(lua_State *L)
 {
@@ -429,7 +429,8 @@ table_call(lua_State *L)
     return complain(L, "rille.%s is a table, not a function%s%s", name, other ? ": " : "", other ? other : "");
 }
 
-/* Makes a call of the table at the top an error that names the module, unless the table has a metatable. */
+/* Makes calling the table at the top of the stack an error that names the module, unless the table has a
+ * metatable. */
 static void
 refuse_call(lua_State *L, const char *name)
 {
@@ -509,7 +510,7 @@ module_loaded(lua_State *L)
     return 1;
 }
 
-/* Fills the module table at the top, the result of require. */
+/* Fills the module table at the top of the stack, the result of require. */
 static void
 publish_scratch(lua_State *L)
 {

@@ -58,8 +58,8 @@ special_ids(lua_State *L, int i, const char *who, int n)
     return id;
 }
 
-/* Warns that encode ignores the truncation or padding that the tokenizer file asks for. Other libraries may apply
- * them, so results may differ. */
+/* Warns that encode ignores the truncation or padding in the tokenizer file. Other libraries may apply both, so
+ * results may differ. */
 static void
 warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
 {
@@ -140,7 +140,7 @@ option_read(lua_State *L, const char *who, const char *name)
     return yes;
 }
 
-/* Appends n ids to the list at the top, which has *have entries; advances *have. */
+/* Appends n ids to the list at the top of the stack, which has *have entries; advances *have. */
 static void
 push_ids(lua_State *L, const uint32_t *id, size_t n, size_t *have)
 {

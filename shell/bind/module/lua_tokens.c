@@ -20,7 +20,7 @@ tokens_gc(lua_State *L)
     return 0;
 }
 
-static const char made; /* registry key of a table whose weak keys are the open results of rille._tokens */
+static const char made; /* registry key of a table whose keys (weak) are the open readers */
 
 void
 tokens_close(lua_State *L)
@@ -135,8 +135,8 @@ field(lua_State *L, int i, const char *name)
     return value;
 }
 
-/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, layout of x, layout of y): returns x and y of n
- * windows. */
+/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, layout of x, layout of y): returns n windows of
+ * token ids as the tensors x (inputs) and y (targets). */
 static int
 batch(lua_State *L)
 {

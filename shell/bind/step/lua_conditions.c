@@ -12,9 +12,10 @@
 /* Registry keys. being_made: the list of the trace in progress. hooks: the functions {begin =, enter =, done =,
  * ...} of lua/trace.lua. */
 static const char being_made, hooks;
-/* size_key, meta_key, digest_key: keys of places that stand for a table's number of fields, for its metatable, and
- * for a hash of the numbers, texts and booleans of a long list. live_key, whole_key: stored as the value of a
- * place that may hold any float, or any integer that a double represents. */
+/* Keys and values that stand for something else.
+ *   size_key, meta_key     keys of the places "number of fields" and "metatable" of a table
+ *   digest_key             key of the place "hash of the numbers, texts and booleans" of a long list
+ *   live_key, whole_key    values: the place may hold any float, or any integer that a double represents */
 static const char size_key, meta_key, digest_key, live_key, whole_key;
 
 void
@@ -32,8 +33,9 @@ push_hook(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
-/* Calls begin(fn, args, traces, near) of lua/trace.lua, and stores the list that it returns; nil: none. near is
- * the value at the top, which is popped. */
+/* Calls begin(fn, args, traces, near) of lua/trace.lua, and stores the list that it returns; nil: none. The value
+ * at the top of the stack is popped and passed as near: the list of a trace that does not fit only because numbers
+ * changed, or nil. */
 static void
 begin_list(lua_State *L, int pattern)
 {
@@ -163,8 +165,8 @@ digest_word(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
-/* Returns the hash h continued by the number, text or boolean at the top. Other values have places of their own,
- * and leave h unchanged. */
+/* Returns the hash h, updated with the number, text or boolean at the top of the stack. Other values have places
+ * of their own, and do not change h. */
 static uint64_t
 digest_value(lua_State *L, uint64_t h)
 {
@@ -191,7 +193,8 @@ list_digest(lua_State *L, int i)
     return (lua_Integer)h;
 }
 
-/* Pushes a field of the table at h; its name is at h + 1. Follows __index tables, and calls no __index function. */
+/* Pushes a field of the table at h; the field's name is at h + 1. Follows __index tables, but calls no __index
+ * function. */
 static void
 push_field(lua_State *L, int h)
 {
@@ -207,8 +210,8 @@ push_field(lua_State *L, int h)
     lua_replace(L, h + 2);
 }
 
-/* Pushes a field of the tensor at h; its name is at h + 1. For a tensor-valued field, the gradient, pushes true
- * and frees the handle, because a step overwrites only gradients without other handles. */
+/* Pushes a field of the tensor at h; the field's name is at h + 1. For the gradient, which is a tensor, pushes
+ * true and frees the new handle, because a step overwrites a gradient only if no other handle to it exists. */
 static void
 push_tensor_field(lua_State *L, int h)
 {
@@ -220,7 +223,7 @@ push_tensor_field(lua_State *L, int h)
     lua_pushboolean(L, true);
 }
 
-/* Pushes the present value of a place, whose holder is at h and whose key is at h + 1. */
+/* Pushes the present value of a place: the place's holder is at h, the place's key at h + 1. */
 static void
 push_place(lua_State *L, int h)
 {
@@ -261,8 +264,8 @@ is_as_it_was(lua_State *L)
     return lua_rawequal(L, -1, -2);
 }
 
-/* Returns the first k among from, from + 3, ... for which the present value of a place in the list at the top is
- * not identical to the recorded value; 0: none. */
+/* Compares the places from, from + 3, ... of the list at the top of the stack. Returns the first one whose present
+ * value is not identical to the recorded value; 0: none. */
 static lua_Integer
 find_changed(lua_State *L, lua_Integer from)
 {

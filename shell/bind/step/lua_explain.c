@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Registry keys of two metatables. text_meta: tables that print as their field text. boxing_meta: the same, with a
- * method show() that draws a move. */
+/* Registry keys of two metatables. text_meta: tables that print as their field text. boxing_meta: such tables with a
+ * method show(), which draws a move. */
 static const char text_meta, boxing_meta;
 
 enum { MAX_ROOTS = 4096 };
@@ -17,7 +17,7 @@ text_tostring(lua_State *L)
     return 1;
 }
 
-/* Makes the table at the top print as its field text. */
+/* Makes the table at the top of the stack print as its field text. */
 static void
 set_text_meta(lua_State *L)
 {
@@ -47,7 +47,7 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
 }
 
 /* If the table at `lists` has a Lua table for the core's list at this address, sets the field `key` to that Lua
- * table and returns true. So a list that many records share becomes one Lua table. */
+ * table and returns true. So records that share a list in the core share one Lua table. */
 static bool
 is_address_shared(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -59,8 +59,8 @@ is_address_shared(lua_State *L, const char *key, const void *address, int lists)
     return false;
 }
 
-/* Adds the value of the field `key`, which was made from the core's list at this address, to the table at `lists`,
- * so that later records share the value. */
+/* Stores the value of the field `key` in the table at `lists`, under the address of the core's list from which the
+ * value was made. Later records then share the value. */
 static void
 share_table(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -130,8 +130,8 @@ push_op(lua_State *L, const struct rille_explain_op *op, int lists)
     set_ops_candidates(L, op, lists);
 }
 
-/* Sets the field candidates: the methods for a move, each with its hops (collective steps). The chosen method is
- * the first. */
+/* Sets the field candidates: the methods for a move. Each method has a list of hops (collective steps). The chosen
+ * method is the first. */
 static void
 set_candidates(lua_State *L, const struct rille_explain_boxing *b)
 {
@@ -265,8 +265,8 @@ make_explain(lua_State *L)
     return 1;
 }
 
-/* Builds the table with the collector stopped: nothing built here is garbage, and collections took a quarter of
- * whatif's time. The call is protected, so that the collector is restarted if memory runs out. */
+/* Builds the table with the collector stopped: nothing built here is garbage, and collections would take a quarter
+ * of the time of whatif. The call is protected, so that the collector is restarted if memory runs out. */
 void
 explain_push(lua_State *L, struct rille_explain **e)
 {
@@ -337,7 +337,7 @@ explain_plan(lua_State *L)
     return 1;
 }
 
-/* Returns the layout in field `key` of the table at 1. */
+/* Returns the layout in field `key` ("from" or "to") of the table at 1. */
 static const struct rille_layout *
 boxing_end(lua_State *L, const char *key, int ndim)
 {

@@ -39,7 +39,7 @@ bool_option(lua_State *L, int i, const char *key)
     return v;
 }
 
-/* Pops and returns a number above 0 and at most 9e18; returns 0 for nil. key: name of the option, for errors. */
+/* Pops the option `key` and returns its value, which must be above 0 and at most 9e18; returns 0 for nil. */
 static double
 amount_at(lua_State *L, const char *who, const char *key)
 {
@@ -169,7 +169,7 @@ check_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
-/* Reads the option buckets, such as {64, 128, axis = 1}, of the compiled step at the top. */
+/* Reads the option buckets, such as {64, 128, axis = 1}, of the compiled step at the top of the stack. */
 static void
 buckets_option(lua_State *L, int i)
 {
@@ -240,7 +240,7 @@ graph_zero(lua_State *L)
     return 2;
 }
 
-/* Returns the trace that ran last; raises if no trace has run. */
+/* Returns the trace that ran last, for the methods that inspect the step; raises if no trace has run. */
 static struct rille_graph *
 last_trace(lua_State *L)
 {
@@ -433,8 +433,8 @@ graph_certify(lua_State *L)
     return 0;
 }
 
-/* Reads a field that is a number, or a list with one number per mesh axis. Each number must be > 0 if `above`,
- * else >= 0. Returns false if the field is absent. */
+/* Reads a field of the options of whatif: a number, or a list with one number per mesh axis. Each number must be >
+ * 0 if `above`, else >= 0. Returns false if the field is absent. */
 static bool
 link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
 {
@@ -460,8 +460,8 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
     return type != LUA_TNIL;
 }
 
-/* Plans the step for each memory limit of the list at the top, and pushes a list of explain records. A record is
- * false if no plan fits its limit. */
+/* Plans the step once for each memory limit of the list at the top of the stack, and pushes the list of explain
+ * records. A record is false if no plan fits its limit. */
 static void
 whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
 {

@@ -1,5 +1,5 @@
 /* lua_graph.h - a compiled step as a Lua object: lua_graph.c creates and inspects the object, lua_graph_call.c calls
- * it. The object owns its traces. Only the session's thread uses it. */
+ * it. The object owns its traces. Only the session's thread uses the object. */
 #ifndef RILLE_SHELL_LUA_GRAPH_H
 #define RILLE_SHELL_LUA_GRAPH_H
 
@@ -7,8 +7,11 @@
 
 enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
 
-/* User values of the object: 1, the function; 2, a list with {args =, results =, conditions =} for each trace; 3,
- * the last trace's conditions (GRAPH_CONDITIONS); 4, the option buckets as lua/buckets.lua reads it, or nil. */
+/* User values of the object:
+ *   1                     the function
+ *   2                     a list with {args =, results =, conditions =} for each trace
+ *   3 (GRAPH_CONDITIONS)  the last trace's conditions
+ *   4 (GRAPH_BUCKETS)     the option buckets as lua/buckets.lua reads it, or nil */
 enum { GRAPH_BUCKETS = 4 };
 struct graph {
     struct rille_graph_options options;

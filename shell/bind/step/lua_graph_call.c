@@ -43,10 +43,10 @@ has_table(lua_State *L, int first, int last)
 
 /* ---- finding a trace ---- */
 
-/* A call in progress. The arguments are at stack indices 2 to `args`. If arguments are tables with tensors
- * (lua/nested.lua), these tensors are at args + 1 to `last`. The call's pattern is at index `pattern`. in: all
- * tensors, in the order of these indices. nresult: number of the function's results if they include tables with
- * tensors, else -1. */
+/* A call in progress. Stack indices: the arguments are at 2 to `args`. If some arguments are tables with tensors
+ * (lua/nested.lua), these tensors are at args + 1 to `last`. The call's pattern is at `pattern`. in: all tensors,
+ * in the order of their indices. nresult: number of the function's results if they include tables with tensors,
+ * else -1. */
 struct step_call {
     struct graph *g;
     struct rille_tensor *in[MAX_TENSORS];
@@ -68,7 +68,7 @@ push_pattern(lua_State *L, int first, int last)
     field_integer(L, "n", last - first + 1);
 }
 
-/* Returns true if the two patterns at the top are equal. */
+/* Returns true if the two patterns at the top of the stack are equal. */
 static bool
 same_pattern(lua_State *L)
 {
@@ -86,8 +86,8 @@ same_pattern(lua_State *L)
     return same;
 }
 
-/* Returns the index of the trace that fits the call, or -1. Sets *near to a trace that fits except for its
- * conditions (values that its function read); -1: none. */
+/* Returns the index of the trace that fits the call; -1: none. Sets *near to a trace of which only the conditions
+ * do not hold (values that the function read); -1: none. */
 static int
 find_trace(lua_State *L, const struct step_call *c, int *near)
 {
@@ -131,7 +131,8 @@ forget_trace(lua_State *L, struct graph *g)
     lua_pop(L, 2);
 }
 
-/* Calls a function of lua/nested.lua with the list of traces and the n values at the top. Returns Lua's status code. */
+/* Calls a function of lua/nested.lua with the list of traces and the n values at the top of the stack. Returns
+ * Lua's status code. */
 static int
 call_nested(lua_State *L, const char *name, int n, int nresult)
 {
@@ -141,7 +142,8 @@ call_nested(lua_State *L, const char *name, int n, int nresult)
     return lua_pcall(L, n + 1, nresult, 0);
 }
 
-/* Begins a trace, and pushes the function and its arguments, in which micro-batch tensors replace the tensors. */
+/* Begins a trace. Pushes the function and the arguments of the call, with micro-batch tensors in place of the
+ * tensors. */
 static void
 push_call(lua_State *L, const struct step_call *c)
 {
@@ -192,8 +194,8 @@ raise_now(lua_State *L)
     return raise_core(L, NULL);
 }
 
-/* Calls the function once with the whole batch, so that the numbers which it computes from the batch's size are
- * known. The tensor operations that it calls are discarded. An error is ignored, because the trace that follows
+/* Calls the function once with the whole batch, to learn the numbers that the function computes from the batch's
+ * size. The tensor operations that it calls are discarded. An error is ignored, because the trace that follows
  * reports it. */
 static void
 find_batch_numbers(lua_State *L, const struct step_call *c)
@@ -213,8 +215,8 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     lua_settop(L, top);
 }
 
-/* Replaces tables with tensors among the results, which are above the pattern on the stack, by templates, and
- * appends the tables' tensors. Returns Lua's status code. */
+/* The function's results are on the stack, above the pattern. Replaces each result that is a table with tensors by
+ * a template, and appends the table's tensors. Returns Lua's status code. */
 static int
 gather_results(lua_State *L, struct step_call *c)
 {
@@ -226,8 +228,9 @@ gather_results(lua_State *L, struct step_call *c)
     return call_nested(L, "gather", n, LUA_MULTRET);
 }
 
-/* Traces the function, with the conditions that were begun. Sets *made to the trace, or to NULL after an error.
- * Leaves the function's results on the stack, above the pattern. Returns 0, or non-zero with an error at the top. */
+/* Traces the function; the caller has begun the list of conditions. Sets *made to the trace, or to NULL after an
+ * error. Leaves the function's results on the stack, above the pattern. Returns 0, or non-zero with an error at
+ * the top of the stack. */
 static int
 trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
 {
@@ -303,19 +306,20 @@ make_trace(lua_State *L, struct step_call *c)
     lua_insert(L, -2);
     lua_rawseti(L, -2, g->ntrace + 1);
     lua_settop(L, c->pattern);
-    /* frees Lua's garbage handles of the trace, which would keep the first run from overwriting variables */
+    /* collects garbage, because unreachable handles from the trace would keep the first run from overwriting
+     * variables */
     lua_gc(L, LUA_GCCOLLECT);
     trace_by_environment(L, made);
     g->ntrace++;
-    /* frees the oldest trace while no later call can use it */
+    /* frees old traces that no later call can use */
     while (g->ntrace > 1 && rille_graph_is_stale(g->trace[0])) forget_trace(L, g);
     return g->ntrace - 1;
 }
 
 /* ---- live numbers ---- */
 
-/* Returns true if the new trace, whose record is at the top, computes the same as trace k when its live numbers
- * have the former values. */
+/* Returns true if the new trace, whose record is at the top of the stack, computes the same as trace k when its
+ * live numbers have the former values. */
 static bool
 is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
 {
@@ -400,8 +404,8 @@ check_trace(lua_State *L, struct step_call *c, int k)
 
 /* ---- running ---- */
 
-/* Converts the templates among the `count` values at the top back to tables with tensors. Their pattern is at
- * index `results`, above the trace's record. Returns the number of results. */
+/* The `count` values at the top of the stack are results with templates; their pattern is at index `results`,
+ * above the trace's record. Converts the templates back to tables with tensors. Returns the number of results. */
 static int
 made_tables(lua_State *L, int results, int count)
 {

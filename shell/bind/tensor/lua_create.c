@@ -82,7 +82,7 @@ shape_read(lua_State *L, int *i, const char *who, int64_t *shape)
 
 /* ---- source operators ---- */
 
-struct number { /* a number operand of a source operator, with the name that the operator's record gives it */
+struct number { /* a number operand of a source operator; its name is the one in the operator's record */
     const char *name;
     struct rille_arg arg;
 };
@@ -324,8 +324,8 @@ values_shape(lua_State *L, int i, struct pack *p)
     lua_pop(L, 1);
 }
 
-/* Returns the number of bytes of the packed values. The total may exceed the memory, because one table may occur
- * in many places. */
+/* Returns the number of bytes of the packed values. The total may exceed the memory even if the Lua tables do not,
+ * because one table may occur in many places. */
 static size_t
 pack_bytes(const struct pack *p)
 {
@@ -355,9 +355,9 @@ pack_value(struct pack *p, int i)
     p->at += p->kind->bytes;
 }
 
-/* Raises if the list at i has keys besides 1 to n, because options among the values would be ignored. Visits only the
- * keys that lua_next() returns after the last value, because Lua stores the named fields of a table constructor
- * there. */
+/* Raises if the list at i has keys besides 1 to n, because the values of the nested lists cannot contain options.
+ * Visits only the keys that lua_next() returns after the last value, because Lua stores the named fields of a
+ * table constructor there. */
 static void
 check_values(lua_State *L, int i, int64_t n)
 {

@@ -33,13 +33,14 @@ callback_drop(void *arg)
     free(c);
 }
 
-/* Calls the function at the top with n arguments above it, and pushes one result. Returns 0, or 1 after an error. */
+/* Calls a function with n arguments, which are at the top of the stack above the function, and pushes one result.
+ * Returns 0, or 1 after an error. */
 static int
 callback_call(struct callback *c, lua_State *L, int n)
 {
     struct shell *sh = c->shell;
     struct line line = sh->line;
-    /* makes the next call report its line: the core now has the line of backward() */
+    /* makes the next call report its line again, because the core now has the line of backward() */
     sh->line.number = 0;
     int code = lua_pcall(L, n, 1, 0);
     sh->line = line;
@@ -120,8 +121,9 @@ read_tensors(lua_State *L, int i, const char *who, int n, struct rille_tensor **
     }
 }
 
-/* rille._own_gradient(name, fn, {arguments, n =}, {saved}, {results}): returns the list of results. Their backward
- * calls fn({gradients of results}, {saved}), which returns a list with the gradient for each argument. */
+/* rille._own_gradient(name, fn, {arguments, n =}, {saved}, {results}): returns the list of results, as tensors
+ * with their own gradient. Backward calls fn({gradients of results}, {saved}), which returns a list with the
+ * gradient for each argument. */
 static int
 own_gradient(lua_State *L)
 {

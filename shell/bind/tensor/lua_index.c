@@ -242,8 +242,8 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
     }
 }
 
-/* Reshapes v, at the top, to x's number of dimensions: the size is 1 for axes that the key indexes by a position, and
- * for axes that v lacks. */
+/* Reshapes v, at the top of the stack, to x's number of dimensions: the size is 1 for axes that the key indexes by
+ * a position, and for axes that v lacks. */
 static void
 align_top(lua_State *L, int ndim, const struct pick *picks)
 {
@@ -267,8 +267,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
     apply_top(L, "reshape", 1, &attr);
 }
 
-/* Expands v along an axis to x's size: entry j becomes the value to assign at position j, or an arbitrary entry of v
- * if nothing is assigned there. */
+/* Expands v along an axis to x's size. Entry j is the value to assign at position j; if nothing is assigned there,
+ * entry j is arbitrary. */
 static void
 spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {
@@ -301,7 +301,7 @@ push_mask(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
     return tensor_test(L, -1);
 }
 
-/* Replaces v at the top with where(inside, v, x). */
+/* Replaces v at the top of the stack with where(inside, v, x). */
 static void
 merge_top(lua_State *L, struct rille_tensor *x, const struct pick *picks)
 {
@@ -424,8 +424,8 @@ index_pairs(lua_State *L)
 
 /* ---- split, chunk ---- */
 
-/* Reads the axis: argument 3, or a field of an options table at 3 or 4; default 0. Pushes the table's field strategy,
- * or nil, which is then at index STRATEGY. */
+/* Reads the axis: argument 3, or a field of an options table at 3 or 4; default 0. Also pushes the table's field
+ * strategy, or nil, so that the value is at index STRATEGY. */
 enum { STRATEGY = 4 };
 static int
 axis_read(lua_State *L, struct rille_tensor *t, const char *who)
@@ -463,7 +463,7 @@ count_read(lua_State *L, int i, const char *who, const char *what, int64_t least
     return n;
 }
 
-/* Appends one piece of the split to the list at the top. */
+/* Appends one piece of the split to the list at the top of the stack. */
 static void
 add_index_piece(lua_State *L, const char *who, int axis, int64_t start, int64_t stop, int k)
 {
@@ -546,7 +546,8 @@ tensor_counts(lua_State *L)
     return 1;
 }
 
-/* Adds the methods to the table at the top, the functions to the module below it, and rille.newaxis to the module. */
+/* Adds the methods to the table at the top of the stack, the functions to the module below it, and rille.newaxis
+ * to the module. */
 void
 index_open(lua_State *L)
 {
@@ -557,7 +558,7 @@ index_open(lua_State *L)
     static const luaL_Reg functions[] = {{"split", tensor_split}, {"chunk", tensor_chunk}, {NULL, NULL}};
     static const char *const methods[] = {"index_put_", "nonzero", "masked_select", "masked_fill", "masked_fill_"};
     lua_pushvalue(L, -2);
-    for (int to = -2; to < 0; to++) { /* the table of methods, then the module */
+    for (int to = -2; to < 0; to++) { /* adds the functions to the table of methods, then to the module */
         lua_pushvalue(L, to);
         luaL_setfuncs(L, functions, 0);
         for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {

@@ -1,15 +1,16 @@
 /* lua_leaves.c - changes many variables at once, such as the parameters of a module. On failure no variable has
  * changed.
  *
- * A list has a row for each variable: {name, leaf, new value or layout}, or {name, leaf} if all rows get one value;
- * no leaf (variable) occurs twice. All rows are read before any change, and the core changes all leaves in one call,
- * because Ctrl-C can interrupt before any line of Lua. Errors give the name and the type of the leaf. */
+ * The functions accept a list with a row for each leaf (variable): {name, leaf, new value or layout}, or {name,
+ * leaf} if all leaves get the same value. No leaf occurs twice. All rows are read before any change, and the core
+ * changes all leaves in one call, because Ctrl-C can interrupt before any line of Lua. Errors give the name and
+ * the type of the leaf. */
 #include "shell/bind/base/shell.h"
 
 struct leaves { /* the rows of a list; stored in a userdata on the stack */
     int n;
     struct rille_tensor **leaf;
-    const void **next; /* by leaf: its new value (a tensor) or layout; unused if all leaves get the same value */
+    const void **next; /* new value (a tensor) or layout of each leaf; unused if all leaves get the same value */
 };
 
 /* Pushes "who: 'name' f32{2, 3}" for row i of the list at 2. */

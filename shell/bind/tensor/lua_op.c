@@ -30,8 +30,9 @@ struct call {
     lua_State *L;
     const struct lua_op *o;
     int narg, cap, nattr;
-    int position;          /* index of the next positional attribute */
-    int slot[NATTR];       /* attribute k of the operator is attr[slot[k] - 1] of the call; slot 0: not given */
+    int position; /* index of the next positional attribute */
+    /* slot[k]: 1 + index in attr[] of the operator's attribute k; 0: the attribute was not given */
+    int slot[NATTR];
     struct rille_arg *arg; /* points to own[], or into a userdata on the stack */
     struct rille_arg own[NARG];
     struct rille_attr attr[NATTR];
@@ -108,7 +109,7 @@ grow_call(struct call *c)
     c->cap = cap;
 }
 
-/* Returns the record of the next operand, or NULL if all operands were passed. */
+/* Returns the record of the next operand; NULL: all operands were passed. */
 static const struct rille_operand_info *
 next_operand(const struct call *c)
 {
@@ -372,7 +373,7 @@ read_name_argument(struct call *c, int key, int value)
         unknown_argument(c, name);
 }
 
-/* Reads the named entries of the table at i as options; returns true if there are any. */
+/* Reads the named entries of the table at i as options. Returns true if the table has named entries. */
 static bool
 read_names(struct call *c, int i)
 {
@@ -586,8 +587,7 @@ op_update_to(lua_State *L)
 
 static const char operators; /* registry key: name -> struct lua_op */
 
-/* Returns the struct lua_op of the operator under the name that users call. The struct lives as long as the Lua
- * state. */
+/* Returns the struct lua_op of the operator that users call `name`. The struct lives as long as the Lua state. */
 static const struct lua_op *
 op_describe(lua_State *L, const struct rille_op *op, const char *name)
 {
@@ -680,8 +680,8 @@ is_operator_added(lua_State *L, const struct rille_op *op)
     return added;
 }
 
-/* Adds the loaded operators. Returns the name of an operator that cannot be added because its name is taken; NULL:
- * none. Stack: the module at the top. */
+/* Adds the loaded operators to the module. Returns NULL, or the name of an operator that cannot be added because
+ * its name is taken. Stack: the module at the top. */
 static const char *
 add_loaded(lua_State *L)
 {

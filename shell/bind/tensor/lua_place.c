@@ -52,7 +52,8 @@ mesh_add(lua_State *L, struct mesh *m, int i)
     m->rank[m->nrank++] = (int32_t)rank;
 }
 
-/* Reads the ranks; raises unless all tables of one depth have equal length and only the deepest hold ranks. */
+/* Reads the ranks from nested tables. Raises unless all tables of one depth have equal length and only the deepest
+ * tables hold ranks. */
 static void
 mesh_walk(lua_State *L, struct mesh *m, int i, int depth)
 {

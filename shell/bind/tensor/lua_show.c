@@ -68,7 +68,7 @@ tensor_show(lua_State *L)
     return put_file(L, path, text);
 }
 
-/* Returns the layout at one end of the move in the record at 1. */
+/* Returns the source or destination layout of the move whose record is at stack index 1. */
 static const struct rille_layout *
 show_layout(lua_State *L, const char *sbp_key, const char *place_key, int ndim)
 {

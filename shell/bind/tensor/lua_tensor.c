@@ -24,8 +24,8 @@ tensor_check(lua_State *L, int i, const char *who)
     return t;
 }
 
-/* Collects the tensor at i, or the tensors of the list at i: a table, or a read-only table whose __index is
- * another table (lua/optim/optimizer.lua). The list keeps the tensors alive. */
+/* Collects the tensor at i, or the tensors of the list at i. The list is a table, or a read-only table, whose
+ * __index is another table (lua/optim/optimizer.lua). The list keeps the tensors alive. */
 void
 tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n)
 {
@@ -235,8 +235,8 @@ get_field(lua_State *L, const struct field *f)
     return f->get(L, t);
 }
 
-/* Returns what to write in place of another library's in-place method. The text is derived from the hint for the
- * method without '_'; NULL: unknown. May push a new value for the text. */
+/* Returns what to write in place of another library's in-place method; NULL: unknown. The text is derived from the
+ * hint for the method without '_'. May push a new value for the text. */
 static const char *
 in_place_elsewhere(lua_State *L, const char *name)
 {
@@ -472,8 +472,8 @@ tensor_grad_layout(lua_State *L)
     return 0;
 }
 
-/* p:_reshard(on): sets whether a step gathers the shards of p again for backward; if not, it keeps the value
- * gathered for forward. */
+/* p:_reshard(on): sets whether a step gathers the shards of p a second time, for backward. If not, the step keeps
+ * the value gathered for forward. */
 static int
 tensor_reshard(lua_State *L)
 {
@@ -613,7 +613,7 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-/* Maps Lua's operators to Rille's: a + b is add(a, b). Where an entry has several names, the first operator that
+/* Maps Lua's operators to Rille's: a + b is add(a, b). If an entry has two or more names, the first operator that
  * exists is used. */
 static const struct {
     const char *event, *name[2];

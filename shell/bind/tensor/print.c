@@ -22,7 +22,7 @@ struct table {
     int64_t shape[RILLE_DIMS]; /* sizes of the printed part, elements */
     int64_t full[RILLE_DIMS];  /* sizes of the whole tensor, elements */
     const char *data;
-    bool science, point; /* format of floats. science: powers of ten (1.2e+05); point: digits after the point */
+    bool science, point; /* format of floats: science: with powers of ten (1.2e+05); point: digits after the point */
     int width;
     int64_t columns; /* number of columns that fit a line */
 };
@@ -103,8 +103,8 @@ add_cell(luaL_Buffer *b, const struct table *t, const char *at)
     luaL_addstring(b, cell);
 }
 
-/* Prints a row. Prints "..." in the middle of the row if the tensor's middle columns were not read, or else if the
- * terminal is too narrow. */
+/* Prints a row. Prints "..." in the middle of the row if the tensor's middle columns were not read or the terminal
+ * is too narrow for all columns. */
 static void
 add_row(luaL_Buffer *b, const struct table *t, const char *row)
 {
@@ -132,7 +132,7 @@ add_vector(luaL_Buffer *b, const struct table *t)
     }
 }
 
-/* Returns true if positions directly before the given ones were omitted from the printed part. */
+/* Returns true if the tensor has positions directly before the given ones that are not part of what is printed. */
 static bool
 after_gap(const struct table *t, const int64_t *index)
 {
@@ -265,8 +265,8 @@ place_corner(const struct table *t, int axis, const int64_t *at, const int64_t *
     for (int64_t k = 0; k < size[axis]; k++) place_corner(t, axis + 1, at, size, from, to + (at[axis] + k) * stride);
 }
 
-/* Reads a corner of the printed part. Along each axis with omitted entries a corner has either the first or the last
- * entries. */
+/* Reads a corner of the printed part: the first or the last entries of each axis that has omitted entries, and all
+ * entries of the other axes. */
 static int
 read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *part, char *out)
 {
@@ -299,7 +299,7 @@ read_shown(lua_State *L)
     return 1;
 }
 
-/* Replaces the tensor at the top by its first and last entries along an axis. */
+/* Replaces the tensor at the top of the stack by its first and last entries along an axis. */
 static void
 cut_edges(lua_State *L, int axis)
 {
@@ -319,7 +319,7 @@ cut_edges(lua_State *L, int axis)
     lua_pop(L, 2);
 }
 
-/* Like read_shown(), for a tensor that does not fit host memory: computes only the entries that are printed. */
+/* Like read_shown(), for a tensor too large for host memory: computes only the entries that are printed. */
 static int
 compute_shown(lua_State *L)
 {
