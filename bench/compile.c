@@ -380,8 +380,8 @@ must_plan(int status)
     exit(1);
 }
 
-/* Compiles the plan partition of the host of rank `ranks / 2`, if each host has `host` ranks. The program is read
- * from bytes, because this process has traced nothing. */
+/* Compiles the plan partition of one host: the host of rank `ranks / 2`, if each host has `host` ranks. The
+ * program is read from bytes, because this process has traced nothing. */
 static void
 run_part(const struct row *r, const char *bytes, size_t n)
 {

@@ -120,8 +120,8 @@ static const char *const lines[][2] = {
  * two buffers within a page are close (kernels/cpu/eltwise/tile.c). */
 enum { PAGE = 4096 };
 
-/* Returns random values in the sample's range: floats between -1 and 2 above the sample's bound, integers below
- * it. */
+/* Returns numbers in the sample's range. Floats are from `above` to above + 3; above 0: from -1 to 2. Integers are
+ * `above` and the next `below` - 1 numbers; below 0: 61 numbers. */
 static void *
 fill(const struct type *t, int64_t below, double above)
 {

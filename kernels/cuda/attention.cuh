@@ -96,7 +96,8 @@ left_of(const float (&low)[4], const float (&high)[4], uint32_t (&to)[4])
     to[3] = rounded(high[2], high[3], T());
 }
 
-/* Computes the maximum, or the sum, over the four threads that share a row. */
+/* Returns the x of the thread whose number differs from this thread's by the bit `distance`. greatest_of_row() and
+ * sum_of_row() combine the four threads that share a row. */
 #ifdef __CUDACC_RTC__
 DEVICE float
 from_thread(float x, int distance)

@@ -14,9 +14,9 @@
  *
  * Tiles of keys that no query of the block sees are skipped. In a tile that a causal mask hides in part, bands of
  * keys or queries without visible scores are skipped. A softcap replaces s by cap tanh(s / cap); t - d is then
- * multiplied by the derivative of that. A sink counts only in max and l. All scores of a block are computed before
- * the first is used: 64 x 1024 scores are 256 KiB. attention_small.c computes the products, or attention_dense.c if
- * oneDNN multiplies bf16 faster than our own loops. */
+ * multiplied by the derivative of this function. A sink counts only in max and l. All scores of a block are computed
+ * before the first is used; for 1024 keys they need 256 KiB. attention_small.c computes the products, or
+ * attention_dense.c if oneDNN multiplies bf16 faster than our own loops. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention_tiles.h"
 

@@ -50,7 +50,8 @@ struct workspace {
     void *product;
 };
 
-/* An allocator of arrays in one block of memory that starts at `base`. If base is NULL, it only counts bytes. */
+/* An allocator of arrays in one block of memory that starts at `base`. base NULL: take() allocates nothing and
+ * only counts bytes. */
 struct taker {
     char *base;
     size_t bytes;

@@ -16,8 +16,8 @@
 void
 team_set(int n)
 {
-    /* OMP_THREAD_LIMIT also limits the planned number of threads: oneDNN's products are wrong if a team has fewer
-     * threads than planned */
+    /* Plans at most OMP_THREAD_LIMIT threads, because oneDNN's products are wrong if a team has fewer threads than
+     * planned. */
     if (n > omp_get_thread_limit()) n = omp_get_thread_limit();
     if (n < 1) n = 1;
     if (omp_get_max_threads() != n) omp_set_num_threads(n);

@@ -1,7 +1,7 @@
 /* team.h - parallel loops, and the number of threads of a kernel.
  *
  * Threads are OpenMP's, as in oneDNN: each thread that calls kernels owns one team for Rille's and oneDNN's loops. With
- * one thread everything runs on the caller. */
+ * one thread everything runs on the calling thread. */
 #ifndef RILLE_KERNELS_CPU_TEAM_H
 #define RILLE_KERNELS_CPU_TEAM_H
 
@@ -24,10 +24,10 @@ void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int
 void team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
                  void *arg);
 
-/* Calls part(arg, share, lo, hi) for ranges of at most `piece` turns. The ranges of each share < shares together
- * cover 0 <= i < turns. A thread processes its own share from the front, and then steals turns from the back of
- * other shares, so that a slow or busy core delays no other. Turns run on different threads from call to call, so
- * results must not depend on the thread. Limits: LEVEL_MOST shares, 2^31 - 1 turns. */
+/* Calls part(arg, share, lo, hi) for ranges of at most `piece` turns; a turn is one value of i. The ranges of each
+ * share < shares together cover 0 <= i < turns. A thread processes its own share from the front, and then steals
+ * turns from the back of other shares, so that a slow or busy core delays no other. Turns run on different threads
+ * from call to call, so results must not depend on the thread. Limits: LEVEL_MOST shares, 2^31 - 1 turns. */
 enum { LEVEL_MOST = 64 };
 void team_level(int shares, int64_t turns, int64_t piece,
                 void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi), void *arg);

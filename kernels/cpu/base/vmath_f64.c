@@ -81,7 +81,7 @@ logistic(double x)
 }
 
 /* Returns x, or a zero of the same sign if x is subnormal. Element-wise functions must treat subnormal numbers as
- * zero, as comparisons do, but would compute with their bits. */
+ * zero, as comparisons do; libm's functions would compute with their bits. */
 INLINE double
 zero_keeps_sign(double x)
 {

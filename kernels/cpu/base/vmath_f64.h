@@ -1,5 +1,5 @@
-/* vmath_f64.h - elementary functions of doubles, eight at a time. They are the functions block_f64 of element-wise
- * operators; their operands and attributes are the operator's.
+/* vmath_f64.h - elementary functions of doubles, eight at a time. Each is the function block_f64 of an element-wise
+ * operator, and has the operator's operands and attributes.
  *
  * Elementary functions use the C library's vector functions (libmvec) if available. Their error is at most 4 units
  * in the last place (3 as measured); infinities, NaN and zeros are handled correctly. The position of an element in

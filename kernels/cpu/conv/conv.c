@@ -329,7 +329,7 @@ band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int6
 }
 
 /* Returns band i of x. Its rows of x begin with the first window of y's band i, and end before the first window of
- * band i + 1. Its rows of y are all whose windows overlap these rows of x. */
+ * band i + 1. Its rows of y are all rows whose windows overlap these rows of x. */
 static struct band
 band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
 {
@@ -486,8 +486,8 @@ w_product_new(const struct kcall *k, const struct three *t, const struct three *
 
 /* ---- forward (y), and the gradient of x ---- */
 
-/* What differs between the forward pass and the gradient of x. Each shape of a band has one primitive, which is
- * executed for all bands of that shape, in all images and channels. */
+/* The functions that differ between the forward pass and the gradient of x. Each shape of a band has one
+ * primitive, which is executed for all bands of that shape, in all images and channels. */
 struct pass {
     made_fn *made, *product;
     struct band (*band)(const struct attr *a, const struct three *t, const struct cut *c, int64_t i);

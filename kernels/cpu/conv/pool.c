@@ -50,8 +50,8 @@ pool_padded(const struct plane *p)
     return p->window[1].stride <= 2 && p->lanes == 1 ? (p->m[1] + LANES - 1) / LANES * LANES : p->m[1];
 }
 
-/* Returns the number of entries of a padded image row: all that pool_padded() windows cover, plus one that
- * add_two() also accesses. */
+/* Returns the number of entries of a padded image row: the entries that pool_padded() windows cover, and one more,
+ * which add_two() accesses. */
 INLINE int64_t
 padded(const struct plane *p)
 {

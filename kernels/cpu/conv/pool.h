@@ -30,9 +30,9 @@ struct span {
 };
 struct span plane_span(const struct plane *p, int i, int64_t u);
 
-/* Functions that compute one plane of `out` from one plane of each operand, one function per type. out: the pooled
- * image or, for a gradient, the gradient of the image; workspace: plane_workspace() bytes. If planes are
- * interleaved, each plane still has the same bits as if it were computed alone. */
+/* Functions, one per type, that compute one plane of `out` from one plane of each operand. out: the pooled image
+ * or, for a gradient, the gradient of the image; workspace: plane_workspace() bytes. If planes are interleaved,
+ * each plane still has the same bits as if it were computed alone. */
 struct plane_fn {
     void (*f32)(const struct plane *p, const void *const *in, void *out, void *workspace);
     void (*f64)(const struct plane *p, const void *const *in, void *out, void *workspace);

@@ -389,8 +389,8 @@ is_read(const struct elt *e, int index)
     return false;
 }
 
-/* Returns where step `index` stores its result: the area of an earlier result that no later step reads, else a new
- * area. */
+/* Returns where step `index` stores its result: the area of an earlier result that neither this step nor a later
+ * one reads, else a new area. */
 static struct site
 result_area(struct elt *e, int index)
 {
@@ -405,7 +405,7 @@ result_area(struct elt *e, int index)
     return new_area(e, s->type, SLOT_RESULT);
 }
 
-/* Chooses where each stored result is stored: in its output, or in scratch. */
+/* Chooses for each stored result whether its output or scratch holds it. */
 static void
 place_results(struct elt *e)
 {

@@ -95,14 +95,16 @@ experts_by_rows(const struct view *w)
     return w->dim[3] == 1 || w->stride[3] == 1;
 }
 
-/* Returns true for views whose rows are contiguous. */
+/* Returns true if the gradient can read operand i in place: its rows must be contiguous. The ids may have any
+ * strides. */
 bool
 experts_grad_takes(const struct kcall *k, int i)
 {
     return i == IDS || (experts_by_rows(&k->in[i]) && k->in[i].dim[3] > 1);
 }
 
-/* Returns true for views with contiguous rows, and for row- or column-major matrices. */
+/* Returns true if operand i can be read in place. Rows must be contiguous; the matrices of w must be row- or
+ * column-major. The ids may have any strides. */
 bool
 experts_takes(const struct kcall *k, int i)
 {

@@ -1,5 +1,5 @@
-/* gemm.h - the layout in memory of a matrix product, the common first step of oneDNN's products (gemm.c) and our own
- * (gemm_own.c).
+/* gemm.h - describes how the matrices of a product are laid out in memory. oneDNN's products (gemm.c) and our own
+ * (gemm_own.c) begin with this description.
  *
  * Any thread: no state. */
 #ifndef RILLE_KERNELS_CPU_GEMM_H

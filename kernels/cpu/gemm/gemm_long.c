@@ -1,5 +1,5 @@
-/* gemm_long.c - products with a small result and a long k: single-threaded products of parts of k, whose results are
- * added in f64. */
+/* gemm_long.c - computes products with a small result and a long k. Multiplies parts of k by single-threaded
+ * products, and adds up their results in f64. */
 #include "kernels/cpu/gemm/gemm_long.h"
 
 #include "kernels/cpu/base/dnnl.h"

@@ -267,7 +267,7 @@ columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, flo
     int64_t i = 0;
     for (; i + ABREAST <= n; i += ABREAST) {
         floats even[N], odd[N];
-        /* Starts from -0, because a sum of -0 and -0 is -0. */
+        /* Starts from -0, because a start from +0 would turn a sum of -0 into +0. */
         for (int k = 0; k < N; k++) even[k] = odd[k] = -(floats){0};
         for (int64_t r = 0; r < rows; r++)
             for (int k = 0; k < N; k++) {

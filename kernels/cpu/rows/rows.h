@@ -38,7 +38,7 @@ void vec_add(int64_t n, const float *x, float *y); /* adds x to y */
 /* Sets y = exp(x - shift) for x <= shift, and returns the sum of y. The error of y is at most 2 units in the last
  * place. */
 float vec_exp_sum(int64_t n, const float *x, float shift, float *y);
-/* Sets y as vec_exp_sum() does, without the sum. */
+/* Sets y as vec_exp_sum() does, but does not sum. */
 void vec_exp_below(int64_t n, const float *x, float shift, float *y);
 /* Sets y = scale exp((x - first) - then) for x <= first + then. Prefetches the next blocks of x and y. */
 void vec_exps(int64_t n, const float *x, float first, float then, float scale, float *y);
