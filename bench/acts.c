@@ -1,10 +1,13 @@
 /* acts.c - overhead of an act in addition to its kernel, and cost of a hop (message) between two threads, in
  * microseconds.
  *
- * A compiled chain of small kernels runs on one device. The time of the same kernels, called in sequence, is
- * subtracted; the rest is the overhead. A chain of moves between two devices on two threads has a message and an act
- * per hop. The limit is the time of three messages between two threads on a separate bus. Prints "what, least,
- * median" of ROUNDS runs. */
+ * Act: a compiled chain of small kernels runs on one device. The overhead is the time of a run minus the time of
+ * the same kernels, called in sequence.
+ *
+ * Hop: a chain of moves between two devices on two threads has a message and an act per hop. The limit is the time
+ * of three messages between two threads on a separate bus.
+ *
+ * Prints "what, least, median" of ROUNDS runs. */
 #include "actors/act/bus/bus.h"
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
@@ -179,7 +182,7 @@ answer(void *arg)
     return NULL;
 }
 
-/* Sends ACTS messages one after the other: half of them to the other thread, half of them back. */
+/* Sends ACTS messages one after the other. They go in turns to the other thread and back. */
 static void
 time_messages(void)
 {

@@ -1,9 +1,11 @@
-/* boxing.c - time of planning moves on large meshes: 8 x 16 x 8 ranks.
+/* boxing.c - time of planning moves on large meshes: 8 x 16 x 8 ranks. Only planning is timed; no data moves.
  *
- * Only planning is timed; no data moves. Prints for each move: the time to compute its price (box_bytes); the time to
- * plan one rank's part, without and with the rank's border, that is, its reads from and by other ranks (best of 5,
- * slowest of 64 ranks); the memory of both plans. Then prints the mean and the maximum time to compute the price,
- * over all pairs of layouts of a matrix, on meshes of up to 100,000 ranks. */
+ * Prints for each move: the time to compute its price (box_bytes); the time to plan one rank's part, without and
+ * with the rank's border; the memory of both plans. The border is the rank's reads from and by other ranks. Times
+ * of a plan are the best of 5 trials, for the slowest of 64 ranks.
+ *
+ * Then prints the mean and the maximum time to compute a price, over all pairs of layouts of a matrix, on meshes
+ * of up to 100,000 ranks. */
 #include "bench/clock.h"
 #include "boxing/box.h"
 #include "runtime/base/error.h"
@@ -29,8 +31,8 @@ mesh(struct atlas *a, int naxis, const int32_t *axis, int stride)
     return place_new(a, 0, naxis, axis, rank, &p) ? NULL : p;
 }
 
-/* Plans one rank's part, and if `border`, also lists the reads between this rank and others. Returns the least time
- * of 5 trials, us, because other work on the machine only adds time. */
+/* Plans one rank's part, and if `border`, also lists the reads between this rank and others. Returns the least
+ * time of 5 trials, us; the least counts, because other work on the machine only adds time. */
 static double
 plan_us(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to, int rank,
         bool border)
@@ -79,7 +81,8 @@ measure(struct atlas *atlas, const char *what, const struct place *p, const stru
 
 enum { ENTRY = 4, MAX_PAIR = ENTRY * ENTRY * ENTRY };
 
-/* Lists all layouts whose axes are S(0), S(1), B or P, and split in mesh order. Returns their number. */
+/* Lists all layouts whose mesh axes have S(0), S(1), B or P; axes that split the same dimension do so in mesh
+ * order. Returns their number. */
 static int
 all_layouts(struct atlas *atlas, const struct place *p, const struct layout **out)
 {

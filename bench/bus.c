@@ -1,10 +1,10 @@
 /* bus.c - time of a message between two threads by the bus and by other carriers.
  *
- * Two threads on two cores send a 32-byte message back and forth; a one-way time is half a round trip. A run measures
- * the limit (a spinning ring in shared memory), the bus with spinning and with sleeping receivers, and ZeroMQ inproc
- * sockets, with polling and with blocking receivers. A virtual machine may move its threads to cores nearer to or
- * farther from each other. So the time that a cache line takes between the cores is printed before and after the
- * table. */
+ * Two threads on two cores send a 32-byte message back and forth; a one-way time is half a round trip. A run
+ * measures the limit (a spinning ring in shared memory), the bus with spinning and with sleeping receivers, and
+ * ZeroMQ inproc sockets with polling and with blocking receivers. A virtual machine may move its threads to cores
+ * that are nearer to each other or farther apart. So the time that a cache line takes between the two cores is
+ * printed before and after the table. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
@@ -57,9 +57,9 @@ ring_take(struct ring *r, struct msg *m)
 /* ---- the carriers of a message ---- */
 
 struct wire {
-    struct ring *ring[2]; /* index: receiving side */
+    struct ring *ring[2]; /* by side: ring that this side receives from */
     struct bus *bus;
-    void *context, *socket[2]; /* index of socket: side that owns it */
+    void *context, *socket[2]; /* socket[side] is the socket that this side owns */
 };
 
 static void
@@ -293,7 +293,7 @@ same_thread(void)
     return ns;
 }
 
-/* Times a send and a receive without waiting, ns: a burst of messages is sent, and then received. */
+/* Times a send and a receive without waiting, ns: sends a burst of messages, and then receives all of them. */
 static void
 burst(double *send_ns, double *recv_ns)
 {

@@ -3,7 +3,7 @@
 --   rille launch -n 2 -d cpu:1 bench/cached.lua 2      bench/cluster.sh runs it over workers and hosts
 --
 -- The time shows whether a message wakes a sleeping worker at once, or the worker sleeps until its next tick. Prints
--- median, mean and worst of 3,000 runs, in microseconds.
+-- the median, mean and greatest time of 3,000 runs, in microseconds.
 local rille = require "rille"
 local ranks = {}
 for i = 1, tonumber(arg[1]) do ranks[i] = i - 1 end

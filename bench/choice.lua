@@ -2,11 +2,15 @@
 --
 --   rille -d cpu:8 bench/choice.lua [program]
 --
--- A step is forward, backward and AdamW, whose results have the parameters' layouts, so the bytes of every pending
--- reduction are counted. Columns: bytes with an earlier method of choice, which counted only moves; bytes with the
--- present method; the least known bytes of layouts in which no operator does more work per rank ("<": found by
--- annealing, not proven least). The first and the last column count each call as a separate node, so the present
--- bytes may be below the last column.
+-- A step is forward, backward and AdamW. The updated parameters have their former layouts, so the bytes of every
+-- pending reduction are counted. Columns:
+--
+--   moves alone   bytes with an earlier method of choice, which counted only moves
+--   now           bytes with the present method
+--   least known   the least known bytes of layouts in which no operator does more work per rank ("<": found by
+--                 annealing, not proven least)
+--
+-- "moves alone" and "least known" count each call as a separate node, so "now" may be below "least known".
 
 local rille = require "rille"
 local programs, make = dofile("bench/programs.lua")

@@ -2,12 +2,15 @@
 --
 --   RILLE_THREADS=2 rille -d cpu:1 bench/clip.lua [--layers 12] [--rounds 9] [--memory $(build/release/bench/memory 2)]
 --
--- Part 1 times clipping alone, eagerly and as a compiled step, with a bound that the norm exceeds and with a bound
--- that it does not. Columns: time of the first call; least time of --rounds further calls (eager: without the time of
--- computing gradients); peak bytes without the parameters. The limit is the time of reading all gradients once and
--- three times at --memory GB/s; clipping reads gradients twice and writes them once. Part 2 times a training step
--- with AdamW, with and without clipping, in turns. Part 3 prints the time of the acts that sum the squares and
--- compute the scaling factor, and how much longer the updates take, because the gradients have left the caches.
+-- Part 1 times clipping alone, eagerly and as a compiled step. It is timed with a bound that the norm exceeds ("cut")
+-- and with a bound that the norm does not exceed. Columns: time of the first call; least time of --rounds further
+-- calls (eager: without the time of computing gradients). The last row is the peak bytes without the parameters. The
+-- limit is the time of reading all gradients at --memory GB/s, once and three times; clipping reads gradients twice
+-- and writes them once.
+--
+-- Part 2 times a training step with AdamW, with and without clipping, in turns. Part 3 prints the time of the acts
+-- that sum the squares and compute the scaling factor. It also prints how much longer the updates take with clipping,
+-- because the gradients have left the caches.
 
 local rille = require "rille"
 local o = rille.args(arg, {layers = 12, rounds = 9, memory = 0.0})
@@ -29,8 +32,8 @@ local function line(what, first, least)
   io.stdout:flush()
 end
 
--- Returns the time of the first call of fn, and the least time of later calls, s. Subtracts the time of the function
--- `beside`, which is measured alone.
+-- Returns the time of the first call of fn, and the least time of later calls, s. beside: a function that is timed
+-- after each call; its time is subtracted. nil: none.
 local function times(fn, beside)
   local first, least
   for i = 0, o.rounds do
@@ -48,7 +51,7 @@ local function times(fn, beside)
   return first, least
 end
 
--- Computes the gradients: printing a tensor computes all of it, but shows only a few elements.
+-- Computes the gradients by converting each to text, which computes the whole tensor but shows only a few elements.
 local function compute_grads()
   for _, p in ipairs(params) do
     local g <close> = p.grad
@@ -67,7 +70,7 @@ local function eager(max)
   end
 end
 
--- Makes a training step. cut: the step clips the gradients.
+-- Makes a training step. cut: true if the step clips the gradients.
 local function step_with(cut)
   local opt = rille.optim.AdamW(params, {lr = 1e-6})
   return rille.graph(function(x, y)
@@ -80,8 +83,8 @@ local function step_with(cut)
   end)
 end
 
--- Returns the times, s, of two groups of acts in a traced step: the acts that compute the scaling factor from the
--- sums of squares, and the updates.
+-- Returns the times, s, of two groups of acts in a traced step. The first group sums squares and computes the scaling
+-- factor; the second updates the parameters.
 local function acts_of(step, file)
   local norm, update = 0, 0
   step:trace(file)
@@ -101,7 +104,7 @@ if o.memory > 0 then
   line("reading all once", nil, 4e-9 * count / o.memory)
   line("three times", nil, 12e-9 * count / o.memory)
 end
--- bounds for clipping: the norm exceeds LITTLE in every call, and never exceeds MUCH
+-- Bounds for clipping. The norm exceeds LITTLE in every call, and never exceeds MUCH.
 local LITTLE, MUCH = 0, 1e9
 line("compiled, within the bound", times(compiled(MUCH)))
 line("compiled, cut", times(compiled(LITTLE)))

@@ -10,7 +10,7 @@ now_us(void)
     return (double)now_ns() / 1e3;
 }
 
-/* Returns the processor time of this thread, us, which excludes other work on the machine. */
+/* Returns the processor time of this thread, us. Other work on the machine does not count. */
 static inline double
 own_us(void)
 {

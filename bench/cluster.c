@@ -3,12 +3,16 @@
  *
  *   bench/cluster [round trips [ROWS]]   bench/cluster.sh adds Open MPI and gloo; ROWS: prefix of the rows' names
  *
- * A round trip carries 64 bytes in each direction. With shared memory, the sender writes the bytes and sends a
- * message on the bus. With tcp, the sender sends a message of the transport thread (carry.h). The waiting side spins,
- * or sleeps at once. For bandwidth, blocks of 64 MiB are sent one after the other, and the receiver copies each block
- * to private memory (a plan would read shared memory in place). The limits: a word of shared memory to spin on, a
- * futex, memcpy; a tcp socket with one thread per side; ZeroMQ with an I/O thread per side. The rows are measured in
- * turns, ROUNDS times, and the least time counts, because other programs on the machine only add time. */
+ * Latency: a round trip carries 64 bytes in each direction. With shared memory, the sender writes the bytes and
+ * sends a message on the bus. With tcp, the sender sends a message of the transport thread (carry.h). The waiting
+ * side spins, or sleeps at once.
+ *
+ * Bandwidth: blocks of 64 MiB are sent one after the other, and the receiver copies each block to private memory,
+ * although a plan would read shared memory in place.
+ *
+ * The limits are: a word of shared memory to spin on, a futex, memcpy; a tcp socket with one thread per side;
+ * ZeroMQ with an I/O thread per side. All rows are measured in turns, ROUNDS times. The least time counts, because
+ * other programs on the machine only add time. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/memory/segment.h"
@@ -69,8 +73,8 @@ struct side {
     struct view view;
 };
 
-/* A method to transfer data. send and hear: send and receive SMALL bytes. give and get: send and receive LARGE bytes.
- * ahead: maximum number of unacknowledged blocks. */
+/* A method to transfer data. send and hear: send and receive SMALL bytes. give and get: send and receive a block
+ * of LARGE bytes. ahead: maximum number of blocks that are sent before one must be acknowledged. */
 struct method {
     const char *name;
     int ahead;
@@ -312,7 +316,7 @@ zmq_hear(struct side *s)
     while (zmq_recv(s->in, s->own, SMALL, s->spins ? ZMQ_DONTWAIT : 0) < 0) must_be(s->spins);
 }
 
-/* Sends a block in pieces, which ZeroMQ does not copy. */
+/* Sends a block in pieces, so that ZeroMQ need not copy it. */
 static void
 zmq_give(struct side *s)
 {

@@ -1,11 +1,11 @@
 #!/bin/bash
-# cluster.sh - prints, in one run, the table of bench/cluster, the rows of its peers, and the time of the digits
-# training step (bench/step.lua) over processes.
+# cluster.sh - prints in one run: the table of bench/cluster, the rows of its peers, and the times of several programs
+# over processes and hosts (the digits training step of bench/step.lua, an all-reduce, a cached sum, a start).
 #
 #   bench/cluster.sh [build/release]
 #
-# Open MPI and gloo are Debian packages: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. Rows without their peer are
-# omitted.
+# Open MPI and gloo are Debian packages: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. If a peer is not
+# installed, its rows are omitted.
 set -u
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -36,10 +36,10 @@ step "one process, two devices" -d cpu:2
 step "two processes" launch -n 2 -d cpu:1
 RILLE_HOSTS=2 step "two processes, by tcp" launch -n 2 -d cpu:1
 echo
-# Writes a cost file in which a byte between hosts costs 0. Then the planner chooses no hierarchical reduction: each
-# owner of a shard of the sum reads all addends.
+# Writes a cost file in which a byte between hosts costs 0. The planner then chooses no hierarchical reduction;
+# instead, each owner of a shard of the sum reads all addends.
 printf 'wire_ns 1e9\nwire_ns_per_byte 0\n' >"$made/owners"
-sums() { # sums HOSTS DEVICES: DEVICES is the number per host
+sums() { # sums HOSTS DEVICES: times an all-reduce; DEVICES: number of devices per host
   for _ in 1 2 3; do
     for way in "handed on" "by owners"; do
       RILLE_COST=$([ "$way" = "handed on" ] || echo "$made/owners") RILLE_HOSTS=$1 \
@@ -56,14 +56,14 @@ sums 2 4
 sums 4 4
 echo
 printf '%-28s %12s %12s %12s\n' "a cached sum, us" median mean worst
-cached() { # cached NAME DEVICES ARGUMENTS...
+cached() { # cached NAME DEVICES ARGUMENTS...: times a cached sum over all devices
   timeout 100 "$build/rille" "${@:3}" bench/cached.lua "$2" | awk -F '\t' -v name="$1" '{ printf "%-28s %12s %12s %12s\n", name, $1, $2, $3 }'
 }
 cached "one process, two devices" 2 -d cpu:2
 for n in 2 4; do cached "$n workers" $n launch -n $n -d cpu:1; done
 RILLE_HOSTS=2 cached "2 workers, 2 hosts" 2 launch -n 2 -d cpu:1
 echo
-# Prints the time of a command without work from start to exit, the least of ten runs.
+# Prints the time from start to exit of a command that does no work, the least of ten runs.
 start() { # start NAME COMMAND...
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     begin=$(date +%s%N)

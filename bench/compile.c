@@ -2,11 +2,15 @@
  *
  *   compile [NAME]      all rows, or those whose name begins with NAME
  *
- * Each row runs in a separate process, so that its peak memory can be measured. Column of seconds: time of
- * rille_trace_end on one core, which collects the program, makes and proves the plan, and creates its actors; for a
- * plan partition, time to make and prove the plan. "proof": time of a second proof. "MB": peak memory of the process
- * when the plan is finished. "B/task": bytes of the plan. "arena": bytes of registers on the fullest device. "/live":
- * arena divided by the peak bytes in use at once (live.h). */
+ * Each row runs in a separate process, so that its peak memory can be measured. Columns:
+ *
+ *   seconds   time of rille_trace_end on one core, which collects the program, makes and proves the plan, and creates
+ *             its actors; for a plan partition, time to make and prove the plan
+ *   proof     time of a second proof
+ *   MB        peak memory of the process when the plan is finished
+ *   B/task    bytes of the plan per task
+ *   arena     KiB of registers on the fullest device
+ *   /live     arena divided by the peak bytes in use at once (live.h) */
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/live.h"
@@ -25,7 +29,8 @@ struct bench {
     struct net net;
     /* n: number of operators or layers; ranks: number of devices; pieces: number of micro-batches */
     int n, ranks, pieces;
-    /* devices in the trace: 4 on a mesh of two axes; 2 if only one plan partition is compiled; else `ranks` */
+    /* Number of devices in the trace. It is 4 on a mesh of two axes, 2 if only one plan partition is compiled, and
+     * `ranks` otherwise. */
     int cut;
     struct rille_tensor *w;
 };
@@ -56,7 +61,7 @@ chain(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Traces products of multiples of one value, which are added in pairs. */
+/* Traces n products, each of a multiple of one value, and adds their results in pairs. */
 static struct rille_tensor *
 wide(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
@@ -232,7 +237,7 @@ static const struct row {
     void (*before)(struct bench *b);
     program_fn *program;
     int n, ranks, pieces;
-    int host;  /* ranks per host, if only one plan partition is compiled; 0: the complete plan is compiled */
+    int host;  /* number of ranks per host if only one plan partition is compiled; 0: the complete plan is compiled */
     int group; /* length of the second mesh axis; 0: the mesh has one axis */
 } row[] = {
     {"chain", chain_before, chain, 10000, 1, 1, 0, 0},
@@ -291,8 +296,8 @@ control_edges(const struct plan *p)
     return n;
 }
 
-/* Returns the peak memory of this program. getrusage is not used, because it would return the peak of the program
- * that this process executed before, if that is larger. */
+/* Returns the peak memory of this program, MB. Does not use getrusage(), which would include the program that this
+ * process executed before. */
 static long
 most_mb(void)
 {
@@ -375,8 +380,8 @@ must_plan(int status)
     exit(1);
 }
 
-/* Compiles the plan partition of the host of rank `ranks / 2`, if each host has `host` ranks. The program is read
- * from bytes, because this process has traced nothing. */
+/* Compiles the plan partition of one host: the host of rank `ranks / 2`, if each host has `host` ranks. The
+ * program is read from bytes, because this process has traced nothing. */
 static void
 run_part(const struct row *r, const char *bytes, size_t n)
 {

@@ -4,10 +4,18 @@
 --   rille -d cpu:1 bench/dial.lua
 --
 -- All times are simulated. In part 1 forward, backward and weight gradients take equal time (F = B = W). Columns:
--- memory as a share of 1F1B's bytes; memory in micro-batches in flight (from forward to the end of weight gradients);
--- duration of a step in units of F; bubble as a share of 1F1B's; lower bound for all schedules; duration of the
--- published schedule; search time, s. Part 2 has a pipeline of layers with estimated costs. Columns: microseconds of
--- a step with all values kept, with all recomputed, and with the best mixture.
+--
+--   p, v, m   devices, stages per device, micro-batches
+--   bytes     memory as a share of 1F1B's bytes
+--   pieces    memory as micro-batches in flight (from forward to the end of weight gradients)
+--   slots     duration of a step in units of F
+--   bubble    bubble as a share of 1F1B's
+--   bound     lower bound for all schedules, in units of F
+--   table     duration of the published schedule, in units of F
+--   search    search time, s
+--
+-- Part 2 has a pipeline of layers with estimated costs. Columns: microseconds of a step with all values kept, with
+-- all values recomputed, and with the best mixture.
 
 local rille = require "rille"
 local nn = rille.nn

@@ -1,11 +1,11 @@
 /* gemm.c - times matrix products by Rille's matmul and by oneDNN called directly, and the limit of the core.
  *
- * Each row computes one product by oneDNN's primitive (executed as its manual shows) and by Rille's operator (through
- * exec_enqueue(), as an actor calls it). Primitive and operator run in turns on the same memory, and the least time
- * of each is printed. The limit is oneDNN's best rate for a 1024^3 product with a packed operand, measured again
- * between the rows, because other work slows the machine at times.
+ *   bench/gemm [threads]
  *
- *   bench/gemm [threads] */
+ * Each row computes one product by oneDNN's primitive (executed as its manual shows) and by Rille's operator
+ * (through exec_enqueue(), as an actor calls it). Primitive and operator run in turns on the same memory, and the
+ * least time of each is printed. The limit is oneDNN's best rate for a 1024^3 product with a packed operand. It is
+ * measured again between the rows, because other work slows the machine at times. */
 #include "bench/raw.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -23,7 +23,7 @@ enum { ROUNDS = 24 };
 struct product {
     const char *what;
     int64_t m, n, k;
-    bool ta, tb; /* ta, tb: operand a (b) is stored transposed */
+    bool ta, tb; /* true: operand a is stored transposed; the same for operand b */
     enum dtype dtype;
 };
 
@@ -55,7 +55,8 @@ static const struct product products[] = {
 };
 enum { DIGITS = 8 };
 
-/* clock of the measurements; with one thread, processor time, so that other work on the machine does not count */
+/* The clock of the measurements. With one thread it returns processor time, so that other work on the machine does
+ * not count. */
 static int64_t (*clock_ns)(void) = computed_ns;
 
 static void
@@ -68,8 +69,8 @@ must(bool done, const char *what)
 
 /* ---- oneDNN, directly ---- */
 
-/* Creates oneDNN's primitive for a product. packed: operand b is in the layout that oneDNN prefers; its rate is
- * the limit. */
+/* Creates oneDNN's primitive for a product. packed: operand b is in the layout that oneDNN prefers; the rate of
+ * this product is the limit. */
 static struct raw
 raw_product(const struct product *p, int threads, void *const *data, bool packed)
 {
@@ -130,7 +131,7 @@ ours_close(struct ours *o)
 
 /* ---- timing ---- */
 
-/* Returns the mean seconds per call, over calls that take one or two milliseconds together. */
+/* Returns the mean seconds per call. Calls until all together have taken one or two milliseconds. */
 static double
 time_of(void (*run)(void *arg), void *arg, double guess)
 {
@@ -155,7 +156,7 @@ flop(const struct product *p)
     return 2.0 * (double)p->m * (double)p->n * (double)p->k;
 }
 
-/* Measures the limit again, and keeps the greatest rate so far, flop/s. */
+/* Measures the limit again. Keeps the greatest rate so far, flop/s. */
 static void
 try_limit(enum dtype d, int threads, double *most)
 {

@@ -2,10 +2,10 @@
 --
 --   rille -d cpu:1 bench/generate.lua [--what all] [--layers 12] [--ids 64] [--wall] [--files FOLDER]
 --
--- --files: a folder with q8_0.gguf and q4_k.gguf, whose weights stay in quantised blocks. Prints lines "row, seconds
--- per id, bytes of weights per id", where the time is the least of --ids. Prints lines "first, second": seconds until
--- the first id of a text, with compilation and without. Seconds are processor time of one thread, or wall-clock time
--- with --wall.
+-- --files: a folder with q8_0.gguf and q4_k.gguf, whose weights stay in quantised blocks. Prints two lines per row.
+-- "row, seconds per id, bytes of weights per id": the time is the least of --ids. "first, row, seconds, seconds": the
+-- times until the first id of a text, with compilation and without. Seconds are processor time of one thread; with
+-- --wall, wall-clock time.
 
 local rille = require "rille"
 local o = rille.args(arg, {what = "all", layers = 12, ids = 64, wall = false, files = ""})
@@ -30,8 +30,8 @@ local function write(model, how)
   return first, least
 end
 
--- Returns the bytes of weights read per id. From an embedding table one row is read, or the whole table if the head
--- shares it.
+-- Returns the bytes of weights read per id. Omits embedding tables, because only one row of them is read. A table
+-- that the head shares also occurs under the head's name, and counts there.
 local function bytes_of(model)
   local bytes, sizes = 0, {f32 = 4, bf16 = 2, u8 = 1}
   for _, found in ipairs(model:named_tensors()) do
@@ -41,7 +41,7 @@ local function bytes_of(model)
   return bytes
 end
 
--- Measures and prints a row. make: returns the model.
+-- Measures and prints a row. make: a function that returns the model.
 local function row(name, make, how)
   if o.what ~= "all" and not name:find(o.what, 1, true) then return end
   local model = make():eval()
@@ -53,8 +53,8 @@ local function row(name, make, how)
   io.stdout:flush()
 end
 
--- Returns a function that creates a model with random weights. quantize: a method of lua/models/quantize.lua; nil:
--- none.
+-- Returns a function that creates a model with random weights. quantize: name of a method of lua/models/quantize.lua;
+-- nil: the weights are not quantised.
 local function new(dtype, quantize)
   return function()
     local model = rille.models.gpt2.new{vocab = VOCAB, length = 1024, layers = o.layers, heads = HEADS, width = WIDTH, dtype = dtype}
@@ -62,7 +62,7 @@ local function new(dtype, quantize)
   end
 end
 
--- Returns a function that loads a file and keeps its quantised blocks.
+-- Returns a function that loads a model from a file, and keeps the file's quantised blocks.
 local function kept(name)
   return function() return rille.models.load(o.files .. "/" .. name, {quantize = "keep"}) end
 end

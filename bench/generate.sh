@@ -4,10 +4,12 @@
 #
 #   bench/generate.sh [build/release] [threads = 1] [rounds = 3]
 #
-# An id reads every weight once, so the limit is the speed of memory (bench/memory.c). With one thread, time is processor time, to
-# exclude other programs. With more threads, time is wall-clock time, so the machine must be quiet. llama.cpp is built from
-# PyPI (llama-cpp-python, some minutes) into build/llama, or PYTHON names an interpreter with llama_cpp and gguf. Without
-# llama.cpp its rows are omitted.
+# Each id requires reading all weights once, so the limit is the speed of memory (bench/memory.c). With one thread,
+# time is processor time, to exclude other programs. With more threads, time is wall-clock time, so the machine must
+# be quiet.
+#
+# llama.cpp is built from PyPI (llama-cpp-python, some minutes) into build/llama, unless PYTHON names an interpreter
+# with llama_cpp and gguf. Without llama.cpp its rows are omitted.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} threads=${2:-1} rounds=${3:-3}

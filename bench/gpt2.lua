@@ -3,11 +3,13 @@
 --   rille bench/gpt2.lua [--row NAME] [--case CASE] [--steps 8] [--layers 12]      bench/gpt2.sh runs it beside the peers
 --   rille bench/gpt2.lua --list
 --
--- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the process's peak memory in GB
--- (that of the row, if --row selects one). A case is batch x length and a dtype. The limit is measured here and has
--- two addends: the time of a step's products alone, each repeated on the same memory (for attention only the unmasked
--- half); and the time of AdamW's traffic at the speed of memory: 3 reads and 3 writes per parameter, and a read of
--- the gradient. The limit contains no softmax, norms or loss.
+-- Prints lines "name, case, least, median, peak": milliseconds per step or id, and the peak memory of the process in
+-- GB. If --row selects one row, this is the peak memory of that row. A case is batch x length and a dtype.
+--
+-- The limit is measured here and is the sum of two times. The first is the time of a step's products alone, each
+-- repeated on the same memory (for attention only the unmasked half). The second is the time of AdamW's traffic at
+-- the speed of memory: per parameter 3 reads, 3 writes, and a read of the gradient. The limit contains no softmax,
+-- norms or loss.
 
 local rille = require "rille"
 local optim = rille.optim
@@ -33,7 +35,7 @@ local function timed(rounds, run)
   for i = 0, rounds do
     local start = rille.clock()
     run()
-    if i > 0 then times[i] = rille.clock() - start end -- the first step compiles
+    if i > 0 then times[i] = rille.clock() - start end -- the first step is slow, because it compiles
   end
   return times
 end
@@ -78,9 +80,9 @@ local function least(run)
   return best
 end
 
--- Times a product alone, in seconds, with operands laid out as in a step. form: "nn"; "nt" (b transposed, as weights
--- are); "tn" (a transposed, as for a weight's gradient). The step does not return the result, so every run writes the
--- same memory.
+-- Returns the time, s, of a product alone, with operands laid out as in a step. form: "nn": no operand is transposed;
+-- "nt": b is, as weights are; "tn": a is, as for a weight's gradient. The step does not return the product, so every
+-- run writes the same memory.
 local function product(dtype, m, k, n, form, batch)
   local function operand(transposed, rows, cols)
     local size = transposed and {cols, rows} or {rows, cols}
@@ -94,8 +96,8 @@ local function product(dtype, m, k, n, form, batch)
   return least(function() run(a, b) end)
 end
 
--- Times one layer's attention with all heads, in seconds: two products in forward and four in backward, only for the
--- unmasked half.
+-- Returns the time, s, of the products of one layer's attention with all heads: two in forward and four in backward.
+-- Only the unmasked half counts.
 local function attention(dtype, batch, length)
   local d = WIDTH // HEADS
   local n = batch * HEADS
@@ -103,8 +105,9 @@ local function attention(dtype, batch, length)
     2 * product(dtype, length, length, d, "tn", n)) / 2
 end
 
--- Returns the time, in seconds per float, that AdamW needs to read or write memory. Times a copy and AdamW alone, and
--- returns the smaller result. AdamW writes in place, so a store does not first load the cache line.
+-- Returns the time, in seconds per float, in which memory is read or written. Times a copy and AdamW alone, and
+-- returns the smaller result. AdamW may be faster than a copy: it writes in place, so a store does not first load the
+-- cache line.
 local function memory()
   local n = 32 << 20
   local x = rille.ones({n}, {placement = one, sbp = "B"})
@@ -143,7 +146,7 @@ local function writing(name, case, how)
   report(name, case, times)
 end
 
--- Prints the limit of text generation: the time to read all weights once per id.
+-- Prints the limit of text generation: the time per id to read all weights once.
 local function reading(name, case)
   local bytes, x = 0, rille.ones({64 << 20}, {placement = one, sbp = "B"})
   for _, p in ipairs(new(one):parameters()) do bytes = bytes + 4 * p:numel() end

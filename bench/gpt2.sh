@@ -2,7 +2,7 @@
 # gpt2.sh - prints one table of times for GPT-2 124M, measured in one run: a training step and text generation by
 # Rille and by peers, and the limit.
 #
-#   bench/gpt2.sh [build/release [steps [layers]]]      peers are left out when bench/venv.sh has not been run; 6 GB of memory
+#   bench/gpt2.sh [build/release [steps [layers]]]      needs 6 GB of memory; omits peers unless bench/venv.sh has run
 #
 # Prints milliseconds (least / median) and gigabytes of peak memory. Each row runs in a separate process, so that its
 # peak memory can be measured.

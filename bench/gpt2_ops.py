@@ -25,8 +25,8 @@ STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 4
 BATCH, LENGTH = (int(sys.argv[3]), int(sys.argv[4])) if len(sys.argv) > 4 else (4, 64)
 LAYERS = int(sys.argv[5]) if len(sys.argv) > 5 else 12
 
-# Rows of the table: patterns for names of Rille's operators, and for names of PyTorch's. An operator belongs to the
-# first row whose pattern matches.
+# Rows of the table: title, pattern for names of Rille's operators, pattern for names of PyTorch's. An operator
+# belongs to the first row whose pattern matches its name.
 KINDS = (
     ("products, and what follows them", r"(matmul|contract)(\+.*)?|attention.*|softmax.*|.*gelu.*",
      r"(add|b?ba|b)?mm|matmul|linear|gelu.*|_?scaled_dot.*"),
@@ -104,7 +104,7 @@ def limits():
     scores = LAYERS * 2 * BATCH * LENGTH**2 * width / 2  # half of the scores are masked
     parameters = multiplied + LAYERS * 13 * width + 2 * width + gpt2.LENGTH * width
     flops = 6 * (tokens * multiplied + scores)
-    # a peer counts 8 arrays of traffic for AdamW, but only 7 are moved
+    # AdamW moves 7 arrays, but the time that bench/kernels prints is that of a copy of 8.
     return {"products, and what follows them": float(product[0]) * flops / (2 * 1024**3),
             "AdamW": float(update[1]) * parameters / 8388608 * 7 / 8}
 

@@ -2,12 +2,14 @@
 --
 --   rille -d cuda:0 bench/gpu.lua [--rounds 10] [--peak 989] [--small] [--kind cuda]      bench/gpu.sh runs it beside PyTorch
 --
--- Prints lines "case, who, least, median, rate, unit". Times are in milliseconds; the rate is computed from the
--- least. For steps that run without waits between them, two rounds are timed; "least" and "median" are then the
--- smaller and the larger mean of a round. MFU of a training step: 6 operations per parameter and token, and 12 x
--- layers x width x length per token for attention, masked or not (Chowdhery et al. 2022, appendix B), over --peak,
--- the card's nominal dense bf16 TFLOP/s. Without --peak no MFU is printed. --small: sizes for a cpu, or for a
--- stand-in without GPUs.
+-- Prints lines "case, who, least, median, rate, unit". Times are in milliseconds; the rate is computed from the least
+-- time. For steps that run without waits between them, two rounds are timed; "least" and "median" are then the
+-- smaller and the larger mean of the two rounds.
+--
+-- The MFU of a training step is its operations per second, divided by --peak, the card's nominal dense bf16 TFLOP/s.
+-- The operations are 6 per parameter and token, and 12 x layers x width x length per token for attention, masked or
+-- not (Chowdhery et al. 2022, appendix B). Without --peak no MFU is printed. --small: small sizes, for a cpu or
+-- another device that stands in for a GPU.
 
 local rille = require "rille"
 local o = rille.args(arg, {rounds = 10, peak = 0, small = false, kind = "cuda", only = ""})
@@ -24,7 +26,7 @@ local function tell(case, least, median, work, unit)
   io.stdout:flush()
 end
 
--- Times runs one by one, each with a wait for its result.
+-- Times runs one by one, and waits for the result of each. Prints their least and median.
 local function report(case, work, unit, run)
   local times = {}
   for i = 0, o.rounds do
@@ -36,8 +38,8 @@ local function report(case, work, unit, run)
   tell(case, times[1], times[(#times + 1) // 2], work, unit)
 end
 
--- Times runs without waits between them: two rounds with a wait at the end of each, and the mean time per run of each
--- round.
+-- Times runs without waits between them. Waits only at the end of each of two rounds, and prints the mean time per
+-- run of both.
 local function report_all(case, work, unit, run)
   local means = {}
   for i = 1, 2 do
@@ -64,7 +66,7 @@ local function products()
   end
 end
 
--- Times a convolution and its gradients with respect to image and kernel; the sizes are those of a middle layer of a
+-- Times a convolution and its gradients with respect to image and kernel, with the sizes of a middle layer of a
 -- ResNet.
 local function convolutions()
   local batch, c, size = small and 2 or 64, small and 8 or 128, small and 8 or 28
@@ -72,7 +74,7 @@ local function convolutions()
     local x = random({batch, c, size, size}, dtype):detach():requires_grad_(true)
     local w = random({c, c, 3, 3}, dtype):detach():requires_grad_(true)
     local g = random({batch, c, size, size}, dtype)
-    -- returns the gradient of operand `of`, if the gradient of the result is g
+    -- Returns the gradient of operand `of`. g: the gradient of the result.
     local function slope(of)
       return rille.grad((x:conv2d(w, {padding = 1}) * g):sum(), {of})
     end
@@ -94,7 +96,7 @@ local function attention()
     local case = ("attention %d x %d x %d x %d bf16"):format(b, h, t, d)
     local q, k, v = random({b, h, t, d}, "bf16"), random({b, h, t, d}, "bf16"), random({b, h, t, d}, "bf16")
     local step = rille.graph(function(x, y, z) return rille.scaled_dot_product_attention(x, y, z, {is_causal = true}) end)
-    -- causal attention: half of the scores count
+    -- For causal attention, only half of the scores count as work.
     if wanted(case) then report(case, 2 * b * h * t * t * d / 1e12, "TFLOP/s", function() return step(q, k, v) end) end
   end
 end
@@ -141,8 +143,8 @@ local function training(name, layers, heads, width, batch)
   end
 end
 
--- Times AdamW on parameters whose gradient is that of their sum. The rate counts AdamW's 4 reads and 3 writes per
--- parameter, in f32.
+-- Times AdamW on parameters whose gradient is that of their sum. For the rate, AdamW reads 4 and writes 3 f32 numbers
+-- per parameter.
 local function updates()
   local n, count = small and 4096 or 8 << 20, small and 2 or 16
   local case = ("AdamW of %d x %d f32"):format(count, n)

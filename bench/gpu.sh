@@ -1,10 +1,11 @@
 #!/bin/bash
 # gpu.sh - prints one table of times on one GPU: Rille and PyTorch (eager and compiled), on the same card in one run.
 #
-#   bench/gpu.sh [build/release [rounds [peak]]]      PyTorch of bench/venv.sh or python3, if installed
+#   bench/gpu.sh [build/release [rounds [peak]]]      uses PyTorch of bench/venv.sh or of python3, if installed
 #
-# Prints milliseconds (least / median) and the rate computed from the least. Prints the name of each finished case on
-# stderr. peak: the card's nominal dense bf16 TFLOP/s, for MFU (defined in bench/gpu.lua): A100 312, H100 SXM 989.
+# Prints milliseconds (least / median) and the rate, which is computed from the least time. Prints the name of each
+# finished case on stderr. peak: the card's nominal dense bf16 TFLOP/s (A100 312, H100 SXM 989), for the MFU that
+# bench/gpu.lua defines.
 # Without a GPU the script prints the reason and exits with 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 -- handed.lua N - times an all-reduce over N devices and all hosts, for bench/cluster.sh.
 --
--- Prints bytes, and the least time of many runs in microseconds. The step returns only a thin slice of the result, so
--- that the time includes little more than the all-reduce.
+-- Prints for each size its bytes, and the least time of many runs in microseconds. The step returns only a thin slice
+-- of the result, so that the time includes little more than the all-reduce.
 
 local rille = require "rille"
 

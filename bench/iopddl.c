@@ -45,7 +45,7 @@ static const struct published {
     {'Y', 595085773000, 495260745493},
 };
 
-static double deadline; /* processor time at which the search must end, us */
+static double deadline; /* processor time at which the search must stop, us */
 
 static bool
 late(void *arg)
@@ -78,8 +78,8 @@ identity(struct arena *a)
     return f;
 }
 
-/* Converts an instance of the contest to a cost network. A node's memory usage becomes a tensor without readers,
- * and an edge becomes a tensor with one reader. */
+/* Converts an instance of the contest to a cost network. The memory usage of a node becomes a tensor without
+ * readers; an edge becomes a tensor with one reader. */
 static struct net *
 read_net(struct arena *a, const json_t *p)
 {
@@ -140,7 +140,7 @@ find_published(const char *path)
     return NULL;
 }
 
-/* Checks the cost and the memory limit of the chosen strategies by the contest's definition. */
+/* Checks the cost of the chosen strategies, and that they keep the memory limit, as the contest defines both. */
 static bool
 holds(const struct net *n, const struct solved *s)
 {

@@ -3,11 +3,13 @@
 --
 --   rille -d cpu:1 bench/jitter.lua
 --
--- A "table" keeps the order that the acts of the same plan have without jitter. Both are simulated with the same
--- durations of acts: F = B = W = 1 (interleaved: B = 2, which includes W), changed at random by up to 10 %. In the
--- first rows transfers cost no time. In the other rows each transfer costs the receiving device 10 % of F: at
--- arrival, or, with a table, before the act that reads the data. Prints makespans in units of F: without jitter; then
--- mean and worst of SEEDS random draws, by credits and by the table.
+-- The fixed order is called a table: the order that the acts of the same plan have without jitter. Credits and table
+-- are simulated with the same durations of acts: F = B = W = 1 (interleaved: B = 2, which includes W), changed at
+-- random by up to 10 %. In the first rows transfers cost no time. In the other rows each transfer costs the receiving
+-- device 10 % of F. With credits it costs this time at arrival; with a table, before the act that reads the data.
+--
+-- Prints makespans in units of F: first without jitter, then the mean and the worst of SEEDS random draws, by credits
+-- and by the table.
 
 local rille = require "rille"
 local SEEDS <const>, JITTER <const>, UNIT <const> = 20, 0.1, 1e-3
@@ -18,8 +20,8 @@ local function key(s) return s.stage .. s.what .. s.piece end
 
 local acts <const> = {forward = true, backward = true, weight = true}
 
--- Returns two tables per device: the acts of its stages in the order in which they begin, and their durations. With a
--- fixed order an act is never interrupted, even if the plan interleaves other work.
+-- Returns two values: by device, the acts of its stages in the order in which they begin; by act, its duration. In a
+-- fixed order an act runs without interruption, even if the plan interleaves other work.
 local function table_of(chart)
   local spans, order, took = {}, {}, {}
   for _, s in ipairs(chart.planned.spans) do
@@ -36,12 +38,12 @@ local function table_of(chart)
   return order, took
 end
 
--- Returns the makespan of a fixed order of acts with these durations. An act begins when the previous act of its
--- device has ended and its inputs have arrived.
+-- Returns the makespan of a fixed order of acts. took: duration of each act. An act begins when the previous act of
+-- its device has ended and its inputs have arrived.
 local function tabled(order, took, devices, hop)
   local done, next_of, free, left, n = {}, {}, {}, 0, #devices
   for d, l in pairs(order) do next_of[d], free[d], left = 1, 0, left + #l end
-  -- Returns two times: when stage `from` finishes the act (nil: not finished yet), and how long stage `to` takes to
+  -- Returns the time at which stage `from` finishes the act (nil: not finished yet), and how long stage `to` takes to
   -- receive the result.
   local function there(from, what, piece, to)
     return done[from .. what .. piece], devices[from + 1] ~= devices[to + 1] and hop or 0

@@ -3,13 +3,13 @@
  *   bench-kernels [NAME [SAMPLE]]      prints lines that begin with operator and sample
  *
  * A sample states dtype, shape and range of values: "i64{5}<7" means below 7, "f32{4}>0.5" above 0.5. A call is
- * prepared once and runs for some milliseconds, ten times; the best processor time of one thread is printed. A
- * failed call is an error.
+ * prepared once. Then it is repeated for some milliseconds, ten times; the best processor time of one thread is
+ * printed. If a call fails, the benchmark fails.
  *
  *   bench-kernels -
  *
- * reads lines "operator<TAB>sample", and answers each with the call's microseconds, the microseconds of a copy of as
- * many bytes, and the kernel's variant. bench/kernels.py uses this form, in turns with PyTorch. */
+ * reads lines "operator<TAB>sample". It answers each line with the call's microseconds, the microseconds of a copy
+ * of as many bytes, and the kernel's variant. bench/kernels.py uses this form, in turns with PyTorch. */
 #include "bench/clock.h"
 #include "kernels/exec/kernel.h"
 #include "kernels/op/lib/table.h"
@@ -116,12 +116,12 @@ static const char *const lines[][2] = {
 };
 
 /* Each operand and result begins at a page boundary, as PyTorch's large tensors do, plus a multiple of 64 bytes
- * that differs per buffer. Otherwise speed would depend on chance: a core is slower if the offsets of two buffers
- * within a page are close (kernels/cpu/eltwise/tile.c). */
+ * that differs per buffer. Otherwise the speed would depend on chance, because a core is slower if the offsets of
+ * two buffers within a page are close (kernels/cpu/eltwise/tile.c). */
 enum { PAGE = 4096 };
 
-/* Returns random values in the sample's range: floats between -1 and 2 above the sample's bound, integers below
- * it. */
+/* Returns numbers in the sample's range. Floats are from `above` to above + 3; above 0: from -1 to 2. Integers are
+ * `above` and the next `below` - 1 numbers; below 0: 61 numbers. */
 static void *
 fill(const struct type *t, int64_t below, double above)
 {
@@ -139,7 +139,7 @@ fill(const struct type *t, int64_t below, double above)
     return p;
 }
 
-/* A prepared call, which is timed. */
+/* A prepared call that is timed. */
 struct measured {
     struct exec *exec;
     void **data, *scratch;
@@ -169,7 +169,7 @@ run_times(int (*run)(const struct measured *m), const struct measured *m, int64_
     return 0;
 }
 
-/* Sets *us to the time per call, us: the least of ten rounds of a millisecond or more. */
+/* Sets *us to the time per call, us: the least of ten rounds, each of a millisecond or more. */
 static int
 measure(int (*run)(const struct measured *m), const struct measured *m, double *us)
 {
@@ -224,7 +224,7 @@ bench(const char *name, const char *text, struct result *r)
     for (int i = 0; i < n; i++) {
         const struct type *t = i < s.call.nin ? &s.in[i] : &s.out[i - s.call.nin];
         view[i] = view_dense(t, NULL);
-        /* true for an update, which writes its operands in place */
+        /* True for an update, because it writes its operands in place. */
         bool in = i < s.call.nin, over = !in && i - s.call.nin < s.call.op->ninplace;
         data[i] = over ? data[i - s.call.nin] : t->dtype ? fill(t, in ? s.below[i] : 0, in ? s.above[i] : 0) : NULL;
         if (t->weak) elem_set_f(t->dtype, data[i], 0, s.number[i]);

@@ -22,7 +22,7 @@ aten = torch.ops.aten
 BUILD = sys.argv[1] if len(sys.argv) > 1 else "build/release"
 ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
 TURNS, ROUNDS, ROUND_S = 3, 5, 1e-3
-LOOKED_UP = ("embedding", "gather")  # most of an operand is not read, so no limit is known
+LOOKED_UP = ("embedding", "gather")  # no limit is known, because most of an operand is not read
 
 
 def r(*size, dtype=torch.float32):

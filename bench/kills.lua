@@ -1,10 +1,11 @@
--- kills.lua - kills workers at random moments during training; checks the results' bits, and times detection and recovery.
+-- kills.lua - kills workers at random moments during training; checks the results' bits, and times detection and
+-- recovery.
 --
 --   rille launch -n 4 -d cpu:1 bench/kills.lua [kills = 200]
 --
 -- A first run without kills records the training loss of every step. In the run with kills, each loss must have the
--- same bits. Detection: from the kill to the error in this script. Recovery: from the error to the end of the next
--- step.
+-- same bits. The time of detection is from the kill to the error in this script. The time of recovery is from the
+-- error to the end of the next step.
 
 local kills = tonumber(arg[1]) or 200
 local P = rille.placement("cpu", {0, 1, 2, 3})
@@ -25,7 +26,7 @@ end
 
 local function batch() return rille.randn({16, 32}, {placement = P, sbp = "S(0)"}) end
 local function text(loss) return ("%a"):format(loss:item()) end
-local function now() -- wall-clock time, because the killing process prints its times in it
+local function now() -- wall-clock time, as printed by the process that kills
   local p <close> = io.popen("date +%s.%N")
   return p:read("n")
 end

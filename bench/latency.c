@@ -1,9 +1,9 @@
 /* latency.c - times the smallest operations from C, and one large product through the whole system.
  *
- * An operator call adds a node. Reading the node's result looks up the cached plan and runs it. So the time of call
- * and read is the overhead of a step. A product of two 1024 x 1024 matrices is computed in the same way, in turns
- * with oneDNN called directly on the same thread. Prints "what, least, median", microseconds; Gflop/s for the
- * product. */
+ * An operator call adds a node. Reading the node's result looks up the cached plan and runs it. So the time of a
+ * call and a read is the overhead of a step. A product of two 1024 x 1024 matrices is computed in the same way, in
+ * turns with oneDNN called directly on the same thread. Prints "what, least, median" in microseconds; for the
+ * product, in Gflop/s. */
 #include "bench/clock.h"
 #include "bench/raw.h"
 #include "rille.h"

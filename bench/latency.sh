@@ -1,7 +1,7 @@
 #!/bin/bash
 # latency.sh - prints one table of the times of the smallest operations in Lua, in C and in other libraries (peers).
 #
-#   bench/latency.sh [build/release]      peers are left out when bench/venv.sh has not been run
+#   bench/latency.sh [build/release]      omits peers unless bench/venv.sh has been run
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

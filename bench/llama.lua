@@ -5,9 +5,9 @@
 --     [--width 512] [--steps 10]                                            bench/llama.sh runs it beside PyTorch
 --
 -- Prints lines "name, what, least, median": milliseconds of processor time. The limit of a forward pass is the time
--- of its matrix products alone, each repeated on the same memory (for an expert, the product of its chosen rows). The
--- limit of a step is three times as long: forward, input gradients and weight gradients. The limit contains no
--- attention, norms, loss or update.
+-- of its matrix products alone, each repeated on the same memory. An expert multiplies only the rows that have chosen
+-- it. The limit of a step is three times that of a forward pass: forward, input gradients and weight gradients. The
+-- limits contain no attention, norms, loss or update.
 
 local rille = require "rille"
 local o = rille.args(arg, {model = "llama", bf16 = false, batch = 4, length = 128, layers = 4, width = 512, steps = 10})
@@ -45,7 +45,7 @@ report("Rille", "inference", timed(function() pass(x):item() end))
 -- ---- the products of the step ----
 
 local all = 0
--- Adds the time of `times` products of a matrix (rows, k) by a matrix (k, n).
+-- Adds to `all` the time of `times` products of a matrix (rows, k) by a matrix (k, n).
 local function add(times, rows, k, n)
   local dtype = o.bf16 and "bf16" or "f32"
   local a, b = rille.randn({rows, k}, {dtype = dtype}), rille.randn({k, n}, {dtype = dtype})

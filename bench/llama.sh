@@ -2,9 +2,9 @@
 # llama.sh - prints the times of a small Llama and a small mixture of experts, in f32 and bf16: Rille, PyTorch and the
 # limit, measured in turns in one run.
 #
-#   bench/llama.sh [build/release [rounds = 2]]      PyTorch is left out when bench/venv.sh has not been run
+#   bench/llama.sh [build/release [rounds = 2]]      omits PyTorch unless bench/venv.sh has been run
 #
-# Unit: milliseconds of processor time of one thread; columns: the least of all rounds and the least median. The limit
+# Prints milliseconds of processor time of one thread: the least of all rounds, and the least median. The limit
 # is the time of the products alone.
 set -eu
 cd "$(dirname "$0")/.."

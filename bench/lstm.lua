@@ -3,12 +3,19 @@
 --
 --   RILLE_THREADS=1 [PYTHON=build/venv/bin/python] build/release/rille bench/lstm.lua
 --
--- Batch 32, 64 inputs, 256 hidden units, f32. A step is forward, mean of squares, backward. Columns: T: length; rille,
--- torch: fastest of the repetitions, ms; cpu: CPU time of both, least of the repetitions, ms, for machines with other
--- load; limit: the step's products, each as one product over all steps, which a
--- recurrence cannot reach, ms; lines: lines of the printed plan. PyTorch runs if PYTHON names a Python with torch; both
--- use RILLE_THREADS threads, by default 1. The second table has the same layer as rille.scan over nn.LSTMCell, without and with recompute = true:
--- step: ms; first: the first call, which traces and compiles, ms; lines: of the plan; MiB: peak memory.
+-- The batch is 32, with 64 inputs, 256 hidden units, f32. A step is forward, mean of squares, backward. PyTorch runs
+-- if PYTHON names a Python with torch; both use RILLE_THREADS threads, by default 1. Columns:
+--
+--   T              length of the sequence
+--   rille, torch   time of a step, the least of the repetitions, ms
+--   cpu, torch's   CPU time of both, the least of the repetitions, ms; for machines with other load
+--   limit          time of the step's products, ms; each is computed as one product over all positions, although a
+--                  recurrence cannot do so
+--   lines          lines of the printed plan
+--
+-- The second table has the same layer as rille.scan over nn.LSTMCell, without and with recompute = true. Columns:
+-- time of a step, ms; time of the first call, which traces and compiles, ms; lines of the printed plan; peak memory,
+-- MiB.
 local rille = require "rille"
 local nn = rille.nn
 local BATCH <const>, IN <const>, HIDDEN <const>, REPEATS <const> = 32, 64, 256, 5
@@ -76,7 +83,7 @@ for _, length in ipairs(lengths) do
   local torch, torch_cpu = peer(length)
   local ms, cpu = fastest(function() (step(x)):item() end)
   local lines = select(2, tostring(step:plan()):gsub("\n", ""))
-  -- input projection: forward and weight gradient; recurrent state: three products
+  -- The input projection has two products (forward, weight gradient); the recurrence has three.
   local limit = 2 * fastest(product(rows, IN, gates)) + 3 * fastest(product(rows, HIDDEN, gates))
   print(("%4d %7.1f %7s %7.1f %8s %7.1f %12s %12.2f %6d"):format(length, ms, shown(torch), cpu, shown(torch_cpu), limit,
     torch and ("%.2f"):format(torch / ms) or "-", ms / limit, lines))

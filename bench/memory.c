@@ -1,11 +1,12 @@
-/* memory.c - how fast cores read memory: the limit of text generation, which reads all weights once per id.
+/* memory.c - how fast cores read memory. This is the limit of text generation, which reads all weights once per
+ * id.
  *
  *   memory [threads]       prints GB/s, the best of some rounds, of 1 to 8 streams per thread, with prefetch and
  * without
  *
- * Each thread sums its part of 512 MB, which it reads as 1 to 8 adjacent streams; then again with non-temporal
- * prefetch, so that outer caches keep no copy. With one thread, time is processor time, to exclude other programs.
- * With more threads, time is wall-clock time from the first start to the last end. */
+ * Each thread sums its part of 512 MB, which it reads as 1 to 8 adjacent streams. Then it repeats this with
+ * non-temporal prefetch, so that outer caches keep no copy. With one thread, time is processor time, to exclude
+ * other programs. With more threads, time is wall-clock time from the first start to the last end. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "runtime/base/simd.h"

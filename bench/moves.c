@@ -1,8 +1,8 @@
 /* moves.c - the least time of a move on this machine: the limit in bench/moves.sh.
  *
- * The threads, one per core, share all memory and do only the necessary work. Each thread adds its part of the
- * result, or copies the gathered or exchanged data. A spinning barrier ends the move. Prints "move, devices, bytes,
- * column, microseconds", the least of many rounds. */
+ * The threads, one per core, share all memory and do only the necessary work: each thread adds its part of the
+ * result, or copies the gathered or exchanged data. The threads then meet at a barrier, where they spin. Prints
+ * "move, devices, bytes, column, microseconds", the least of many rounds. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "runtime/base/simd.h"

@@ -1,8 +1,8 @@
 -- moves.lua - time of a move in a compiled step: Rille's part of bench/moves.sh.
 --
--- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain to the target layout and back,
--- large moves alone. The step returns only a thin slice of the result, so the move writes to the arena, whose memory is
--- reused in every run, as within a training step.
+-- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain to the target layout and
+-- back, large moves alone. The step returns only a thin slice of the result. So the move writes to the arena, whose
+-- memory every run reuses, as within a training step.
 
 local rille = require "rille"
 
@@ -30,7 +30,7 @@ local function least(step, x, seconds)
   return best
 end
 
--- Returns a step of n moves to the target layout and back, followed by a move to the target.
+-- Returns a step that moves n times to the target layout and back, and once more to the target.
 local function chain_of(m, n)
   return rille.graph(function(x)
     for _ = 1, n do x = x:to_global{sbp = m.to}:to_global{sbp = m.from} end
@@ -52,7 +52,7 @@ for _, n in ipairs{2, 4} do
       else
         time = least(chain_of(m, 0), x, 0.06)
       end
-      -- a negative time means that a thread was descheduled, so the row is omitted
+      -- A negative time means that a thread was descheduled; such a row is omitted.
       if time > 0 then print(("%s\t%d\t%d\t%s\t%.2f"):format(m.name, n, bytes, column, 1e6 * time)) end
       x = nil
       collectgarbage()

@@ -1,10 +1,11 @@
 #!/bin/bash
 # moves.sh - prints one table of times of moves between layouts, by Rille and peers, and of the limit.
 #
-#   bench/moves.sh [build/release]      JAX is left out when bench/venv.sh has not been run
+#   bench/moves.sh [build/release]      omits JAX unless bench/venv.sh has been run
 #
-# Open MPI and gloo are Debian packages: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. Rows without their
-# peer are omitted. Unit: microseconds, the least of many rounds. Sizes are bytes of the global tensor.
+# Open MPI and gloo are Debian packages: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. If a peer is not
+# installed, its rows are omitted. Prints microseconds, the least of many rounds. Sizes are bytes of the global
+# tensor.
 set -u
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -13,8 +14,8 @@ lines=$(mktemp)
 made=$(mktemp -d)
 trap 'rm -rf "$lines" "$made"' EXIT
 
-# Runs each program ten times, because the cores on which its threads run differ per process. Other work only adds
-# time, so the least time counts.
+# Runs each program ten times, because each process may get other cores for its threads. The least time counts,
+# because other work only adds time.
 for _ in 1 2 3 4 5 6 7 8 9 10; do RILLE_THREADS=2 "$build/rille" -d cpu:4 bench/moves.lua >>"$lines"; done
 for _ in 1 2 3; do "$build/bench/moves" >>"$lines"; done
 for n in 2 4; do

@@ -3,11 +3,13 @@
  *
  *   build/release/bench/ops [threads [name]]
  *
- * A row is an operator (or a program of two or more), called through rille.h with a cached plan. The peer is the same
- * work in oneDNN, called directly on dense memory, or a plain copy of as many bytes. Operator and peer run in turns,
- * and the least time of each counts. The limit is the larger of two times, both measured here on the same threads.
- * The first is the time of the operator's arithmetic at the rate of a packed 1024^3 product. The second is the time
- * of the operator's bytes at the rate of memory (the faster of a streaming copy and an increment in place). */
+ * A row is an operator (or a program of two or more), called through rille.h with a cached plan. The peer is the
+ * same work in oneDNN, called directly on dense memory, or a plain copy of as many bytes. Operator and peer run in
+ * turns, and the least time of each counts.
+ *
+ * The limit is the larger of two times, both measured here on the same threads. The first is the time of the
+ * operator's arithmetic at the rate of a packed 1024^3 product. The second is the time of reading and writing the
+ * operator's bytes at the speed of memory (the faster of a streaming copy and an increment in place). */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "bench/raw.h"
@@ -26,7 +28,7 @@
 #endif
 
 enum { ROUNDS = 7, OPERANDS = 4, CHAIN = 10 };
-/* minimum duration of a round, us: so long that data which the peer left in caches does not matter */
+/* minimum duration of a round, us; so long that data in the caches, which the peer has left there, does not matter */
 enum { AT_LEAST_US = 20000 };
 
 static struct rille_session *session;
@@ -80,7 +82,7 @@ copy_close(struct copy *c)
     free(c->to);
 }
 
-/* Returns the offset at which share i of n begins, a multiple of 64 bytes. */
+/* Returns the offset at which share i of n begins, bytes; a multiple of 64. */
 static size_t
 share(size_t bytes, int i, int n)
 {
@@ -272,7 +274,7 @@ attention_run(void *arg)
     ours_close(&sum);
 }
 
-/* Computes the sum of a product's elements, and the gradients of both operands. The incoming gradient is one
+/* Computes the sum of a product's elements, and the gradients of both operands. The gradient of the result is one
  * number, repeated. */
 static void
 summed_run(void *arg)
@@ -392,7 +394,7 @@ product_row(const struct product *p)
     raw_close(&r);
 }
 
-/* Compares operators that read and write each number once with a copy of as many bytes. */
+/* Compares operators that read and write each number once with a copy that moves as many bytes. */
 static void
 rows_of_copies(void)
 {
@@ -466,7 +468,8 @@ summed_row(void)
 static void
 raw_attention(void *arg)
 {
-    /* the products compute scores, values, and their four gradients: three products of each of two shapes */
+    /* The primitives are six products, three of each of two shapes: the scores, the values, and their four
+     * gradients. */
     struct raw *r = arg;
     for (int i = 0; i < 3; i++) {
         raw_run(&r[0]);

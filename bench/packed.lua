@@ -2,8 +2,8 @@
 --
 --   rille -d cpu:1 bench/packed.lua
 --
--- Prints three numbers for the fullest device: the bytes of its registers; the peak bytes in use at once in simulations
--- of the plan (a lower bound for any packing); and their quotient.
+-- Prints three numbers for the device with the most registers: the bytes of its registers; the peak bytes in use at
+-- once in simulations of the plan, which is a lower bound for any packing; and the quotient of the two.
 
 local packed = dofile("t/lib/packed.lua")
 

@@ -2,12 +2,12 @@
 -- bound for all schedules.
 --
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
---   KIND=async RILLE_THREADS=2 rille -d async:8 bench/pipeline.lua          on devices with streams, which sleep
+--   KIND=async RILLE_THREADS=2 rille -d async:8 bench/pipeline.lua          on devices whose streams sleep
 --
 -- A sleeping kernel needs no core, so eight devices work at once on two cores. Forward (F), backward (B) and weight
--- gradients (W) each take SLEEP on every stage. The first stage has a B, too, because its input is the result of an
--- addition. SLEEP and ROUNDS are environment variables. Prints lines "schedule, devices, micro-batches, least of
--- ROUNDS, simulation with measured costs, simulation with SLEEP, bound" in milliseconds.
+-- gradients (W) each take SLEEP seconds on every stage. The first stage has a B, too, because its input depends on a
+-- parameter. SLEEP and ROUNDS are environment variables. Prints lines "schedule, devices, micro-batches, least of
+-- ROUNDS, simulation with measured costs, simulation with SLEEP, bound"; times are in milliseconds.
 
 local rille = require "rille"
 local SLEEP <const>, ROUNDS <const> = tonumber(os.getenv("SLEEP")) or 0.01, tonumber(os.getenv("ROUNDS")) or 6

@@ -1,12 +1,12 @@
 #!/bin/bash
-# pipeline.sh - prints one table of times of pipelines whose kernels sleep: Rille on cpu devices, one thread per device;
-# Rille on async devices, whose streams sleep, with eight, two and one threads (async/2, async/1); simulated time, lower
-# bound, PyTorch's pipeline.
+# pipeline.sh - prints one table of times of pipelines whose kernels sleep. Rows are Rille on cpu devices, with one
+# thread per device; Rille on async devices, whose streams sleep, with eight, two (async/2) and one thread (async/1);
+# and PyTorch's pipeline. Each row of Rille also has the simulated time and the lower bound.
 #
-#   bench/pipeline.sh [build/release]      PyTorch is left out when bench/venv.sh has not been run
+#   bench/pipeline.sh [build/release]      omits PyTorch unless bench/venv.sh has been run
 #
-# Unit: milliseconds per step, the least of ROUNDS (default 6). Forward, backward and weight gradients (F, B, W) take
-# 10 ms each per stage and micro-batch; the first stage of Rille's pipeline has no B.
+# Prints milliseconds per step, the least of ROUNDS (default 6). Forward, backward and weight gradients (F, B, W) take
+# 10 ms each per stage and micro-batch, also on the first stage.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

@@ -4,11 +4,16 @@
 --   rille -d cpu:8 bench/planner.lua [program | "regrets" | "large" | "within" | "deep"]
 --
 -- Costs are nanoseconds of the cost model: moves, and compute of the busiest rank. The lower bound is proven. The
--- planner keeps the layouts that a program sets, and chooses all others. "plan": processor time from the call of the
--- step to its plan in mode "optimal", tracing included. "large": GPT-2 and Llama on simulated devices, and whatif on
--- up to 100,000 devices in meshes of up to six axes. "within": memory limits. "deep": stacks of 109 and 543 layers.
--- "regrets": time of explain() per program, and the number of candidates whose regret is known only as an interval.
--- bench/predict.lua measures such steps.
+-- planner keeps the layouts that a program sets, and chooses all others. The column "plan" is the processor time from
+-- the call of the step to its plan in mode "optimal", tracing included. Arguments:
+--
+--   program   plans only this program
+--   regrets   time of explain() per program, and the number of candidates whose regret is known only as an interval
+--   large     GPT-2 and Llama on simulated devices, and whatif on up to 100,000 devices in meshes of up to six axes
+--   within    steps within memory limits
+--   deep      stacks of 109 and 543 layers
+--
+-- bench/predict.lua measures the times of planned steps.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")
@@ -20,7 +25,7 @@ local function planned(step, mode, limit, memory, ...)
   return graph, os.clock() - begin
 end
 
--- Reads the cost and the bound of a plan from its certificate, because explain() would take longer: it also computes
+-- Reads the cost and the bound of a plan from its certificate. explain() would take longer, because it also computes
 -- regrets.
 local function reported(graph)
   local path = os.tmpname()
@@ -103,8 +108,8 @@ local clusters = {
   {mesh = {100000}, bandwidth = 25e9, latency = 5e-6, flops = 4e14},
 }
 
--- Plans a training step within a time and a memory limit. Returns the record, the graph, and the processor seconds from
--- the call to the plan.
+-- Plans a training step within a time and a memory limit. Returns the result of explain(), the graph, and the
+-- processor seconds from the call to the plan.
 local function step_of(o, mesh, sbp, limit, memory)
   local P = rille.placement("meta", mesh)
   local net = Model(o)

@@ -1,7 +1,7 @@
 -- predict.lua - compares measured times of planned steps with the predictions of whatif.
 --
 --   rille -d cpu:4 --calibrate && rille -d cpu:2 bench/predict.lua
---   RILLE_THREADS=1 rille -d cpu:2 bench/predict.lua          a single stage, on one core like the costs
+--   RILLE_THREADS=1 rille -d cpu:2 bench/predict.lua          a single stage, on one core, as the costs were measured
 --
 -- The first command measures and stores the costs of this machine; predictions are as good as these costs.
 local rille = require "rille"

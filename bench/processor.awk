@@ -1,5 +1,5 @@
-# processor.awk - reads lines "name, what, least, median" of all rounds; prints one line for each name and what, with
-# the least time and the least median.
+# processor.awk - reads lines "name, what, least, median" of all rounds. Prints one line for each name, with the least
+# time and the least median of the training step and of inference.
 BEGIN { FS = "\t" }
 !($1 in row) { row[$1] = ++n; name[n] = $1 }
 { k = row[$1] SUBSEP $2

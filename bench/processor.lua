@@ -2,8 +2,8 @@
 --
 --   local timed, report = dofile("bench/processor.lua")(20)
 --
--- timed(run) returns least and median time of 20 runs, in milliseconds. report(name, what, least, median) prints a line
--- for bench/processor.awk.
+-- timed(run) returns the least and the median time of 20 runs, in milliseconds. report(name, what, least, median)
+-- prints a line for bench/processor.awk.
 return function(steps)
   local function timed(run)
     local times = {}

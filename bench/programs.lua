@@ -1,8 +1,8 @@
 -- programs.lua - defines forty training steps with handwritten layouts, for choice.lua and planner.lua.
 --
--- Returns two values. The first is a list of entries {name, build, placement, what, bytes with a chooser that counts
--- moves only, least known bytes, "<" if the least is unproven, argument, function}. The second is the function
--- make(entry); make returns a step and its arguments.
+-- Returns a list of entries, and the function make(entry), which returns a step and the step's arguments. An entry is
+-- {name, build, placement, what, bytes with a chooser that counts only moves, least known bytes, "<" if these are not
+-- proven least, argument, function}.
 
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -21,7 +21,7 @@ local function mesh(...)
   return rille.placement("cpu", build(1))
 end
 
--- Returns the layout with the given SBP entries, by mesh axis from 1; mesh axes without an entry get B.
+-- Returns a layout. entries[i]: SBP entry of mesh axis i, from 1; a mesh axis without an entry gets B.
 local function on(placement, entries)
   local sbp = {}
   for axis = 1, #placement.shape do sbp[axis] = entries and entries[axis] or "B" end
@@ -42,7 +42,7 @@ local function columns(linear, placement, axis)
   lay(linear.bias, placement, axis, "S(0)")
 end
 
--- ---- programs: every program returns a function and the function's arguments; o.dp and o.tp are mesh axes ----
+-- ---- programs: each returns a function and the function's arguments; o.dp, o.tp: mesh axes ----
 
 -- Returns a step that trains parameters to reduce a loss.
 local function trained(parameters, loss)
@@ -108,7 +108,8 @@ local function gpt(placement, o)
   return step, ids(), ids()
 end
 
--- Returns a step that trains parameters of these shapes and layouts. The loss is the sum of squares of f's result.
+-- Returns a step that trains parameters of these shapes and layouts. The loss is the sum of the squares that f
+-- returns.
 local function small(placement, parameters, argument, f)
   local function leaf(t)
     if t.ids then return rille.randint(0, t.ids, t.shape, {placement = placement, sbp = t.sbp}) end

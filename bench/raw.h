@@ -38,14 +38,14 @@ raw_numbers(dnnl_data_type_t dtype, size_t bytes)
     size_t size = dtype == dnnl_bf16 ? sizeof(uint16_t) : sizeof(float);
     for (size_t i = 0; i < bytes / size; i++) {
         float x = (float)((uint32_t)i * 2654435761u >> 16) / 65536.0f;
-        /* stores the upper half of the float, which is its value in bf16 */
+        /* stores the upper half of the float, which has the same value in bf16 */
         memcpy(p + i * size, (char *)&x + sizeof x - size, size);
     }
     return p;
 }
 
-/* Adds an argument in the layout that the primitive needs. data: the argument's numbers; NULL: allocates random ones.
- */
+/* Adds an argument in the layout that the primitive needs. data: the argument's numbers; if it is NULL, allocates
+ * random ones. */
 static inline void
 raw_add(struct raw *r, const_dnnl_primitive_desc_t pd, dnnl_engine_t engine, int arg, dnnl_data_type_t dtype,
         void *data)
@@ -60,8 +60,8 @@ raw_add(struct raw *r, const_dnnl_primitive_desc_t pd, dnnl_engine_t engine, int
     raw_check(!dnnl_memory_create(&r->arg[i].memory, dnnl_primitive_desc_query_md(pd, what, which), engine, data));
 }
 
-/* Creates the primitive of an operation with narg arguments. data: the arguments' numbers; NULL: allocates random
- * ones. */
+/* Creates the primitive of an operation with narg arguments. data: the arguments' numbers; if it is NULL,
+ * allocates random ones. */
 static inline struct raw
 raw_open(const struct prim_op *op, const struct prim_op *forward, int threads, int narg, const int *arg,
          void *const *data)
@@ -79,8 +79,8 @@ raw_open(const struct prim_op *op, const struct prim_op *forward, int threads, i
     return r;
 }
 
-/* Creates the primitive of a matrix product. packed: oneDNN chooses the layout of b, which gives its greatest
- * rate. */
+/* Creates the primitive of a matrix product. packed: oneDNN chooses the layout of b, which makes the product
+ * fastest. */
 static inline struct raw
 raw_matmul(const struct prim_layout *a, const struct prim_layout *b, const struct prim_layout *c, bool packed,
            int threads, void *const *data)

@@ -1,10 +1,10 @@
-/* reads.c - times reading a file that is in the page cache. Compares pread, by which Rille reads files
- * (runtime/file/source.h), a new mapping in each turn, and the limit: a copy from the process's own memory.
+/* reads.c - times reading a file that is in the page cache.
  *
- * First reads the complete file in pieces, like loading tensors. Then reads windows of ids at random places, like
- * loading batches. The least time of all turns counts.
+ *   bench/reads [MiB = 500] [turns = 9]
  *
- *   bench/reads [MiB = 500] [turns = 9] */
+ * Compares three methods: pread, by which Rille reads files (runtime/file/source.h); a new mapping in each turn;
+ * and the limit, a copy from the process's own memory. First reads the complete file in pieces, as loading tensors
+ * does. Then reads windows of ids at random places, as loading batches does. The least time of all turns counts. */
 #include "bench/clock.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"

@@ -3,8 +3,9 @@
 --   rille -d cpu:1 bench/recompute.lua
 --
 -- Nothing is computed: the script plans each step and simulates the plan's tasks. Prints three numbers for each
--- schedule: the registers of the fullest device (MB), those of all devices (MB), and the time of a step
--- (microseconds). There are three variants: all values kept, only inputs of stages kept, only inputs of blocks kept.
+-- schedule: the registers of the device that has the most (MB), the registers of all devices (MB), and the time of a
+-- step (microseconds). Each schedule has three variants: all values are kept, only inputs of stages, or only inputs
+-- of blocks.
 
 local rille = require "rille"
 local dealt = dofile("t/lib/dealt.lua")

@@ -3,9 +3,8 @@
 --
 --   RILLE_THREADS=1 rille -d cpu:1 bench/resnet.lua [--batch 32] [--width 16] [--steps 20]     bench/resnet.sh runs it beside PyTorch
 --
--- Prints lines "name, what, least, median": milliseconds of processor time. The limit is the time of the step's
--- convolutions and their gradients alone, each repeated on the same memory. The limit contains no norms, additions or
--- update.
+-- Prints lines "name, what, least, median": milliseconds of processor time. The limit is the time of the convolutions
+-- and their gradients alone, each repeated on the same memory. The limit contains no norms, additions or update.
 
 local rille = require "rille"
 local o = rille.args(arg, {batch = 32, width = 16, steps = 20})
@@ -32,15 +31,15 @@ report("Rille", "inference", timed(function() pass(x):item() end))
 
 -- ---- the convolutions of the step ----
 
--- Times a convolution from n to m channels, forward and with gradients. Images have `size` x `size` pixels, windows
--- `window` x `window`.
+-- Times a convolution from n to m channels: forward alone, and its gradients. Images have `size` x `size` pixels,
+-- windows `window` x `window`.
 local function convolution(n, m, size, window, stride, first)
   local image = rille.randn({o.batch, n, size, size}, {requires_grad = not first})
   local kernel = rille.randn({m, n, window, window}, {requires_grad = true})
   local dy = rille.randn{o.batch, m, size // stride, size // stride}
   local function y() return rille.conv2d(image, kernel, nil, {stride = stride, padding = window // 2}) end
   local forward = rille.graph(function() return rille.no_grad(y) end)
-  local both = rille.graph(function(dy) -- the value of `sum` is not returned, so only the gradients are computed
+  local both = rille.graph(function(dy) -- the step returns only gradients, so `sum` is not computed
     (y() * dy):sum():backward()
     local a, b = image.grad, kernel.grad
     image.grad, kernel.grad = nil, nil

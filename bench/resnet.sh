@@ -1,10 +1,10 @@
 #!/bin/bash
-# resnet.sh - prints one table of times of a small residual network on images of 32 x 32: Rille, PyTorch and the limit,
-# measured in turns.
+# resnet.sh - prints one table of times of a small residual network on images of 32 x 32: Rille, PyTorch and the
+# limit, measured in turns.
 #
-#   bench/resnet.sh [build/release [rounds = 3]]      PyTorch is left out when bench/venv.sh has not been run
+#   bench/resnet.sh [build/release [rounds = 3]]      omits PyTorch unless bench/venv.sh has been run
 #
-# Unit: milliseconds of processor time of one thread; columns: the least of all rounds and the least median. The limit
+# Prints milliseconds of processor time of one thread: the least of all rounds, and the least median. The limit
 # is the time of the convolutions and their gradients alone.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,12 +1,15 @@
 /* scale.c - measures the time and the bytes that a large cluster costs its coordinator; all workers are state
  * machines in one process.
  *
- * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns: "gather":
- * time from the first HELLO until the epoch is formed. "run": time of START to all and END from all, for the
- * coordinator alone and for all state machines. "each": time of a tick (every 100 ms) with a heartbeat from and to
- * each worker. "beat": time of a tick if one worker per host relays the heartbeats of the host's other workers. The
- * limit is a memcpy of the bytes of a run. FORM: bytes of the longest FORM packet, for workers with a device and a
- * thread each, up to the number of slots. */
+ * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns:
+ *
+ *   gather   time from the first HELLO until the epoch is formed
+ *   run      time of START to all and END from all, for the coordinator alone and for all state machines
+ *   limit    time of a memcpy of the bytes of a run
+ *   each     time of a tick (every 100 ms) with a heartbeat from and to each worker
+ *   beat     time of a tick if one worker per host relays the heartbeats of the host's other workers
+ *   FORM     bytes of the longest FORM packet, for workers with a device and a thread each, up to the number of slots
+ */
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
 #include "bench/clock.h"
@@ -215,7 +218,7 @@ run_all(struct cluster *s, struct places *places)
     return now_us() - begin;
 }
 
-/* Times the coordinator alone: the coordinator writes all START packets, and reads END packets that were encoded
+/* Times the coordinator alone. The coordinator writes all START packets, and reads END packets, which were encoded
  * beforehand. */
 static double
 run_alone(struct cluster *s, struct places *places, size_t *bytes)
@@ -249,7 +252,8 @@ next_packet(const struct str *all, size_t *at, struct packet *out)
     return true;
 }
 
-/* Simulates a tick, including the heartbeats that are due. Adds the coordinator's processor time to *alone. */
+/* Simulates a tick, including the heartbeats for which it is time. Adds the coordinator's processor time to
+ * *alone. */
 static double
 tick(struct cluster *s, double *alone)
 {
@@ -272,7 +276,8 @@ tick(struct cluster *s, double *alone)
     return now_us() - begin;
 }
 
-/* Prints the mean time of a tick over the longest heartbeat interval, the least of repeated measurements. */
+/* Prints the mean time of a tick, averaged over the longest heartbeat interval. Repeats the measurement; the least
+ * counts. */
 static void
 beat(struct cluster *s, double *alone, double *all)
 {

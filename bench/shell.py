@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# shell.py - measures waiting times at a prompt: start, completion, printing, require. Compares rille with lua5.4 and
-# python3, on the same terminal, in turns in one run; prints medians.
+# shell.py - measures how long a user waits at a prompt: for the start, a completion, a printed value, a require.
+# Compares rille with lua5.4 and python3, on the same terminal, in turns in one run. Prints medians.
 #
-#   bench/shell.py [build/release]      rows without their program are omitted
+#   bench/shell.py [build/release]      omits the rows of programs that are not installed
 import os, pty, select, shutil, statistics, subprocess, sys, time
 
 build = sys.argv[1] if len(sys.argv) > 1 else "build/release"

@@ -3,10 +3,12 @@
  *   bench/sim [SEEDS]      SEEDS: number of cluster runs, default 1,000,000
  *
  * A seed of a session runs two training steps over two stages, four devices and four micro-batches. The step has
- * every kind of move and real kernels; freed registers are filled with NaN. Loss and weights must have the same bits
- * as in a run with real threads (t/act/sim.c). A seed of a cluster runs a coordinator and its workers with faults,
- * snapshots and recovery: packets lost or doubled, links cut, workers killed or silent, coordinators killed and
- * replaced. The results must equal those of a run without faults (t/lib/simulated.h). */
+ * every kind of move and real kernels; freed registers are filled with NaN. Loss and weights must have the same
+ * bits as in a run with real threads (t/act/sim.c).
+ *
+ * A seed of a cluster runs a coordinator and its workers with faults, snapshots and recovery. The faults are
+ * packets lost or doubled, links cut, workers killed or silent, and coordinators killed and replaced. The results
+ * must equal those of a run without faults (t/lib/simulated.h). */
 #include "bench/clock.h"
 #include "t/lib/simulated.h"
 #include "t/lib/train.h"

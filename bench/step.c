@@ -1,11 +1,13 @@
-/* step.c - measures the least possible time of the digits training step on one core: eight products in oneDNN and one
- * pass of AdamW.
+/* step.c - measures the least possible time of the digits training step on one core: eight products in oneDNN and
+ * one pass of AdamW.
  *
- * A perceptron 64-256-256-10 on a batch of 64: three products forward, two for input gradients, three for weight
- * gradients; then an update of 85,002 values. The program does no other work, and all data is in cache. Prints
- * "name, layout, least, median" in microseconds, like bench/step.lua; bench/step.sh makes the table. Prints on
- * stderr the time that a cache line takes between two cores, because it determines the cost of sharing data between
- * four devices on two cores. */
+ * The model is a perceptron 64-256-256-10 on a batch of 64. The step has three products in forward, two for input
+ * gradients and three for weight gradients, and then updates 85,002 values. The program does no other work, and
+ * all data is in cache. Prints "name, layout, least, median" in microseconds, like bench/step.lua; bench/step.sh
+ * makes the table.
+ *
+ * Prints on stderr the time that a cache line takes between two cores, because it determines the cost of sharing
+ * data between four devices on two cores. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "bench/clock.h"
 #include "bench/raw.h"
@@ -22,7 +24,7 @@
 
 enum { ROUNDS = 15, STEPS = 60, VALUES = 85002 };
 
-/* The product c[m,n] = a[m,k] b[k,n]; ta, tb: the operand is stored transposed. */
+/* A product c[m,n] = a[m,k] b[k,n]. ta, tb: true if operand a (b) is stored transposed. */
 static const struct product {
     int m, n, k;
     bool ta, tb;
@@ -47,7 +49,8 @@ product_open(const struct product *p)
     return raw_matmul(&a, &b, &c, false, omp_get_max_threads(), NULL);
 }
 
-/* Updates the parameters with AdamW (Loshchilov & Hutter 2019); the step-dependent factors are constants. */
+/* Updates the parameters with AdamW (Loshchilov & Hutter 2019). The factors that depend on the step are constants
+ * here. */
 VECTOR static void
 adamw(int64_t n, float *restrict p, float *restrict m, float *restrict v, const float *restrict g)
 {
@@ -61,7 +64,7 @@ adamw(int64_t n, float *restrict p, float *restrict m, float *restrict v, const 
 static void
 measure(int threads, const char *name)
 {
-    /* with one thread, processor time, which excludes other work */
+    /* With one thread, times are processor time, which excludes other work. */
     double (*clock)(void) = threads > 1 ? now_us : own_us;
     struct raw gemm[countof(products)];
     float *state[4];
@@ -99,8 +102,8 @@ answer(void *arg)
     return NULL;
 }
 
-/* Returns the one-way time of a cache line between two cores, ns: the least of repeated measurements, because
- * other programs may use the cores. */
+/* Returns the one-way time of a cache line between two cores, ns. Repeats the measurement and returns the least,
+ * because other programs may use the cores. */
 static double
 cache_line(void)
 {

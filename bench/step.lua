@@ -5,9 +5,9 @@
 --   RILLE_THREADS=1 rille -d cpu:4 bench/step.lua own     compiled steps alone, by processor time
 --   rille launch -n 2 -d cpu:1 bench/step.lua 2      on two worker processes (bench/cluster.sh)
 --
--- A timed step is the call of the step and a read of its loss. Prints lines "name, layout, least, median" (microseconds,
--- of ROUNDS times STEPS steps). Then, for each compiled step, the time of a thread by purpose, from step:trace(),
--- averaged over the threads.
+-- A timed step is the call of the step and a read of its loss. Prints lines "name, layout, least, median":
+-- microseconds, over ROUNDS rounds of STEPS steps. Then prints, for each compiled step, how much time a thread spends
+-- on each purpose, as recorded by step:trace(), averaged over the threads.
 
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -25,7 +25,7 @@ local layouts = {
   {"tp", all, "B", "S(0)", "S(1)"},
 }
 
--- Purposes of tasks, by the first operator in the task's name. A task whose operator has no entry counts as
+-- Purpose of a task, by the first operator in the task's name. A task whose operator has no entry counts as
 -- element-wise.
 local class = {matmul = "products", contract = "products", adamw = "AdamW", copy = "moves", exchange = "moves",
   ["all-reduce"] = "moves", ["reduce-scatter"] = "moves", ["all-gather"] = "moves", ["all-to-all"] = "moves",

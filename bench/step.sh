@@ -1,10 +1,11 @@
 #!/bin/bash
-# step.sh - prints the time of a digits training step in Rille and in other frameworks, and its lower limit, in one run.
+# step.sh - prints the time of a digits training step in Rille and in other frameworks, and its lower limit, in one
+# run.
 #
-#   bench/step.sh [build/release]      peers are left out when bench/venv.sh has not been run
+#   bench/step.sh [build/release]      omits peers unless bench/venv.sh has been run
 #
-# Unit: microseconds, least / median. "one" is one device; "dp" splits the batch over four devices, and "tp" splits
-# the weights.
+# Prints microseconds, least / median. "one" is one device. "dp" splits the batch over four devices; "tp" splits the
+# weights over four devices.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

@@ -1,11 +1,11 @@
 /* stop.c - measures the time between two polls of the stop flag by a kernel (runtime/base/stop.h), on one core.
  *
- * Runs calls that take from a tenth of a second to several seconds. Prints the longest time without a poll, the time
- * of the call, and the time of the same call if oneDNN products and convolutions are not divided. The least of three
- * runs counts; calls of seconds run once.
- *
  *   bench/stop [WORD]: only operators whose name contains WORD
- *   bench/stop NAME SAMPLE: only this call */
+ *   bench/stop NAME SAMPLE: only this call
+ *
+ * Runs calls that take from a tenth of a second to several seconds. Prints the longest time without a poll, the
+ * time of the call, and the time of the same call if oneDNN's products and convolutions are not divided. The least
+ * of three runs counts; a call that takes seconds runs once. */
 #include "bench/clock.h"
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/exec/kernel.h"

@@ -17,7 +17,7 @@ local function best(what, f, times)
   print(("%s\tRille\t%.3f"):format(what, #text / least / 1e6))
 end
 
--- table for CRC-32 with zlib's polynomial
+-- Table for CRC-32 with zlib's polynomial.
 local table_of = {}
 for i = 0, 255 do
   local c = i

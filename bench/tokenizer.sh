@@ -4,8 +4,8 @@
 #
 #   bench/tokenizer.sh [build/release] [TEXT]      TEXT: by default this repository's sources and pages
 #
-# The script trains a vocabulary with PyPI's tokenizers, and checks that all three programs return the same ids. Time is
-# processor time, to exclude other programs. The peers are installed from PyPI into build/tokenizers (20 MB).
+# The script trains a vocabulary with PyPI's tokenizers, and checks that all three programs return the same ids. Times
+# are processor times, to exclude other programs. The peers are installed from PyPI into build/tokenizers (20 MB).
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}

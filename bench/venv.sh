@@ -1,6 +1,6 @@
 #!/bin/bash
-# venv.sh - installs the libraries with which the benchmarks compare Rille (peers) from PyPI into build/venv (about 6
-# GB, with GPU parts). No other part of Rille needs Python.
+# venv.sh - installs the peers, the libraries with which the benchmarks compare Rille, from PyPI into build/venv. They
+# need about 6 GB, with GPU parts. No other part of Rille needs Python.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build

@@ -1,7 +1,7 @@
-// cluster_gloo.cc - round trips and bandwidth of gloo over TCP between two processes; a peer in bench/cluster.sh, built
-// there.
+// cluster_gloo.cc - round trips and bandwidth of gloo over TCP between two processes; a peer in bench/cluster.sh,
+// built there.
 //
-// Prints a row of bench/cluster. Who waits sleeps, as gloo does unless it is told otherwise.
+// Prints a row of bench/cluster. The waiting side sleeps, which is gloo's default.
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
@@ -54,7 +54,7 @@ play(const char *folder, int rank)
             if (rank == 1) word->send(0, 0), word->waitSend();
         }
     };
-    auto gifts = [&](int n) { // AHEAD under way, then word that all has come
+    auto gifts = [&](int n) { // keeps AHEAD messages in flight; at the end the receiver confirms
         auto wait = [&](Buffer &b) { rank == 0 ? b->waitSend() : b->waitRecv(); };
         for (int i = 0; i < n; i++) {
             Buffer &b = bytes[i % AHEAD];

@@ -21,7 +21,7 @@ trips(int n)
     }
 }
 
-/* Keeps AHEAD messages in flight. The receiver confirms when all messages have arrived. */
+/* Keeps AHEAD messages in flight. The receiver sends a confirmation when all messages have arrived. */
 static void
 gifts(int n)
 {

@@ -32,7 +32,7 @@ def make(path, kind):
     w.add_layer_norm_eps(1e-5)
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("gpt-2")
-    # mapping from bytes to printable characters that GPT-2's vocabulary uses
+    # Maps bytes to the printable characters that GPT-2's vocabulary uses for them.
     keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in keep]
     tokens = [chr(b) for b in keep] + [chr(256 + i) for i in range(len(rest))]

@@ -1,7 +1,7 @@
 // moves_gloo.cc - the collectives of gloo over TCP on one host; a peer in bench/moves.sh, built there.
 //
-// moves_gloo N: N processes that meet in a folder. Prints "move, devices, bytes, column, microseconds", the least of
-// some rounds.
+// moves_gloo N: starts N processes, which find each other by files in a folder. Prints "move, devices, bytes, column,
+// microseconds", the least of some rounds.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>

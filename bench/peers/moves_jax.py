@@ -19,8 +19,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as S
 mesh = Mesh(jax.devices(), ("d",))
 LOOP, SMALL = 64, 64 * 1024
 
-# Move -> the collective, applied to a device's shard, and a function that restores the shape of the shard, so that
-# moves can be chained.
+# By move: the collective, applied to a device's shard; and a function that gives the result the shape of the shard
+# again, so that moves can be chained.
 MOVES = {
     "all-reduce": (lambda x: lax.psum(x, "d"), lambda y, x: y * 0.5),
     "all-gather": (lambda x: lax.all_gather(x, "d", tiled=True), lambda y, x: y[: x.shape[0]]),
@@ -43,7 +43,7 @@ def least(f, x):
 
 for name, (move, back) in MOVES.items():
     for rows, columns in SHAPES:
-        # In a tensor with a pending reduction, every device has an addend of full shape. The JAX array stacks the
+        # If the tensor has a pending reduction, every device has an addend of full shape. The JAX array stacks these
         # addends along dimension 0.
         whole = name in ("all-reduce", "reduce-scatter", "P -> S(1)")
         if name != "all-reduce" and (rows % count or columns % count):

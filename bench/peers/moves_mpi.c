@@ -27,7 +27,7 @@ reduce_scatter(int n)
     MPI_Reduce_scatter_block(in, out, n / size, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Exchanges contiguous blocks only. (A real all-to-all of columns would also have to pack rows.) */
+/* Exchanges contiguous blocks only. A real all-to-all of columns would also have to pack rows. */
 static void
 all_to_all(int n)
 {
@@ -37,7 +37,7 @@ all_to_all(int n)
 static const struct {
     const char *name;
     void (*run)(int n);
-    int least; /* least number of elements; 0: any; 1: one per rank; 2: one per pair of ranks */
+    int least; /* minimum number of elements: 0: any number; 1: number of ranks; 2: square of that number */
 } moves[] = {{"all-reduce", all_reduce, 0},
              {"all-gather", all_gather, 1},
              {"reduce-scatter", reduce_scatter, 1},

@@ -1,6 +1,6 @@
 # tokenizer.py - PyPI's tokenizers and tiktoken: the peers' part of bench/tokenizer.sh.
 #
-#   tokenizer.py make TEXT DIR     trains a vocabulary: DIR/PATTERN.json, DIR/ranks.tiktoken; prints what training took
+#   tokenizer.py make TEXT DIR     trains a vocabulary: DIR/PATTERN.json, DIR/ranks.tiktoken; prints the training time
 #   tokenizer.py run TEXT DIR      prints "what, who, MB/s" and "ids, what, who, digest"
 import base64, json, os, sys, time, zlib
 import tiktoken

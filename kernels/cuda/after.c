@@ -1,8 +1,9 @@
 /* after.c - epilogues: the kernel of a chain's leading call, which processes lines, also computes the chain's
- * further steps.
+ * other steps.
  *
- * Each thread reads the operands of the further steps at the elements that it writes, with the same vector width.
- * The steps do not change how lines are distributed over threads, so sums have the same bits as without them. */
+ * Each thread reads the operands of the other steps at the elements that it writes, with the same vector width.
+ * The epilogue does not change how lines are distributed over threads, so the leading call's sums have the same
+ * bits with and without it. */
 #include "kernels/cuda/line.h"
 
 #include "runtime/base/error.h"
@@ -10,8 +11,8 @@
 /* ---- epilogues, element by element ---- */
 
 /* Maximum number of elements of the epilogue's operands that a thread keeps in registers, in addition to the
- * elements of its line. 24 are enough for one operand on a line of 768 elements. Above the limit, each pack is read
- * when it is needed. */
+ * elements of its line. 24 are enough for one operand on a line of 768 elements. If more would be kept, each pack
+ * is read when it is needed. */
 enum { HELD_BESIDE = 24 };
 
 /* Writes the declaration of v<k>(i), which reads operand k of the chain in its memory type. */
@@ -52,8 +53,9 @@ add_epilogue_end(struct making *m, const struct lines_on *l, const struct passin
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* Writes the declaration of each_of, which reads the operands of the chain before it writes results. If a thread can
- * keep all elements of its line, each_of reads the whole line first; otherwise it reads pack by pack. */
+/* Writes the declaration of each_of, which reads the operands of the chain before it writes results. If all
+ * elements of a thread's line fit its registers, each_of reads the whole line first; otherwise it reads pack by
+ * pack. */
 static void
 add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {
@@ -85,7 +87,7 @@ add_each_of(struct making *m, const struct passing *p, const struct making_ends 
     str_free(&values);
 }
 
-/* Writes the declaration of y0(element, value), which computes the steps and writes their results. */
+/* Writes the declaration of y0(element, value), which computes the epilogue's steps and writes their results. */
 void
 line_add_after(struct making *m, const struct lines_on *l, const struct passing *p)
 {
@@ -124,8 +126,8 @@ broadcast_view(const struct view *v, const struct view *to)
     return all;
 }
 
-/* Returns true if operand or result i of the chain is read or written along the lines: an operand of a step other
- * than the leading one, or the first result of any step. */
+/* Returns true if operand or result i of the chain is read or written along the lines. This is the case for
+ * operands of steps other than the leading one, and for the first result of any step. */
 static bool
 goes_along(const struct after *f, int i)
 {
@@ -138,8 +140,8 @@ goes_along(const struct after *f, int i)
     return false;
 }
 
-/* Changes the indices in s->fill, which name operands and results, from indices in the leading call to indices in
- * the chain. */
+/* Renumbers the operands and results that s->fill names: replaces their indices in the leading call by their
+ * indices in the chain. */
 static void
 renumber_source(struct cuda_source *s, const struct after *f)
 {
@@ -156,7 +158,7 @@ renumber_source(struct cuda_source *s, const struct after *f)
         }
 }
 
-/* Sets the views of the leading call as for a call outside a chain; the first result is dense. */
+/* Sets the views that the leading call would have outside a chain; its first result is dense. */
 static void
 lead_views(const struct fuse_step *lead, const struct making_ends *e, struct view *in, struct view *out)
 {

@@ -1,9 +1,9 @@
 /* attention.c - writes the kernel texts of attention and its gradient for 16-bit floats, around the templates of
  * attention.cuh.
  *
- * Rows may start anywhere; the elements of a row are contiguous. A batch dimension in which an operand is repeated
- * has stride 0. Attention of other dtypes, with rows longer than SIZE, with strided rows, or with a window, softcap,
- * sinks or spans is a kernel along lines instead (line.c). */
+ * Rows may start at any address; the elements of a row are contiguous. A batch dimension in which an operand is
+ * repeated has stride 0. Other calls are kernels along lines (line.c): those of other dtypes, with rows longer
+ * than SIZE, with strided rows, or with a window, softcap, sinks or spans. */
 #include "kernels/cuda/making.h"
 
 #include "kernels/op/lib/attention.h"
@@ -46,7 +46,7 @@ making_attends(const struct kcall *k)
     return can;
 }
 
-/* Returns true if the length of a row and the distance of each row from the first one are multiples of 16 bytes. */
+/* Returns true if the length of a row, and the distance of each row from the first, are multiples of 16 bytes. */
 static bool
 is_whole_view(const struct view *v)
 {
@@ -129,8 +129,8 @@ head_count(const struct kcall *k, const struct view *scores)
     return n;
 }
 
-/* Sets the number of threads per block and the number of resident blocks per multiprocessor. A block has four warps.
- * Several resident blocks hide the latency of each other's exponentials. */
+/* Sets the number of threads per block and the number of resident blocks per multiprocessor. A block has four
+ * warps. With several resident blocks, one block computes while another waits for its exponentials. */
 static void
 set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 {

@@ -1,13 +1,13 @@
 /* attention.cuh - attention in 16 bits on tensor cores, forward and backward, without a matrix of all scores in
  * memory.
  *
- * Part of the sources that attention.c writes, behind fragments.cuh. A block has WARPS warps. Each warp holds 16
- * rows: of queries, or of keys for the gradients of keys and values. The rows of the other operands (keys, or
+ * Part of the sources that attention.c writes, after fragments.cuh. A block has WARPS warps. Each warp holds 16
+ * rows: of queries or, for the gradients of keys and values, of keys. The rows of the other operands (keys, or
  * queries) are read through shared memory, NEAR rows at a time. Weights are computed in f32 and rounded to 16 bits
- * for the product that reads them; sums are f32. The order of all sums is fixed. The template argument `call` is
- * the struct that attention.c writes: a head's operands as rows<half>, sizes, the scale times log2(e), the mask.
+ * for the product that reads them; sums are f32. The order of all sums is fixed.
  *
- * Online softmax: Dao 2023 (FlashAttention-2). */
+ * The template argument `call` is the struct that attention.c writes. It has a head's operands as rows<half>,
+ * sizes, the scale times log2(e), and the mask. Online softmax: Dao 2023 (FlashAttention-2). */
 enum { OWN = 16 * WARPS };
 
 /* ---- halves in memory ---- */
@@ -43,8 +43,8 @@ rounded(float low, float high, T)
 }
 #endif
 
-/* A matrix of `count` rows of `size` elements of 16 bits. whole: the address of each row, and its length in bytes,
- * are multiples of 16. */
+/* A matrix of `count` rows of `size` elements of 16 bits. whole: true if the address of each row, and its length
+ * in bytes, are multiples of 16. */
 template <class T> struct rows {
     T *data;
     int64_t stride;
@@ -61,8 +61,8 @@ template <class T> struct rows {
         if (whole) return r < count && c < size ? *(const uint32_t *)(data + r * stride + c) : 0;
         return pair_of(at(r, c), at(r, c + 1));
     }
-    /* Returns true if rows r to r + N - 1 exist, and the rows are `whole` and WIDE long. Threads then step through
-     * memory without checks. */
+    /* Returns true if rows r to r + N - 1 exist, `whole` is set, and rows have WIDE elements. Threads then step
+     * through memory without checks. */
     template <int N, int WIDE> METHOD bool has(int r) const { return whole && r + N <= count && size == WIDE; }
     METHOD void set(int r, int c, float low, float high) const
     {
@@ -85,7 +85,7 @@ left_of(const rows<T> &x, int r, int c, uint32_t (&to)[4])
 {
     for (int i = 0; i < 4; i++) to[i] = x.pair(r + row_of(i % 2 * 2), c + column_of(0) + i / 2 * 8);
 }
-/* Rounds two neighbouring fragments of sums to a left operand. */
+/* Rounds two neighbouring fragments of sums, and makes a left operand of them. */
 template <class T>
 DEVICE void
 left_of(const float (&low)[4], const float (&high)[4], uint32_t (&to)[4])
@@ -96,7 +96,8 @@ left_of(const float (&low)[4], const float (&high)[4], uint32_t (&to)[4])
     to[3] = rounded(high[2], high[3], T());
 }
 
-/* Computes the maximum, or the sum, over the four threads that share a row. */
+/* Returns the x of the thread whose number differs from this thread's by the bit `distance`. greatest_of_row() and
+ * sum_of_row() combine the four threads that share a row. */
 #ifdef __CUDACC_RTC__
 DEVICE float
 from_thread(float x, int distance)
@@ -129,7 +130,7 @@ sum_of_row(float x)
 }
 
 /* Marks a rare branch. The empty asm keeps compilers from replacing the branch by predicated instructions, which
- * always cost time. */
+ * would take time even if the branch is not taken. */
 DEVICE void
 seldom()
 {
@@ -137,7 +138,7 @@ seldom()
     asm volatile("");
 #endif
 }
-/* Returns true if `is` holds on all threads of the warp; on the host always false, because threads cannot vote
+/* Returns true if `is` holds on all threads of the warp. On the host, returns false, because threads cannot vote
  * there. */
 DEVICE bool
 all_agree(bool is)
@@ -149,7 +150,7 @@ all_agree(bool is)
 #endif
 }
 
-/* Returns 2^x; results below the normal range are 0, as in all kernels. */
+/* Returns 2^x. As in all kernels, results below the normal range are 0. */
 DEVICE float
 power_of_2(float x)
 {
@@ -164,8 +165,8 @@ power_of_2(float x)
 
 /* ---- tiles in shared memory ---- */
 
-/* Starts to copy eight elements to shared memory, or eight zeros unless `there`. The copy is complete after
- * tiles_wait(). */
+/* Starts to copy eight elements to shared memory; if `there` is false, writes eight zeros instead. The copy is
+ * complete after tiles_wait(). */
 enum { UNIT = 8 };
 template <class T>
 DEVICE void
@@ -194,7 +195,8 @@ bring_number(float *to, const float *from)
 #endif
 }
 
-/* Starts to copy rows `first` to first + N - 1 of a matrix; all threads take part. Rows beyond the matrix are 0. */
+/* Starts to copy rows `first` to first + N - 1 of a matrix. All threads take part. Rows after the matrix's last
+ * row are filled with zeros. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
@@ -231,7 +233,7 @@ tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
         bring_unit(&tile[r][column_in<PITCH>(r, c)], there ? x.data + (first + r) * x.stride + c : x.data, there);
     }
 }
-/* Starts to copy rows of two matrices, from `first` on, if `first` is before `end`. */
+/* Starts to copy N rows of both matrices, from `first` on. Does nothing if `first` is not before `end`. */
 template <int N, int D, int W, class T, int PITCH, int PITCH_Y>
 DEVICE void
 tiles_bring(T (*xs)[PITCH], const rows<T> &x, T (*ys)[PITCH_Y], const rows<T> &y, int first, int end)
@@ -241,8 +243,8 @@ tiles_bring(T (*xs)[PITCH], const rows<T> &x, T (*ys)[PITCH_Y], const rows<T> &y
         tile_bring<N, W>(ys, y, first);
     }
 }
-/* Waits, on all threads, until the started copies are complete and no thread reads the tiles of the previous
- * iteration any more. Do not start copies for a later iteration before this call: the fence for products of
+/* Waits until all threads' started copies are complete, and no thread still reads the tiles of the previous
+ * iteration. Do not start copies for a later iteration before this call, because the fence for products of
  * warpgroups waits for all copies. */
 DEVICE void
 tiles_wait()
@@ -254,8 +256,8 @@ tiles_wait()
     __syncthreads();
 }
 
-/* Replaces infinities and NaN in a tile by 0. A key that a query must not see has weight 0, but 0 times infinity
- * would be NaN. Returns true if any element was replaced. */
+/* Replaces infinities and NaN in a tile by 0. Otherwise a key that a query must not see could spoil its result,
+ * because weight 0 times infinity is NaN. Returns true if any element was replaced. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE bool
 tile_clean(T (*tile)[PITCH])
@@ -278,8 +280,8 @@ tile_clean(T (*tile)[PITCH])
     tell_groups();
     return __syncthreads_or(any);
 }
-/* Adds the elements that tile_clean() replaced to the sums of the rows that see them. sees(row, n): returns true
- * if row `row` of `sum` sees row n of the tile. */
+/* Adds the elements that tile_clean() replaced to the sums of the rows that see them. sees(row, n): true if row
+ * `row` of `sum` sees row n of the tile. */
 template <int N, int WIDE, class T, class Sees>
 DEVICE void
 add_odd(float (&sum)[WIDE / 8][4], const rows<T> &x, int first, Sees sees)
@@ -321,7 +323,7 @@ left_all(const rows<T> &x, int r, uint32_t (&to)[WIDE / 16][4])
 #pragma unroll
     for (int i = 0; i < WIDE / 16; i++) left_of(x, r, 16 * i, to[i]);
 }
-/* Stores 16 rows of sums as rows r to r + 15 of a result, multiplied by a factor per row. */
+/* Stores 16 rows of sums as rows r to r + 15 of a result; multiplies each row by its factor. */
 template <int WIDE, class T>
 DEVICE void
 store_all(const rows<T> &to, int r, const float (&sum)[WIDE / 8][4], const float (&factor)[2])
@@ -371,8 +373,8 @@ scores_of(float (&sum)[N / 8][4], const uint32_t (&x)[WIDE / 16][4], T (*tile)[P
         for (int k = 0; k < WIDE / 16; k++) add_scores<N>(sum, x[k], tile, 16 * k);
     }
 }
-/* Like the other scores_of(), but loads rows r to r + 15 of x from memory, one column block at a time. Used if
- * registers cannot hold all of x. */
+/* Like the other scores_of(), but loads rows r to r + 15 of x from memory, 16 columns at a time. Used if registers
+ * cannot hold all of x. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 scores_of(float (&sum)[N / 8][4], const rows<T> &x, int r, T (*tile)[PITCH])
@@ -410,7 +412,7 @@ add_weighed(float (&sum)[WIDE / 8][4], const float (&w)[N / 8][4], T (*tile)[PIT
         }
     }
 }
-/* Waits for all but the last LATER products, after which `sum` may be read. */
+/* Waits for all products except the last LATER ones. Afterwards `sum` may be read. */
 template <int LATER, int N>
 DEVICE void
 scores_wait(float (&sum)[N][4])
@@ -420,12 +422,13 @@ scores_wait(float (&sum)[N][4])
 }
 /* ---- a block of queries and its scores ---- */
 
-/* The block of queries that job number `job` computes. The queries that see the most keys have the first jobs, so
- * that the longest jobs start first. */
+/* The block of queries that job number `job` computes. Jobs are numbered such that queries that see the most keys
+ * come first, so that the longest jobs start first. */
 template <class Call> struct queries_at {
     const Call &call;
     int64_t head;
-    int first, own, nseen; /* first query of the block; first query of the warp; number of keys that the block sees */
+    /* first query of the block; first query of the warp; number of keys that some query of the block sees */
+    int first, own, nseen;
 
     METHOD queries_at(const Call &call_, int64_t job) : call(call_)
     {
@@ -436,7 +439,7 @@ template <class Call> struct queries_at {
         const int64_t seen = call.place() + first + OWN;
         nseen = (int)(Call::CAUSAL && seen < call.keys() ? seen : call.keys());
     }
-    /* Returns true if some query of the block does not see all keys before `end`. */
+    /* Returns true if some query of the block does not see all keys before key `end`. */
     METHOD bool is_edge(int end) const { return Call::CAUSAL && call.place() + first < end - 1; }
     METHOD bool sees(int row, int key) const
     {
@@ -448,7 +451,7 @@ template <class Call> struct queries_at {
         const int64_t seen = Call::CAUSAL ? call.place() + own + row + 1 : nseen;
         return (int)(seen < nseen ? seen : nseen);
     }
-    /* Replaces the scores of unseen keys, from key `from` on, by `hidden`. */
+    /* Sets the scores of unseen keys to `hidden`. s: scores of N keys, from key `from` on. */
     template <int N> METHOD void hide(float (&s)[N / 8][4], int from, float hidden) const
     {
         const int end[2] = {behind(row_of(0)) - from - column_of(0), behind(row_of(2)) - from - column_of(0)};
@@ -461,8 +464,8 @@ template <class Call> struct queries_at {
     }
     /* Returns true if every query of the block sees all n keys from `from` on. */
     METHOD bool is_whole(int from, int n) const { return from + n <= nseen && !is_edge(from + n); }
-    /* Completes scores of keys from `from` on: scales and masks them. A completed score times call.factor() is the
-     * base-2 logarithm of the weight. */
+    /* Completes the scores of N keys, from key `from` on: scales and masks them. A completed score times
+     * call.factor() is the base-2 logarithm of the key's weight. */
     template <int N> METHOD void finish(float (&s)[N / 8][4], int from, bool whole) const
     {
         if (!Call::LATE)
@@ -479,28 +482,28 @@ template <class Call> struct queries_at {
     }
 };
 
-/* Returns the value to subtract from scores: the maximum; 0 for a row that has seen no key. */
+/* Returns the value to subtract from a row's scores: the maximum; 0 if the row has not seen a key yet. */
 DEVICE float
 base_of(float most)
 {
     return most == -INFINITY ? 0 : most;
 }
 
-/* Returns the factor that turns a row's exponentials into weights, the reciprocal of `sum`, their sum; 0 for a row
- * that sees no key, whose sum is 0. */
+/* Returns 1 / sum, the factor that turns a row's exponentials into weights. sum: the sum of the exponentials; if
+ * it is 0, the row sees no key, and the factor is 0. */
 DEVICE float
 inverse_of(float sum)
 {
     return sum == 0 ? 0 : 1 / sum;
 }
 
-/* For the two rows of a thread: maximum score and sum of weights so far. */
+/* State of the softmax of a thread's two rows: maximum score and sum of exponentials so far. */
 struct softmax_of {
     float most[2], sum[2];
 };
 
-/* Replaces scores by weights. less[]: per row, the factor that rescales all sums from the previous maximum to the
- * present one. */
+/* Replaces scores by exponentials relative to the maximum so far. less[]: receives, per row, the factor that
+ * rescales sums from the previous maximum to the new one. */
 template <int N>
 DEVICE void
 weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
@@ -522,7 +525,7 @@ weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
     }
 }
 
-/* Multiplies sums by the factors of weigh(). */
+/* Multiplies sums by the factors that weigh() returned in less[]. */
 template <int N>
 DEVICE void
 lessen(float (&sum)[N][4], const float (&less)[2])
@@ -538,7 +541,7 @@ lessen(float (&sum)[N][4], const float (&less)[2])
 /* ---- forward ---- */
 
 enum { NEAR = 64, ROOM = 48 << 10 };
-/* Padding of tile rows, elements, against bank conflicts; tiles for products of warpgroups have none. */
+/* Padding of a tile's rows against bank conflicts, elements. Tiles for products of warpgroups have no padding. */
 template <int D, int W> struct padding {
     enum { PAD = WARPGROUPS && D == GROUP && W == GROUP ? 0 : 8 };
 };
@@ -586,8 +589,8 @@ attention_forward(const Call &call, int64_t job)
 
 /* ---- backward ---- */
 
-/* Computes, for the two queries of a thread, the mean of t = dout v^T under the softmax weights. This mean equals
- * the dot product of the rows of dout and out. dout: as left operands. */
+/* Computes a mean for each of the two queries of a thread: of t = dout v^T, weighted by the softmax weights. This
+ * mean equals the dot product of the query's rows of dout and out. slope: rows of dout as left operands. */
 template <int W, class T>
 DEVICE void
 means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float (&mean)[2])
@@ -605,8 +608,8 @@ means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float 
     for (int h = 0; h < 2; h++) mean[h] = sum_of_row(mean[h]);
 }
 
-/* Computes dq, and two numbers per query for attention_keys(): the base-2 logarithm of the query's sum of weights,
- * and its mean of t. Weights are relative to the maximum score so far, as in forward. */
+/* Computes dq, and two numbers per query for attention_keys(): the base-2 logarithm of the query's sum of
+ * exponentials, and its mean of t. Exponentials are relative to the maximum score so far, as in the forward pass. */
 template <class Call>
 DEVICE void
 attention_queries(const Call &call, int64_t job)
@@ -673,10 +676,10 @@ attention_queries(const Call &call, int64_t job)
     if (call.wants_dq()) store_all<D>(call.dq(at.head), at.own, sum, part);
 }
 
-/* The numbers of two neighbouring queries. */
+/* A number for each of two neighbouring queries. */
 struct __align__(8) pair_of_floats { float of[2]; };
 
-/* Computes dk and dv of a block of keys. Left operands of short rows stay in registers. */
+/* Computes dk and dv of a block of keys. Left operands stay in registers if rows are short. */
 template <class Call>
 DEVICE void
 attention_keys(const Call &call, int64_t job)
@@ -748,7 +751,8 @@ attention_keys(const Call &call, int64_t job)
         }
         if (!whole) {
             seldom();
-            int begin[2], count[2]; /* per key of the thread: first query that sees the key; number of such queries */
+            /* Per key of the thread: first query that sees the key; number of queries that see the key. */
+            int begin[2], count[2];
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 const int row = own + row_of(2 * h);

@@ -1,9 +1,9 @@
 /* collectives.cu - collectives, sends and receives with NCCL, which is opened at run time.
  *
  * A communicator has ranks (`comm_rank`), each with its own GPU; some ranks belong to other processes. NCCL's
- * communicators are nonblocking: a thread that connects, or launches its part, polls until NCCL has accepted the
- * request, and stops when another thread cuts (aborts) the communicator. So the cutting thread never waits for NCCL.
- * NCCL adds in an order of its choice, which is the same for every call on one communicator. */
+ * communicators are nonblocking. A thread that connects or launches polls until NCCL has accepted its request, and
+ * stops when another thread cuts (aborts) the communicator. So the thread that cuts never waits for NCCL. NCCL
+ * adds in an order of its choice, which is the same for every call on one communicator. */
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<nccl.h>)
@@ -81,12 +81,13 @@ struct communicator {
 
 /* A condition on which a waiting thread stops early. */
 struct leaver {
-    bool (*left)(void *of); /* returns true if the thread must stop; null: it never stops early */
+    bool (*left)(void *of); /* returns true if the thread must stop; null: there is no such condition */
     void *of;
     bool leaves() const { return left && left(of); }
 };
 
-/* Polls until NCCL has accepted the last request, the communicator was cut, or left() of `who` returns true. */
+/* Polls until NCCL has accepted the last request, until the communicator was cut, or until who.leaves() returns
+ * true. */
 static ncclResult_t
 await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
 {
@@ -98,8 +99,8 @@ await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
     return r;
 }
 
-/* Connects the ranks of this process as one NCCL group. Afterwards polls each rank until the ranks of all processes are
- * connected. */
+/* Connects the ranks of this process as one NCCL group. Then polls each of them until the ranks of all processes
+ * are connected. */
 static ncclResult_t
 connect_ranks(communicator *c, const ncclUniqueId &id, const leaver &who)
 {

@@ -7,8 +7,8 @@
 /* Orders of an image's dimensions, from the innermost to the outermost: row-major (NCHW), channels last (NHWC). */
 static const int by_row[] = {3, 2, 1, 0}, by_channel[] = {1, 3, 2, 0};
 
-/* Returns true if the image is dense in this order. Strides of dimensions of size 1 may have any value; sets
- * them to the values that the library expects. */
+/* Returns true if the image is dense in this order of dimensions. Strides of dimensions of size 1 may have any
+ * value, so they are set to the values that the library expects. */
 static bool
 has_dense_order(struct cuda_image *i, const int *order)
 {
@@ -31,7 +31,7 @@ read_image(const struct view *v, struct cuda_image *i)
     memcpy(i->size, v->dim, sizeof i->size);
     memcpy(i->stride, v->stride, sizeof i->stride);
     return has_dense_order(i, by_row) ||
-           /* Besides NCHW, accepts only NHWC: for other orders cuDNN 9 has engines with wrong results. */
+           /* Of the other orders accepts only NHWC, because cuDNN 9 has engines with wrong results for the rest. */
            has_dense_order(i, by_channel);
 }
 
@@ -71,7 +71,7 @@ cuda_convolution_of(const struct fuse_step *step, int nin, const struct view *in
     memcpy(c->dilation, w.dilation, sizeof c->dilation);
     c->makes = w.image < 0 ? CUDA_MAKES_X : w.kernel < 0 ? CUDA_MAKES_W : CUDA_MAKES_Y;
     *at = (struct cuda_places){.x = factor[0], .w = factor[1], .bias = -1, .aux = -1, .y = nin};
-    /* Rejects 16-bit floats with an f32 result: cuDNN has no engine for them, or one with wrong results. */
+    /* Rejects 16-bit floats with an f32 result, because cuDNN has no engine for them or one with wrong results. */
     return convolution_fits(c) && cuda_reals_of(call, &in[at->x], &in[at->w], out, &c->from, &c->to, &c->tf32) &&
            c->from == c->to;
 }

@@ -7,8 +7,9 @@
 
 #include "kernels/cuda/product.h"
 
-/* Returns true if the step, the only one of its chain, is a convolution that the library can compute. Sets *at to
- * the indices of its operands; the index of the result is nin. The views are those that exec_new() receives. */
+/* Returns true if the step, the only one of its chain, is a convolution that the library can compute. Sets *c to
+ * the convolution, and *at to the indices of its operands and result in the chain. The views are those that
+ * exec_new() receives. */
 bool cuda_convolution_of(const struct fuse_step *step, int nin, const struct view *in, const struct view *out,
                          struct cuda_convolution *c, struct cuda_places *at);
 

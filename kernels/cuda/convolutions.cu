@@ -4,9 +4,9 @@
  * first. The plug-in chooses once: the first engine that passes may_be(), accepts the layout of the images, and
  * needs no more scratch than plan_by() allows.
  *
- * may_be() rejects engines that add in a nondeterministic order; that do not accumulate 16-bit floats in f32; that
- * round f32 factors, unless TF32 is allowed; and that transform their inputs (Winograd, FFT), because one infinity
- * or NaN then spoils results that do not depend on it.
+ * may_be() rejects engines that add in a nondeterministic order, that do not accumulate 16-bit floats in f32, or
+ * that round f32 factors although TF32 is not allowed. It also rejects engines that transform their inputs
+ * (Winograd, FFT), because one infinity or NaN would then spoil results that do not depend on it.
  *
  * cuDNN requires that only one thread at a time uses a handle or a plan, so each GPU has a lock. A handle uses
  * CUDA's per-thread stream, so a thread's launches stay in order. */
@@ -20,7 +20,7 @@
 #include <vector>
 
 enum { GPUS = 64, MAJOR = 9, NOTES = 64 };
-/* limit of scratch, bytes, in addition to two copies of all images in f32 (in f64 if they are f64) */
+/* maximum scratch in addition to twice the size of all images in f32 (in f64 if they are f64), bytes */
 static const int64_t LITTLE = 64 << 20;
 
 struct cudnn {
@@ -67,8 +67,8 @@ convolutions_library(const char **why)
 
 static std::mutex lock_of[GPUS];
 
-/* Returns the cuDNN handle of a GPU, whose lock the caller holds. Tries only once to create it. NULL: cuDNN cannot
- * use the GPU. */
+/* Returns the cuDNN handle of a GPU; NULL: cuDNN cannot use the GPU. The caller holds the GPU's lock. Creates the
+ * handle at the first call, and does not try again if that fails. */
 static void *
 handle_of(int gpu)
 {
@@ -83,7 +83,7 @@ handle_of(int gpu)
     return handle[gpu];
 }
 
-/* ---- descriptors: owned by struct descriptors, whose functions do nothing after the first error ---- */
+/* ---- descriptors: struct descriptors owns them; after the first error its functions do nothing ---- */
 
 struct descriptors {
     int status = DNN_STATUS_SUCCESS;
@@ -124,7 +124,7 @@ struct descriptors {
 
 /* ---- the graph ---- */
 
-/* cuDNN's constants for the operation, by result (enum cuda_makes), and for the operation's attributes. */
+/* cuDNN's constants for the operation and for its attributes. Indexed by the operation's result (enum cuda_makes). */
 static const struct {
     int type, alpha, beta, windows, x, w, y;
 } operation_of[] = {
@@ -291,7 +291,7 @@ plan(algorithm *w, const cuda_convolution *c)
         if (!w->graph.good()) return false;
         for (void *config : list_engines(&w->graph, graph, mode))
             if (may_be(c, config) && plan_by(w, c, config)) return true;
-        w->graph.status = DNN_STATUS_SUCCESS; /* clears the error, because heuristic mode A may have no engine */
+        w->graph.status = DNN_STATUS_SUCCESS; /* clears the error, because mode A may fail to find an engine */
     }
     return false;
 }

@@ -1,10 +1,10 @@
 /* cudnn_abi.h - declarations of the cuDNN 9 graph API that Rille calls.
  *
- * libcudnn.so.9 is opened at run time, because few machines have its headers. Constants have cuDNN's names with the
- * prefix DNN_ instead of CUDNN_, like DNN_STATUS_SUCCESS. cuDNN's enums are declared as int, handles and descriptors
- * as pointers. t/cuda/cudnn.sh compares these declarations with the real headers and the library if they are
- * installed. For C and C++. The library owns all objects; the head of convolutions.cu says which thread may use
- * them. */
+ * libcudnn.so.9 is opened at run time, and its headers are not needed, because few machines have them. Constants
+ * have cuDNN's names with the prefix DNN_ instead of CUDNN_, like DNN_STATUS_SUCCESS. cuDNN's enums are declared
+ * as int, handles and descriptors as pointers. t/cuda/cudnn.sh compares these declarations with the real headers
+ * and the library if they are installed. For C and C++. The library owns all objects; the head of convolutions.cu
+ * says which thread may use them. */
 #ifndef RILLE_KERNELS_CUDA_CUDNN_ABI_H
 #define RILLE_KERNELS_CUDA_CUDNN_ABI_H
 
@@ -18,8 +18,8 @@ enum {
 };
 
 struct CUstream_st;
-/* Lists cuDNN's functions: CALL(name in cuDNN, result, arguments). All results except the first function's are
- * statuses. */
+/* Lists cuDNN's functions as CALL(name in cuDNN, result, arguments). All except the first function return a
+ * status. */
 #define CUDNN_CALLS(CALL)                                                                                              \
     CALL(cudnnGetVersion, size_t, (void))                                                                              \
     CALL(cudnnGetErrorString, const char *, (int status))                                                              \

@@ -1,9 +1,9 @@
 /* device.cuh - the beginning of every kernel's source: elements in memory, random words, offsets, folds, lanes.
  *
- * NVRTC compiles it for GPUs; C++ compilers compile it for the host, behind t/host/shim.h. Numbers behave as on the
- * CPU. bf16 and f16 are computed as f32 and rounded to nearest even (runtime/tensor/half.h). Conversion of a float
- * to an integer truncates, saturates, and maps NaN to 0 (runtime/tensor/type.h). Philox returns the words of
- * runtime/base/rng.h. */
+ * NVRTC compiles this file for GPUs; C++ compilers compile it for the host, after t/host/shim.h. Numbers behave as
+ * on the CPU. bf16 and f16 are computed as f32 and rounded to nearest even (runtime/tensor/half.h). Conversion of
+ * a float to an integer truncates, saturates, and maps NaN to 0 (runtime/tensor/type.h). Philox returns the words
+ * of runtime/base/rng.h. */
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -22,8 +22,8 @@ typedef unsigned long long uint64_t;
 #define METHOD     __device__
 #define FLUSHED(x) flushed(x)
 #define MUST(x)    ((void)0)
-/* Replaces a subnormal by 0 before any use, because a comparison may be compiled to an instruction that does not
- * flush. */
+/* Replaces a subnormal number by 0. Needed before any use, because the compiler may choose a comparison that does
+ * not treat subnormal numbers as 0. */
 DEVICE float
 flushed(float x)
 {
@@ -45,9 +45,9 @@ high_product(uint64_t a, uint64_t b)
 #endif
 }
 
-/* Waits until earlier launches of the stream have ended and their writes are visible. Allows the next launch to
- * start early, up to its own in_turn(), if multiprocessors are free. That hides about a microsecond of launch
- * latency. */
+/* Waits until earlier launches of the stream have ended and their writes are visible. Also lets the next launch
+ * start, as far as its own call of in_turn(), on multiprocessors that are free. This hides about a microsecond of
+ * launch latency. */
 DEVICE void
 in_turn()
 {
@@ -133,8 +133,8 @@ get(M x)
     return (C)widen(x);
 }
 
-/* Returns a double as a float for rounding to 16 bits: truncated, with the last bit set if that is inexact (round to
- * odd). */
+/* Returns a double as a float that is then rounded to 16 bits. The float is truncated, and its last bit is set if
+ * truncation was inexact (round to odd), so that the second rounding is correct. */
 DEVICE float
 odd_of(double d)
 {
@@ -143,8 +143,8 @@ odd_of(double d)
     u -= fabs((double)f) > fabs(d);
     return bits_as<float>(u | ((double)f != d));
 }
-/* Returns an integer as a float for rounding to 16 bits: its leading 24 bits, with the last bit set if further
- * bits are lost. */
+/* Returns an integer as a float that is then rounded to 16 bits. The float has the leading 24 bits, and its last
+ * bit is set if further bits are lost, so that the rounding is correct. */
 DEVICE float
 odd_of(int64_t i)
 {
@@ -335,8 +335,8 @@ product_high(uint64_t a, uint64_t b)
 
 /* ---- offsets ---- */
 
-/* Returns the offset of position p in N nested loops, the last one innermost. P: a 32-bit type makes divisions
- * short. */
+/* Returns the offset of position p in N nested loops; the last loop is the innermost. P: type of positions;
+ * divisions of a 32-bit type are faster. */
 template <int N, class P>
 DEVICE int64_t
 walk(P p, const int64_t *size, const int64_t *stride)
@@ -351,12 +351,13 @@ walk(P p, const int64_t *size, const int64_t *stride)
     return offset + (int64_t)p * stride[0];
 }
 
-/* Memory layout of V elements of the innermost loop: all at one address, contiguous, or `step` apart. */
+/* Memory layout of V elements along the innermost loop. IN_PLACE: all at one address; TOGETHER: contiguous; APART:
+ * `step` elements apart. */
 enum lying { IN_PLACE, TOGETHER, APART };
 template <class M, int V> struct __align__(sizeof(M) * V) pack {
     M of[V];
 };
-/* Reads V elements. whole: contiguous packs are aligned, so that one instruction reads a pack. */
+/* Reads V elements. whole: true if contiguous packs are aligned; one instruction then reads a pack. */
 template <int V, lying HOW, class M>
 DEVICE pack<M, V>
 bring(const M *from, int64_t step, bool whole)
@@ -441,7 +442,7 @@ template <class M, int V> struct row {
         else
             return bits_as<M>((typename bits_of<sizeof(M)>::type)(w[i / UNIT][i % UNIT] >> u % EACH * 8 * sizeof(M)));
     }
-    METHOD void set(int u, M x) /* call for u = 0, 1, ... */
+    METHOD void set(int u, M x) /* must be called for u = 0, 1, ... in this order */
     {
         const int i = u * (int)sizeof(M) / 4;
         if constexpr (sizeof(M) == 8) {
@@ -478,8 +479,8 @@ template <class M> struct row<M, 1> {
     METHOD M get(int) const { return of; }
     METHOD void set(int, M x) { of = x; }
 };
-/* The current pack of an operand whose elements are requested in order. The request for the first element reads the
- * pack. */
+/* The current pack of an operand. Its elements must be requested in order; the request for the first element reads
+ * the pack. */
 template <class M, int V> struct current {
     row<M, V> now;
     const M *from;
@@ -505,7 +506,8 @@ is_nan(int64_t)
 
 /* ---- folds: many values become one ---- */
 
-/* CHOOSES: the fold returns one of its operands unchanged, so it may run in any type that represents all of them. */
+/* CHOOSES: 1 if the fold returns one of its operands unchanged. It may then run in any type that represents all
+ * operands. */
 struct sums {
     enum { CHOOSES = 0 };
     static METHOD float join(float a, float x) { return a + x; }
@@ -533,7 +535,8 @@ struct least {
     template <class C> static METHOD C join(C a, C x) { return x < a || x != x ? x : a; }
 };
 
-/* A number as the sum of two floats. minus() returns x minus the number without rounding the number to one float. */
+/* A number, represented as the sum of two floats. minus() subtracts first one, then the other, so that the number
+ * is not rounded to one float. */
 struct two_floats {
     float high, low;
 };
@@ -562,7 +565,7 @@ template <> struct splitting<double> {
     static METHOD double of(double x) { return x; }
 };
 
-/* IS: A and B are the same type. */
+/* IS: 1 if A and B are the same type. */
 template <class A, class B> struct same {
     enum { IS = 0 };
 };
@@ -570,7 +573,7 @@ template <class A> struct same<A, A> {
     enum { IS = 1 };
 };
 
-/* Maps a number to an integer of the same order. Both zeros are equal; NaN is the maximum. */
+/* Maps a number to an integer that is ordered like the number. Both zeros are equal; NaN is the maximum. */
 DEVICE int64_t
 order_of(double x)
 {
@@ -599,7 +602,7 @@ mask_adds(int64_t x)
 
 /* ---- lanes ---- */
 
-/* Values of N adjacent lines. An operator body computes all of them like one value. */
+/* Values of N adjacent lines. An operator body computes with them as with one value. */
 template <class C, int N> struct lanes {
     enum { COUNT = N };
     C of[N];

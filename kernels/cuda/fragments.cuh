@@ -11,7 +11,7 @@
 #define MATRICES 0
 #endif
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define WARPGROUPS 1 /* four warps multiply matrices in shared memory together */
+#define WARPGROUPS 1 /* 1: four warps can multiply matrices in shared memory together */
 #else
 #define WARPGROUPS 0
 #endif
@@ -105,8 +105,9 @@ left_along(T (*tile)[PITCH], int m, int k, uint32_t (&to)[4])
 #endif
 }
 
-/* Load two right operands of 8 columns each from a tile in shared memory. right_across: from the transposed tile,
- * rows n to n + 15, columns k to k + 15. right_along: from the tile itself, rows k to k + 15, columns n to n + 15. */
+/* Load two right operands of 8 columns each from a tile in shared memory. right_across() loads from the transposed
+ * tile: rows n to n + 15 of the tile, columns k to k + 15. right_along() loads from the tile itself: rows k to k +
+ * 15, columns n to n + 15. */
 template <class T, int PITCH>
 DEVICE void
 right_across(T (*tile)[PITCH], int n, int k, uint32_t (&to)[2][2])
@@ -144,9 +145,9 @@ right_along(T (*tile)[PITCH], int k, int n, uint32_t (&to)[2][2])
 
 /* ---- products of warpgroups ---- */
 
-/* Returns the position of column c in row r of a tile. If rows have GROUP elements (128 bytes), the eight units of
- * 16 bytes are permuted by the row number: the 128-byte swizzle of warpgroup products. Such a tile is aligned to
- * 1024 bytes. */
+/* Returns the position of column c in row r of a tile. If rows have GROUP elements (128 bytes), their eight units
+ * of 16 bytes are permuted, depending on the row number. This is the 128-byte swizzle of warpgroup products; such
+ * a tile is aligned to 1024 bytes. */
 enum { GROUP = 64 };
 template <int PITCH>
 DEVICE int
@@ -184,8 +185,8 @@ column_in(int r, int c)
                  : "memory")
 
 #endif
-/* Starts sum = x w, or sum + x w if `more`. x: GROUP x GROUP as left operands, 16 rows per warp; w: a tile of GROUP
- * rows, or its transpose if not ALONG. */
+/* Starts sum = x w; if `more` is set, sum += x w. x: GROUP x GROUP elements as left operands, 16 rows per warp. w:
+ * a tile of GROUP rows; if ALONG is false, its transpose. */
 template <bool ALONG, class T>
 DEVICE void
 group_multiply(float (&sum)[8][4], const uint32_t (&x)[4][4], const T (*tile)[GROUP], bool more)
@@ -206,7 +207,7 @@ group_multiply(float (&sum)[8][4], const uint32_t (&x)[4][4], const T (*tile)[GR
     (void)sum, (void)x, (void)tile, (void)more; /* never called, because no tile has rows of this length */
 #endif
 }
-/* Waits until all but the last LATER started products are done. */
+/* Waits until all products that were started, except the last LATER ones, are done. */
 template <int LATER>
 DEVICE void
 groups_wait()
@@ -215,7 +216,7 @@ groups_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(LATER) : "memory");
 #endif
 }
-/* Keeps the compiler from moving reads of these sums before this point. */
+/* Keeps the compiler from moving a read of these sums to a place before this call. */
 template <int N>
 DEVICE void
 are_there(float (&sum)[N][4])
@@ -227,7 +228,7 @@ are_there(float (&sum)[N][4])
 #endif
     (void)sum;
 }
-/* Makes this thread's writes to shared memory visible to warpgroup products after the next barrier. */
+/* Makes this thread's writes to shared memory visible to warpgroup products that start after the next barrier. */
 DEVICE void
 tell_groups()
 {

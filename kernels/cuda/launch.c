@@ -19,7 +19,8 @@ finish_source(struct arena *a, const struct cuda_source *s, int nin, struct cuda
     return s->then ? finish_source(a, s->then, nin, &l->then) : 0;
 }
 
-/* Adds the kernel that searches for invalid data, and stores its findings in scratch behind the passes' values. */
+/* Adds the kernel that searches for invalid data. Its findings are stored in scratch, after the values of the
+ * passes. */
 static int
 add_finder(struct arena *a, const struct kcall *k, struct cuda_launch *l)
 {

@@ -1,5 +1,5 @@
-/* line.c - writes the texts of kernels in which a team of threads works along each line: reductions, softmax, norms,
- * in one or several passes. */
+/* line.c - writes the texts of kernels in which a team of threads works along each line: reductions, softmax and
+ * norms, in one or several passes. */
 #include "kernels/cuda/line.h"
 
 #include "kernels/cpu/rows/reduce.h"
@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets gone[d] for the dimensions d of operand 0, or of a result, along which the pass's lines extend. */
+/* Sets gone[d] for each dimension d along which the pass's lines extend. d is a dimension of operand 0 or, if the
+ * pass divides a result into lines, of that result. */
 static void
 line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
 {
@@ -32,7 +33,8 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
         gone[c->in[0].ndim - 1] = true;
 }
 
-/* Returns true if the pass computes each element alone: the operands and results are dense and have one shape. */
+/* Returns true if the pass computes each element alone, and all operands and results are dense and have the same
+ * shape. */
 static bool
 is_flat(const struct kcall *k, const struct lines_on *l)
 {
@@ -46,7 +48,7 @@ is_flat(const struct kcall *k, const struct lines_on *l)
 }
 
 /* Divides a tensor whose elements are computed independently into lines of STRETCH elements. A thread then has 16
- * elements, so the work that a body does once per line costs little. The length does not depend on the tensor, so
+ * elements, so the work that a body does once per line costs little. The length is the same for every tensor, so
  * tensors of all shapes share one text. */
 static void
 flatten_lines(struct lines_on *l)
@@ -61,8 +63,8 @@ flatten_lines(struct lines_on *l)
     l->size[1][0] = STRETCH;
 }
 
-/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. The letters of the
- * SBP rule decide. Without a rule, the number of elements decides; the result is ambiguous if there are as many
+/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. The letters of
+ * the SBP rule decide. Without a rule, the number of elements decides; this is ambiguous if there are as many
  * lines as elements per line. */
 static int
 lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
@@ -88,7 +90,7 @@ line_strides(const struct lines_on *l, int index, const struct view *v, int64_t 
     for (int d = 0; d < l->ndim; d++) n[l->gone[d]]++;
     for (int d = 0; d < l->ndim && v->ndim == l->ndim; d++) {
         int g = l->gone[d];
-        bool one_loop = g == 1 && n[1] == 1; /* results may be longer or shorter than operands along the line */
+        bool one_loop = g == 1 && n[1] == 1; /* along the line, results may be longer or shorter than operands */
         if (v->dim[d] > 1 && v->dim[d] != l->size[g][at[g]] && !one_loop) return false;
         stride[g][at[g]++] = v->dim[d] <= 1 ? 0 : v->stride[d];
     }
@@ -102,7 +104,7 @@ line_strides(const struct lines_on *l, int index, const struct view *v, int64_t 
     return true;
 }
 
-/* Returns true if the neighbouring dimensions a and b of group g can be one loop in all views that have positions
+/* Returns true if the neighbouring dimensions a and b of group g can be one loop in all views that are accessed
  * along lines. */
 static bool
 are_joint(const struct kcall *k, const struct lines_on *l, int g, int a, int b)
@@ -152,7 +154,7 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     if (!l->ruled) err_clear();
     line_dims(k->call, pass, l->gone);
     for (int d = 0; d < x->ndim; d++) {
-        /* counts an empty dimension as 1, because kernels divide by the sizes of loops even if there is no element */
+        /* an empty dimension counts as 1, because kernels divide by the sizes of loops even if there is no element */
         l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1);
         *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
     }
@@ -162,7 +164,8 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     join_loops(k, l);
 }
 
-/* Appends the sizes of a group's loops, or the strides of a view in these loops, as words of the argument. */
+/* Appends words to the argument: the strides of a view in a group's loops; if stride is NULL, the sizes of these
+ * loops. */
 static void
 add_loops(struct making *m, const struct lines_on *l, int g, const int64_t *stride)
 {
@@ -176,8 +179,8 @@ line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g)
     return stride[g][l->loop[g][l->nloop[g] - 1].last];
 }
 
-/* Writes declarations of x<k>(i), which reads one element, and x<k>(element), which reads a pack of contiguous
- * elements, or the elements of several adjacent lines. */
+/* Writes the declaration of x<k>(i), which reads one element. If needed, also that of x<k>(element), which reads a
+ * pack of contiguous elements. With lanes, x<k>(i) reads the elements of several adjacent lines. */
 static void
 add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
@@ -190,8 +193,9 @@ add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool
     if (together) str_addf(&m->head, "    READ_PACK(%d, %s, %s)\n", k, type, memory);
 }
 
-/* Writes declarations of y<k>(i, value), which writes one element, and y<k>(element, value), which writes a pack, or
- * the elements of several adjacent lines, once the last value is known. */
+/* Declares y<k>(i, value), which writes one element, and, if needed, y<k>(element, value). The latter writes a
+ * pack, once the pack's last value is known. With lanes, y<k>(i, value) writes the elements of several adjacent
+ * lines. */
 static void
 add_writing(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
@@ -239,7 +243,7 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
     return true;
 }
 
-/* Parts of a reduction that a body can compute: the result of a whole line, the result of one part of a line, or the
+/* What a body of a reduction computes: the result of a whole line, the result of one part of a line, or the
  * combination of the results of a line's parts. */
 enum fold_form { FOLD_WHOLE, FOLD_PART, FOLD_PARTS };
 
@@ -270,7 +274,7 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
     return own;
 }
 
-/* Writes the declaration of the C++ function where(), which returns the position of element i of the line in its
+/* Writes the declaration of the C++ function where(), which returns the position of element i of the line in the
  * tensor. Bodies use where() to read other operands by position. */
 static void
 add_place_type(struct making *m, const struct lines_on *l, bool of_result)
@@ -297,8 +301,8 @@ add_place_type(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* Writes declarations of the functions keep, kept and kept_part. With keep() a pass stores values for the next pass,
- * which reads them with kept() or kept_part(). The values of a line or part are stored together. */
+/* Writes declarations of the functions keep, kept and kept_part. keep() stores a value for the next pass, which
+ * reads it with kept() or kept_part(). The values of a line or part are stored together. */
 static void
 add_kept(struct making *m, const struct passing *p)
 {
@@ -339,16 +343,16 @@ has_half_operands(const struct kcall *k)
 }
 
 enum { WARP = 32 };
-/* Returns the maximum number of elements of a line that a thread keeps in registers. With more, the compiler uses
- * the stack: for arrays of 128 bytes or more ("stack frame" in its report). */
+/* Returns the maximum number of elements of a line that a thread keeps in registers. For more elements, in arrays
+ * of 128 bytes or more, the compiler would use the stack ("stack frame" in its report). */
 static int
 most_held(const struct kcall *k)
 {
     return line_type(k) == COMP_F64 ? 14 : 28;
 }
 
-/* Returns the number of threads per line: one for short lines, a whole block if there are few lines, otherwise one
- * warp or more. holds: maximum number of elements that a thread keeps; 0: keeps none. */
+/* Returns the number of threads per line: one if lines are short, a whole block if there are few lines, otherwise
+ * one warp or more. holds: maximum number of elements that a thread keeps in registers; 0: none. */
 static int
 width_of(int64_t length, int64_t count, int holds)
 {
@@ -359,8 +363,8 @@ width_of(int64_t length, int64_t count, int holds)
     return width;
 }
 
-/* Returns the number of threads per line for a body that reads operands by position. Such a body computes positions
- * once per line, so each thread gets several elements to spread this cost. */
+/* Returns the number of threads per line for a body that reads operands by position. Such a body computes
+ * positions once per line, so each thread gets several elements of the line to spread this cost. */
 static int
 positions_width(int64_t length)
 {
@@ -368,7 +372,7 @@ positions_width(int64_t length)
     return length <= FEW ? 1 : length <= EACH * WARP ? WARP : CUDA_BLOCK;
 }
 
-/* Returns true if neighbouring lines are contiguous in memory but the elements of a line are not. Neighbouring
+/* Returns true if neighbouring lines are contiguous in memory and the elements of a line are not. Neighbouring
  * threads then process neighbouring lines. */
 static bool
 is_across(const struct kcall *k, const struct line_pass *pass, const struct lines_on *l)
@@ -398,7 +402,8 @@ line_parts(const struct lines_on *l, bool across, int lanes)
 
 enum { PACK_BYTES = 16, MOST_PACK = 8 };
 
-/* Returns view i of a call (operands, then results) if its pass reads or writes the view along lines; else NULL. */
+/* Returns view i of a call (operands, then results) if the pass reads or writes it along lines; else NULL. writes:
+ * bit set of the results that the pass writes. */
 static const struct view *
 lying_view(const struct kcall *k, uint32_t writes, int i)
 {
@@ -421,7 +426,8 @@ line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, i
 }
 
 /* Returns the number of neighbours that a thread processes at once: elements of a line if g is 1, lines if g is 0.
- * still: ignores views in which neighbours share an element, because a thread reads it again for each neighbour. */
+ * still: ignores views in which neighbours share an element, because a thread may read that element again for each
+ * neighbour. */
 static int
 lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g, bool still)
 {
@@ -441,15 +447,15 @@ lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, 
     return l->nloop[1] == 1 && least < PACK_BYTES && size % n == 0 ? n : 1;
 }
 
-/* Returns a bit set: bit i is set if the pass writes result i to memory itself; the epilogue writes result 0
- * instead. */
+/* Returns a bit set: bit i is set if the pass itself writes result i to memory. If there is an epilogue, it writes
+ * result 0 instead. */
 static uint32_t
 stored_operands(const struct passing *p)
 {
     return p->after ? p->pass->writes & ~1u : p->pass->writes;
 }
 
-/* Returns true if the text of the body contains the word. Declarations that no body uses are left out of the text. */
+/* Returns true if the text of the body contains the word. Used to omit declarations that the body does not need. */
 static bool
 says(const struct passing *p, const char *word)
 {
@@ -466,8 +472,8 @@ add_positioned(struct making *m, const struct kcall *k, const struct passing *p,
     if (i < k->call->nin && says(p, nth)) making_add_nth(m, i, &k->in[i]);
 }
 
-/* Writes declarations of the operands and results that a pass reads and writes. Returns false if an operand or result
- * has no strides along lines. */
+/* Writes declarations of the operands and results that a pass reads and writes. Returns false if the strides of an
+ * operand or result do not fit the lines. */
 static bool
 make_added_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -489,12 +495,12 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
     return can;
 }
 
-/* Number of lines that a block processes side by side, if a thread has one line, and if a thread has several
- * (lanes). */
+/* Number of lines that a block processes side by side. ACROSS: if a thread has one line; ACROSS_LANES: if a thread
+ * has several (lanes). */
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
-/* Returns the number of blocks, a power of two, of a pass in which keys select the lines. Every block searches all
- * keys for keys that select its lines. */
+/* Returns the number of blocks of a pass in which keys select the lines; a power of two. Each block searches all
+ * keys for those that select its lines. */
 static int64_t
 naming_blocks(int64_t count)
 {
@@ -528,7 +534,8 @@ share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing 
     p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
 
-/* Begins the struct that holds a body; the caller appends declarations of operands and results, and the end. */
+/* Begins the struct that contains a body. The caller appends the declarations of operands and results, the body,
+ * and the end of the struct. */
 static void
 begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -553,8 +560,8 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
     add_kept(m, p);
 }
 
-/* Writes the condition, checked at run time, for packs or lanes: each address is aligned, and for flat lines the
- * element count is a multiple of the pack. */
+/* Writes the run-time condition for packs or lanes: each address is aligned, and for flat lines the number of
+ * elements is a multiple of the pack. */
 static void
 add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -570,8 +577,7 @@ add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, c
     }
 }
 
-/* Writes the call of a body in which keys select the lines. A block processes all its lines in one call; the number
- * of blocks is a power of two. */
+/* Writes the call of a body in which keys select the lines. A block processes all its lines in one call. */
 static void
 add_named(struct making *m)
 {
@@ -582,7 +588,7 @@ add_named(struct making *m)
         "    l.of(&c);\n}\n");
 }
 
-/* Writes the loop of a team over its lines or parts of lines; with lanes, over groups of adjacent lines. */
+/* Writes the loop in which a team processes its lines or parts of lines; with lanes, its groups of adjacent lines. */
 static void
 add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -613,7 +619,8 @@ add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, cons
     str_add(&m->head, "        l.of(&c);\n    }\n}\n");
 }
 
-/* Writes the loops over lines in a namespace: `single` accesses one element at a time, `several` a pack or lanes. */
+/* Writes the loops over lines in a namespace. In `single` a thread accesses one element at a time, in `several` a
+ * pack or lanes. */
 static void
 add_line_gap(struct making *m, bool several, const struct passing *p, const char *text)
 {
@@ -623,8 +630,8 @@ add_line_gap(struct making *m, bool several, const struct passing *p, const char
              several ? p->lanes : 1, text);
 }
 
-/* Writes both namespaces, and the kernel's choice between them at run time. In `several`, a thread accesses packs of
- * elements; in `single`, for memory that is not aligned to packs, one element at a time. */
+/* Writes both namespaces, and the kernel's choice between them at run time. The kernel uses `several` if memory is
+ * aligned to packs, and `single` otherwise. */
 static void
 add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p, const char *text)
 {
@@ -668,15 +675,14 @@ crowd_of(const struct kcall *k, const struct passing *p)
     int kept = 0;
     for (const char *at = p->pass->body; (at = strstr(at, "held(")); at++) kept += p->held;
     if (p->lanes > 1) return 3; /* kernels with lanes are limited by memory bandwidth */
-    /* Kernels that search keys are limited by latency; without a limit they use 105 registers. */
+    /* The latency of reads limits kernels that search keys. Without a limit of registers they use 105. */
     if (p->named) return 4;
     if (kept == 0 || line_type(k) != COMP_F32) return 1;
     if (reads_more(p->after)) return 2;
     return kept <= 24 ? 4 : kept <= 48 ? 3 : 1;
 }
 
-/* Adds the steps of the epilogue to the loops over lines. Fails with E_KERNEL if the pass cannot include these
- * steps. */
+/* Adds the epilogue to the loops over lines. Fails with E_KERNEL if the pass cannot include the epilogue's steps. */
 static int
 take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
 {
@@ -724,8 +730,9 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     return can ? status : fail(E_KERNEL, "%s: the strides of its operands do not suit a GPU kernel", k->call->op->name);
 }
 
-/* Writes all passes. Each pass stores its values in scratch behind those of the previous pass, and reads the values
- * of the previous pass. If a pass has divided lines into parts, it stores one set of values per part (kept_part). */
+/* Writes all passes. Each pass stores its values in scratch, after those of the previous pass, and reads the
+ * values of the previous pass. If a pass divides lines into parts, it stores one set of values per part
+ * (kept_part). */
 static int
 make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass, const struct after *after,
             struct cuda_source *s)

@@ -2,7 +2,7 @@
  * tensor. line.c divides operands and results into lines and distributes a pass over threads; after.c writes the
  * epilogue.
  *
- * One thread writes the kernel of a call; memory is allocated in the caller's arena. */
+ * The thread that writes a call's kernel makes all calls; memory is allocated in the caller's arena. */
 #ifndef RILLE_KERNELS_CUDA_LINE_H
 #define RILLE_KERNELS_CUDA_LINE_H
 
@@ -15,8 +15,8 @@ struct after {
     int lead, nstep;
     const struct fuse_step *step;
     struct making_ends ends;
-    /* Number of operands and results of the leading call. In struct cuda_fill, indices from this one on denote
-     * operands and results of the chain. */
+    /* Number of operands and results of the leading call. In struct cuda_fill, index + i denotes operand or result
+     * i of the chain. */
     int index;
 };
 
@@ -29,12 +29,13 @@ struct lines_on {
     int64_t count, length;
     int64_t size[2][MAX_DIM]; /* sizes of the dimensions of each group */
     int n[2];
-    /* Number of loops of each group; dimensions that are adjacent in all operands and results form one loop. */
+    /* Number of loops of each group. Neighbouring dimensions that are adjacent in memory in all operands and
+     * results form one loop. */
     int nloop[2];
     struct loop {
         int64_t size;
-        /* Index in its group of the innermost dimension that the loop covers. The loop has the stride of that
-         * dimension. */
+        /* The innermost dimension that the loop covers, as an index in the loop's group. The loop has the stride
+         * of that dimension. */
         int last;
     } loop[2][MAX_DIM];
     /* true: each element is computed alone, and the tensors are dense. Lines are then sections of the tensor; the
@@ -47,8 +48,8 @@ struct lines_on {
     const struct after *after; /* the epilogue; NULL: none */
 };
 
-/* State of writing one pass: how its lines are distributed over threads, and where in scratch it stores values for
- * the next pass. */
+/* State of writing one pass: how the pass's lines are distributed over threads, and where in scratch the pass
+ * stores values for the next pass. */
 struct passing {
     const struct line_pass *pass;
     const struct after *after; /* the epilogue; NULL: none */
@@ -58,26 +59,28 @@ struct passing {
      * in registers; 0: none. */
     int pack, held;
     int lanes;  /* number of adjacent lines that a thread processes at once */
-    bool named; /* true: keys (ids) name the lines to process, and a block searches all keys for its lines */
+    bool named; /* true: keys (ids) select the lines to process; each block searches all keys for its lines */
     /* keeps: number of values that this pass stores per line or part. kept: number of values that the previous pass
      * has stored. */
     int keeps, kept;
-    /* Offsets in scratch, bytes, of the values that this pass stores and of the values that the previous pass has
-     * stored. */
+    /* Offsets in scratch, bytes. keep_at: of the values that this pass stores; kept_at: of the values that the
+     * previous pass has stored. */
     int64_t keep_at, kept_at;
-    int joins;     /* number of parts per line in the previous pass, combined by this pass; 0: lines were not divided */
-    int part_kept; /* number of values that the previous pass has stored per part */
+    int joins; /* number of parts per line that the previous pass has stored and this pass combines; 0: lines were not
+                  divided */
+    int part_kept;   /* number of values that the previous pass has stored per part */
     int64_t part_at; /* offset in scratch of the values that the previous pass stored per part, bytes */
 };
 
-/* Sets stride[g] to the strides of a view in the dimensions of group g. The view has all dimensions of operand 0, or
- * only the dimensions of one group. index: index of the operand in the call, or nin + index of the result. Returns
- * false if the dimensions do not match. */
+/* Sets stride[g] to the strides of a view in the dimensions of group g. The view has either all dimensions of the
+ * tensor that is divided into lines, or only the dimensions of one group. index: index of the operand in the call,
+ * or nin + index of the result. Returns false if the dimensions do not match. */
 bool line_strides(const struct lines_on *l, int index, const struct view *v, int64_t stride[2][MAX_DIM]);
 /* Returns the stride of a view between neighbours in group g (1: elements of a line, 0: lines). A stride of 0 means
  * that neighbours share one element. */
 int64_t line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g);
-/* Returns true if packs of n contiguous elements along group g are aligned at every position of the other loops. */
+/* Returns true if packs of n contiguous elements along group g are aligned, whatever the position in the other
+ * loops. */
 bool line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, int n);
 /* Writes the declaration of <name><k>_at(i), which returns the offset of element i of the line in a view with these
  * strides. together: the elements of a line are contiguous. */

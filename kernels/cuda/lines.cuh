@@ -1,8 +1,8 @@
 /* lines.cuh - teams of threads that process lines (rows or columns) of tensors. Every kernel's source includes
  * this file after device.cuh. */
 
-/* Position of an element in a line: element u of a pack, which a thread reads with one instruction. slot: number of
- * the line's elements that the thread holds before that pack. */
+/* Position of an element in a line: element u of a pack, which a thread reads with one instruction. slot: number
+ * of the line's elements that the thread keeps before this pack. */
 template <int PACK> struct packed {
     int64_t first; /* position of the pack */
     int u, slot;
@@ -27,31 +27,32 @@ bits_in(uint32_t x)
 #endif
 }
 
-/* The lines of a block if keys select lines: `count` lines, at first, first + (1 << shift), first + 2 * (1 <<
- * shift), ... Frequent keys are often neighbours, so neighbouring lines belong to different blocks. */
+/* The lines that a block processes if keys select lines: `count` lines, at first, first + (1 << shift), first + 2
+ * * (1 << shift), ... Neighbouring lines belong to different blocks, because frequent keys are often neighbours. */
 struct every {
     int64_t first, count;
     int shift;
 };
-/* The keys that select lines of this block. An entry is one integer made of the line's index in struct every (its
- * turn) and the position of the key. Each warp collects the entries of its part of the keys in order; then all
- * entries are sorted. */
+/* The keys that select lines of this block. An entry is one integer. Its upper bits are the line's index in struct
+ * every (its turn), its lower bits the position of the key. Each warp collects the entries of its part of the keys
+ * in order; then all entries are sorted. */
 struct listing {
     enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* PLACE: bits of a key's position */ };
     uint64_t found[WARPS][EACH];
-    int nfound[WARPS]; /* more than EACH: entries beyond EACH were left out */
-    int n;             /* number of all entries; -1: some were left out */
+    int nfound[WARPS]; /* number of entries of each warp; more than EACH: the entries after EACH are missing */
+    int n;             /* number of all entries; -1: some are missing */
     int turn[ALL], alike[ALL]; /* by entry: index of its line in struct every; number of entries of that line */
-    int64_t value[ALL];        /* by entry: what value() has returned for the key's position */
+    int64_t value[ALL];        /* by entry: value(j), where j is the position of the entry's key */
     bool flag[WARPS * WARP];
 };
 
-/* WIDTH threads that share a line of n elements. GAP: distance in the block between neighbouring threads of the
- * team. GAP is 1 or, if lines are adjacent in memory, the number of lines side by side, so that neighbouring
- * threads read neighbouring elements. HALVES: elements have 16 bits, so sums of four are computed as floats. PACK:
- * number of elements that a thread reads at once; n is a multiple of PACK. HELD: maximum number of elements of a
- * thread, which keeps all of them in registers; 0: no limit, and no element is kept. All threads of a block make
- * the same calls and reach all barriers; threads without a line have n = 0. */
+/* WIDTH threads that share a line of n elements. All threads of a block make the same calls and reach all
+ * barriers; threads without a line have n = 0.
+ * GAP: distance in the block between neighbouring threads of the team. It is 1 or, if lines are adjacent in
+ * memory, the number of lines side by side, so that neighbouring threads read neighbouring elements.
+ * HALVES: 1 if elements have 16 bits; sums of four elements are then computed as floats. PACK: number of elements
+ * that a thread reads at once; n is a multiple of PACK. HELD: maximum number of elements of a thread, which keeps
+ * all of them in registers; 0: no limit, and no element is kept. */
 template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> struct team {
     typedef packed<PACK> element;
     int64_t n;
@@ -61,10 +62,11 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
 
     enum { THREADS = WIDTH, NEAR = GAP > 1 ? 1 : WIDTH < 32 ? WIDTH : 32, FAR = WIDTH / NEAR };
     static METHOD int64_t rank() { return threadIdx.x / GAP % WIDTH; }
-    /* Returns the index in the block of this team's thread with rank r. */
+    /* Returns the threadIdx.x of the thread that has rank r in this team. */
     static METHOD int place_of(int64_t r) { return (int)(threadIdx.x + (r - rank()) * GAP); }
-    enum { TURN = WIDTH * PACK, READS = PACK > 4 ? 2 : 4 }; /* READS: packs that are read before one is written */
-    /* Calls f(e) with the elements of COUNT packs, WIDTH packs apart, the first pack at `first`. All must exist. */
+    enum { TURN = WIDTH * PACK, READS = PACK > 4 ? 2 : 4 }; /* READS: packs that are read before any is written */
+    /* Calls f(e) with the elements of COUNT packs, of which the first is at `first`. The packs are WIDTH packs
+     * apart, and all must exist. */
     template <int COUNT, class F> METHOD void turns(int64_t first, int slot, F f) const
     {
         element e[COUNT * PACK];
@@ -72,7 +74,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         for (int u = 0; u < COUNT * PACK; u++) e[u] = {first + u / PACK * TURN, u % PACK, slot};
         f(e);
     }
-    /* Visits this thread's elements: many(e) with COUNT packs at once, one(e) with each of the remaining packs. */
+    /* Visits this thread's elements: calls many(e) for COUNT packs at once, and one(e) for each of the remaining
+     * packs. */
     template <int COUNT, class Many, class One> METHOD void through(Many many, One one) const
     {
         if constexpr (HELD > 0) {
@@ -93,7 +96,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         };
         through<1>(all, all);
     }
-    /* Calls to(i, from(i)) for all elements; reads READS packs before it writes. */
+    /* Calls to(i, from(i)) for all elements. Reads READS packs before writing them. */
     template <class From, class To> METHOD void each_of(From from, To to) const
     {
         through<READS>([&](const element *e) { read_write<READS * PACK>(e, from, to); },
@@ -108,7 +111,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         for (int u = 0; u < N; u++) to(e[u], v[u]);
     }
     /* Values of f at this thread's elements. If HELD > 0, held() has called f once per element, and the values are
-     * in registers; otherwise each request calls f. */
+     * kept in registers. Otherwise each request calls f. */
     template <class F> struct holding {
         F f;
         decltype(f(element())) of[HELD > 0 ? HELD : 1];
@@ -139,8 +142,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         if (here && rank() == 0) f();
     }
     /* For each selected line of the block, one team calls begin(line), then add(value(j)) for each j in 0..count-1
-     * with key(j) == line, in order, then end(). Lists the keys of as many lines as the listing can hold. A line
-     * with more keys than the listing can hold is processed alone, in several listings. */
+     * with key(j) == line, in order, then end(). Lists at a time the keys of as many lines as fit the listing. A
+     * line whose keys do not fit is processed alone, in several listings. */
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void each_named(int64_t count, Key key, Value value, Begin begin, Add add, End end)
     {
@@ -167,8 +170,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             __syncthreads();
         }
     }
-    /* Returns the fold of start and f(0..n-1) on all threads of the team; if f returns lanes, only on rank 0.
-     * start must be the neutral element of the fold, because it may be counted more than once. */
+    /* Returns the fold of start and f(0..n-1), on all threads of the team. If f returns lanes, only rank 0 gets
+     * the result. start must be the neutral element of the fold, because it may be counted more than once. */
     template <class Fold, int FOURS = HALVES, class C, class F> METHOD auto fold(C start, F f) const
     {
         if constexpr (is_lanes<decltype(f(element()))>::IS)
@@ -178,10 +181,10 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         else
             return fold_packs<Fold, FOURS>(start, f);
     }
-    /* Like fold(), but adds values in groups of four as floats; then adds the sum of each group to the double. */
+    /* Like fold(), but adds groups of four values as floats, and then adds the sum of each group to the double. */
     template <class Fold, class F> METHOD auto fold_near(double start, F f) const { return fold<Fold, 1>(start, f); }
-    /* Returns the sum of f(i) g(i). Sums of four products are floats; if the result suggests overflow or underflow
-     * of floats, all products are computed again as doubles. */
+    /* Returns the sum of f(i) g(i). Adds groups of four products as floats. If the result suggests that floats
+     * overflowed or underflowed, computes all products again as doubles. */
     template <class F, class G> METHOD double fold_products(F f, G g) const
     {
         const double sum = fold_near<sums>(0.0, [&](element i) { return f(i) * g(i); });
@@ -190,7 +193,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return fold<sums>(0.0, [&](element i) { return (double)f(i) * g(i); });
     }
     template <class F> METHOD double fold_squares(F f) const { return fold_products(f, f); }
-    /* Returns true if `is` holds on all teams of the block. If a team is within a warp: only on this team. */
+    /* Returns true if `is` holds on all teams of the block; if a team is within one warp, considers only this
+     * team. */
     METHOD bool all_of(bool is) const
     {
 #ifdef __CUDACC_RTC__
@@ -209,7 +213,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         *most = fold_of<greatest_number>(here ? WIDTH : 0, (double)-INFINITY, [&](int64_t) { return m; });
         const C all = *most;
         *sum = fold_of<sums>(here ? WIDTH : 0, 0.0, [&](int64_t) { return m < all ? s * exp((double)m - all) : s; });
-        if (n > 0 && all == -INFINITY) *sum = NAN; /* as exp(-inf + inf) */
+        if (n > 0 && all == -INFINITY) *sum = NAN; /* exp(-inf + inf) is NaN, too */
     }
     /* Folds f(0..count-1), in a tree that depends only on count, WIDTH and GAP. */
     template <class Fold, int FOURS = HALVES, class C, class F> METHOD C fold_of(int64_t count, C start, F f) const
@@ -250,7 +254,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return all;
 #endif
     }
-    /* Collects the entries of each warp's part of keys from..to-1 that select one of `turns` lines, in order. */
+    /* Collects the keys from..to-1 that select one of `turns` lines. Each warp collects the entries of its part of
+     * the keys, in order. */
     template <class Key> METHOD void look_through(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key) const
     {
         enum { WARP = listing::WARP, DEEP = 8 };
@@ -279,7 +284,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         }
         if (rank == 0) ((listing *)room)->nfound[warp] = nfound;
     }
-    /* Sorts the collected entries: the place of an entry is the number of smaller entries. */
+    /* Sorts the collected entries: the index of an entry is the number of smaller entries. */
     template <class Value> METHOD void sort(Value value) const
     {
         listing &l = *(listing *)room;
@@ -297,8 +302,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             l.value[before] = value((int64_t)(me - (turn << listing::PLACE)));
         }
     }
-    /* Lists the keys from..to-1 that select one of `turns` lines; n: their number. Returns false, with n = -1, if
-     * the listing cannot hold them. */
+    /* Lists the keys from..to-1 that select one of `turns` lines, and sets n to their number. If they do not fit
+     * the listing, sets n to -1 and returns false. */
     template <class Key, class Value>
     METHOD bool list(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key, Value value) const
     {
@@ -339,7 +344,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             end();
         }
     }
-    /* Processes a single line on the first team, with as many keys per listing as the listing can hold. */
+    /* Processes a single line on the first team. Each listing covers as many keys as can always fit. */
     template <class Key, class Value, class Begin, class Add, class End>
     METHOD void one_named(int64_t count, int64_t turn, Key key, Value value, Begin begin, Add add, End end)
     {
@@ -365,7 +370,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         for (int u = 0; u < N; u++) top = x[u] > top ? x[u] : top;
         if (top > *most) *sum *= exp(*most - top);
         *most = top;
-        const C base = top > -INFINITY ? top : 0; /* if all are -infinity or NaN, nothing is subtracted */
+        const C base = top > -INFINITY ? top : 0; /* if all are -infinity or NaN, subtracts nothing */
 #pragma unroll
         for (int u = 0; u < N; u += NEAR_SUM) {
             C near = 0;
@@ -434,7 +439,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         }
         return joined_lanes<Fold>(value);
     }
-    /* Returns the value of the thread `up` positions further in a group of OF; the caller's if there is none. */
+    /* Returns the value of the thread `up` positions further in a group of OF threads; if there is none, the
+     * caller's own value. */
     template <int OF, class C> METHOD C from_near(C value, int up) const
     {
 #ifdef __CUDACC_RTC__
@@ -448,7 +454,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return value;
 #endif
     }
-    /* Folds the values of ranks 0..count-1: NEAR neighbours in a tree, then their results in order. */
+    /* Folds the values of ranks 0..count-1: first NEAR neighbours in a tree, then the results of these groups in
+     * order. */
     template <class Fold, class C> METHOD C joined(int64_t count, C value) const
     {
         C *const all = (C *)room;
@@ -466,7 +473,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         __syncthreads(); /* all threads have read before the next write */
         return value;
     }
-    /* Folds lanes, to rank 0: the ranks of a warp in a tree, then the warps in order. */
+    /* Folds lanes to rank 0: first the ranks of a warp in a tree, then the results of the warps in order. */
     template <class Fold, class C, int N> METHOD lanes<C, N> joined_lanes(lanes<C, N> value) const
     {
         enum { WARP = 32, WARPS = WIDTH * GAP / WARP };

@@ -69,7 +69,8 @@ making_places(int64_t n)
     return n < INT32_MAX ? "uint32_t" : "int64_t";
 }
 
-/* Writes constants that bodies use: the indices of attributes, and the numbers of the words of text attributes. */
+/* Writes constants that bodies use: the index of each attribute, and the number of each word that a text attribute
+ * may have. */
 void
 making_add_names(struct str *s, const struct op *op)
 {
@@ -122,8 +123,8 @@ making_add_call(struct str *s, const char *name, const struct call *c)
 
 /* ---- assembly ---- */
 
-/* Returns the text of a kernel made of parts, whose argument is the struct `argument`. The kernel begins with
- * `begin`, which defines a, block and blocks. */
+/* Returns the text of a kernel that is assembled from parts and has the struct `argument` as its argument. The
+ * kernel begins with `begin`, which defines a, block and blocks. */
 static const char *
 join_source_parts(struct arena *a, const char *name, const struct cuda_parts *p, const char *argument,
                   const char *begin)
@@ -207,7 +208,7 @@ making_begin(struct arena *a, struct cuda_source *to)
 
 /* ---- operands and results as bodies access them ---- */
 
-/* Writes the declaration of a number operand: member number<k>, and x<k>(), which reads it. */
+/* Writes the declarations of a number operand: the member number<k>, and x<k>(), which reads it. */
 void
 making_add_number(struct making *m, int k, enum dtype d)
 {
@@ -216,7 +217,7 @@ making_add_number(struct making *m, int k, enum dtype d)
     str_addf(&m->head, "    READ_NUMBER(%d, %s)\n", k, making_memory(d));
 }
 
-/* Writes the declaration of a view that a body reads by element or position. */
+/* Writes the declaration of a view that a body reads element by element or by position. */
 void
 making_add_whole(struct making *m, char name, int k, int index, const struct view *v)
 {
@@ -257,8 +258,8 @@ making_add_operand(struct making *m, const struct kcall *k, int i)
     }
 }
 
-/* Writes the declaration of x<k>_nth(j), the j-th element of an operand. For a dense view the text says so, which
- * lets the compiler read several elements at once. */
+/* Writes the declaration of x<k>_nth(j), which returns element j of an operand. If the view is dense, the text
+ * reads it by a plain index, so that the compiler can read several elements at once. */
 void
 making_add_nth(struct making *m, int k, const struct view *v)
 {

@@ -1,10 +1,10 @@
-/* making.h - builds the text of a kernel; shared by the engines that write kernel texts (source.c, line.c, after.c,
- * attention.c).
+/* making.h - builds the text of a kernel; shared by the engines that write kernel texts (source.c, line.c,
+ * after.c, attention.c).
  *
- * The kernel has one argument, a struct `args`. struct making collects the declarations of its members (`member`, in
- * the order of the argument's words), the text before the kernel (`head`) and the kernel's body (`body`). A struct
- * making belongs to one thread from making_begin() to making_finish(). The result is allocated in the caller's
- * arena. */
+ * The kernel has one argument, a struct `args`. struct making collects three texts. `member` has the declarations
+ * of the argument's members, in the order of its words; `head` is the text before the kernel; `body` is the
+ * kernel's body. A struct making belongs to one thread from making_begin() to making_finish(). The result is
+ * allocated in the caller's arena. */
 #ifndef RILLE_KERNELS_CUDA_MAKING_H
 #define RILLE_KERNELS_CUDA_MAKING_H
 
@@ -21,13 +21,13 @@ struct making {
 };
 
 struct making making_begin(struct arena *a, struct cuda_source *to);
-/* Appends a word to the part of the kernel's name that says what the kernel computes. Omits a word that does not
- * fit. */
+/* Appends a word to the part of the kernel's name that says what the kernel computes. Omits a word that would make
+ * the part too long. */
 void making_what(struct making *m, const char *word);
-/* Puts fragments.cuh at the start of `head`, for the current number of threads per block. */
+/* Puts fragments.cuh at the start of `head`, compiled for the current number of threads per block. */
 void making_fragments(struct making *m);
-/* Assembles the parts of the kernel to one text and sets the fields of struct cuda_source. The kernel's name consists
- * of what the kernel computes and of a digest of the text. Fails with E_KERNEL if the argument is too long. */
+/* Assembles the parts of the kernel to one text and sets the fields of struct cuda_source. The kernel's name says
+ * what the kernel computes, and ends with a digest of the text. Fails with E_KERNEL if the argument is too long. */
 int making_finish(struct making *m, const char *engine, int64_t threads);
 
 /* Append words to the argument. making_fill appends a word that each run fills in; what, index and skip are those of
@@ -42,20 +42,25 @@ const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 const char *making_places(int64_t n);
 
-/* Write declarations into the struct of a body. making_add_names: attributes and their words. making_add_number: a
- * number operand as x<k>(). making_add_whole: a view as member <name><k>. making_add_sizes: dim<k>, place<k>,
- * whole<k> and NDIM<k> of that view. making_add_operand: an operand that is read by position. making_add_nth:
- * x<k>_nth(j) of that operand. making_add_call declares the call as the variable `name` of the kernel. */
+/* The functions below write declarations into the struct of a body. k: index of an operand or result. */
+/* Writes an enum constant for the index of each attribute, and one for each value of a text attribute. */
 void making_add_names(struct str *s, const struct op *op);
+/* Declares x<k>(), which returns operand k, a number. */
 void making_add_number(struct making *m, int k, enum dtype d);
+/* Declares the view as member <name><k>. index: index of its operand or result in struct cuda_fill. */
 void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);
+/* Declares, for the view that making_add_whole() declared, dim<k> (sizes), place<k> (offset of the shard), whole<k>
+ * (global sizes) and NDIM<k>. */
 void making_add_sizes(struct making *m, char name, int k, int ndim);
+/* Declares functions that read operand i by position. */
 void making_add_operand(struct making *m, const struct kcall *k, int i);
+/* Declares x<k>_nth(j), which reads element j of operand k in row-major order. */
 void making_add_nth(struct making *m, int k, const struct view *v);
+/* Declares the call as variable `name` of the kernel, from which bodies read attributes. */
 void making_add_call(struct str *s, const char *name, const struct call *c);
 
-/* Operands, then results, of a chain: their views and their loops along the chain. number[i]: operand i is a number
- * (scalar) of its call. */
+/* Operands, then results, of a chain: their views, and their strides in the chain's loops. number[i]: true if
+ * operand i is a number (scalar) of its call. */
 enum { MAKING_STEPS = 64, MAKING_LANES = 64 };
 struct making_ends {
     int nin, nout;
@@ -65,9 +70,9 @@ struct making_ends {
     bool number[MAKING_LANES];
 };
 bool making_in_memory(const struct making_ends *e, int i);
-/* Writes chain::of(s<lead>, v<k>..., &y<k>...), which computes elements of a chain in their memory types, and adds
- * the operators of the chain to the kernel's name. s<lead> is the value of the leading step; lead -1: there is no
- * leading step. */
+/* Writes chain::of(s<lead>, v<k>..., &y<k>...), which computes one element of a chain from elements in their
+ * memory types. Also adds the operators of the chain to the kernel's name. s<lead> is the value of the leading
+ * step; lead -1: there is no leading step. */
 void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
 
 /* Write kernels in which teams of threads process lines (line.c). making_fold writes a reduction. making_line writes
@@ -78,8 +83,8 @@ int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
                     struct cuda_source *s);
 
-/* Attention of 16-bit floats, and its gradient, on tensor cores (attention.c). making_attends returns true if the
- * call can be computed in this way; making_attention writes its kernels. */
+/* Attention of 16-bit floats, and its gradient, on tensor cores (attention.c). making_attends() returns true if
+ * attention.c supports the call; making_attention() writes its kernels. */
 bool making_attends(const struct kcall *k);
 int making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s);
 

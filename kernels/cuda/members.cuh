@@ -1,5 +1,5 @@
-/* members.cuh - macros that declare members of a kernel's struct. Texts from making.c, line.c and after.c call
- * them.
+/* members.cuh - macros that declare members of a kernel's struct. The texts that making.c, line.c and after.c
+ * write contain calls of these macros.
  *
  * Texts of different kernels call the macros with different numbers, names and types. k: index of an operand or
  * result. Prefixes: x, y: operand, result of the call; v, r: operand, result of the chain. MEMORY: the type in
@@ -31,8 +31,8 @@
 
 /* ---- along a line ---- */
 
-/* Return the offset of element i of the line in a view of NAME. ACROSS, ALONG: number of loops over lines and along
- * a line; LINES, ELEMENTS: integer types for their positions. */
+/* Return the offset of element i of the line in the view NAME. ACROSS, ALONG: number of loops across lines and
+ * along a line; LINES, ELEMENTS: integer types of positions in these loops. */
 #define PLACE_TOGETHER(NAME, ACROSS, LINES) \
     METHOD int64_t NAME##_at(int64_t i) const { return walk<ACROSS>((LINES)line, a.across, a.NAME.across) + i; }
 #define PLACE_APART(NAME, ACROSS, LINES, ALONG, ELEMENTS)                         \
@@ -66,7 +66,7 @@
         _Pragma("unroll") for (int u = 0; u < N; u++)                                                      \
             ((MEMORY *)a.y##k.data)[y##k##_at(i) + u] = put<MEMORY>(v.of[u]);                              \
     }
-/* Writes a pack when its last value is known. */
+/* Writes a pack once its last value is known. */
 #define WRITE_PACK(k, MEMORY)                                                                   \
     mutable row<MEMORY, PACK> z##k;                                                             \
     template <class C> METHOD void y##k(const packed<PACK> &i, C v) const                       \

@@ -1,16 +1,17 @@
 /* plugin.cu - implements struct cuda_plugin (runtime/device/device_cuda.h) with the CUDA runtime.
  *
- * The CUDA runtime is linked statically and opens the driver itself, so the plug-in also loads on a machine without
- * a driver; count() then reports the missing driver. NVRTC compiles the kernels; the plug-in opens it when a kernel
- * is first compiled.
+ * The CUDA runtime is linked statically and opens the driver itself, so the plug-in also loads on a machine
+ * without a driver; count() then reports the missing driver. NVRTC compiles the kernels; the plug-in opens it when
+ * a kernel is first compiled.
  *
- * Device memory is managed memory, with the same address on host and GPU, so host code can compute an operator that
- * has no kernel. The host may access such memory while the GPU works, so a GPU must support concurrentManagedAccess.
- * After an error that leaves a GPU unusable, CUDA itself returns an error from every later call.
+ * Device memory is managed memory, with the same address on host and GPU, so host code can compute an operator
+ * that has no kernel. The host may access such memory while the GPU works, so a GPU must support
+ * concurrentManagedAccess. After an error that leaves a GPU unusable, CUDA itself returns an error from every
+ * later call.
  *
- * Every function selects its GPU first: a new thread starts on GPU 0, which may belong to another process. No work
- * uses CUDA's default stream, because the default stream waits for all other streams, and one of those may wait for
- * another GPU. */
+ * Every function selects its GPU first, because a new thread starts on GPU 0, which may belong to another process.
+ * No work uses CUDA's default stream. The default stream waits for all other streams, and one of these may wait
+ * for another GPU. */
 #include "kernels/cuda/plugin.h"
 
 #include <atomic>
@@ -28,7 +29,7 @@ count(int *ngpu)
     return text_of(cudaGetDeviceCount(ngpu));
 }
 
-static std::atomic<int> home; /* number of an open GPU, which functions without a GPU argument select */
+static std::atomic<int> home; /* an open GPU, which functions without a GPU argument select */
 
 static cudaError_t
 go_home()
@@ -56,8 +57,8 @@ open(int gpu, struct cuda_gpu *out)
     return of.concurrentManagedAccess ? nullptr : "host and GPU cannot use its memory at the same time";
 }
 
-/* Moves the pages of p to the GPU now. Without this, the first kernel that accesses a page would wait until the host
- * has created the page. If moving fails, programs are only slower. */
+/* Moves the pages of p to the GPU now. Otherwise the first kernel that accesses a page would wait until the host
+ * has created the page. Ignores errors, because programs are then only slower. */
 static void
 make_pages(int gpu, void *p, size_t bytes)
 {
@@ -74,9 +75,9 @@ make_pages(int gpu, void *p, size_t bytes)
     if (!made) cudaGetLastError();
 }
 
-/* Allocates memory. Sets *out to NULL, without an error, if the GPU has too little free memory; the pool then
- * releases idle buffers and retries. Checks free memory first because CUDA also grants managed memory beyond the
- * size of the GPU, and then moves pages in and out at each access. */
+/* Allocates memory. If the GPU has too little free memory, sets *out to NULL without an error; the pool then
+ * releases idle buffers and retries. Free memory is checked first, because CUDA also grants managed memory beyond
+ * the size of the GPU, and then moves pages in and out at each access. */
 static const char *
 take(int gpu, size_t bytes, void **out)
 {
@@ -116,7 +117,7 @@ fill(void *p, int byte, size_t bytes)
     return text_of(e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e);
 }
 
-/* Pins memory. Returns false if the memory cannot be pinned, and clears CUDA's error. */
+/* Pins memory. If the memory cannot be pinned, clears CUDA's error and returns false. */
 static bool
 pin(void *p, size_t bytes)
 {
@@ -132,7 +133,7 @@ unpin(void *p)
     if (cudaHostUnregister(p) != cudaSuccess) cudaGetLastError();
 }
 
-/* Returns true if CUDA knows the memory of source and destination, so that a GPU can copy it asynchronously. */
+/* Returns true if CUDA knows the memory of both source and destination. A GPU can then copy asynchronously. */
 static bool
 is_reached(const void *p, size_t bytes)
 {
@@ -205,7 +206,7 @@ compiler(const char **why)
     return *why ? nullptr : the_nvrtc().version;
 }
 
-/* Returns the text of an error, with the compiler's log. The text is valid until the thread's next call. */
+/* Returns the text of an error, with the compiler's log. The text is valid until the same thread's next call. */
 static const char *
 reason(const nvrtc &n, nvrtcProgram program, nvrtcResult status)
 {
@@ -217,8 +218,8 @@ reason(const nvrtc &n, nvrtcProgram program, nvrtcResult status)
     return text;
 }
 
-/* Compiles a kernel text without fused multiply-add and with subnormal numbers flushed to zero, as on the CPU, so
- * that a chain has the same bits as its separate steps. */
+/* Compiles a kernel text. As on the CPU, there are no fused multiply-adds and subnormal numbers are flushed to
+ * zero, so that a chain has the same bits as its separate steps. */
 static const char *
 compile(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes)
 {
@@ -238,8 +239,8 @@ compile(const char *text, const char *name, int major, int minor, void **binary,
     return why;
 }
 
-/* Loads a compiled kernel (cubin). The result belongs to no GPU; CUDA loads the kernel onto a GPU at its first launch
- * there. */
+/* Loads a compiled kernel (cubin). The loaded kernel belongs to no GPU; CUDA loads it onto a GPU at its first
+ * launch there. */
 static const char *
 load(int gpu, const void *binary, size_t, const char *name, void **kernel)
 {
@@ -252,8 +253,8 @@ load(int gpu, const void *binary, size_t, const char *name, void **kernel)
     return text_of(e);
 }
 
-/* Launches a kernel. From compute capability 9.0 on, a kernel may start before its predecessor ends; its text then
- * waits for the predecessor (in_turn()). */
+/* Launches a kernel. From compute capability 9.0 on, the kernel may start before its predecessor ends; its text
+ * then waits for the predecessor (in_turn()). */
 static const char *
 launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t)
 {

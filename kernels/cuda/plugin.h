@@ -21,8 +21,8 @@ text_of(cudaError_t e)
     return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
 }
 
-/* Opens a library of the CUDA toolkit, such as "libnvrtc.so". Tries the loader's search path, then the toolkit's
- * folder as known at build time. */
+/* Opens a library of the CUDA toolkit, such as "libnvrtc.so". Searches the loader's path, then the folder in which
+ * the build found the toolkit. */
 static inline void *
 open_library(const char *name, int version = CUDART_MAJOR)
 {
@@ -41,8 +41,8 @@ find(void *file, const char *name, F *f)
     return *f != nullptr;
 }
 
-/* Keeps a library's algorithm until the process ends, as struct cuda_plugin promises. The algorithm is never freed,
- * because at the end of the process the libraries are closed first. */
+/* Keeps a library's algorithm until the process ends, as struct cuda_plugin promises. The algorithm is never
+ * freed, because libraries are closed first when the process ends. */
 static inline void *
 keep_algo(void *algo)
 {

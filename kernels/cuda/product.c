@@ -2,8 +2,8 @@
  *
  * Each letter of a call's SBP rule has one of four kinds: batch (in x, w and y), rows (in x and y), columns (in w
  * and y), sum (in x and w). Letters of one kind whose dimensions are adjacent in memory form one loop. A library's
- * product has one loop per kind. Further loops of rows become batch loops in which factor w does not change; further
- * loops of columns become batch loops in which factor x does not change. */
+ * product has one loop per kind. Further loops of rows become batch loops whose stride in w is 0; further loops of
+ * columns become batch loops whose stride in x is 0. */
 #include "kernels/cuda/product.h"
 
 #include "kernels/cuda/convolution.h"
@@ -47,8 +47,8 @@ is_plain_operand(const struct rule_operand *o, const struct view *v)
     return plain;
 }
 
-/* Adds a loop of a kind, inside the kind's other loops. If it is adjacent to the last loop in x, w and y, merges the
- * two. */
+/* Adds a loop to the loops of a kind, as the innermost. If it is adjacent to the previous innermost loop in x, w
+ * and y, merges the two. */
 static void
 add_loop(struct loops *l, const struct loop *in)
 {
@@ -64,8 +64,8 @@ add_loop(struct loops *l, const struct loop *in)
     memcpy(last->stride, in->stride, sizeof last->stride);
 }
 
-/* Adds loops for the letters of an operand, except letters that an earlier operand has. Returns false if a letter is
- * in one operand only, may not be split, or has size 0. */
+/* Adds loops for the letters of an operand, except letters that an earlier operand has. Returns false if some
+ * letter occurs in only one operand, must not be split, or has size 0. */
 static bool
 add_letters(struct factors *f, const struct rule *r, const struct rule_operand *from,
             const struct rule_operand *const *rule, const struct view *const *view)
@@ -99,8 +99,8 @@ innermost(struct factors *f, int kind)
     return l->n ? l->loop[l->n - 1] : (struct loop){.size = 1};
 }
 
-/* Sets the layout of a matrix for a library. The stride of a single row or column is arbitrary; sets one that the
- * library accepts. Returns false if neither rows nor columns are contiguous, or if they overlap. */
+/* Sets a matrix's layout for a library. If there is a single row or column, its stride is arbitrary, and is set to
+ * one that the library accepts. Returns false if neither rows nor columns are contiguous, or if they overlap. */
 static bool
 is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col, struct cuda_matrix *m)
 {
@@ -145,8 +145,8 @@ cuda_reals_of(const struct call *c, const struct view *x, const struct view *w, 
            cuda_real_of((enum dtype)x->dtype, from) && cuda_real_of((enum dtype)y->dtype, to);
 }
 
-/* Finds the product that one step of a chain computes, without epilogue. *columns: bit set of the dimensions of y
- * that w has, too. */
+/* Finds the product that one step of a chain computes, without its epilogue. *columns: receives the bit set of y's
+ * dimensions that w has, too. */
 static bool
 read_product(struct arena *a, const struct fuse_step *s, const struct view *in, const struct view *y,
              struct cuda_product *p, uint32_t *columns)
@@ -220,11 +220,11 @@ step_on(struct reading *r, const struct fuse_step *s)
 static bool
 is_operand(const struct reading *r, struct fuse_arg a)
 {
-    /* Requires a tensor with dimensions, not one number. */
+    /* The operand must be a tensor with dimensions, not a single number. */
     return !a.step && a.index >= 0 && r->in[a.index].dtype == r->y->dtype && r->in[a.index].ndim > 0;
 }
 
-/* Returns true if the view has one number per column of the result. */
+/* Returns true if the view has one number for each column of the result. */
 static bool
 is_bias(const struct reading *r, const struct view *v)
 {
@@ -243,8 +243,8 @@ views_alike(const struct view *a, const struct view *b)
            view_is_dense(a) && view_is_dense(b);
 }
 
-/* Adds a following cast to the result's dtype to the epilogue. The library then returns the sums in that dtype, without
- * first rounding them to the operands' 16 bits. */
+/* If the next step casts to the result's dtype, adds it to the epilogue. The library then returns the sums in that
+ * dtype, without first rounding them to the operands' 16 bits. Returns false if the result's dtype is not reached. */
 static bool
 read_cast(struct reading *r)
 {
@@ -279,7 +279,8 @@ read_gelu(struct reading *r, int nin)
     step_on(r, s);
 }
 
-/* Adds a following multiplication by gelu'(x) to the epilogue, if gelu'(x) is a step without other readers. */
+/* If the next step multiplies by gelu'(x), and gelu'(x) is a step without other readers, adds both to the
+ * epilogue. */
 static void
 read_slope(struct reading *r)
 {
@@ -299,7 +300,7 @@ read_slope(struct reading *r)
     step_on(r, s);
 }
 
-/* Returns the output that the last writing step of the chain writes. */
+/* Returns the view of the chain's last output: the one that its last writing step writes. */
 static const struct view *
 result_of(int nstep, const struct fuse_step *step, const struct view *out)
 {

@@ -1,11 +1,13 @@
 /* product.cuh - computes `count` matrix products, m x k by k x n, of elements that an operator's body reads. Terms
  * of a sum are added in the order of k; if there are few results, each sum is divided into parts.
  *
- * Part of the sources of products, behind device.cuh and fragments.cuh. A block computes TILE x TILE results at a
+ * Part of the sources of products, after device.cuh and fragments.cuh. A block computes TILE x TILE results at a
  * time. SLICE columns of the left and SLICE rows of the right operand are in shared memory, padded with zeros. The
  * next slice is read while the current one is multiplied. A thread computes a square of results; for 16-bit
- * elements, a warp computes them on tensor cores. The address of an element is the sum of the offsets of its row,
- * its column and its place in k. These are computed once per tile or slice, because they need divisions. */
+ * elements, a warp computes its results on tensor cores.
+ *
+ * The address of an element is the sum of the offsets of its row, its column and its place in k. These offsets are
+ * computed once per tile or slice, because they need divisions. */
 enum { TILE = 64 };
 
 /* Returns true if 0 <= x < n. */
@@ -44,7 +46,7 @@ is_finite(f16 x)
     return (x.bits & 0x7c00) != 0x7c00;
 }
 
-/* Returns x, or 0 unless `there`, without a branch. */
+/* Returns x if `there`, else 0, without a branch. */
 template <class C>
 DEVICE C
 where_there(bool there, C x)
@@ -64,8 +66,8 @@ where_there(bool there, f16 x)
     return y;
 }
 
-/* Converts an element to the type of the product. Replaces subnormal bf16 values by 0, because all kernels treat
- * subnormals as 0, but tensor cores do not. */
+/* Converts an element to the type of the product. Replaces subnormal bf16 values by 0, as all kernels do, because
+ * tensor cores would compute with them. */
 template <class T> struct factor {
     template <class M> METHOD static T of(M x) { return get<T>(x); }
 };
@@ -84,7 +86,7 @@ template <> struct factor<f16> {
 
 /* ---- a tile by threads ---- */
 
-/* The results of a thread: EACH x EACH adjacent ones. The thread reads 16 bytes of a slice at once. */
+/* The results of a thread: EACH x EACH adjacent ones. A thread reads 16 bytes of a slice at a time. */
 template <class C> struct tile_of {
     enum { SLICE = 16, EACH = 4, ACROSS = TILE / EACH, PAD = 4 };
     struct __align__(16) slices {
@@ -101,7 +103,7 @@ template <class C> struct tile_of {
     }
     METHOD static void set_left(slices &to, int i, int l, C v) { to.left[l][i] = v; }
     METHOD static void set_right(slices &to, int l, int j, C v) { to.right[l][j] = v; }
-    /* Adds only the products for which meets(l, column) is true. */
+    /* Adds only those products for which meets(l, column) is true. */
     template <class Meets> METHOD void add_where(slices &of, Meets meets)
     {
 #pragma unroll 4
@@ -181,8 +183,8 @@ template <> struct tile_of<f16> : tile_of_halves<f16> {
 
 /* ---- the loop over tiles and slices ---- */
 
-/* The order in which neighbouring threads read: the left operand along a row or along k; the right operand along k
- * or along a column. */
+/* The order in which neighbouring threads read. left_by_place: the left operand is read along k instead of along
+ * rows. right_by_column: the right operand is read along columns of results instead of along k. */
 struct walk {
     bool left_by_place, right_by_column;
 };
@@ -203,20 +205,21 @@ template <int SLICE, int THREADS> struct lot {
     METHOD int place(int u) const { return first_place + u * places; }
 };
 
-/* Base of a body's struct. real: type of results; T: type of elements in shared memory. The terms of a sum are divided
- * into `parts` parts; a result is the sum of part number `part`. */
+/* Base of a body's struct. real: type of results; T: type of elements in shared memory. The terms of each sum are
+ * divided into `parts` parts; a result is the sum over part number `part`. */
 template <class real, class T> struct products {
     typedef tile_of<T> tile;
     enum { SLICE = tile::SLICE, THREADS = 32 * WARPS, LOADS = TILE * SLICE / THREADS };
     int64_t parts;
     mutable int64_t part;
 
-    /* Computes all products. Row i of the left operand of product b has at index l the element left(left_at(row(b,
-     * i), place(l))); column j of the right operand has right(right_at(place(l), column(b, j))). left_at and
+    /* Computes all products. Element (i, l) of the left operand of product b is left(left_at(row(b, i),
+     * place(l))). Element (l, j) of the right operand is right(right_at(place(l), column(b, j))). left_at and
      * right_at return offsets; left(0) and right(0) are read in place of missing elements, so they must be valid.
-     * Calls put(b, i, j, sum) for each result. Each sum has the terms for which meets(place, column) is true. The
-     * right element of other terms is replaced by 0. If the slice has an infinite or NaN left element, these terms
-     * are skipped, because 0 times the element would be NaN. */
+     *
+     * Calls put(b, i, j, sum) for each result. A sum has only the terms for which meets(place, column) is true;
+     * for other terms, the right element is replaced by 0. If the slice has an infinite or NaN left element, other
+     * terms are skipped, because 0 times the element would be NaN. */
     template <class Row, class Column, class Place, class LeftAt, class Left, class RightAt, class Right, class Put,
               class Meets>
     METHOD void multiply(int64_t count, int64_t m, int64_t n, int64_t k, walk w, Row row, Column column, Place place,
@@ -238,8 +241,8 @@ template <class real, class T> struct products {
             bool odd = false;
             tile sums;
             sums.begin();
-            /* Reads elements into registers: those of the slice that begins at index l0 of the sum. places[which]
-             * has the slice's offsets along k. */
+            /* Reads this thread's elements of the slice that begins at index l0 of the sum into registers.
+             * places[which] has the slice's offsets along k. */
             const auto read = [&](int64_t l0, int which) {
                 const int depth = end - l0 < SLICE ? (int)(end - l0) : SLICE;
                 odd = false;

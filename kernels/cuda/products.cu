@@ -2,8 +2,8 @@
  *
  * cuBLASLt's matrices are column-major. So the row-major y = x w is passed as the product of w and x, both
  * transposed, and a bias per column becomes a bias per row. Each product uses the first algorithm of cuBLASLt's
- * heuristic within SCRATCH bytes, chosen once. Split sums are added in a fixed order, without atomics. f32 operands
- * are rounded to TF32 only if the product allows it (tf32). */
+ * heuristic that needs at most SCRATCH bytes; it is chosen once. Split sums are added in a fixed order, without
+ * atomics. f32 operands are rounded to TF32 only if the product allows it (tf32). */
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<cublasLt.h>)
@@ -76,7 +76,7 @@ struct algorithm {
     bool doubles, bias, aux;
 };
 
-/* Returns the cuBLASLt handle of a GPU, created at the first call. NULL: cuBLASLt cannot use the GPU. */
+/* Returns the cuBLASLt handle of a GPU; NULL: cuBLASLt cannot use the GPU. The first call creates the handle. */
 static cublasLtHandle_t
 handle_of(int gpu)
 {
@@ -134,8 +134,8 @@ set_pointers(filling *f, algorithm *to, const void *bias, const void *aux)
     if (to->aux) f->set(&to->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
 }
 
-/* Describes a matrix to cuBLASLt, which takes its rows for columns. Returns true if cuBLASLt must transpose the matrix.
- */
+/* Describes a matrix to cuBLASLt, which reads the matrix's rows as columns. Returns true if cuBLASLt must
+ * transpose the matrix. */
 static bool
 set_layout(filling *f, cublasLtMatrixLayoutOpaque_t *l, int64_t real, int64_t rows, int64_t cols, const cuda_matrix *m,
            int64_t batch)
@@ -159,7 +159,7 @@ static void
 describe(filling *f, const cuda_product *p, algorithm *to)
 {
     cublasLtMatmulDescOpaque_t *d = &to->desc;
-    /* A placeholder address with the minimum alignment of operands, for the heuristic. */
+    /* A placeholder address for the heuristic. It has the minimum alignment of operands. */
     void *const some = reinterpret_cast<void *>(CUDA_PRODUCT_ALIGN);
     to->doubles = p->from == CUDA_F64;
     to->bias = p->bias;

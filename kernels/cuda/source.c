@@ -1,4 +1,4 @@
-/* source.c - writes kernel texts: inserts the bodies of operators' records into the loops of an engine. */
+/* source.c - writes kernel texts: inserts the bodies that operators' records contain into the loops of an engine. */
 #include "kernels/cuda/making.h"
 
 #include "kernels/op/lib/build.h"
@@ -30,8 +30,8 @@ cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *co
     }
 }
 
-/* Writes the declaration of n<i>, the number of positions, and the beginning of a loop over positions p < n<i>. All
- * threads share the loop; each iteration has `step` positions. */
+/* Writes the declaration of n<i>, the number of positions, and the beginning of a loop over positions p < n<i>.
+ * All threads divide the loop; each iteration covers `step` positions. */
 static void
 each_of(struct making *m, int i, int64_t n, int step)
 {
@@ -54,7 +54,7 @@ lying_of(int nloop, const int64_t *stride)
     return stride[nloop - 1] == 0 ? "IN_PLACE" : stride[nloop - 1] == 1 ? "TOGETHER" : "APART";
 }
 
-/* Returns the largest pack that a view allows, a power of two, at most `most` elements. */
+/* Returns the largest pack that a view allows: a power of two, at most `most` elements. */
 static int
 pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t bytes)
 {
@@ -65,7 +65,7 @@ pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t 
     return n;
 }
 
-/* Extends the C++ condition `whole`: the elements of this view, if contiguous, must be aligned to packs. */
+/* Extends the C++ condition `whole`: if the elements of this view are contiguous, they must be aligned to packs. */
 static void
 add_alignment_test(struct str *s, const char *lying, const char *name, int i, size_t pack_bytes)
 {
@@ -96,7 +96,7 @@ source_add_step(struct making *m, int i, const struct call *c)
              making_compute(type), making_compute(type), body);
 }
 
-/* Marks the operands of a chain that are numbers (scalars) of a call. A number is stored in one word of memory. */
+/* Marks the operands of a chain that are numbers (scalars) of a call. A number is stored in a word of memory. */
 static void
 find_step_numbers(int nstep, const struct fuse_step *step, bool *number)
 {
@@ -191,8 +191,8 @@ making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *
     str_add(&m->head, "    }\n};\n");
 }
 
-/* Returns the number of elements that a thread accesses at once. Sets *whole to the run-time condition that all
- * views with contiguous elements are aligned. */
+/* Returns the number of elements that a thread accesses at once. Sets *whole to the run-time condition that every
+ * view with contiguous elements is aligned. */
 static int
 chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whole)
 {
@@ -208,7 +208,7 @@ chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whol
     return pack;
 }
 
-/* Writes code that reads the number operands, once per thread. */
+/* Writes code that reads the number operands once per thread. */
 static void
 add_numbers(struct making *m, const struct making_ends *e)
 {
@@ -313,7 +313,8 @@ view_side(const struct view *v)
     return s;
 }
 
-/* Writes the declaration of the member <name><i> for one side of copy i. Sets <name> to the offset of position p. */
+/* Writes the declaration of the member <name><i> for one side of copy i, and code that sets <name> to the offset
+ * of position p. */
 static void
 add_side(struct making *m, char name, int i, int index, const struct side *s, int64_t skip, int64_t numel)
 {
@@ -325,7 +326,7 @@ add_side(struct making *m, char name, int i, int index, const struct side *s, in
              making_places(numel), name, i, name, i);
 }
 
-/* Adds copy i: from operand i to its window of result `result`. */
+/* Adds copy i, which copies operand i to its window of the result with index `result`. */
 static void
 add_copy(struct making *m, int i, int result, const struct view *from, int64_t from_skip, const struct view *to,
          int64_t to_skip, int pack)
@@ -357,7 +358,7 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
              lying_of(out.n, out.stride), y, i, i, out.n - 1, i);
 }
 
-/* Returns the number of elements in a pack that the strides of source and destination of a copy allow. */
+/* Returns the number of elements in a pack: as many as the strides of both source and destination allow. */
 static int
 copy_pack(const struct view *from, const struct view *to)
 {
@@ -403,7 +404,7 @@ combining(enum reduce r, enum dtype d)
     return r == RED_MAX ? &op_maximum : &op_minimum;
 }
 
-/* Returns the neutral element of a reduction as C++ text. A bool is stored in a byte. */
+/* Returns the neutral element of a reduction as C++ text. For bool, the text is the byte that stores the element. */
 static const char *
 identity_of(enum reduce r, enum dtype d)
 {
@@ -474,8 +475,8 @@ add_position(struct making *m, const struct kcall *k)
              y->ndim, dtype_digits((enum dtype)k->call->out[0].dtype));
 }
 
-/* Writes declarations of the key and of the place in the random sequence, computed as random_at() of
- * kernels/cpu/base/random.h does. */
+/* Writes declarations of the key and of the place in the random sequence. The place is computed as by random_at()
+ * of kernels/cpu/base/random.h. */
 static void
 add_draw(struct making *m, const struct kcall *k)
 {
@@ -534,7 +535,8 @@ finders_of(int64_t n)
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
 
-/* Body of a finder of invalid data. at(p): element p. first: start of the allowed range. */
+/* Body of a finder of invalid data. at(p): value of element p; first: start of the allowed range; count: length of
+ * the range. */
 static const char find_body[] =
     "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "
     "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"
@@ -583,8 +585,8 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
 
 /* ---- engine "product" ---- */
 
-/* Returns the C++ type of factors in shared memory. The type has 16 bits, for products by warps, if operand 0 has 16
- * bits and operand 1 is exactly representable in them; otherwise the type is `real`. */
+/* Returns the C++ type of factors in shared memory. If operand 0 has 16 bits and operand 1 is exactly
+ * representable in its type, this is the type of operand 0, and warps multiply. Otherwise the type is `real`. */
 static const char *
 source_factor(const struct kcall *k)
 {
@@ -593,7 +595,8 @@ source_factor(const struct kcall *k)
     return halves ? making_memory(first) : "real";
 }
 
-/* Returns the C++ type of positions along dimensions. Sums of a few positions and attributes fit the type, too. */
+/* Returns the C++ type of positions along dimensions. It is wide enough for sums of a few positions and
+ * attributes. */
 static const char *
 coordinate_of(const struct kcall *k)
 {
@@ -618,8 +621,8 @@ sum_length(struct arena *a, const struct kcall *k)
     return rule_points(&rule) / n;
 }
 
-/* Returns the number of parts into which each sum is divided; more than one if there are few results. The number of
- * parts depends on sizes only, so results have the same bits on every GPU. */
+/* Returns the number of parts into which each sum is divided. It is more than one if there are few results. It
+ * depends on sizes only, so results have the same bits on every GPU. */
 static int64_t
 product_parts(struct arena *a, const struct kcall *k)
 {
@@ -631,7 +634,7 @@ product_parts(struct arena *a, const struct kcall *k)
 }
 
 /* Writes the members that the generated structs `product` share: the sizes, and store(), which writes a result. If
- * sums are divided into parts, also part_of(), which accesses the partial sums in scratch. */
+ * sums are divided into parts, also writes part_of(), which accesses the partial sums in scratch. */
 static void
 begin_product(struct making *m, const struct kcall *k, int64_t parts)
 {
@@ -678,8 +681,8 @@ join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_so
     return making_finish(&m, "product", view_numel(&k->out[0]));
 }
 
-/* Writes the kernel of a product. Launches as many blocks as if a tile had one row, an upper bound; blocks without a
- * tile end at once. */
+/* Writes the kernel of a product. Launches as many blocks as if a tile had one row, which is an upper bound.
+ * Blocks without a tile end at once. */
 static int
 make_product_source(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {

@@ -1,57 +1,59 @@
 /* source.h - writes the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and its launch.
  *
- * A text consists of bodies from the operators' records and of an engine, the loops around the bodies. Bodies are those
- * of element-wise operators (struct eltwise), those in struct op_gpu, and reductions (host.folds). The engines:
+ * A text consists of bodies and of an engine, the loops around the bodies. Bodies come from the operators' records:
+ * those of element-wise operators (struct eltwise), those in struct op_gpu, and reductions (host.folds). The engines:
  *
  *   each       element by element of the results: chains, and functions of positions
  *   line       a group of threads per line: reductions, softmax, norms
  *   product    a block of threads per tile: products of matrices, convolutions
  *   attention  a warp per 16 rows: attention of halves and its gradient, by matrix products of warps
- *   copy       copies bits from one strided view to another
+ *   copy       a copy of bits from one strided view to another
  *
- * Names in every body (k: index of an operand or result)
+ * Names that every body may use (k: index of an operand or result):
  *
- *   c                        the call; attributes as in element-wise bodies (kernels/op/lib/eltwise.h)
+ *   c                        the call; attributes are read as in element-wise bodies (kernels/op/lib/eltwise.h)
  *   dim<k>(d), NDIM<k>       sizes and number of dimensions of operand k
  *
- * Body of an element, which returns the value
+ * Names in the body of an element, which returns the element's value:
  *
  *   at[d]                    position in the result; NDIM: number of its dimensions
  *   place(d), whole(d)       offset and size in the global tensor; index(): row-major index in the global tensor
- *   x<k>(at), x<k>()         element of operand k at a position; value of operand k if that is a number
+ *   x<k>(at), x<k>()         element of operand k at a position; value of operand k if it is a number
  *   place<k>(d)              offset of operand k
  *   DIGITS, key()            binary digits of the result's float type; key of random numbers
  *   piece(), draw()          place in the sequence of random numbers
  *
- * Body of a line. The body's lambdas receive elements as `element i`: packs of 16 bytes if all operands are contiguous,
- * else single elements. An int64_t i is any single element.
+ * Names in the body of a line. Its lambdas have a parameter `element i`: an element of a pack of 16 bytes if all
+ * operands are contiguous, else a single element. An int64_t i is any single element.
  *
  *   n, a.length, line        element count of the line or part; element count of the whole line; index of the line
- *   x<k>(i), y<k>(i, value)  element of operand k; writes result k. Also views with one value per line, or one for all
+ *   x<k>(i), y<k>(i, value)  reads operand k; writes result k. A view may have one value per line, or one for all
  *   each, once, fold, fold_near, fold_products, fold_exponentials, each_of, held, each_named
  *                            loops of lines.cuh. An operator with OP_LEADS writes result 0 in each_of, which first
  *                            reads the operands of the other steps of a chain; y0 computes these steps
  *   real, wide, fine         types: of the computation; of sums; of a number that minus(x, fine) subtracts
  *   keep(k, value)           stores value k of the line for the next pass; kept<type>(line, k) reads value k that the
  *                            previous pass stored
- *   from, PARTS              if lines are divided into parts: elements from + 0..n-1, parts per line. The next pass has
- *                            kept_part<type>(part, k) and fold_parts<sums>(start, f)
- *   x<k>(at)                 operands read by position (by_position): x<k>_from(x<k>_at(at)); x<k>_nth(j): element j in
- *                            row-major order; where(i, at): position of element i of the line
- *   place0(d), whole0(d)     offset, global size of the operand that is divided into lines; if a result is divided:
- *                            size(d), place(d), NDIM
+ *   from, PARTS              if lines are divided into parts: first element of the part (elements are from + 0..n-1);
+ *                            number of parts per line. The next pass has kept_part<type>(part, k) and
+ *                            fold_parts<sums>(start, f)
+ *   x<k>(at)                 reads an operand by position (by_position); equals x<k>_from(x<k>_at(at))
+ *   x<k>_nth(j)              element j of such an operand, in row-major order
+ *   where(i, at)             sets `at` to the position of element i of the line
+ *   place0(d), whole0(d)     offset and global size of the operand that is divided into lines
+ *   size(d), place(d), NDIM  size, offset and number of dimensions of the result, if that is divided into lines
  *
  * With lanes, x<k>(i) returns one element from each of several adjacent lines (lanes of device.cuh).
  *
- * Body of a product, which calls multiply(...) of product.cuh
+ * Names in the body of a product, which calls multiply(...) of product.cuh:
  *
- *   x<k>(at)                 x<k>_from(x<k>_at(at)); x<k>_stored: the stored element, unconverted
+ *   x<k>(at)                 equals x<k>_from(x<k>_at(at)); x<k>_stored reads the stored element, unconverted
  *   coordinate               type for sums of positions along dimensions
  *   size(d), NDIM            size and number of dimensions of the result; write(at, value) writes an element
  *
  * A text depends on dtypes, attributes and the number of loops. Sizes, strides, addresses and the numbers of a call are
- * words of the kernel's argument. A text is compiled after the text of device.cuh. The kernel's name is the computation
- * and a digest of the text, so that profilers show the computation. Sources are allocated in the caller's arena; any
+ * words of the kernel's argument. A text is compiled after the text of device.cuh. The kernel's name consists of the
+ * computation, which profilers then show, and a digest of the text. Sources are allocated in the caller's arena; any
  * thread may read them afterwards. */
 #ifndef RILLE_KERNELS_CUDA_SOURCE_H
 #define RILLE_KERNELS_CUDA_SOURCE_H
@@ -62,7 +64,7 @@
 enum { CUDA_BLOCK = 256 };  /* threads per block in nearly every kernel */
 enum { CUDA_SOURCES = 62 }; /* maximum number of operands of a combination */
 enum { CUDA_FINDERS = 64 }; /* maximum number of blocks of a finder of invalid data */
-enum { CUDA_WHAT = 40 };    /* maximum length of the part of a name that says what is computed, characters */
+enum { CUDA_WHAT = 40 };    /* maximum length of the part of a kernel's name that says what it computes, characters */
 
 struct cuda_source {
     const char *engine;
@@ -80,45 +82,48 @@ struct cuda_source {
     int nfill;
     struct cuda_fill {
         int word, index;
-        /* Value that a run writes to the word: the address of operand or result `index` plus skip, the index of the
-         * micro-batch, or an address in the scratch that all passes share. */
+        /* The value that a run writes to the word. FILL_ADDRESS: the address of operand or result `index`, plus
+         * skip; FILL_PIECE: the index of the micro-batch; FILL_SCRATCH: the address of the scratch that all passes
+         * share, plus skip. */
         enum { FILL_ADDRESS, FILL_PIECE, FILL_SCRATCH } what;
         int64_t skip; /* offset that is added to the address, bytes */
     } * fill;
     size_t scratch_bytes;
-    bool copies; /* true: the kernel copies operand 0 to result 0, so a launch is not needed if both share memory */
+    bool copies; /* true: the kernel copies operand 0 to result 0, so it is not launched if both share memory */
     struct cuda_source *then; /* source of the next pass; NULL: this is the last */
 };
 
-/* Fills in the argument of a run: writes nword words to `word`. in and out are as in exec_enqueue(). */
+/* Fills in the argument of a run, and writes its nword words to `word`. in and out are as in exec_enqueue(). */
 void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
                       uint64_t piece, uint64_t *word);
 
-/* Writes the kernel of a call. Fails with E_KERNEL if no engine supports the call; the host then computes it. Views
- * are as in kernel.h. */
+/* Writes the kernel of a call. Fails with E_KERNEL if no engine supports the call; the host then computes the
+ * call. Views are as in kernel.h. */
 int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);
-/* Writes the kernel of a chain. lead: the leading step, which processes lines; -1: all steps are element-wise. A
- * product cannot lead a chain. */
+/* Writes the kernel of a chain. lead: index of the leading step, which processes lines; -1: all steps are
+ * element-wise. A product cannot lead a chain. */
 int cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
                       const struct view *in, int nout, const struct view *out, struct cuda_source *s);
 /* Writes a copy in row-major order. Both views have the same number of elements and the same dtype; their sizes and
  * strides may differ. */
 int cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip,
                      struct cuda_source *s);
-/* Writes a combination, to = in[0] r in[1] r ..., where r is a sum, maximum or minimum. The kernel combines from
- * left to right and rounds every step to the dtype of `to`, as boxing's reductions and accumulation do. If nin is 0,
- * `to` is the neutral element of r. */
+/* Writes a combination, to = in[0] r in[1] r ..., where r is a sum, maximum or minimum. The kernel combines from left
+ * to right, as boxing's reductions and accumulation do. It rounds every step to the dtype to which the operands and
+ * `to` promote, and the result to the dtype of `to`. If nin is 0, `to` is the neutral element of r. */
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 
-/* Writes the finder of an operator that checks data (op->host.allows). Each block searches its share of the operand
- * for the first invalid element. It stores the element, a struct finding, in scratch at the block's index. */
+/* Writes the finder of an operator that checks data (op->host.allows). Each block searches its share of the
+ * operand. It stores the first invalid element as a struct finding in scratch, at the block's index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
-/* Writes a kernel for several calls that have the same text but different argument words. Each call gets the same
- * number of blocks as in a launch of its own, so its result has the same bits. The source must have one pass and
- * must not be a product. The argument begins with `room` words, the end block of each call; the words of the calls
- * follow. */
+/* Writes a kernel that computes several calls at once. Their texts are the same, but the words of their arguments
+ * differ. Each call gets the same number of blocks as in a launch of its own, so its result has the same bits. The
+ * source must have one pass and must not be a product.
+ *
+ * The argument begins with `room` words: by call, the number of its end block. The words of the calls' own
+ * arguments follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
 extern const char cuda_device_text[]; /* text of device.cuh, lines.cuh, members.cuh */

@@ -14,9 +14,9 @@
  *
  * Tiles of keys that no query of the block sees are skipped. In a tile that a causal mask hides in part, bands of
  * keys or queries without visible scores are skipped. A softcap replaces s by cap tanh(s / cap); t - d is then
- * multiplied by the derivative of that. A sink counts only in max and l. All scores of a block are computed before
- * the first is used: 64 x 1024 scores are 256 KiB. attention_small.c computes the products, or attention_dense.c if
- * oneDNN multiplies bf16 faster than our own loops. */
+ * multiplied by the derivative of this function. A sink counts only in max and l. All scores of a block are computed
+ * before the first is used; for 1024 keys they need 256 KiB. attention_small.c computes the products, or
+ * attention_dense.c if oneDNN multiplies bf16 faster than our own loops. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention_tiles.h"
 
@@ -134,8 +134,8 @@ attention_accepts(const struct kcall *k)
     return d == DT_F32 || dtype_is_half(d);
 }
 
-/* Divides n into the fewest pieces of equal length that is at most `most`. Returns the length, a multiple of COLS,
- * and sets *pieces to the number of pieces. */
+/* Divides n into pieces of equal length, as few as possible without exceeding `most`. Returns the length, a multiple
+ * of COLS. Sets *pieces to the number of pieces. */
 static int64_t
 even(int64_t n, int64_t most, int64_t *pieces)
 {
@@ -152,7 +152,8 @@ take(struct taker *t, bool wanted, int64_t n, size_t bytes)
     return at;
 }
 
-/* Returns the maximum number of tiles per block with a key that some query of the block sees. */
+/* Returns the largest number of tiles that a block can see. A block sees a tile if one of its queries sees a key of
+ * the tile. */
 static int64_t
 tiles_of_block(const struct attention *a)
 {
@@ -194,8 +195,8 @@ attention_drop(void *state)
 
 bool attention_pairs = true;
 
-/* Chooses oneDNN for bf16 if oneDNN multiplies bf16 on this machine and our loops have no products of bf16 pairs.
- * With few queries, oneDNN's calls would cost more than the products. */
+/* Chooses oneDNN for bf16 if this machine multiplies bf16 in oneDNN but has no products of bf16 pairs for our loops.
+ * Keeps our loops for few queries, because oneDNN's calls would cost more than the products. */
 static const struct tiles *
 tiles_for(const struct attention *a)
 {
@@ -336,7 +337,8 @@ tile_of(const struct worker *w, float *scores, int64_t i)
     return scores + (i - w->begin) * w->a->keys * w->a->queries;
 }
 
-/* Sets the keys that each query of the block sees. Columns without a query see the keys of the last query. */
+/* Sets the range of keys that each query of the block sees. Columns after the last query get the range of the last
+ * query. */
 static void
 find_keys(struct worker *w)
 {
@@ -353,8 +355,8 @@ find_keys(struct worker *w)
     }
 }
 
-/* Sets the range of keys that all queries of the block see, and the range of tiles with a key that some query sees.
- * The range of tiles is never empty, so that all results are written. */
+/* Sets the range of keys that every query of the block sees, and the range of tiles that the block sees. The range
+ * of tiles is never empty, so that all results are written. */
 static void
 find_visible(struct worker *w)
 {
@@ -391,8 +393,7 @@ hide_rows(int64_t n, int64_t queries, int32_t key, const int32_t *first, const i
         for (int64_t c = 0; c < queries; c++) s[c] = key < first[c] || key >= end[c] ? value : s[c];
 }
 
-/* Sets scores of the tile to `value`: those of keys that the query does not see, and those in rows after the tile's
- * last key. */
+/* Sets to `value` the tile's scores of keys that a query does not see, and all rows after the tile's last key. */
 static void
 hide(const struct worker *w, int64_t tile, float *s, float value)
 {
@@ -525,8 +526,8 @@ attention_weights(struct worker *w)
     invert(w, total);
 }
 
-/* Multiplies t - mean, the gradient of bounded scores, by the derivative of the softcap. Adds mean again, because
- * the gradient of the softmax later subtracts it from t. */
+/* Multiplies t - mean, the gradient of bounded scores, by the derivative of the softcap. Adds mean to the product,
+ * because the gradient of the softmax later subtracts mean. */
 static VECTOR void
 apply_slopes(int64_t n, int64_t queries, const float *slope, const float *mean, float *t)
 {

@@ -16,11 +16,11 @@
 enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_SINKS, ATT_SPANS, ATT_OUT_GRAD, ATT_OUT };
 /* Attributes. attention_softmax has no ATT_SOFTCAP. */
 enum { ATT_SCALE, ATT_CAUSAL, ATT_WINDOW, ATT_SOFTCAP };
-/* Maximum number of queries in a block. If queries see different keys, also the maximum number of keys in a tile. */
+/* Maximum number of queries in a block. Also the maximum number of keys in a tile if queries see different keys. */
 enum { ATT_TILE = 64 };
 
-/* The keys that one query sees: first..end - 1, except those that its row of the mask hides (NULL: no mask). step: the
- * stride between entries of that row. */
+/* The keys that one query sees: first..end - 1, except the keys that the mask hides. mask: the query's row of the
+ * mask; NULL: no mask. step: stride between entries of the row, elements. */
 struct keys {
     const void *mask;
     enum dtype dtype;
@@ -29,15 +29,16 @@ struct keys {
 /* Returns the keys that row r of the scores [batch..., queries, keys] sees. mask: index of the operand `mask`; the
  * operands `sinks` and `spans` have the next two indices. Reads no scores, so `scores` needs no data. */
 struct keys keys_of(const struct kcall *k, const struct view *scores, int mask, int64_t r);
-/* Sets *first and *end as keys_of() does, without the mask. at: global position of the query. */
+/* Sets *first and *end to the range of keys that the query of row r sees, without regard to the mask. at: global
+ * position of the query. */
 void keys_between(const struct kcall *k, const struct view *scores, int mask, int64_t r, int64_t at, int64_t *first,
                   int64_t *end);
 /* Returns the number that the mask adds to the score of key i: 0, -infinity, or the mask's entry. */
 double keys_add(const struct keys *l, int64_t i);
 /* Adds the mask's entries to the scores of keys from .. from + n - 1, whether or not the query sees them. */
 void keys_add_to(const struct keys *l, int64_t from, int64_t n, float *score);
-/* Returns the sink of row r of the scores: an extra score that takes part in the softmax but has no key and no
- * value; -infinity: none. */
+/* Returns the sink of row r of the scores; -infinity: none. A sink is an extra score that takes part in the softmax
+ * but has no key and no value. */
 double sink_of(const struct kcall *k, const struct view *scores, int mask, int64_t r);
 
 /* Return the offset and the factor that turn a score into a softmax weight: exp(score - attention_base(max)) *
@@ -56,11 +57,11 @@ attention_inverse(double sum)
 
 /* Returns a view of the scores of an attention or attention_grad call: sizes and global position, no data. */
 struct view attention_scores(const struct kcall *k);
-/* Returns the offset, in elements, of the matrix that head r of the scores uses in an operand or result. */
+/* Returns the offset, in elements, of head r's matrix in an operand or result. r: index of the head in the scores. */
 int64_t attention_head(const struct view *v, const struct view *scores, int64_t r);
-/* Maps entry r of the first n dimensions of the scores to the first `own` dimensions of an operand or result, and
- * returns the offset, in elements, of the entry found. Dimensions are aligned from the last one; dimensions of size
- * 1 are broadcast. */
+/* Returns the offset, in elements, of the entry of v that belongs to entry r of the scores. r: index over the
+ * first n dimensions of the scores; own: number of leading dimensions of v in which the entry is located.
+ * Dimensions are aligned from the last one; dimensions of size 1 are broadcast. */
 int64_t attention_offset(const struct view *v, int own, const struct view *scores, int n, int64_t r);
 
 /* true: attention uses products of bf16 pairs if the machine has them (gemm_small.h). Tests set this to false. */
@@ -72,7 +73,7 @@ int attention_run(const struct kcall *k, const void *state);
 int attention_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 void attention_drop(void *state);
 
-/* Variant of attention for at most GEMM_FEW queries (attention_few.c). */
+/* Variant of attention for at most GEMM_FEW queries per head (attention_few.c). */
 bool attention_few_accepts(const struct kcall *k);
 int attention_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int attention_few_run(const struct kcall *k, const void *state);

@@ -1,7 +1,7 @@
 /* attention_dense.c - multiplies the tiles of bf16 attention with oneDNN.
  *
- * Operands and results of the products are packed into dense rows (v', p and k' are operands; out' and dq' are
- * results). All are padded with zeros to full blocks and tiles, so that one oneDNN primitive per product suffices. */
+ * The operands of the products (v', p and k') and the results (out' and dq') are packed into dense rows. All are
+ * padded with zeros to full blocks and tiles, so that one oneDNN primitive per product suffices. */
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
@@ -76,8 +76,8 @@ dense_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* ---- operands ---- */
 
-/* Packs n rows of x, starting at row `from`, into two forms: `rows`, as `lines` dense rows, and `turned`,
- * transposed. NULL: that form is not needed. Missing rows are filled with zeros. */
+/* Packs n rows of x, starting at row `from`, in two ways. rows: receives `lines` dense rows; turned: receives them
+ * transposed; NULL: not needed. Rows after the n-th are filled with zeros. */
 static void
 dense_pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, int64_t lines, void *rows,
            void *turned)

@@ -5,8 +5,12 @@
  * share them: queries of one head, and of heads with the same keys and values. Keys at either end that a causal or
  * bool mask hides from all these rows are not read. All scores of a row are computed before the first is used.
  *
- * One Zen 5 core, one query of 12 heads of 64 floats, ms, by this file and by attention.c: 960 keys 0.08, 0.21;
- * 4,096 keys 0.91, 1.72. One token of GPT-2 124M after 960 others takes 18.1 ms; with attention.c 18.7. */
+ * Times on one Zen 5 core, ms:
+ *
+ *                                           this file   attention.c
+ *    1 query, 12 heads of 64 f32, 960 keys       0.08          0.21
+ *    the same, 4,096 keys                        0.91          1.72
+ *    GPT-2 124M, 1 token after 960 others       18.1          18.7 */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention.h"
 
@@ -24,8 +28,8 @@
 
 enum { KEYS = 64 }; /* rows of 16-bit keys or values that are converted to floats at a time */
 
-/* The division of rows into units of work. A row is a query of a head; rows of one head, and of heads that share
- * keys and values, are consecutive. */
+/* The division of rows into units of work. A row is one query of one head. The rows of a head are consecutive, and
+ * so are the rows of heads that share keys and values. */
 struct few_rows {
     int64_t nrow, shared; /* total number of rows; number of consecutive rows that share keys and values */
     int64_t nkey, size, width;
@@ -113,7 +117,8 @@ at_entry(const struct view *v, int64_t i)
     return (const char *)v->data + i * (int64_t)dtype_bytes(v->dtype);
 }
 
-/* Returns the address of row r of q or of the result; sets *stride to the distance of the row's entries, elements. */
+/* Returns the address of row r of v, which is q or the result. Sets *stride to the distance between entries of the
+ * row, elements. */
 static char *
 few_row_at(const struct few_unit *u, const struct view *v, int64_t r, int64_t *stride)
 {
@@ -176,8 +181,8 @@ few_lines(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as
     return u->lines;
 }
 
-/* Returns true if products can read the view in place. Keys may be bf16, because products read columns of bf16;
- * values may not, because products do not read rows of bf16. */
+/* Returns true if products can read the view in place. Only keys may be bf16: products read keys as columns and
+ * values as rows, and they cannot read rows of bf16. */
 static bool
 lie_well(const struct view *v, bool keys)
 {
@@ -203,7 +208,8 @@ by_keys(const struct few_unit *u)
     }
 }
 
-/* Computes sum = score value. A sum over many keys is computed in parts, like long sums of a product (gemm.h). */
+/* Computes sum = score value. A sum over many keys is added up in several partial sums, like long sums of a product
+ * (gemm.h). */
 static void
 by_values(const struct few_unit *u)
 {
@@ -271,8 +277,9 @@ store_normalized(const struct few_unit *u, int64_t i, double sum)
 
 /* ---- units ---- */
 
-/* Prefetches the keys or values of a unit if they are few, because a stream of a few KB ends before the hardware
- * prefetcher starts. 12 heads of 64 after 33 tokens, two Zen 4 cores: 19 us become 14. */
+/* Prefetches the keys or values of a unit if they are small. The hardware prefetcher does not help there, because a
+ * stream of a few KB ends before the prefetcher starts. For 12 heads of 64 after 33 tokens, on two Zen 4 cores, this
+ * shortens the call from 19 to 14 us. */
 static void
 prefetch_operand(const struct few_unit *u, int operand)
 {

@@ -1,8 +1,8 @@
 /* attention_rows.c - attention of f64 and its gradient, one query at a time.
  *
- * The scores of a query are a row of numbers, one per key. Only the keys that the query sees are read. Threads
- * divide the queries of the forward pass, and the heads of the backward pass, so that the order of each sum is
- * fixed. */
+ * The scores of a query are a row of numbers, one per key. Only the keys that the query sees are read. In the
+ * forward pass, threads divide the queries. In the backward pass, threads divide the heads, so that each sum is
+ * added up in a fixed order. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention/attention.h"
 
@@ -26,8 +26,8 @@ struct row_job {
     int64_t part, nquery, nkey, size, width;
 };
 
-/* One query, which is row r of the scores. weight: its softmax weights, by key; slope: derivatives of its scores
- * with respect to the scores before the softcap, by key. */
+/* One query; its scores are row r of all scores. weight: softmax weight of each key; slope: derivative of each key's
+ * score with respect to the score before the softcap. */
 struct row_query {
     int64_t r, head, first, end;
     double *weight, *slope, sink_weight;

@@ -1,10 +1,11 @@
 /* attention_small.c - multiplies the tiles of attention with our own loops (gemm_small.h): products of floats, and
  * of bf16 in pairs on machines with such products.
  *
- * A word is a float or a pair of bf16. The first operand of a product has rows of words and is read in place: keys
- * or values if the product computes scores; otherwise scores, as floats. The second operand has rows of words, too:
- * floats read in place, two rows of bf16 joined into one row of pairs, or transposed rows (queries, and the
- * gradients of results). Float results are accumulated in place. Data in other layouts is packed first. */
+ * A word is a float or a pair of bf16. The first operand of a product has rows of words and is read in place. It
+ * holds keys or values if the product computes scores; otherwise it holds scores, as floats. The second operand has
+ * rows of words, too. They are floats read in place, two rows of bf16 joined into one row of pairs, or transposed
+ * rows (queries, and the gradients of results). Float results are accumulated in place. Data in other layouts is
+ * packed first. */
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/gemm/bf16_pairs.h"
@@ -115,8 +116,8 @@ transpose_operand(const struct worker *w, struct small_operand x, int64_t n, flo
     for (int64_t i = 0; i < n && w->nquery % per_word(w->a); i++) room[i * queries + w->nquery] = 0;
 }
 
-/* Returns the memory in which products accumulate rows of x, starting at row `from`: x itself if its layout suits,
- * else the buffer `room`. */
+/* Returns where products accumulate rows of x, starting at row `from`: x itself if its layout suits, else the buffer
+ * `room`. */
 static struct sums
 small_row_sums(const struct matrix *x, int64_t from, float *room)
 {
@@ -125,7 +126,7 @@ small_row_sums(const struct matrix *x, int64_t from, float *room)
                  : (struct sums){room, up(x->size), false};
 }
 
-/* Clears dk and dv of the keys in tiles that do not yet hold a partial sum. */
+/* Clears dk and dv of the keys in all tiles that hold no partial sum yet. */
 static void
 clear_sums(struct worker *w)
 {
@@ -198,8 +199,8 @@ small_rows(const struct worker *w, int64_t tile)
     return words(w->a, keys_in(w, tile)) * per_word(w->a);
 }
 
-/* Returns the number of rows per product: COLS if a causal mask hides the tile's last key from some query, so that
- * hidden bands can be skipped; otherwise n, all rows. */
+/* Returns the number of rows per product. If a causal mask hides the tile's last key from some query, the number is
+ * COLS, so that hidden bands can be skipped. Otherwise all n rows are one product. */
 static int64_t
 band_of(const struct worker *w, int64_t tile, int64_t n)
 {
@@ -213,8 +214,8 @@ skip_of(const struct worker *w, int64_t tile, int64_t key)
     return blind(w, tile, key) / COLS * COLS;
 }
 
-/* Computes the product s = x b. x: the tile's rows (keys or values of k words); b: one column per query. Masked
- * scores are undefined. */
+/* Computes the product s = x b. x: rows of k words, which are the tile's keys or values; b: one column per query.
+ * Scores that the mask hides are undefined. */
 static void
 small_by_columns(const struct worker *w, int64_t tile, struct small_operand x, int64_t k, const float *b, float *s)
 {

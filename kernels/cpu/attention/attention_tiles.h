@@ -21,13 +21,13 @@ struct attention {
     const struct tiles *by; /* functions that multiply tiles: attention_small or attention_dense */
     bool backward, causal;
     bool spans, ranged;  /* spans: the call has spans; ranged: it has a window or spans */
-    int64_t left, right; /* numbers of keys before and after its own position that a query sees */
+    int64_t left, right; /* number of visible keys before a query's own position, and after it */
     enum dtype dtype;    /* dtype of the products' operands: f32 or bf16 */
     float scale;
     float softcap;                            /* bound of scores; 0: none */
     int64_t nhead, nquery, nkey, size, width; /* size: elements of a query and of a key; width: elements of a value */
     int64_t queries, keys, nblock, ntile;     /* queries per block; keys per tile; number of blocks; number of tiles */
-    int64_t near;                             /* maximum number of tiles that a block sees */
+    int64_t near;                             /* largest number of tiles that one block sees */
     const struct pairs *pairs;                /* functions for products of bf16 pairs; NULL: not used */
     int nworker;
     size_t room_bytes;
@@ -50,7 +50,8 @@ struct workspace {
     void *product;
 };
 
-/* An allocator of arrays in one block of memory that starts at `base`. base NULL: only counts bytes. */
+/* An allocator of arrays in one block of memory that starts at `base`. base NULL: take() allocates nothing and
+ * only counts bytes. */
 struct taker {
     char *base;
     size_t bytes;
@@ -72,7 +73,7 @@ struct matrix {
     int64_t size;     /* number of elements of a row */
 };
 
-/* Location of rows that a product adds to. */
+/* The rows to which a product is added. */
 struct sums {
     float *data;
     int64_t row;
@@ -93,14 +94,14 @@ struct worker {
     int32_t key_first[QUERIES], key_end[QUERIES];
     int64_t first_most, end_least;
     float sink;                           /* score of the head's sink; -infinity: none */
-    float max[QUERIES], inverse[QUERIES]; /* maximum score of each query; 1 / l of each query (attention.c) */
+    float max[QUERIES], inverse[QUERIES]; /* maximum score of each query; 1 / l of each query (l: attention.c) */
     /* Operands of products, used by attention_small.c. */
     struct small_operand k, v, q, g, k_other, v_other, q_other, g_other;
     struct sums result, sum_k, sum_v;
 };
 
-/* Functions that multiply tiles and round intermediate values. i: index of a tile with keys that the block sees. The
- * letters of matrices are those of attention.c. */
+/* Functions that multiply tiles and round intermediate values. i: index of a tile that the block sees. attention.c
+ * defines the letters of the matrices. */
 struct tiles {
     int (*make)(struct attention *a);
     void (*drop)(struct attention *a);
@@ -113,14 +114,14 @@ struct tiles {
     void (*scores)(const struct worker *w, int64_t i, float *s); /* computes s = k q' */
     /* Computes p = exp(scale s - max). */
     void (*exps)(const struct worker *w, int64_t i, float scale, float *s, float *sum);
-    /* Adds p' v to the result; the first tile sets it. */
+    /* Adds p' v to the result; the block's first tile sets the result instead. */
     void (*to_result)(const struct worker *w, int64_t i, const float *p);
     void (*score_grads)(const struct worker *w, int64_t i, float *t); /* computes t = v g' */
     /* Adds p g to dv, where p is already divided by l. */
     void (*to_values)(const struct worker *w, int64_t i, float *p);
     void (*to_operands)(const struct worker *w, int64_t i, const float *p, const float *mean,
-                        float *t); /* computes e (attention.c); adds e q to dk and e' k to the result */
-    /* Stores the block's result, each row times its factor (NULL: 1). */
+                        float *t); /* computes e; adds e q to dk and e' k to the result */
+    /* Stores the block's result; multiplies each row by its factor (NULL: 1). */
     void (*give)(struct worker *w, const float *factor);
     void (*give_sums)(struct worker *w); /* stores dk and dv of the head */
 };
@@ -131,13 +132,14 @@ extern const struct tiles attention_small, attention_dense;
 struct matrix matrix_of(const struct worker *w, const struct view *v);
 /* Loads n rows of x, from row `from` on, as floats with `pitch` floats per row. Sets the rest of each row to zero. */
 void matrix_load(const struct matrix *x, int64_t from, int64_t n, float *to, int64_t pitch);
-/* Stores n rows, `pitch` floats apart, each times its factor (NULL: 1), in x from row `from` on. The contents of `rows`
- * may change. */
+/* Stores n rows in x, from row `from` on, and multiplies each row by its factor (NULL: 1). pitch: distance between
+ * rows, floats. May change the contents of `rows`. */
 void matrix_store(float *rows, int64_t pitch, const struct matrix *x, int64_t from, int64_t n, const float *factor);
 /* Copies rows of n floats, each multiplied by its factor (NULL: 1). */
 void lines_load(int64_t lines, int64_t n, const float *x, int64_t row, const float *factor, float *to, int64_t pitch);
 int64_t keys_in(const struct worker *w, int64_t tile); /* returns the number of keys in a tile */
-/* Returns how many of the block's first queries do not see this key of a tile because of a causal mask. */
+/* Returns how many of the block's first queries do not see key `key` of the tile, because a causal mask hides the
+ * key. */
 int64_t blind(const struct worker *w, int64_t tile, int64_t key);
 
 /* Rounds up to a multiple of SMALL_COLS. */

@@ -1,7 +1,8 @@
 /* convert.c - converts blocks between the dtypes of memory and the compute types.
  *
- * The pairs common in training have vectorised loops: f32 with bf16, f16, bool and integers; and equal types. Other
- * pairs are converted element by element. bf16 is loaded from cache at 60 elements per ns (one Zen 5 core, AVX-512). */
+ * Vectorised loops convert the pairs that are common in training: equal types, and f32 with bf16, f16, bool and
+ * integers. Other pairs are converted element by element. bf16 is loaded from cache at 60 elements per ns (one Zen 5
+ * core, AVX-512). */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/convert.h"
 
@@ -31,7 +32,8 @@ compute_narrow(enum dtype d)
 
 /* ---- loops ---- */
 
-/* Defines name(memory, stride, n, block), which sets block[i] to expr, an expression of x, element i of memory. */
+/* Defines a function name(memory, stride, n, block) that sets block[i] to the expression expr, where x is element i
+ * of memory. */
 #define LOAD(name, memory_type, block_type, expr)                                                                      \
     VECTOR static void name(const void *memory, int64_t stride, int64_t n, void *block)                                \
     {                                                                                                                  \
@@ -112,7 +114,8 @@ block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int
     load[c][d](memory, stride, n, block);
 }
 
-/* Defines name(block, n, memory, stride), which sets element i of memory to expr, an expression of x = block[i]. */
+/* Defines a function name(block, n, memory, stride) that sets element i of memory to the expression expr, where x is
+ * block[i]. */
 #define STORE(name, block_type, memory_type, expr)                                                                     \
     VECTOR static void name(const void *block, int64_t n, void *memory, int64_t stride)                                \
     {                                                                                                                  \
@@ -238,9 +241,9 @@ block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const
 /* ---- rows ---- */
 
 /* Defines a function that fills each row with one value, in vectors. The last vector of a row overlaps the previous
- * one. Rows shorter than a vector use the next smaller vector size. Rows shorter than the smallest vector are
- * written as a full vector: the next row then overwrites the elements after the row. The last rows of a block are
- * therefore written element by element. */
+ * one. Rows shorter than a vector use the next smaller vector size. A row shorter than the smallest vector is
+ * written as a full vector, which also writes the elements after the row; the next row then overwrites these. The
+ * last rows of a block have no next row, so they are written element by element. */
 #define SPREAD(name, type)                                                                                             \
     VECTOR static void name(const type *x, int64_t n, int64_t row, type *y)                                            \
     {                                                                                                                  \

@@ -6,12 +6,13 @@
 
 #include "runtime/tensor/type.h"
 
-/* The type that an element-wise call computes in: f32 for f32, bf16 and f16; f64 for f64; i64 for integers and bool.
- * i32 replaces i64 if all operands and results are bool, u8 or i32, and the low bits of each result depend only on
- * the low bits of its operands: i32 has half the bytes and needs no conversion. */
+/* The type in which an element-wise call computes: f32 for f32, bf16 and f16; f64 for f64; i64 for integers and
+ * bool. i32 replaces i64 if all operands and results are bool, u8 or i32, and the low bits of each result depend
+ * only on the low bits of its operands. i32 is faster, because it has half the bytes and needs no conversion. */
 enum compute { COMP_F32, COMP_F64, COMP_I64, COMP_I32, NCOMPUTE };
 
-/* Return the compute type of a dtype (i64 for integers), and the dtype that is stored in memory like a compute type. */
+/* compute_of() returns the compute type of a dtype (i64 for integers). compute_dtype() returns the dtype with the
+ * same representation as compute type c. */
 enum compute compute_of(enum dtype d);
 enum dtype compute_dtype(enum compute c);
 bool compute_narrow(enum dtype d); /* returns true if COMP_I32 can represent every value of d */
@@ -30,7 +31,8 @@ void block_store(enum compute c, enum dtype d, const void *block, int64_t n, voi
 void block_spread(enum compute c, const void *x, int64_t n, int64_t row, void *y);
 /* Sets y[i * apart] to x[i] for n elements. */
 void block_scatter(enum compute c, const void *x, int64_t n, int64_t apart, void *y);
-/* Converts n elements from type `from` to type `to`. Rounds them first, as if they were stored in memory of dtype d. */
+/* Converts n elements from type `from` to type `to`. First rounds each element to dtype d, as if memory of that
+ * dtype held it. */
 void block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const void *x, void *y);
 
 #endif

@@ -23,12 +23,13 @@ struct turn {
     size_t at; /* offset of the reordered argument in scratch, bytes */
 };
 
-/* A secondary primitive: runs n times after each run of the main primitive, and adds to its result. */
+/* A secondary primitive, which adds to the result of the main primitive. It runs n times after each run of the main
+ * primitive. */
 struct more {
     struct prim *prim; /* the secondary primitive; NULL: none */
     int64_t n;
-    /* Distance, in bytes, of each argument's address from the argument's address in the main primitive's run: first
-     * + j * step in run j of the secondary primitive. */
+    /* In run j of the secondary primitive, the address of argument i is its address in the main primitive's run plus
+     * first[i] + j * step[i] bytes. */
     int64_t first[PRIM_ARG], step[PRIM_ARG];
 };
 
@@ -37,8 +38,8 @@ struct prim {
     dnnl_stream_t stream;
     int threads, narg; /* number of threads; number of arguments, scratch included */
     int64_t nrun;
-    /* Offsets of the first nskip arguments in each run, relative to the first run, bytes; NULL: there is only one
-     * run. */
+    /* Byte offset of each of the first nskip arguments, by run, from its address in the first run; NULL: there is
+     * only one run. */
     int64_t *skip;
     int nskip;
     int from[PRIM_ARG + 1];
@@ -167,8 +168,8 @@ native_free(native_layout d)
     dnnl_memory_desc_destroy((dnnl_memory_desc_t)d);
 }
 
-/* An iterator over oneDNN's implementations of an operation. pd: descriptor of the current one, which also leads to
- * the next. */
+/* An iterator over oneDNN's implementations of an operation. pd: descriptor of the current implementation; oneDNN
+ * finds the next one from it. */
 struct walk {
     dnnl_primitive_desc_t pd;
 };
@@ -244,9 +245,11 @@ is_named(const_dnnl_primitive_desc_t pd, const char *prefix)
 /* Returns true for an implementation that crashes or returns wrong results.
  *
  * With AMX, oneDNN 2.6's convolution jumps to a missing kernel if neither the number of channels nor the number of
- * pixels is a multiple of its block size (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2;
- * t/kernels/conv). oneDNN 3.7's matrix product of small blocks returns wrong sums for some products with an odd k or a
- * single row, such as 4 x 17 x 9 in bf16, seen on a Zen 5 without AMX (t/kernels/gemm). */
+ * pixels is a multiple of its block size. An example has windows of 1 x 1, 17 channels, bands of 4 rows of 6 pixels,
+ * and stride 2 (t/kernels/conv).
+ *
+ * oneDNN 3.7's matrix product of small blocks returns wrong sums for some products with an odd k or a single row. An
+ * example is 4 x 17 x 9 in bf16, on a Zen 5 without AMX (t/kernels/gemm). */
 static bool
 is_broken(const_dnnl_primitive_desc_t pd)
 {
@@ -272,8 +275,8 @@ describe_first(const struct prim_op *op, const char *prefix, const_dnnl_primitiv
 }
 
 /* Returns true if oneDNN's products of bf16 can be used. oneDNN 2.6 has them on processors with AVX-512, and reports
- * an error on others. oneDNN 3.7 returned infinities for some products of bf16 with an odd k (contract of {5,3} and
- * {5,7}, on a Zen 5), so they are not used. */
+ * an error on others. oneDNN 3 is not used for bf16, because 3.7 returned infinities for some products with an odd k
+ * (contract of {5,3} and {5,7}, on a Zen 5). */
 static bool
 find_bf16(void)
 {
@@ -393,7 +396,7 @@ add_reorder(struct turn *t, bool out, native_layout plain, native_layout wanted)
     return prim_check(status, "a reorder");
 }
 
-/* Returns true if the layout `wanted` has sixteen channels innermost. */
+/* Returns true if `wanted` is oneDNN's layout with sixteen channels innermost. */
 static bool
 is_blocked16(native_layout wanted, const struct prim_layout *plain)
 {
@@ -419,7 +422,7 @@ add_turn(struct prim *p, int i, const struct prim_layout *layout, native_layout 
     return turning ? 0 : add_reorder(t, is_result(p->from[i]), plain, wanted);
 }
 
-/* Adds an argument in the layout that the primitive needs. */
+/* Adds an argument in the layout that the primitive needs, and a reordering if the caller's layout differs. */
 static int
 place_arg(struct prim *p, const_dnnl_primitive_desc_t pd, const struct prim_arg *arg, size_t *scratch_bytes)
 {
@@ -529,8 +532,8 @@ bring(const struct prim *p, int i, void *at, void *scratch, const char *what)
     return execute_primitive(p, p->turn[i].reorder, 2, arg, what);
 }
 
-/* Executes p once. at: address of each argument. before: the addresses in the previous run, whose reordered operands
- * are still in scratch; NULL: no previous run. */
+/* Executes p once. at: address of each argument. before: addresses of the arguments in the previous run; NULL: no
+ * previous run. Does not reorder an operand again if its address is the same as in the previous run. */
 static int
 run_at(const struct prim *p, void *const *at, void *const *before, void *scratch, const char *what)
 {

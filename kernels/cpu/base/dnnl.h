@@ -5,8 +5,9 @@
  *
  * A variant's prepare() describes its primitive and calls prim_new(). prim_new() makes the primitive, its memory
  * objects and its argument list once, for fixed shapes, strides and threads. prim_run() and prim_at() only set
- * addresses and execute; the caller owns the scratch. A primitive can be repeated for a batch that oneDNN cannot
- * iterate over. An exec owns the primitive; one thread at a time runs it. The process has one oneDNN engine. */
+ * addresses and execute; the caller owns the scratch. If oneDNN cannot iterate over a batch, the primitive is
+ * executed for each part of the batch. An exec owns the primitive; one thread at a time runs it. The process has one
+ * oneDNN engine. */
 #ifndef RILLE_KERNELS_CPU_DNNL_H
 #define RILLE_KERNELS_CPU_DNNL_H
 
@@ -30,8 +31,8 @@ struct prim_layout {
 
 enum prim_kind { PRIM_MATMUL, PRIM_CONV, PRIM_CONV_DATA, PRIM_CONV_WEIGHTS, PRIM_MEAN, PRIM_MEAN_DATA };
 
-/* An operation. For gradients, too, src, weights and dst are named as in the forward pass: PRIM_CONV_DATA and
- * PRIM_MEAN_DATA compute the gradient of src from the gradient of dst; PRIM_CONV_WEIGHTS computes the gradient of
+/* An operation. Its arguments are src, weights and dst of the forward pass, or their gradients. PRIM_CONV_DATA and
+ * PRIM_MEAN_DATA compute the gradient of src from the gradient of dst. PRIM_CONV_WEIGHTS computes the gradient of
  * weights from src and the gradient of dst. */
 struct prim_op {
     enum prim_kind kind;
@@ -40,7 +41,7 @@ struct prim_op {
     dnnl_dims_t kernel;                               /* window sizes of average pooling */
     bool count_padding;                               /* true: averages count padding */
     bool add;                                         /* true: the primitive adds to the result */
-    const char *prefer; /* prefix of an implementation's name ("gemm"), preferred if available; NULL: none */
+    const char *prefer; /* preferred implementation: prefix of its name ("gemm"); NULL: none */
 };
 
 struct prim_arg {
@@ -54,18 +55,18 @@ struct prim_arg {
  * f64, and for bf16 without AVX-512 or with oneDNN 3. */
 dnnl_data_type_t prim_dtype(enum dtype d);
 /* Returns true if oneDNN's products and convolutions of this dtype are fast. bf16 counts as fast only if it is
- * faster than f32. AMD cores with bf16 instructions take half the time of f32. Intel cores are faster only with AMX,
- * because their vector units multiply bf16 no faster than f32. */
+ * faster than f32. On AMD cores with bf16 instructions bf16 takes half the time of f32. On Intel cores bf16 is
+ * faster only with AMX, because their vector units multiply bf16 no faster than f32. */
 bool prim_multiplies(enum dtype d);
-/* Returns true if oneDNN's instruction set `isa` includes AMX. Masks of later sets include all bits of AMX.
- */
+/* Returns true if oneDNN's instruction set `isa` includes AMX. isa: oneDNN's mask; a mask includes AMX if it has all
+ * bits of oneDNN's mask for AMX. */
 bool prim_isa_has_amx(unsigned isa);
 /* Returns 0 for success. For any other status, fails with E_KERNEL and a message that names `what`, the requested
  * operation. */
 int prim_check(dnnl_status_t status, const char *what);
 
-/* Makes a primitive descriptor for `threads` threads, with scratch from the caller. forward: for a gradient, the
- * operation of the forward pass; otherwise NULL. The caller destroys the descriptor. */
+/* Makes a primitive descriptor for `threads` threads; the caller provides the primitive's scratch. forward: the
+ * operation of the forward pass if op is a gradient; otherwise NULL. The caller destroys the descriptor. */
 int prim_describe(const struct prim_op *op, const struct prim_op *forward, int threads, dnnl_primitive_desc_t *out);
 /* Returns true if oneDNN's first choice is its reference loop, which is slower than any of our own loops. */
 bool prim_is_plain(const_dnnl_primitive_desc_t pd);
@@ -81,9 +82,9 @@ void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
  * the addresses of p's run plus first[i] + j * step[i] bytes for argument i. No argument may be in a blocked layout
  * of oneDNN. p owns `more`. */
 void prim_add(struct prim *p, struct prim *more, int64_t n, int narg, const int64_t *first, const int64_t *step);
-/* Makes each call execute p several times, each time on at_once images, the number of images in p's shapes. v[i] is
- * the view of all images of argument i < n; NULL: every execution uses the same data. The last execution ends at the
- * last image, so it may compute some images a second time. */
+/* Makes each call execute p once for every at_once images, where at_once is the number of images in p's shapes.
+ * v[i]: view of all images of argument i < n; NULL: every execution uses the same data. The last execution ends at
+ * the last image, so it may compute some images a second time. */
 void prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *const *v);
 int64_t image_bytes(const struct view *v); /* returns the size of one image in a dense view, bytes */
 
@@ -97,8 +98,8 @@ int prim_at(const struct prim *p, void *const *at, void *scratch, const char *wh
 
 /* ---- variants on oneDNN, and variants with our own products (cpu/gemm, cpu/conv) ---- */
 
-/* Limits on the work between two checks for a stop. A product of more than `flops` per thread (for 16-bit floats
- * twice that) is computed in panels of its result and in parts of k. Each panel or part has about `flops`
+/* Limits on the work between two checks for a stop. A product of more than `flops` operations per thread (for 16-bit
+ * floats twice that) is computed in panels of its result and in parts of k. Each panel or part has about `flops`
  * operations, at most 1.5 times that. The sides of a panel are multiples of `step` and at least `side` (for 16-bit
  * floats a quarter of `side`). A batch is split into parts with about as many operations. Tests lower the limits. */
 extern struct gemm_panel {
@@ -106,41 +107,42 @@ extern struct gemm_panel {
     int64_t side, step;
 } gemm_panel;
 
-/* Limits on the work between two checks for a stop. A larger convolution is computed in parts of about `flops`: some
- * of the images, bands of at least `rows` rows, a multiple of `channels` channels. Tests lower the limits. */
+/* Limits on the work between two checks for a stop. A convolution of more than `flops` operations is computed in
+ * parts of about `flops`. A part has some of the images, a band of at least `rows` rows, and a multiple of
+ * `channels` channels. Tests lower the limits. */
 extern struct conv_part {
     double flops;
     int64_t rows, channels;
 } conv_part;
-/* Maximum size of one image and its result in average pooling on oneDNN, bytes. Larger images use pool.c. Tests
+/* Maximum bytes of one image and its result together, for average pooling on oneDNN. Larger images use pool.c. Tests
  * lower the limit. */
 extern int64_t mean_part_bytes;
 
 bool gemm_accepts(const struct kcall *k); /* variants of matmul and contract */
 bool gemm_takes(const struct kcall *k, int i);
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* Variant of matmul: few rows by a column-major matrix, as the product of the transposes
+/* Variant of matmul for few rows by a column-major matrix: computes the product of the transposes
  * (cpu/gemm/gemm_transposed.h). */
 bool gemm_transposed_accepts(const struct kcall *k);
 int gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* Variant of matmul and contract: a few rows of f32 or bf16, by our own loops (cpu/gemm/gemm_few.c). */
+/* Variant of matmul and contract for a few rows of f32 or bf16, with our own loops (cpu/gemm/gemm_few.c). */
 bool gemm_few_accepts(const struct kcall *k);
 int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_few_run(const struct kcall *k, const void *state);
-/* Variant of matmul and contract: small f32 matrices with a row-major second operand, by our own loops
+/* Variant of matmul and contract for small f32 matrices with a row-major second operand, with our own loops
  * (cpu/gemm/gemm_small.c). */
 bool gemm_small_accepts(const struct kcall *k);
 int gemm_small_run(const struct kcall *k, const void *state);
-/* Variant of matmul and contract: doubles, by our own loops (cpu/gemm/gemm_f64.c). */
+/* Variant of matmul and contract for doubles, with our own loops (cpu/gemm/gemm_f64.c). */
 bool gemm_f64_accepts(const struct kcall *k);
 int gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_f64_run(const struct kcall *k, const void *state);
-/* Variant of matmul: integers, which wrap around (cpu/gemm/gemm_int.c). */
+/* Variant of matmul for integers, whose sums and products wrap around (cpu/gemm/gemm_int.c). */
 bool gemm_int_accepts(const struct kcall *k);
 int gemm_int_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_int_run(const struct kcall *k, const void *state);
 /* A single-threaded product c[m,n] = a[m,k] b[k,n] of dense matrices, which prim_at() runs. a and b have one dtype;
- * c is f32. a_columns, b_columns: a, b is column-major. add: adds the product to c. */
+ * c is f32. a_columns, b_columns: true if a (b) is column-major. add: true: the product is added to c. */
 struct dense_product {
     enum dtype dtype;
     int64_t m, n, k;
@@ -151,7 +153,7 @@ int gemm_dense(const struct dense_product *p, void **product, size_t *scratch_by
 bool conv_accepts(const struct kcall *k); /* variants of conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int conv_run(const struct kcall *k, const void *state); /* runs the prepared conv2d, or gradient of its input */
+int conv_run(const struct kcall *k, const void *state); /* runs what conv_prepare() or conv_x_prepare() prepared */
 void conv_drop(void *state);
 int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_w_run(const struct kcall *k, const void *state);

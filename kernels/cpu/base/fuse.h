@@ -15,7 +15,8 @@ struct fuse_step {
     const struct call *call;
     struct fuse_arg arg[OP_OPERAND];
     int out; /* output of the chain that the step writes; -1: none */
-    /* output of the chain for the second result of a step with several results; further results use the next outputs */
+    /* number of the output that receives the second result of a step with several results; the third result goes to
+     * the output after it, and so on */
     int others;
 };
 #endif

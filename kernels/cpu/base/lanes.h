@@ -1,19 +1,20 @@
 /* lanes.h - compiles loops that accumulate LANES sums side by side, once per machine level (x86-64 v4, v3, any).
  *
- * The sums are in vectors as wide as the level's registers. gcc keeps a wider vector in memory, and copies it element
- * by element at every addition; so one function compiled for all levels (simd.h) is too slow. lanes_levels.inc
- * includes the file LANES_FILE for each level with
+ * The sums are kept in vectors as wide as the level's registers. One function compiled for all levels (simd.h) would
+ * be too slow, because gcc keeps a wider vector in memory and copies it element by element at every addition.
+ * lanes_levels.inc therefore includes the file LANES_FILE once per level, with
  *
  *   LEVEL(by_halves) name of the level's function by_halves: by_halves_v4, by_halves_v3, by_halves_any
  *   AT_LEVEL         attributes of the level's functions
  *   vec, VEC, NVEC   a vector as wide as a register, its number of floats, and the number of vectors in LANES floats
  *   AT(x)            the vector at address x
- *   STREAMS_OF(n)    how many of the four streams are summed at once, so that n sums per stream fit the registers
+ *   STREAMS_OF(n)    number of streams (of four) that are summed at once, so that n sums per stream fit the registers
  *
  * OF_LEVEL(by_halves) is the function for this machine. Each level adds in the same order: four streams of LANES
- * sums, joined by FOLD_SUM. Four streams hide the latency of an addition. A level's function calls no other function
- * of the level, unless that is inlined: before a tail call gcc 12 omits vzeroupper, and the caller's SSE code then
- * takes up to 0.2 us longer. Macros; any thread. */
+ * sums, joined by FOLD_SUM. Four streams hide the latency of an addition.
+ *
+ * A level's function may call another function of the level only if that one is inlined. Otherwise gcc 12 omits
+ * vzeroupper before a tail call, and the caller's SSE code takes up to 0.2 us longer. Macros; any thread. */
 #ifndef RILLE_KERNELS_CPU_LANES_H
 #define RILLE_KERNELS_CPU_LANES_H
 
@@ -33,7 +34,7 @@ typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alia
 #define LOWER4(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
 #define UPPER4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
 
-/* Adds up LANES sums until four are left, by adding the upper half to the lower half repeatedly. */
+/* Adds up LANES sums until four are left: repeatedly adds the upper half of the sums to the lower half. */
 INLINE four
 by_halves_v4(const sixteen *v)
 {

@@ -25,7 +25,7 @@ all_nan(int64_t n, const float *x)
     return !found;
 }
 
-/* Returns true if a 16-bit float is infinite or NaN. exponent: mask of the exponent bits. */
+/* Returns true if at least one of n 16-bit floats is infinite or NaN. exponent: mask of the exponent bits. */
 VECTOR static bool
 any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
 {
@@ -34,8 +34,8 @@ any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
     return found;
 }
 
-/* Returns true if `test` is true for at least one block of a dense view or, if `all` is set, for every block.
- * Doubles beyond the range of floats count as infinite. */
+/* Tests a dense view block by block. Returns true if `test` is true for at least one block; if `all` is set, only if
+ * it is true for every block. Doubles beyond the range of floats count as infinite. */
 static bool
 of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool all)
 {
@@ -50,8 +50,9 @@ of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool al
     return all;
 }
 
-/* Returns true if all elements of an operand are NaN, so that the call's results are NaN anyway. Does not check
- * operands that are not dense; the reference then computes the call, correctly but slowly. */
+/* Returns true if all elements of some operand are NaN, so that the call's results are NaN anyway. Does not check
+ * operands that are not dense. If such an operand is all NaN, the reference computes the call, correctly but
+ * slowly. */
 static bool
 is_nan_lost(const struct kcall *k)
 {

@@ -7,9 +7,10 @@
 
 #include "runtime/graph/op.h"
 
-/* Implement the callback `doubts` of kernel variants, which returns true if the reference must compute the results
- * again. nonfinite_result() checks result 0 for infinities and NaN, nonfinite_weight() operand 1. Both return false
- * if all elements of an operand are NaN, as after diverged training, because the results are NaN anyway. */
+/* The callback `doubts` of kernel variants, in two versions. It returns true if the reference must compute the
+ * results again. nonfinite_result() checks result 0 for infinities and NaN; nonfinite_weight() checks operand 1.
+ * Both return false if all elements of an operand are NaN, as after diverged training, because the results are NaN
+ * anyway. */
 bool nonfinite_result(const struct kcall *k);
 bool nonfinite_weight(const struct kcall *k);
 

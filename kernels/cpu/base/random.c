@@ -1,8 +1,9 @@
 /* random.c - computes Philox4x32-10 for many counters at once, and converts its words to random values
  * (runtime/base/rng.h).
  *
- * Philox computes whole blocks of four values (two of f64). So a buffer starts at the first element of a block. The
- * words are written to the buffer and converted to values in place; then the requested values are copied out. */
+ * Philox computes whole blocks of four values (two of f64), so the workspace starts at the first element of a block.
+ * The words are written to the workspace and converted to values in place. The caller reads the requested values
+ * there. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/random.h"
 
@@ -36,9 +37,9 @@ long_real_of(uint64_t n)
     return uniform_real(n >> 26) * 0x1p26 + uniform_real(n & 0x3ffffff);
 }
 
-/* Returns ln(n / 2^top) for 0 < n <= 2^top. n is split into 2^e m with sqrt(1/2) <= m < sqrt 2; ln m = 2 atanh s
- * with s = (m - 1) / (m + 1), s^2 < 0.0295. terms: number of terms of the series for atanh, which depends on the
- * required precision and is constant in every caller. */
+/* Returns ln(n / 2^top) for 0 < n <= 2^top. n is split into 2^e m with sqrt(1/2) <= m < sqrt 2. ln m is 2 atanh s,
+ * where s = (m - 1) / (m + 1) and s^2 < 0.0295. terms: number of terms of the series for atanh; a constant in every
+ * caller, chosen for its precision. */
 INLINE double
 ln(double n, int top, int terms)
 {
@@ -79,7 +80,7 @@ enum { LN_F32 = 6, LN_F64 = 11, SIN_F32 = 7, SIN_F64 = 10 };
 INLINE void
 normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
 {
-    /* The logarithm is never positive. For u = 1, fabs() makes the radius +0, where a minus sign would make -0. */
+    /* ln is at most 0. fabs() makes the radius +0 if u = 1; a minus sign would make it -0. */
     double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32)));
     double half = v - 0.5, turn = fabs(half) - 0.25;
     *even = radius * sin_turn(turn, wide ? SIN_F64 : SIN_F32);

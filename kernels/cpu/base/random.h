@@ -1,6 +1,6 @@
 /* random.h - computes the random values of runtime/base/rng.h for consecutive positions, vectorised.
  *
- * The values are bit-identical to those of rng.h. Only normal values may differ in the last place, if libm's
+ * The values are bit-identical to those of rng.h, except that normal values may differ in the last place if libm's
  * logarithm or cosine is not correctly rounded. Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_RANDOM_H
 #define RILLE_KERNELS_CPU_RANDOM_H
@@ -16,7 +16,8 @@ enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 };
 struct random_at {
     uint64_t key, piece, position;
 };
-/* Memory for a block of values, with room for values before and after the block, because whole vectors are computed. */
+/* Memory for a block of values. It has room for extra values before and after the block, because whole vectors are
+ * computed. */
 union random_workspace {
     float f32[2 * (RANDOM_BLOCK + 16)];
     double f64[RANDOM_BLOCK + 16];
@@ -24,15 +25,15 @@ union random_workspace {
     uint64_t u64[RANDOM_BLOCK + 16];
 };
 
-/* Computes n <= RANDOM_BLOCK values for a tensor of dtype d, and returns their address in workspace. They are double
- * for f64, uint64_t for random bits, else float. */
+/* Computes n <= RANDOM_BLOCK values for a tensor of dtype d, and returns their address in workspace. The values are
+ * double for f64, uint64_t for random bits, and float otherwise. */
 const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n,
                           union random_workspace *workspace);
 
-/* The positions of a random call's values in the random sequence. With micro-batches, an element's position is its
- * position in the whole batch, where runs of elements belong to the micro-batches in turn. run: number of consecutive
- * elements of a micro-batch that are also consecutive in the whole batch. run -1: the call is the same for all
- * micro-batches. run 0: the positions in the whole batch are unknown, and each micro-batch has its own sequence. */
+/* Maps the elements of a random call to positions in the random sequence. With micro-batches, an element's position
+ * is its position in the whole batch, in which runs of elements belong to the micro-batches in turn.
+ * run: length of such a run, elements; -1: the call is the same for all micro-batches; 0: the positions in the whole
+ * batch are unknown, so each micro-batch has its own sequence. */
 struct random_draw {
     uint64_t key, piece;
     int64_t run, pieces;
@@ -42,10 +43,10 @@ struct random_draw {
 #define RANDOM_ATTRS(at)                                                                                               \
     [at] = {"run", ATTR_INT, ATTR_HIDDEN, .doc = "consecutive elements of a micro-batch in the batch"},                \
     [(at) + 1] = {"micro_batches", ATTR_INT, ATTR_HIDDEN, .i = 1, .doc = "number of micro-batches"}
-/* Returns the positions of a call. run: address of its two hidden attributes. */
+/* Returns the struct random_draw of a call. run: address of the call's two hidden attributes. */
 struct random_draw random_draw(const struct kcall *k, uint64_t key, const struct attr *run);
-/* Returns the position in the random sequence of an element. position: the element's position in the micro-batch's
- * global tensor. */
+/* Returns where in the random sequence an element is. position: the element's position in the micro-batch's global
+ * tensor. */
 struct random_at random_at(const struct random_draw *d, uint64_t position);
 /* Returns how many of the n elements from `position` on have consecutive positions in the random sequence. */
 int64_t random_length(const struct random_draw *d, uint64_t position, int64_t n);

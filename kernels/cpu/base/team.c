@@ -1,7 +1,7 @@
 /* team.c - runs loops that are divided among the threads of a kernel.
  *
- * ThreadSanitizer does not understand the synchronisation of OpenMP's threads. If it is enabled, a loop creates
- * threads with pthread_create() instead, so that data shared between them is checked. */
+ * ThreadSanitizer does not understand the synchronisation of OpenMP's threads. Under ThreadSanitizer a loop creates
+ * its threads with pthread_create() instead, so that accesses to shared data are checked. */
 #include "kernels/cpu/base/team.h"
 
 #include "runtime/base/denormal.h"
@@ -16,8 +16,8 @@
 void
 team_set(int n)
 {
-    /* OMP_THREAD_LIMIT also limits the planned number of threads: oneDNN's products are wrong if a team has fewer
-     * threads than planned */
+    /* Plans at most OMP_THREAD_LIMIT threads, because oneDNN's products are wrong if a team has fewer threads than
+     * planned. */
     if (n > omp_get_thread_limit()) n = omp_get_thread_limit();
     if (n < 1) n = 1;
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
@@ -30,7 +30,7 @@ team_release(void)
 }
 
 /* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread; 64 grains
- * take some milliseconds. If grain is 1, an iteration may be long, so each is checked. */
+ * take some milliseconds. If grain is 1, a single iteration may be long, so the loop checks after each one. */
 static int64_t
 piece_of_grain(int64_t grain)
 {
@@ -143,9 +143,9 @@ pack_range(int64_t first, int64_t end)
     return (uint64_t)first << 32 | (uint64_t)end;
 }
 
-/* Removes up to n turns from a share and returns them in *lo and *hi: from the front if the share's own thread
- * calls, from the back if another does. Leaves the last piece to the share's own thread, which is about to process
- * it. Returns false if the caller may remove no turns. */
+/* Removes up to n turns from a share and returns them in *lo and *hi. front: true for the share's own thread, which
+ * takes turns from the front; other threads take turns from the back. Other threads leave the last piece, because
+ * the share's own thread is about to process it. Returns false if no turns may be removed. */
 static bool
 take_turns(struct left *left, int64_t n, bool front, int64_t *lo, int64_t *hi)
 {

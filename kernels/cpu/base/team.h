@@ -1,7 +1,7 @@
 /* team.h - parallel loops, and the number of threads of a kernel.
  *
  * Threads are OpenMP's, as in oneDNN: each thread that calls kernels owns one team for Rille's and oneDNN's loops. With
- * one thread everything runs on the caller. */
+ * one thread everything runs on the calling thread. */
 #ifndef RILLE_KERNELS_CPU_TEAM_H
 #define RILLE_KERNELS_CPU_TEAM_H
 
@@ -10,24 +10,24 @@
 /* Makes oneDNN calls of this thread use n threads from now on (0 counts as 1). Costs nothing if n is unchanged. */
 void team_set(int n);
 /* Ends the threads that run the calling thread's loops; the next loop starts new ones. Must be called before fork(),
- * because a child would wait for its parent's threads for ever. */
+ * because a child process would wait for ever for threads that only its parent has. */
 void team_release(void);
 
 /* Calls part(arg, lo, hi) for ranges that together cover 0 <= i < n, on up to `threads` threads. grain: minimum
- * number of iterations for which starting a thread is worthwhile; if there are several ranges, each has at least
- * `grain` iterations. The partition depends only on n, grain and threads, so results are bit-identical on every run.
- * A thread processes its range in pieces, and abandons the rest if the run was stopped (runtime/base/stop.h). */
+ * number of iterations of each range if there are several, because fewer are not worth starting a thread. The
+ * partition depends only on n, grain and threads, so results are bit-identical on every run. A thread processes its
+ * range in pieces, and abandons the rest if the run was stopped (runtime/base/stop.h). */
 void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg);
 
-/* Calls part() for ranges as team_run() does, and also passes the number of the range, share < threads, so that each
- * range may use its own section of scratch. A section keeps nothing from earlier calls. */
+/* Calls part() for ranges as team_run() does, and also passes the number of the range (share < threads). Each range
+ * may use its own section of scratch, which keeps nothing from earlier calls. */
 void team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
                  void *arg);
 
-/* Calls part(arg, share, lo, hi) for ranges of at most `piece` turns. The ranges of each share < shares together
- * cover 0 <= i < turns. A thread processes its own share from the front, and then steals turns from the back of other
- * shares, so that a slow or busy core delays no other. The assignment to threads varies from call to call, so results
- * must not depend on it. Limits: LEVEL_MOST shares, 2^31 - 1 turns. */
+/* Calls part(arg, share, lo, hi) for ranges of at most `piece` turns; a turn is one value of i. The ranges of each
+ * share < shares together cover 0 <= i < turns. A thread processes its own share from the front, and then steals
+ * turns from the back of other shares, so that a slow or busy core delays no other. Turns run on different threads
+ * from call to call, so results must not depend on the thread. Limits: LEVEL_MOST shares, 2^31 - 1 turns. */
 enum { LEVEL_MOST = 64 };
 void team_level(int shares, int64_t turns, int64_t piece,
                 void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi), void *arg);

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Interleave lanes, to transpose four by four floats in registers. A transposition element by element would take
- * four times as long. */
+/* Interleave lanes of two vectors, to transpose four by four floats in registers. Transposing element by element
+ * would take four times as long. */
 #define LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 

@@ -1,15 +1,20 @@
 /* vmath.c - elementary functions on blocks of f32.
  *
  * Each function is branch-free arithmetic and selections on one element, so that the compiler can vectorise it,
- * sixteen elements at a time. The argument is reduced to an interval, exactly or in two parts. Polynomials interpolate
- * at the Chebyshev nodes of the interval that the comment beside them names. Fused operations are explicit, and exact
- * even if a machine has none (and slow there), so one build gives the same bits everywhere.
+ * sixteen elements at a time. The argument is reduced to an interval, exactly or in two parts. Polynomials
+ * interpolate at the Chebyshev nodes of an interval, which the comment beside each polynomial names. Fused
+ * operations are written as fmaf(), which is exact even on a machine without such an instruction (and slow there),
+ * so one build gives the same bits everywhere.
  *
- * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20, tanh 0.28, log 0.36, erf 0.42. One
- * core of a Zen 4, ns each: tanh 0.27, sigmoid 0.31, silu 0.35, erf 0.53; gelu 0.43, its derivative 0.44, gelu and
- * derivative together 0.53; the tanh approximation of gelu 0.40, its derivative 0.48, both together 0.57. A Zen 4
- * core multiplies once per cycle and adds in parallel, so of two equivalent formulas the one with fewer products is
- * faster. */
+ * Times of elements from cache, one core, ns each:
+ *
+ *    Xeon (Sapphire Rapids)   exp 0.20, tanh 0.28, log 0.36, erf 0.42
+ *    Zen 4                    tanh 0.27, sigmoid 0.31, silu 0.35, erf 0.53
+ *    Zen 4                    gelu 0.43, its derivative 0.44, both together 0.53
+ *    Zen 4                    tanh approximation of gelu 0.40, its derivative 0.48, both together 0.57
+ *
+ * A Zen 4 core multiplies once per cycle and adds in parallel, so of two equivalent formulas the one with fewer
+ * products is faster. */
 #pragma GCC optimize("O3", "no-trapping-math", "schedule-insns")
 #include "kernels/cpu/base/vmath.h"
 
@@ -19,8 +24,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Returns the lesser of two non-negative numbers; if one is NaN, the other. Compares and selects their bit patterns
- * as integers, which have the same order, because one instruction then suffices. */
+/* Returns the lesser of two non-negative numbers; if one is NaN, the other. Compares the bit patterns as integers,
+ * whose order is the same, because one instruction then compares and selects. */
 INLINE float
 at_most(float a, float most)
 {
@@ -54,7 +59,7 @@ exp_rest(float x, float n)
 }
 
 /* Returns 2^raise e^x, if no power of two overflows; undefined for NaN. The added constant rounds x / ln 2 + raise
- * to an integer in the low bits, which are then added to the exponent of e^r. */
+ * to an integer in the low bits of the sum. That integer is then added to the exponent of e^r. */
 INLINE float
 exp_raised(float x, float raise)
 {
@@ -63,8 +68,8 @@ exp_raised(float x, float raise)
 }
 
 /* Returns e^x = 2^n e^r, where r is x - n ln 2. |x| is clamped to 105, where the result is 0 or infinity. The result
- * is computed with a factor of 2^64 (x < 0) or 2^-64, which is removed at the end, so that results below 2^-126 and
- * the transition to infinity are correct. */
+ * is computed with a factor of 2^64 (x < 0) or 2^-64 and the factor is removed at the end. So results below 2^-126
+ * and the transition to infinity are correct. */
 INLINE float
 exp_one(float x)
 {
@@ -100,7 +105,7 @@ log_one(float x)
 }
 
 /* Returns log(1 + e^x), computed as max(x, 0) + log(1 + t) with t = e^-|x|. log(1 + t) is 2 artanh s with s = t / (t
- * + 2) <= 1/3, computed as 2 s + s^3 q(s^2), where q is a polynomial. */
+ * + 2) <= 1/3. It is computed as 2 s + s^3 q(s^2), where q is a polynomial. */
 INLINE float
 softplus_one(float x)
 {
@@ -116,7 +121,7 @@ softplus_one(float x)
 }
 
 /* Returns tanh x, computed as t / (t + 2) with t = e^2x - 1. t is computed as 2^n (e^r - 1) + (2^n - 1) with 2 x = n
- * ln 2 + r, which has no cancellation near 0. */
+ * ln 2 + r, because this form has no cancellation near 0. */
 INLINE float
 tanh_one(float x)
 {
@@ -126,7 +131,7 @@ tanh_one(float x)
     return x != x ? x : copysignf(t / (t + 2.0f), x);
 }
 
-/* Returns 1 - e^-r for |r| <= 0.35. Callers compute y e^-r as y - y (1 - e^-r), which keeps rounding errors small,
+/* Returns 1 - e^-r for |r| <= 0.35. Callers compute y e^-r as y - y (1 - e^-r). This keeps rounding errors small,
  * because the second term is small. */
 INLINE float
 missing(float r)
@@ -139,15 +144,16 @@ missing(float r)
     return fmaf(r * r, q, r);
 }
 
-/* Returns y 2^p. `power` is p in the exponent bits of a float, and is added to the bits of y. */
+/* Returns y 2^p. power: p, shifted to the exponent bits of a float; adding it to the bits of y multiplies y by
+ * 2^p. */
 INLINE float
 times_power_of_two(float y, uint32_t power)
 {
     return float_of(bits_of(y) + power);
 }
 
-/* A representation of e^-b = 2^-64 (1 - less) 2^p, for b = a + low, 0 <= b <= 113 and a small `low`. power: p in the
- * exponent bits of a float; value: 2^64 e^-b. */
+/* A representation of e^-b, where b = a + low, 0 <= b <= 113 and `low` is small: e^-b = 2^-64 (1 - less) 2^p. power:
+ * p in the exponent bits of a float; value: 2^64 e^-b. */
 struct decay {
     uint32_t power;
     float less, value;
@@ -161,7 +167,7 @@ decay_of(float a, float low)
     return (struct decay){power, less, times_power_of_two(1.0f - less, power)};
 }
 
-/* Returns 2^64 e^-b y (struct decay). The argument is y 2^p. */
+/* Returns 2^64 e^-b z, with b of struct decay. The argument y is z 2^p. */
 INLINE float
 decayed(const struct decay *d, float y)
 {
@@ -192,8 +198,8 @@ erf_near(float x)
 }
 
 /* Returns 2^64 e^-x^2 / sqrt(2 pi) for x^2 < 105; the factor 2^64 avoids underflow. The reduced argument r includes
- * the rounding error of x^2. The result has an extra factor e^(2.7e-9 x^2), because ln 2 is a single float; callers
- * that need precision compensate for this factor. */
+ * the rounding error of x^2. ln 2 is a single float, so the result has an extra factor e^(2.7e-9 x^2). Callers that
+ * need precision compensate for this factor. */
 INLINE float
 exp_minus_square(float x)
 {
@@ -212,10 +218,10 @@ exp_minus_square(float x)
 }
 
 /* Returns q / (a q + p), where p and q are polynomials in 0 <= a <= 14.43. Multiplied by e^(-a^2 / 2) / sqrt(2 pi),
- * the result is Phi(-a), the normal distribution function, to 9e-8. Compensates for the extra factor of
- * exp_minus_square(). Rounding errors of q enter numerator and denominator alike and cancel if a is large, because p
- * is then a small part of the denominator. The common factor of p and q is chosen so that near 0, where errors
- * matter, both are just below a power of two. */
+ * this is Phi(-a), the normal distribution function, to 9e-8. The coefficients compensate for the extra factor of
+ * exp_minus_square(). If a is large, p is a small part of the denominator, so rounding errors of q enter numerator
+ * and denominator alike and cancel. The common factor of p and q is chosen so that both are just below a power of
+ * two near 0, where errors matter. */
 INLINE float
 tail_share(float a)
 {
@@ -263,12 +269,14 @@ gelu_slope_of(float x, float part, float decay)
 /* Computes gelu and its slope, x Phi(x) and Phi(x) + x phi(x), where phi is the normal density and Phi its integral.
  * Both are 0 below -14.6.
  *
- * With a = |x|, e^(-a^2 / 2) = 2^n e^(-r / 2), r = a^2 + n ln 4. ln 4 is split into 15 bits and a rest, so that n
- * times the 15 bits is exact and a^2 is not rounded. Phi(-a) is e^(-a^2 / 2) times share / 2^64, where share is
- * under / (a (2.506632 under + more) + 1.99), to 2.1e-8; `under` and `more` are polynomials in a, and 2.506632 is
- * sqrt(2 pi). Rounding errors of `under` enter numerator and denominator alike and cancel if a is large, because the
- * other terms are then a small part of the denominator. The common factor of numerator and denominator, and the last
- * digits of all coefficients, are the best of thousands tried: they give the least accumulated rounding error. */
+ * With a = |x|, e^(-a^2 / 2) is 2^n e^(-r / 2), where r = a^2 + n ln 4. ln 4 is split into 15 bits and a rest, so
+ * that n times the 15 bits is exact and a^2 is not rounded.
+ *
+ * Phi(-a) is e^(-a^2 / 2) times share / 2^64, to 2.1e-8, where share is under / (a (2.506632 under + more) + 1.99).
+ * `under` and `more` are polynomials in a, and 2.506632 is sqrt(2 pi). If a is large, rounding errors of `under`
+ * enter numerator and denominator alike and cancel, because the other terms are a small part of the denominator. The
+ * common factor of numerator and denominator, and the last digits of all coefficients, are the best of thousands
+ * tried: they give the least accumulated rounding error. */
 #define LN4      (22713.0f / 16384.0f)
 #define LN4_REST 2.85721364e-6f
 #define UP       0x1p64f
@@ -298,9 +306,9 @@ gelu_both(float x)
     return (struct both){less_part(x, part, decay), gelu_slope_of(x, slope, decay)};
 }
 
-/* Computes the tanh approximation of gelu and its slope: x / 2 (1 + tanh u) = x s(v) and s + x s (1 - s) v', where u
- * = sqrt(2 / pi) (x + 0.044715 x^3), v = 2 u, and s is the logistic function. Both are 0 below -11. If x >= 0, |x|
- * s(-|v|) is x minus the value; if x < 0, it is minus the value. */
+/* Computes the tanh approximation of gelu and its slope: x / 2 (1 + tanh u) = x s(v) and s + x s (1 - s) v'. Here u
+ * = sqrt(2 / pi) (x + 0.044715 x^3), v = 2 u, and s is the logistic function. Both are 0 below -11. |x| s(-|v|) is x
+ * minus the value if x >= 0, and minus the value if x < 0. */
 #define GELU_LINEAR 1.59576912f /* factors in v = x (GELU_LINEAR + GELU_CUBIC x^2) */
 #define GELU_CUBIC  0.0713548163f
 INLINE struct both
@@ -334,8 +342,8 @@ gelu_tanh_derivative_one(float x)
     return gelu_tanh_both(x).slope;
 }
 
-/* Computes silu and its slope, x s(x) and s + x s (1 - s), where s is the logistic function, in the same way as
- * gelu_tanh_both(). Both are 0 below -110. */
+/* Computes silu and its slope, x s(x) and s + x s (1 - s), as gelu_tanh_both() does; s is the logistic function.
+ * Both are 0 below -110. */
 INLINE struct both
 silu_both(float x)
 {
@@ -441,7 +449,8 @@ BOTH(gelu_both)
 BOTH(gelu_tanh_both)
 BOTH(silu_both)
 
-/* Returns true if an argument is so large that k times a part of pi / 2 is not exact. */
+/* Returns true if an argument is so large that the reduction is inexact, because k times a part of pi / 2 has too
+ * many digits. */
 VECTOR static bool
 any_far(int64_t n, const float *x)
 {

@@ -15,22 +15,22 @@ void vec_softplus(int64_t n, const float *x, float *y); /* error 2.9 units in th
 void vec_sigmoid(int64_t n, const float *x, float *y);  /* error 2.1 units in the last place */
 void vec_silu(int64_t n, const float *x, float *y);     /* error 3 units in the last place */
 void vec_erf(int64_t n, const float *x, float *y);      /* error 2.4 units in the last place */
-void vec_sin(int64_t n, const float *x, float *y);      /* error 1.5 units for |x| <= 3; for other x 1e-7 absolute */
-void vec_cos(int64_t n, const float *x, float *y);      /* the same error as vec_sin() */
+void vec_sin(int64_t n, const float *x, float *y); /* error 1.5 units for |x| <= 3; for other x absolute error 1e-7 */
+void vec_cos(int64_t n, const float *x, float *y); /* the same error as vec_sin() */
 
 /* Errors of gelu, x Phi(x): 4.3 units in the last place. Errors of its tanh approximation: 3 units for x >= -1.3;
- * for smaller x the formula itself loses digits, and the absolute error is 3.8e-8. Absolute error of the
- * derivatives: 1.4e-7 for gelu, 1.3e-7 for the approximation. */
+ * for smaller x the formula itself loses digits, and the absolute error is 3.8e-8. Absolute errors of the
+ * derivatives: 1.4e-7 for gelu, 1.3e-7 for its tanh approximation. */
 void vec_gelu(int64_t n, const float *x, float *y);
 void vec_gelu_tanh(int64_t n, const float *x, float *y);
 void vec_gelu_derivative(int64_t n, const float *x, float *y);
 void vec_gelu_tanh_derivative(int64_t n, const float *x, float *y);
-/* Compute a function and its derivative, with the same bits as the separate functions. slope receives the derivative
- * and must not be x. */
+/* Compute a function and its derivative, bit-identical to the separate functions. slope receives the derivative and
+ * must not be x. */
 void vec_gelu_both(int64_t n, const float *x, float *y, float *slope);
 void vec_gelu_tanh_both(int64_t n, const float *x, float *y, float *slope);
-/* Compute the derivative of silu, and silu with its derivative. Absolute error 1.3e-7; below -3, 6 units in the last
- * place. */
+/* vec_silu_derivative() computes the derivative of silu, vec_silu_both() silu and its derivative. The derivative's
+ * absolute error is 1.3e-7; for x < -3 its error is 6 units in the last place. */
 void vec_silu_derivative(int64_t n, const float *x, float *y);
 void vec_silu_both(int64_t n, const float *x, float *y, float *slope);
 

@@ -1,10 +1,13 @@
 /* vmath_f64.c - elementary functions of doubles.
  *
  * The compiler vectorises loops with the C library's vector forms of exp, log and others. The remainder of a block
- * is also computed as a vector of eight: the scalar function may differ in the last bit, and a result must not
- * depend on the element's place in the block. ns per element from cache, one core with AVX-512 (in parentheses
- * libm's scalar functions): exp 0.7 (16), log 0.9, tanh 1.8 (18), erf 1.3, sin 0.7, pow 3.5 (21). On a Zen 4 pow
- * takes 3.8, pow of floats 2.3. */
+ * is also computed as a vector of eight, because the scalar function may differ in the last bit, and a result must
+ * not depend on the element's place in the block.
+ *
+ * Times of elements from cache, one core, ns each; in parentheses libm's scalar functions:
+ *
+ *    AVX-512   exp 0.7 (16), log 0.9, tanh 1.8 (18), erf 1.3, sin 0.7, pow 3.5 (21)
+ *    Zen 4     pow 3.8, pow of floats 2.3 */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/base/vmath_f64.h"
 
@@ -77,8 +80,8 @@ logistic(double x)
     return x < 0 ? e * up : up;
 }
 
-/* Returns x, or a zero of the same sign if x is subnormal. Comparisons treat subnormal numbers as zero, but
- * functions would use their bits. */
+/* Returns x, or a zero of the same sign if x is subnormal. Element-wise functions must treat subnormal numbers as
+ * zero, as comparisons do; libm's functions would compute with their bits. */
 INLINE double
 zero_keeps_sign(double x)
 {
@@ -117,7 +120,8 @@ INLINE double
 gelu_derivative_one(double x, double z, struct given g)
 {
     UNUSED(z);
-    /* For |x| > 40 the logistic function s is 1 or 0; without the clamp, infinity * 0 would be NaN. */
+    /* Clamps v, because for x = -infinity the product 0 * infinity would be NaN. For |x| > 40 the logistic function
+     * s is 1 or 0 anyway. */
     double v = x > 40 ? 40 : x < -40 ? -40 : x;
     if (g.order == 0) return 0.5 * erfc(-v * M_SQRT1_2) + v * DENSITY * exp(-0.5 * v * v);
     double u = A * (v + C * v * v * v), s = logistic(u);
@@ -136,12 +140,12 @@ BLOCK(pow, 2)
 /* ---- powers of floats: accurate to 2^-37, so that the error after rounding to f32 is 0.501 units in the last place
  * ---- */
 
-/* Returns log2 a = e + log2 m for a normal a = 2^e m > 0, with sqrt(1/2) <= m < sqrt(2). log2 m is s q(s^2), where s
- * = (m - 1) / (m + 1) and q is a polynomial. */
+/* Returns log2 a = e + log2 m for a normal a = 2^e m > 0, with sqrt(1/2) <= m < sqrt(2). log2 m is computed as s
+ * q(s^2), where s = (m - 1) / (m + 1) and q is a polynomial. */
 INLINE double
 log2_few(double a)
 {
-    /* root: bits of sqrt(1/2); digits: mask of the fraction. */
+    /* root: the bits of sqrt(1/2); digits: mask of the fraction bits. */
     const uint64_t root = 0x3fe6a09e667f3bcd, digits = (UINT64_C(1) << 52) - 1;
     uint64_t u = bits_of_double(a) - root + (UINT64_C(1024) << 52);
     double e = double_of(u >> 52 | bits_of_double(0x1p52)) - (0x1p52 + 1024);
@@ -214,8 +218,8 @@ lowered_one(double x, double z, struct given g)
 }
 BLOCK(lowered, 2)
 
-/* Multiplies y by z (z - 1) ... (z - order + 1), the factor of a derivative of a power. If this factor is 0, sets y
- * to 0, even if y is infinite or NaN. */
+/* Multiplies y by z (z - 1) ... (z - order + 1), the factor that the derivative of a power has. Where this factor is
+ * 0, sets y to 0, even if y is infinite or NaN. */
 VECTOR static void
 times_falling(int64_t n, int64_t order, const double *z, double *y)
 {

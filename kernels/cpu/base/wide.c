@@ -106,7 +106,7 @@ wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* A conversion between 16-bit floats and f32. store: true: f32 to 16 bits; false: 16 bits to f32. */
+/* A conversion between 16-bit floats and f32. store: true: from f32 to 16 bits; false: from 16 bits to f32. */
 struct move {
     const struct view *half;
     float *wide;
@@ -167,8 +167,8 @@ wide_drop(void *state)
     free(w);
 }
 
-/* Calls the non-finite check (callback `doubts`) of the operator's first other variant that has one; false if none
- * has. */
+/* Calls the callback `doubts` (a check for infinities and NaN) of the operator's first other variant that has one;
+ * returns false if no other variant has one. */
 bool
 wide_nonfinite(const struct kcall *k)
 {

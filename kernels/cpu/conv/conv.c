@@ -1,7 +1,8 @@
 /* conv.c - convolutions and their gradients on oneDNN.
  *
- * Images are NCHW. oneDNN is faster with sixteen channels innermost; for windows of more than one pixel, reordering to
- * that layout and back pays (dnnl.h). One core, us of processor time, forward, without and with reordering:
+ * Images are NCHW. oneDNN is faster with sixteen channels innermost. For windows of more than one pixel, the gain
+ * exceeds the cost of reordering to that layout and back (dnnl.h). Processor time of the forward pass on one core,
+ * us:
  *
  *     images, window                  NCHW  reordered
  *     32 x 16 x 32 x 32, 3 x 3       2,670    1,740
@@ -11,9 +12,9 @@
  *     64 x 1 x 28 x 28, 3 x 3          188      223
  *     8 x 64 x 56 x 56, 1 x 1        3,370    5,920
  *
- * The primitives of the forward pass and of both gradients have the same description: image, kernel and result. With
- * groups, the kernel has an additional dimension. For the gradients, oneDNN needs the descriptor of the forward pass
- * as a hint. */
+ * The primitives of the forward pass and of both gradients have the same description: image, kernel and result.
+ * With groups, the kernel has an additional dimension. For the gradients, oneDNN needs the descriptor of the
+ * forward pass as a hint. */
 #include "kernels/cpu/base/dnnl.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -27,11 +28,11 @@ enum { STRIDE, PADDING, DILATION }; /* attributes of conv2d and its gradients */
 
 struct shape {
     struct prim_layout x, w, y; /* layouts of the caller's image, kernel and result */
-    struct prim_op op;          /* layouts of the primitive, some of which oneDNN may choose */
+    struct prim_op op;          /* layouts for the primitive; oneDNN may choose some of them */
 };
 
-/* Returns the layout of v, a block of the dense view `whole`, for oneDNN. If groups > 0, v is a kernel {go, c, p, q}
- * with whole groups, and becomes {g, o, c, p, q}. */
+/* Returns oneDNN's layout of v, a block of the dense view `whole`. If groups > 0, v is a kernel {go, c, p, q} that
+ * has all channels of its groups, and its layout is {g, o, c, p, q}. */
 static struct prim_layout
 block_layout(const struct view *v, const struct view *whole, int64_t groups)
 {
@@ -49,7 +50,7 @@ block_layout(const struct view *v, const struct view *whole, int64_t groups)
 }
 
 /* Returns the number of groups: the image's channels divided by the kernel's channels. Without groups this is 1,
- * even if channels are split. */
+ * even if channels are split over devices. */
 static int64_t
 conv_groups(const struct view *x, const struct view *w)
 {
@@ -76,7 +77,8 @@ struct three {
     struct view x, w, y;
 };
 
-/* Returns true if reordering pays, so that oneDNN may choose the layouts of image, kernel and result. */
+/* Returns true if reordering makes the convolution faster, so that oneDNN may choose the layouts of image, kernel
+ * and result. */
 static bool
 is_transposed_conv(const struct three *t)
 {
@@ -93,7 +95,8 @@ is_jump(const struct attr *a, const struct view *w)
     return jump && (attr_pair(&a[STRIDE], 0, 1) > 1 || attr_pair(&a[STRIDE], 1, 1) > 1);
 }
 
-/* Restricts the layout of the image to the pixels that windows see, if windows are one pixel with a stride above 1. */
+/* Restricts the layout of the image to the pixels that windows see. Windows must be one pixel with a stride above
+ * 1. */
 static void
 describe_seen(const struct attr *a, const struct three *t, struct prim_layout *x)
 {
@@ -103,15 +106,16 @@ describe_seen(const struct attr *a, const struct three *t, struct prim_layout *x
     }
 }
 
-/* Returns true if a block is a band, that is, has only some rows of each channel. A band may be reordered, because
- * oneDNN's products on NCHW need dense images. */
+/* Returns true if a block is a band: it has only some rows of each channel. A band may be reordered, because
+ * oneDNN's products on NCHW need dense images and a band is not dense. */
 static bool
 is_band(const struct three *t, const struct three *whole)
 {
     return t->x.dim[2] != whole->x.dim[2] || t->y.dim[2] != whole->y.dim[2];
 }
 
-/* A window in one direction: its stride, the padding before the image, and its reach, the size including dilation. */
+/* A window in one direction. stride: distance between windows; padding: size of the padding before the image;
+ * reach: size of the window including dilation; all in pixels. */
 struct window {
     int64_t stride, padding, reach;
 };
@@ -123,8 +127,8 @@ window_of(const struct attr *a, const struct view *w, int i)
     return (struct window){attr_pair(&a[STRIDE], i, 1), attr_pair(&a[PADDING], i, 0), reach};
 }
 
-/* Describes the convolution of a block t: some of the images, channels and rows of `whole`. `top` rows of padding
- * precede the block's rows. */
+/* Describes the convolution of a block t, which has some of the images, channels and rows of `whole`. top: number
+ * of rows of padding before the block's rows. */
 static struct shape
 conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
 {
@@ -148,8 +152,8 @@ conv_shape(const struct attr *a, const struct three *t, const struct three *whol
     return s;
 }
 
-/* Describes the convolution of a block whose primitive reads the image. If the block is a band, and windows are one
- * pixel with a stride above 1, the description has only the pixels that windows see. */
+/* Describes the convolution of a block for primitives that read the image. If windows are one pixel with a stride
+ * above 1, the description of a band contains only the pixels that windows see. */
 static struct shape
 read_conv_shape(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
 {
@@ -183,7 +187,8 @@ is_product(const struct attr *a, const struct three *t)
 /* ---- parts: images, rows and channels ---- */
 
 /* Limits of a part. flops: about a thirtieth of a second of one core. rows: minimum rows of y in a band; smaller
- * bands would read many rows of the image twice. channels: multiples of this; oneDNN is fastest with 64.
+ * bands would read many rows of the image twice. channels: the number of channels is a multiple of this; oneDNN is
+ * fastest with 64.
  *
  * Time of a convolution in parts, in per cent of the time of the undivided convolution, on one core (bench/stop):
  *
@@ -197,17 +202,18 @@ struct conv_part conv_part = {7e9, 16, 64};
 
 enum { LANES = 16 }; /* number of channels that oneDNN computes together */
 
-/* The division of a long convolution into parts, between which the thread checks for a stop (runtime/base/stop.h). A
- * part is a number of images. If one image takes too long, a part is some of its groups. If one group takes too
- * long, a part is a band of rows of y; if even a band takes too long, only some of the computed channels. */
+/* The division of a long convolution into parts, between which the thread checks for a stop (runtime/base/stop.h).
+ * A part is a number of images. If one image takes too long, a part is some of its groups. If one group takes too
+ * long, a part is a band of rows of y. If even a band takes too long, a part is a band of only some of the
+ * computed channels. */
 struct cut {
     int64_t images, rows, groups, channels;
     int64_t bands, parts; /* number of bands of rows; number of parts into which groups or channels are divided */
     bool product;         /* true: bands are computed as matrix products on NCHW */
 };
 
-/* Returns true if oneDNN gathers windows for matrix products (im2col), which reaches a third of the usual flops per
- * second. */
+/* Returns true if oneDNN gathers windows for matrix products (im2col). Such a convolution reaches a third of the
+ * usual flops per second. */
 static bool
 is_gathered(const struct attr *a, const struct three *t)
 {
@@ -216,8 +222,8 @@ is_gathered(const struct attr *a, const struct three *t)
     return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_transposed_conv(t));
 }
 
-/* Returns an estimate of time, in flops at the full rate. It exceeds the actual flops if convolutions have groups,
- * gather windows, or have few channels, because oneDNN is then slower. */
+/* Returns an estimate of the convolution's time, in flops at the full rate. The estimate exceeds the actual flops
+ * if the convolution has groups, gathers windows, or has few channels, because oneDNN is then slower. */
 static double
 conv_work(const struct attr *a, const struct three *t, int64_t channels)
 {
@@ -233,15 +239,15 @@ conv_parts(double work)
     return (int64_t)(work / conv_part.flops) + 1;
 }
 
-/* Returns the minimum number of rows of y in a band, so that even in a band at the edge some window starts in the
- * image. */
+/* Returns the minimum number of rows of y in a band. With fewer rows, all windows of a band at the edge could
+ * start in the padding. */
 static int64_t
 rows_to_see(const struct window *w)
 {
     return (w->padding + w->stride - 1) / w->stride + 1;
 }
 
-/* Divides the rows of y into equal bands. If the remaining rows are too few for a band, the last band includes them. */
+/* Divides the rows of y into equal bands. If too few rows remain for another band, the last band includes them. */
 static void
 cut_rows(struct cut *c, const struct three *t, const struct window *w, int64_t parts)
 {
@@ -288,12 +294,13 @@ conv_cut(const struct attr *a, const struct three *t, int64_t channels, int thre
     return c;
 }
 
-/* The start of a part of the channels: first channel of x, first channel of y, first element of the kernel. */
+/* The start of a part that has some of the channels: first channel of x, first channel of y, first element of the
+ * kernel. */
 struct start {
     int64_t x, y, w;
 };
 
-/* Returns the start of part i. A part has some of x's channels if `back` is true, else some of y's. */
+/* Returns the start of part i. back: true if parts divide x's channels, false if they divide y's. */
 static struct start
 start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
 {
@@ -304,8 +311,8 @@ start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
     return back ? (struct start){first, 0, first * window} : (struct start){0, first, first * t->w.dim[1] * window};
 }
 
-/* A band of rows. x, nx: first row and number of rows of x; y, ny: first row and number of rows of y; top: number of
- * rows of padding above the rows of x. */
+/* A band of rows. x, y: first row of x and of y; nx, ny: number of rows of x and of y; top: number of rows of
+ * padding above the rows of x. */
 struct band {
     int64_t x, nx, y, ny, top;
 };
@@ -321,8 +328,8 @@ band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int6
     return (struct band){first, end - first, y, ny, first - x};
 }
 
-/* Returns band i of x: the rows of x between the starts of the first windows of bands i and i + 1, and all rows of y
- * whose windows overlap them. */
+/* Returns band i of x. Its rows of x begin with the first window of y's band i, and end before the first window of
+ * band i + 1. Its rows of y are all rows whose windows overlap these rows of x. */
 static struct band
 band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
 {
@@ -346,8 +353,8 @@ like(const struct attr *a, const struct three *t, const struct cut *c,
     return i;
 }
 
-/* Returns the views of a band of n images and a part of the channels: of x's channels if `back` is true, else of
- * y's. */
+/* Returns the views of a band of n images and some of the channels. back: true if parts divide x's channels, false
+ * if they divide y's. */
 static struct three
 conv_part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, const struct band *b)
 {
@@ -365,7 +372,7 @@ conv_part_of(const struct three *whole, const struct cut *c, bool back, int64_t 
     return t;
 }
 
-/* Returns the distance, in bytes, between neighbours along dimension d of a dense view. */
+/* Returns the distance, in bytes, between elements of a dense view that are neighbours along dimension d. */
 static int64_t
 dim_bytes(const struct view *v, int d)
 {
@@ -374,7 +381,7 @@ dim_bytes(const struct view *v, int d)
     return n;
 }
 
-/* Returns the offset, in bytes, of an image's band in x or y. */
+/* Returns the offset, in bytes, of row `row` of a channel of an image in x or y. */
 static int64_t
 offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
 {
@@ -383,7 +390,8 @@ offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
 
 /* ---- the primitives ---- */
 
-/* Makes the primitive for the views t, part of the views `whole`. `top` rows of padding precede the image. */
+/* A function that makes the primitive for the views t, a part of the views `whole`. top: number of rows of padding
+ * above the image's rows. */
 typedef int made_fn(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
                     size_t *scratch_bytes);
 
@@ -402,7 +410,8 @@ static int
 x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    /* With fewer than three input channels, oneDNN would still compute a block of sixteen, and be 7 times as slow. */
+    /* With fewer than three input channels, oneDNN would still compute a block of sixteen, and take 7 times as
+     * long. */
     bool few = t->w.dim[1] < 3;
     bool turned = is_transposed_conv(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;
@@ -432,7 +441,7 @@ places(const struct view *v, const struct view *whole)
     return matrix(v, v->dim[1], v->dim[2] * v->dim[3], whole->dim[2] * whole->dim[3], 1);
 }
 
-/* Makes the oneDNN primitive that computes the matrix product of operand 1 and operand 0. */
+/* Makes the oneDNN primitive that computes operand 1 times operand 0, a matrix product. */
 static int
 product_new(const struct prim_layout *in0, const struct prim_layout *in1, const struct prim_layout *out, int threads,
             void **prim, size_t *scratch_bytes)
@@ -477,8 +486,8 @@ w_product_new(const struct kcall *k, const struct three *t, const struct three *
 
 /* ---- forward (y), and the gradient of x ---- */
 
-/* The functions of one direction, forward or backward. Each shape of a band has one primitive, which is executed for
- * all bands of that shape, in all images and channels. */
+/* The functions that differ between the forward pass and the gradient of x. Each shape of a band has one
+ * primitive, which is executed for all bands of that shape, in all images and channels. */
 struct pass {
     made_fn *made, *product;
     struct band (*band)(const struct attr *a, const struct three *t, const struct cut *c, int64_t i);
@@ -490,8 +499,8 @@ struct conv {
     struct prim *prim[];
 };
 
-/* Makes p run repeatedly, for all bands with the shape of band i. The last parts of images and channels may overlap
- * the previous parts. */
+/* Makes p run once for every band that has the shape of band i, for all images and channels. The last part of the
+ * images, and of the channels, may overlap the part before it. */
 static void
 repeat_primitive(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t,
                  const struct cut *c, int64_t i)
@@ -589,8 +598,8 @@ struct conv_w {
     bool sums;           /* true: parts are accumulated in f32 */
     size_t sum, scratch; /* size of an f32 sum, aligned; size of the primitives' scratch; both in bytes */
     int64_t nprim;
-    /* Two primitives per band: for a part's number of images, and for the remaining images. NULL: an earlier band's
-     * primitive has the same shape. */
+    /* Two primitives per band: the first for the number of images of a part, the second for the remaining images.
+     * NULL: the primitive of an earlier band has the same shape. */
     struct prim *prim[];
 };
 
@@ -662,7 +671,7 @@ conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* Computes band i, for images from `image` on and channels from `start` on. */
+/* Computes band i of one part of images and channels, which begins with image `image` and channel `start`. */
 static int
 run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i, struct start start, void *to)
 {
@@ -675,8 +684,8 @@ run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i
     return prim_at(p, at, k->scratch, k->call->op->name);
 }
 
-/* Computes the gradient of the weights for some channels, as a sum over images and, in each image, over bands, in
- * order. */
+/* Computes the gradient of the weights for some channels: sums over images and, for each part of the images, over
+ * bands, in this order. */
 static int
 run_channels(const struct kcall *k, const struct conv_w *c, struct start start)
 {

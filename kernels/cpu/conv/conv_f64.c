@@ -1,9 +1,10 @@
 /* conv_f64.c - convolutions of doubles as matrix products (im2col).
  *
- * The windows of one image and group are the columns of a matrix with c p q rows and u v columns: c input channels,
- * windows of p x q pixels, u x v windows. The o kernels of a group are a matrix with o rows and c p q columns. The
- * product of kernels and window matrix is the result, with o rows and u v columns. A gradient by one of the factors
- * is the product of the other factor and the gradient of the result. */
+ * A group has c input channels and o kernels, windows have p x q pixels, and the result has u x v pixels. The
+ * windows of one image and group are the columns of a matrix with c p q rows and u v columns. The kernels of a
+ * group are a matrix with o rows and c p q columns. The product of kernels and window matrix is the result, with o
+ * rows and u v columns. The gradient of one factor is the product of the other factor and the gradient of the
+ * result. */
 #include "kernels/cpu/conv/conv_f64.h"
 
 #include "kernels/cpu/gemm/gemm_f64.h"
@@ -60,8 +61,8 @@ windows_of(const struct kcall *k, const struct view *x, const struct view *w, co
     return s;
 }
 
-/* Computes row r of the window matrix from x: one entry of every window, together a shifted channel. add:
- * adds the row to x instead. */
+/* Computes row r of the window matrix from x: one entry of every window, so that the row is a shifted channel of
+ * x. add: adds the row to x instead. */
 static void
 walk_window_row(const struct windows *s, int64_t r, double *x, double *row, bool add)
 {

@@ -1,16 +1,22 @@
 /* pool.c - pooling: windows over one plane of an image, computed row by row with vector instructions.
  *
- * Windows of 3x3, stride 2, over f32 32x64x112x112, ms, one Zen 5 (EPYC) core. oneDNN reads and writes the same dense
- * memory and, for the gradient, positions of the maxima. memory: the time of reading and writing each byte once.
+ * Times for windows of 3x3, stride 2, over f32 32x64x112x112, on one Zen 5 (EPYC) core, ms. memory: the time of
+ * reading and writing each byte once; oneDNN reads and writes the same dense memory and, for the gradient of a
+ * maximum, the positions of the maxima.
  *
- *                       pool.c  window by window  oneDNN  memory
- *   maximum                3.6                46     9.2     2.1
- *   mean                   3.9                38     9.0     2.1
- *   gradient of a mean     6.9                      11.5     2.1
- *   of a maximum          13.6                      12.9     3.8
+ *                         pool.c  window by window  oneDNN  memory
+ *   maximum                  3.6                46     9.2     2.1
+ *   mean                     3.9                38     9.0     2.1
+ *   gradient of a mean       6.9                      11.5     2.1
+ *   gradient of a maximum   13.6                      12.9     3.8
  *
- * Doubles, 8x64x112x112, one Zen 4 core, ms, and window by window: maximum 4.1 and 68; mean 3.3 and 25; both passes
- * of the maximum 12 and 72, of the mean 7 and 32. */
+ * Times for doubles, 8x64x112x112, on one Zen 4 core, ms:
+ *
+ *                                  pool.c  window by window
+ *   maximum                           4.1                68
+ *   mean                              3.3                25
+ *   maximum and its gradient           12                72
+ *   mean and its gradient               7                32 */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/conv/pool.h"
 
@@ -44,8 +50,8 @@ pool_padded(const struct plane *p)
     return p->window[1].stride <= 2 && p->lanes == 1 ? (p->m[1] + LANES - 1) / LANES * LANES : p->m[1];
 }
 
-/* Returns the number of entries of a padded image row that pool_padded() windows cover, plus one entry that add_two()
- * also accesses. */
+/* Returns the number of entries of a padded image row: the entries that pool_padded() windows cover, and one more,
+ * which add_two() accesses. */
 INLINE int64_t
 padded(const struct plane *p)
 {
@@ -86,7 +92,7 @@ plane_fits(const struct plane *p)
 
 /* ---- means of many floats, in f64 ----
  *
- * The mean of each whole plane of f32 32x64x112x112 takes 7.6 ms on two EPYC cores, in f32 8.0. */
+ * The mean of each whole plane of f32 32x64x112x112 takes 7.6 ms on two EPYC cores; in f32 it would take 8.0 ms. */
 
 bool
 plane_mean_is_long(const struct plane *p)

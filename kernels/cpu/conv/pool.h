@@ -23,20 +23,20 @@ struct plane {
 };
 enum { PLANE_LANES = 16 };
 
-/* The entries of the image that window u covers in direction i, lo .. hi - 1, and `count`, the number of entries by
- * which a mean is divided. */
+/* The entries of the image that window u covers in direction i: lo .. hi - 1. count: number of entries by which a
+ * mean is divided. */
 struct span {
     int64_t lo, hi, count;
 };
 struct span plane_span(const struct plane *p, int i, int64_t u);
 
-/* Functions that compute one plane of `out` from one plane of each operand, one function per type. `out` is the
- * pooled image or, for a gradient, the gradient of the image. workspace has plane_workspace() bytes. With
- * interleaved planes, the bits of a plane do not depend on the other planes. */
+/* Functions, one per type, that compute one plane of `out` from one plane of each operand. out: the pooled image
+ * or, for a gradient, the gradient of the image; workspace: plane_workspace() bytes. If planes are interleaved,
+ * each plane still has the same bits as if it were computed alone. */
 struct plane_fn {
     void (*f32)(const struct plane *p, const void *const *in, void *out, void *workspace);
     void (*f64)(const struct plane *p, const void *const *in, void *out, void *workspace);
-    bool alone; /* true: supports no interleaved planes */
+    bool alone; /* true: cannot compute interleaved planes */
 };
 /* Returns the size of the workspace, bytes. bytes: size of an element. */
 size_t plane_workspace(const struct plane *p, size_t bytes);
@@ -51,8 +51,8 @@ extern const struct plane_fn plane_max_pick;
 extern const struct plane_fn plane_mean;      /* computes y, the mean of each window of x */
 extern const struct plane_fn plane_mean_back; /* computes dx, the gradient of the mean, from dy */
 
-/* Sums of more than PLANE_LONG floats are accumulated in f64: sums over the entries of a window or, in a gradient,
- * over the windows that contain an entry. */
+/* A sum of more than PLANE_LONG floats is accumulated in f64. The sum is over the entries of a window or, in a
+ * gradient, over the windows that contain an entry. */
 enum { PLANE_LONG = 1 << 12 };
 bool plane_mean_is_long(const struct plane *p);
 bool plane_mean_back_is_long(const struct plane *p);

@@ -5,7 +5,7 @@
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/conv/pool.h"
 
-/* Maximum size of image and result in one run, bytes. Such a run takes some tens of milliseconds. */
+/* Maximum bytes of image and result together, in one run. A run of this size takes some tens of milliseconds. */
 int64_t mean_part_bytes = 1 << 27;
 
 static struct prim_layout
@@ -30,8 +30,8 @@ mean_op(const struct plane *p, const struct view *x, const struct view *y)
     return s;
 }
 
-/* Returns true if oneDNN divides by the correct number of entries. oneDNN counts the whole window, including entries
- * that ceil_mode adds beyond the padding. */
+/* Returns true if oneDNN divides by the correct number of entries. With count_padding, oneDNN divides by the size
+ * of the whole window, including entries that ceil_mode adds beyond the padding. */
 static bool
 same_count(const struct plane *p)
 {
@@ -54,7 +54,7 @@ pool_backward(const struct prim_op *s, int threads, dnnl_primitive_desc_t *pd)
     return prim_describe(&gradient, s, threads, pd);
 }
 
-/* Returns true if oneDNN has a fast implementation for the shape: measured for 16 channels or more. */
+/* Returns true if oneDNN has a fast implementation for the shape, as measured for 16 channels or more. */
 static bool
 is_fast(const struct plane *p, const struct view *x, const struct view *y, int threads,
         int (*make)(const struct prim_op *s, int threads, dnnl_primitive_desc_t *pd))

@@ -6,17 +6,22 @@
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 
-enum { SHORT_ROW = 128 }; /* shorter rows are not divided: a block then is one or more whole rows */
-/* Operands with one element per row: tile.c reads them as scalars if rows have at least NUMBERED_ROW elements
- * (NUMBERED_ALONE in a chain of one step). COLUMN_LONGEST: maximum rows in a block with such operands. */
+enum { SHORT_ROW = 128 }; /* rows shorter than this are not divided: a block then has one or more whole rows */
+/* Minimum row length for which tile.c reads an operand with one element per row as a scalar: NUMBERED_ROW
+ * elements, or NUMBERED_ALONE in a chain of one step. COLUMN_LONGEST: maximum rows in a block with such operands. */
 enum { NUMBERED_ROW = 128, NUMBERED_ALONE = 32, COLUMN_LONGEST = 1024 };
 /* Sizes of blocks, elements. LONG_BLOCK is used if a chain needs no scratch. */
 enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
-/* Sizes in bytes. CACHE_BYTES: scratch of a block, about half of a first-level cache. Minimum sizes: FAR_BYTES of an
- * operand that is prefetched; UNREAD_BYTES of a result that is not read soon, and is streamed past the caches;
- * PAST_BYTES of any result that is streamed, and of an operand that is prefetched on cores with a good hardware
- * prefetcher. One Zen 1 core, add, without and with prefetching: f32{256,768} 33 and 59 us; 16 M elements 19.2 and
- * 12.4 ms. */
+/* Sizes in bytes. CACHE_BYTES: scratch of a block, about half of a first-level cache.
+ * FAR_BYTES: least size of an operand that is prefetched. UNREAD_BYTES: least size of a result that is streamed
+ * past the caches if nothing reads it soon. PAST_BYTES: least size of any result that is streamed, and of an
+ * operand that is prefetched on cores with a good hardware prefetcher.
+ *
+ * Times of add on one Zen 1 core:
+ *
+ *                   without prefetching  with prefetching
+ *   f32{256,768}                  33 us             59 us
+ *   16 M elements               19.2 ms           12.4 ms */
 enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, UNREAD_BYTES = 1 << 20, PAST_BYTES = 32 << 20 };
 enum {
     INSTRUCTIONS = 7
@@ -69,8 +74,8 @@ broadcast_stride(const struct view *v, int d, int ndim)
     return own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
 }
 
-/* Makes loops from dimensions. Leaves out dimensions of size one, and merges neighbouring dimensions that are
- * contiguous in every lane. */
+/* Makes loops over the dimensions of `walk`. Leaves out dimensions of size one, and merges neighbouring dimensions
+ * that are contiguous in every lane. */
 static void
 make_loops(struct elt *e, const struct view *walk, const struct view *const *view)
 {
@@ -109,8 +114,8 @@ lane_constant(const struct elt *e, const struct lane *l)
     return true;
 }
 
-/* Returns true if the lane has one element per row, which tile.c reads as a scalar because rows are long.
- * f32{512, 1024} and f32{512, 1}: 48 us instead of 226, one Zen 4 (EPYC) core. */
+/* Returns true if the lane has one element per row and rows are so long that tile.c reads the element as a scalar.
+ * On one Zen 4 (EPYC) core, f32{512, 1024} and f32{512, 1} then take 48 us instead of 226. */
 static bool
 lane_by_row(const struct elt *e, const struct lane *l)
 {
@@ -150,9 +155,9 @@ chain_lanes(struct elt *e, const struct view *walk, const struct view *const *vi
     e->rows = e->numel > 0 && e->nloop > 1 && e->row < SHORT_ROW && linear_out;
 }
 
-/* Marks the operands to prefetch, and the outputs to stream past the caches. An output is streamed if it is so large
- * that the last-level cache would keep little of it for a reader; the limit is lower if no reader follows soon
- * (unread). */
+/* Marks the operands to prefetch, and the outputs to stream past the caches. An output is streamed if the
+ * last-level cache would keep little of it for a reader. unread: no reader follows soon, so smaller outputs are
+ * streamed, too. */
 static void
 mark_far(struct elt *e, bool unread)
 {
@@ -194,8 +199,8 @@ chain_slot(struct elt *e, struct slot want)
     return e->nslot++;
 }
 
-/* Returns true if tile.c can read argument k of the step as a scalar: the other argument must then not be a
- * scalar. */
+/* Returns true if tile.c can read argument k of the step as a scalar. This requires that the step has two
+ * arguments and the other one is not a scalar. */
 static bool
 is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
 {
@@ -233,8 +238,8 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
     return chain_slot(e, s);
 }
 
-/* Returns true if rounding the step's values to d would be exact, because they are 0, 1, -1 or operands of dtype d,
- * perhaps negated. */
+/* Returns true if rounding the step's values to d is exact, because each value is 0, 1, -1 or an operand of dtype
+ * d, perhaps negated. */
 static bool
 chooses(const struct step *s, enum dtype d)
 {
@@ -247,7 +252,7 @@ chooses(const struct step *s, enum dtype d)
     return chosen != TILE_COMPUTES;
 }
 
-/* Returns true if storing the step's results in their dtype and loading them again would not change them. */
+/* Returns true if storing the step's results in their dtype and loading them again does not change them. */
 static bool
 exact(const struct step *s)
 {
@@ -308,8 +313,8 @@ is_beside(const struct step *other, const struct step *s)
            other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
 }
 
-/* Returns true if argument k of step i can be the previous step's value, which is still in registers. A 16-bit float
- * is rounded first. */
+/* Returns true if argument k of step i can be the previous step's value, which is still in registers. If that
+ * step's result is a 16-bit float, the value is rounded in the registers first. */
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
@@ -319,8 +324,8 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Returns true if step i can be added to the part. A step that reads a converted result of the part cannot, because
- * results are converted after the whole part. Exception: the last value, which the next step reads from registers. */
+/* Returns true if step i can be added to the part. Results are converted only after the whole part, so the step
+ * may not read a converted result of the part from memory. It may read the last value, which is in registers. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {
@@ -351,7 +356,7 @@ make_parts(struct elt *e)
     }
 }
 
-/* Finds the last reader of each step's result, and whether the result must be stored for readers. */
+/* Finds the last step that reads each result from memory, and which results must be stored. */
 static void
 chain_find_readers(struct elt *e)
 {
@@ -384,7 +389,8 @@ is_read(const struct elt *e, int index)
     return false;
 }
 
-/* Returns the area of an earlier result whose last reader precedes this step; if there is none, a new area. */
+/* Returns where step `index` stores its result: the area of an earlier result that neither this step nor a later
+ * one reads, else a new area. */
 static struct site
 result_area(struct elt *e, int index)
 {
@@ -399,7 +405,7 @@ result_area(struct elt *e, int index)
     return new_area(e, s->type, SLOT_RESULT);
 }
 
-/* Chooses where results are stored. */
+/* Chooses for each stored result whether its output or scratch holds it. */
 static void
 place_results(struct elt *e)
 {
@@ -424,8 +430,8 @@ chain_site(const struct elt *e, int slot)
 
 /* ---- blocks ---- */
 
-/* Returns true if a block may span rows: every operand and output is contiguous from row to row or, for tile.c,
- * repeats with every row. */
+/* Returns true if a block may span rows: every output is contiguous from row to row, and so is every operand that
+ * is read in place. For tile.c, such an operand may also have one row for all rows. */
 static bool
 spans_rows(const struct elt *e)
 {
@@ -442,7 +448,8 @@ spans_rows(const struct elt *e)
     return can;
 }
 
-/* Chooses the block size. With many areas, blocks are shorter, so that all areas fit into the first-level cache. */
+/* Chooses the block size. The more areas a chain has, the shorter its blocks, so that all areas fit into the
+ * first-level cache. */
 static void
 choose_block(struct elt *e)
 {
@@ -521,7 +528,8 @@ emit_fetches(struct elt *e, const struct step *s)
     }
 }
 
-/* Returns the argument that is loaded as the value if the step uses no earlier value: preferably no scalar. */
+/* Returns the argument to load into registers if the step uses no earlier value: the first argument that is not a
+ * scalar; 0 if all are scalars. */
 static int
 first_value(const struct elt *e, const struct step *s)
 {
@@ -581,7 +589,8 @@ emit_step(struct elt *e, int i)
     if (s->stored) emit_store(e, s);
 }
 
-/* Adds an instruction that rounds step i's value to its dtype, as storing it would, for the next step of the part. */
+/* Adds an instruction that rounds step i's value to its dtype, for the next step of the part. Storing the value
+ * would round it in the same way. */
 static void
 emit_rounding(struct elt *e, int i)
 {

@@ -4,20 +4,21 @@
  * merged into one loop. A row is the range of the innermost loop. A block is a piece of one row, or several whole
  * rows.
  *
- * A step reads slots. A slot is an operand of the chain or the result of an earlier step, as a block in the compute
- * type of the reading step. A contiguous operand of that type is read in place. Any other operand is
- * loaded and converted into a block of scratch; a scalar operand is loaded only once. If rows are long, tile.c reads
- * an operand with one element per row as a scalar, so its block has one element per row. Integers are computed as
- * i64, and by tile.c as i32 if no operand or result is wider. The last step of a chain writes its output directly if
- * no conversion is needed.
+ * A step reads slots. A slot is an operand of the chain or the result of an earlier step, as a block in the
+ * compute type of the reading step. A contiguous operand of that type is read in place. Any other operand is
+ * loaded and converted into a block of scratch; a scalar operand is loaded only once. If rows are long, tile.c
+ * reads an operand with one element per row as a scalar, so its block has one element per row. Integers are
+ * computed as i64, and by tile.c as i32 if no operand or result is wider. The last step of a chain writes its
+ * output directly if no conversion is needed.
  *
- * Consecutive steps of plain arithmetic in one compute type form one part, which is a program for tile.c. In a part,
- * values pass from step to step in registers. Each operation there rounds 16-bit floats, unless it only selects an
- * operand. Values are stored only if another step or task reads them. A part for tile.c reads and writes 16-bit
- * floats in place. Any other step is a part by itself. A chain that has only plain arithmetic on operands in place
- * needs no scratch, and its blocks are long. A run prefetches operands that do not stay in the caches, and streams
- * large results past the caches. An exec owns its chain; any thread with its own scratch may run the chain, which is
- * read-only. */
+ * Consecutive steps of plain arithmetic in one compute type form one part, which is a program for tile.c. In a
+ * part, values pass from step to step in registers. Each operation there rounds 16-bit floats, unless it only
+ * selects an operand. Values are stored only if another step or task reads them from memory. A part for tile.c
+ * reads and writes 16-bit floats in place. Any other step is a part by itself.
+ *
+ * A chain needs no scratch if it has only plain arithmetic and reads all operands in place; its blocks are then
+ * long. A run prefetches operands that do not stay in the caches, and streams large results past the caches. An
+ * exec owns its chain; any thread with its own scratch may run the chain, which is read-only. */
 #ifndef RILLE_KERNELS_CPU_CHAIN_H
 #define RILLE_KERNELS_CPU_CHAIN_H
 
@@ -28,7 +29,8 @@
 
 enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* limits of a chain: operands and outputs, slots, steps */
 
-/* The location of a block: in an operand or output (lane), or in an area of scratch (lane is IN_SCRATCH). */
+/* The location of a block. lane: number of the operand or output that holds the block; IN_SCRATCH: area `area` of
+ * scratch holds it; NOWHERE: it is not stored. */
 enum { IN_SCRATCH = -1, NOWHERE = -2 };
 struct site {
     int lane, area;
@@ -48,20 +50,20 @@ struct area {
 enum slot_kind {
     SLOT_ABSENT,   /* the step's operand is absent (NULL) */
     SLOT_CONSTANT, /* an operand of one element, loaded once per run */
-    SLOT_NUMBER,   /* an operand that is a scalar for tile.c, loaded once per run */
+    SLOT_NUMBER,   /* an operand that tile.c reads as a scalar, loaded once per run */
     SLOT_DIRECT,   /* an operand that the step reads in place */
     SLOT_LOADED,   /* an operand that a run loads into a block of scratch */
-    SLOT_COLUMN,   /* an operand of which a run loads one element per row */
-    SLOT_RESULT,   /* the result of a step, where the step stores it */
+    SLOT_COLUMN,   /* an operand with one element per row, which a run loads */
+    SLOT_RESULT,   /* the result of a step, read where that step stores it */
     SLOT_CONVERTED /* the result of a step, rounded to its dtype */
 };
 struct slot {
     enum slot_kind kind;
     int index; /* index of the operand or step that the slot stands for */
     enum compute type;
-    struct site at; /* location of the block; for SLOT_RESULT see struct step */
+    struct site at; /* location of the block; SLOT_RESULT uses the step's location instead */
     int sibling;    /* (SLOT_CONVERTED) index of the next slot with this step's result; -1: none */
-    bool wide;      /* (SLOT_NUMBER) true: a step reads the scalar repeated to a tile */
+    bool wide;      /* (SLOT_NUMBER) true: a step reads the scalar as a whole tile */
     bool read;      /* (SLOT_CONVERTED) true: a step reads the block from memory */
 };
 
@@ -71,21 +73,21 @@ struct step {
     bool tile; /* true: tile.c computes the step */
     int narg;
     int arg[OP_OPERAND]; /* indices of the slots from which the arguments are read */
-    int value;           /* argument that is the previous step's value, still in registers; -1: none */
+    int value;           /* index of the argument that is the previous step's value, still in registers; -1: none */
     int out;             /* output that the step writes; -1: none */
-    bool stored;         /* true: the result is stored, because a step or task reads it from memory */
+    bool stored;         /* true: stored in memory, because a later step or another task reads it there */
     bool in_place;       /* true: the result is written straight into output `out` */
     struct site at;      /* location of the result if it is stored */
-    int last;            /* last step that reads the stored result */
+    int last;            /* index of the last step that reads the stored result */
     int converted;       /* first slot of kind SLOT_CONVERTED with the result; -1: none */
 };
 
-/* Consecutive steps, first to last, that are computed together. If ncode > 0, the part is a program for tile.c. If
- * ncode is 0, the part is a single step, or two steps computed in one pass (struct eltwise, field `beside`). */
+/* Consecutive steps, first to last, that are computed together. If ncode > 0, they are a program for tile.c. If
+ * ncode is 0, they are a single step, or two steps computed in one pass (struct eltwise, field `beside`). */
 struct part {
     int first, last;
     int code, ncode;
-    bool by_rows; /* true: an operand has one row for all rows, or one element per row */
+    bool by_rows; /* true: an operand has one row that is used for all rows, or one element per row */
 };
 struct instruction {
     int code, nat;
@@ -93,21 +95,21 @@ struct instruction {
     enum tile_way way[2];
 };
 
-/* The layout of an operand or output along the chain's loops. */
+/* The layout of an operand or output, as strides of the chain's loops. */
 struct lane {
     enum dtype dtype;
     size_t bytes;            /* size of an element, bytes */
     int64_t stride[MAX_DIM]; /* stride per loop, elements; 0: broadcast */
-    bool linear;             /* true: elements are contiguous in the order of the loops */
+    bool linear;             /* true: elements are contiguous in the order in which the loops visit them */
     bool repeats;            /* true: the operand has a single row, which is used for all rows */
-    bool far;                /* true: too large for the inner caches; prefetched */
-    bool passes;             /* true: too large for the caches; streamed past them */
+    bool far;                /* true: too large to stay in the inner caches, so it is prefetched */
+    bool passes;             /* true: too large for the caches, so it is streamed past them */
 };
 
 struct elt {
     int nloop;
     int64_t size[MAX_DIM]; /* sizes of the loops, outermost first */
-    int64_t numel, row;    /* number of elements of an output; of an inner row */
+    int64_t numel, row;    /* number of elements of an output; number of elements of a row */
     bool rows;             /* true: a block is several whole rows; false: a piece of one row */
     bool loads;            /* true: a run loads at least one operand into scratch */
     bool streams;          /* true: at least one result is streamed past the caches */
@@ -120,15 +122,15 @@ struct elt {
     struct instruction *code;
     struct area *area;
     int noperand;
-    size_t scratch; /* size of one thread's scratch, bytes: the program with addresses, then the areas */
+    size_t scratch; /* size of one thread's scratch, bytes; it holds the program with addresses, then the areas */
     int threads;
 };
 
-/* Returns the compute type that the operator's record specifies for a call. For integers this is i64, although a
- * step may use i32. */
+/* Returns the compute type that the operator's record specifies for a call. For integers this is i64; a step may
+ * still use i32. */
 enum compute chain_type(const struct call *c);
-/* Sets the loops over the dimensions of `walk`, and the layout of e's operands and outputs along these loops.
- * view[i] is the view of lane i. */
+/* Sets the loops over the dimensions of `walk`, and the layouts of e's operands and outputs in these loops.
+ * view[i]: the view of lane i. */
 void chain_lanes(struct elt *e, const struct view *walk, const struct view *const *view);
 /* Returns the location of the block that a slot refers to. */
 struct site chain_site(const struct elt *e, int slot);

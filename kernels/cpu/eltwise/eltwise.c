@@ -1,9 +1,12 @@
 /* eltwise.c - the element-wise engine: runs blocks of elements through the program of a chain (chain.h), on all
  * threads of the kernel.
  *
- * One Zen 5 core: f32{64,256} + f32{64,256} 1.1 us (180 GB/s from cache), f32{64,256} + f32{256} 0.8 us, four
- * elements 0.06 us (bench/kernels); ten steps on 16 M elements 2.3 ms, as fast as memory is read and written
- * (bench/ops). */
+ * Times on one Zen 5 core (bench/kernels, bench/ops):
+ *
+ *   f32{64,256} + f32{64,256}      1.1 us   180 GB/s, from cache
+ *   f32{64,256} + f32{256}         0.8 us
+ *   4 elements                    0.06 us
+ *   10 steps on 16 M elements      2.3 ms   as fast as memory is read and written */
 #include "kernels/cpu/eltwise/eltwise.h"
 
 #include "kernels/cpu/eltwise/chain.h"
@@ -24,12 +27,12 @@ elt_scratch(const struct elt *e)
 struct run {
     void *const *in, *const *out;
     char *scratch;
-    struct tile_step *code; /* in scratch: the programs for tile.c, whose operands are addresses in the current block */
+    struct tile_step *code; /* in scratch: the programs for tile.c, with addresses in the current block as operands */
     /* Position of the current row in the loops; offset of the row in each lane, elements. */
     int64_t at[MAX_DIM], offset[RUN_LANE];
-    int64_t column, done; /* position in the row, elements; elements before this block */
-    int64_t stop;         /* end of this thread's share: index of its last element, plus 1 */
-    bool repeated;        /* true: operands with one row for all rows are already loaded */
+    int64_t column, done; /* position in the row, elements; number of elements before this block */
+    int64_t stop;         /* end of this thread's share: index of its last element plus 1 */
+    bool repeated;        /* true: the operands that have one row for all rows are already loaded */
 };
 
 static char *
@@ -67,7 +70,7 @@ next_block_row(const struct elt *e, struct run *r)
     }
 }
 
-/* Advances the run by n rows. Only the last advance may begin a new iteration of the loop around rows. */
+/* Advances the run by n rows. Only the last of them may leave the innermost loop around rows. */
 static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {
@@ -81,7 +84,8 @@ next_rows(const struct elt *e, struct run *r, int64_t n)
 
 enum { ROWS = 256, SHORT = 16 };
 
-/* Returns the number of rows, from the current one on and at most `left`, that are at equal distances in every lane. */
+/* Returns the number of rows, from the current one on, at most `left`, that one iteration of the loop around rows
+ * still has. Their distance is constant in every lane. */
 static int64_t
 rows_alike(const struct elt *e, const struct run *r, int64_t left)
 {
@@ -89,8 +93,9 @@ rows_alike(const struct elt *e, const struct run *r, int64_t left)
     return k < 0 ? 1 : MIN(MIN(left, ROWS), e->size[k] - r->at[k]);
 }
 
-/* Loads n elements of each of the rows row .. row + nrow - 1 of a block. Operands with one element per row, and rows
- * of a few elements, are loaded column by column: {1000000, 3} + {1000000, 1} then takes a quarter of the time. */
+/* Loads n elements of each of the rows row .. row + nrow - 1 of a block. Loads operands with one element per row,
+ * and rows of a few elements, column by column, because loading row by row takes four times as long for {1000000,
+ * 3} + {1000000, 1}. */
 static void
 load_slot_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row, int64_t nrow, int64_t n)
 {
@@ -119,8 +124,8 @@ load_slot_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t
     }
 }
 
-/* Loads the operands of the next block, and returns its length. With short rows the position advances as rows are
- * loaded. */
+/* Loads the operands of the next block, and returns its length. If a block has whole rows, advances the position
+ * by the rows that it loads. */
 static int64_t
 load_block(const struct elt *e, struct run *r)
 {
@@ -135,7 +140,7 @@ load_block(const struct elt *e, struct run *r)
         }
         if (e->rows) next_rows(e, r, alike);
     }
-    r->repeated = e->rows; /* later blocks, which are not longer, use these rows again */
+    r->repeated = e->rows; /* later blocks, which are not longer, read the same rows */
     return n;
 }
 
@@ -186,7 +191,7 @@ compute_step(const struct elt *e, struct run *r, const struct step *s, int64_t n
         each_real(s, n, x, y);
 }
 
-/* Computes a step, and the step that is computed in the same pass, if any. */
+/* Computes a pair of steps in one pass: s, and `other`, which has the same operand. */
 static void
 compute_both(const struct elt *e, struct run *r, const struct step *other, const struct step *s, int64_t n)
 {
@@ -206,7 +211,7 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 
-/* Stores a step's result in the step's output, and converted in the slots from which later steps read it. */
+/* Stores a step's result in its output and, converted, in each slot from which later steps read it. */
 static void
 give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
 {
@@ -268,7 +273,7 @@ load_constants(const struct elt *e, struct run *r)
     }
 }
 
-/* Copies the programs into scratch, with the addresses that are the same for all blocks. */
+/* Copies the programs into scratch. Sets the addresses of operands in scratch, which are the same for all blocks. */
 static void
 load_code(const struct elt *e, struct run *r)
 {
@@ -299,12 +304,12 @@ run_elt_blocks(const struct elt *e, struct run *r)
     if (e->streams) tile_fence();
 }
 
-/* Limits in elements. GRAIN: minimum per thread; LONG_ROW: maximum length of rows of which each call computes at least
- * two. */
+/* Limits in elements. GRAIN: minimum elements per thread; LONG_ROW: longest rows of which each call computes at
+ * least two. */
 enum { GRAIN = 4096, LONG_ROW = 16384 };
 
-/* The work that the threads of a team share, in units. A unit is an element, or a whole row if rows are short, so
- * that short rows are not divided. */
+/* The work that the threads of a team share, in units. If rows are short, a unit is a row, so that short rows are
+ * not divided; otherwise a unit is an element. */
 struct work {
     const struct elt *e;
     void *const *in, *const *out;
@@ -334,15 +339,16 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
     if (e->numel == 0) return;
     int64_t unit = e->rows ? e->row : 1;
     struct work w = {e, in, out, scratch, unit, e->numel / unit};
-    /* In a call of one row, finding the start would take a sixth of the time, so a call has at least two rows. */
+    /* A call must find its start in the loops. In a call of one row this would take a sixth of the time, so a call
+     * has at least two rows. */
     int64_t least = unit <= LONG_ROW && w.nunit >= 2 * e->threads ? 2 : 1;
     team_shares(e->threads, w.nunit, MAX(GRAIN / unit, least), run_range, &w);
 }
 
 /* ---- reference ---- */
 
-/* Converts a float to the result's dtype and back, so that integers and bool get the values they would have in
- * memory: truncated, clamped, or true for nonzero. */
+/* Converts a float to the result's dtype and back. Integers and bool then have the values that memory would hold:
+ * truncated, clamped, or true for nonzero. */
 static void
 put_result(const struct view *y, enum dtype d, int64_t p, double v)
 {

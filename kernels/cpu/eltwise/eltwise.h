@@ -11,14 +11,15 @@
 #include "runtime/base/arena.h"
 
 struct elt;
-/* Makes the program in arena a. Copies the calls and the views, whose data may be NULL. All outputs must have equal
- * local sizes, to which every operand is broadcast. unread: no reader of the outputs follows soon. */
+/* Makes the program in arena a. Copies the calls and the views; the data of views may be NULL. All outputs must
+ * have equal local sizes, to which every operand is broadcast. unread: true: nothing reads the outputs soon. */
 int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
             const struct view *out, int threads, bool unread, struct elt **e);
 size_t elt_scratch(const struct elt *e);
 void elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch);
 
-/* Computes a call of an element-wise operator as the reference: one loop over dense operands, in f64 or i64. */
+/* Computes a call of an element-wise operator as the reference does: in one loop over dense operands, in f64 or
+ * i64. */
 int elt_ref(const struct kcall *k);
 
 /* Returns a deep copy of a call, in arena a, without its layouts. */

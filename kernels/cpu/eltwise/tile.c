@@ -1,8 +1,8 @@
 /* tile.c - compiles the loops over tiles (tile_loop.inc) for each x86-64 level, and chooses between levels.
  *
- * A vector must have the width of the level's registers, so one function compiled for all levels (simd.h) would not
- * do: gcc splits wider vectors, and splits their comparisons into single elements. Eight vectors per tile hide the
- * latency of an addition and leave registers for operands. */
+ * One function compiled for all levels (simd.h) would be too slow, because a vector must have the width of the
+ * level's registers. gcc splits wider vectors, and splits their comparisons into single elements. Eight vectors
+ * per tile hide the latency of an addition and leave registers for operands. */
 #pragma GCC optimize("O3", "no-trapping-math", "wrapv")
 #include "kernels/cpu/eltwise/tile.h"
 
@@ -13,17 +13,17 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* AHEAD: prefetch distance, which one core reads from memory in about 100 ns; LINE: cache line; both in bytes. */
+/* AHEAD: prefetch distance; one core reads that much from memory in about 100 ns; LINE: cache line; both in bytes. */
 enum { AHEAD = 4096, LINE = 64 };
 
-/* Modes of the loops, as bits. TILE_BACK: rows are processed from end to start. TILE_OVER: the last tile of a row is
- * a whole tile, which overlaps the previous tile. TILE_ROUNDS: bf16 are rounded by the processor's instruction, which
- * only one level has. */
+/* Modes of the loops, as bits. TILE_BACK: rows are processed from end to start. TILE_OVER: the last tile of a row
+ * is a whole tile, which overlaps the previous tile. TILE_ROUNDS: bf16 are rounded by the processor's instruction,
+ * which only level v4 has. */
 enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 
-/* The loops have thousands of loads and stores. If sanitizers instrumented each of them, gcc would take minutes. So
- * the loops over tiles are exempt: there, memory is accessed through copies by calls, which sanitizers check. In the
- * loops of a single operation, sanitizers check only memory accesses. */
+/* The loops have thousands of loads and stores. If sanitizers instrumented each of them, gcc would take minutes.
+ * So the loops over tiles are exempt; they access memory by calls that copy it, and sanitizers check these calls.
+ * In the loops of a single operation, sanitizers check only memory accesses. */
 #ifdef SANITIZED
 #define TILE_COPIES  1
 #define TILE_SPARED  __attribute__((no_sanitize("address", "thread", "undefined")))
@@ -34,7 +34,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define ALONE_SPARED
 #endif
 
-/* Operations on vectors. PICK and TRUTH are defined by the loops. */
+/* Operations on vectors. tile_loop.inc defines PICK and TRUTH. */
 #define COPY(a)        (a)
 #define NEG(a)         (-(a))
 #define ABS(a)         TILE_ABS(a)
@@ -61,11 +61,11 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define OR(a, b)       TRUTH(((a) != 0) | ((b) != 0))
 #define WHERE(a, b, c) PICK((a) != 0, b, c)
 #define CLAMP(a, b, c) TILE_KEEP_NAN(a, TILE_KEEP_NAN(b, HELD(a, b, c)))
-#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* a clamp whose result is correct unless a or b is NaN */
+#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* a clamp that is correct unless a or b is NaN */
 
 /* All operations by number of operands. TURNED: binary operations that equal another operation with swapped
- * operands. BOUNDED: ternary operations whose last two operands may be scalars; the third argument is the operation
- * without NaN handling, which is used if neither scalar is NaN. */
+ * operands. BOUNDED: ternary operations whose last two operands may be scalars. Their third macro argument is the
+ * operation without NaN handling, which is used if the first of these two operands is not NaN. */
 #define OPERATIONS(ONE, TWO, TURNED, THREE, BOUNDED)                                                                   \
     ONE(TILE_COPY, COPY)                                                                                               \
     ONE(TILE_NEG, NEG)                                                                                                 \
@@ -90,7 +90,8 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
     THREE(TILE_WHERE, WHERE)                                                                                           \
     BOUNDED(TILE_CLAMP, CLAMP, HELD)
 
-/* Operations of floats only. Integers are divided as floats, and square roots are computed as floats. */
+/* Operations that only floats have. Integers are divided as floats, and square roots of integers are computed as
+ * floats. */
 #define OPERATIONS_REAL(ONE, TWO)                                                                                      \
     ONE(TILE_RECIPROCAL, RECIPROCAL)                                                                                   \
     ONE(TILE_SQRT, SQRT)                                                                                               \
@@ -212,12 +213,14 @@ stores(const struct tile_step *s)
 /* Returns true if loads would wait for stores (4 KiB aliasing), which processing a row backwards avoids. A load
  * waits for an earlier store whose address has the same low twelve bits, because the core does not yet know the
  * other bits. All loads wait if the operand's address is slightly below the result's address modulo the page size.
- * relu of f32{256, 3072} with the result 64 to 256 bytes past the operand modulo a page, one Zen 4 (EPYC) core: 88
- * to 101 us become 66, the time without aliasing. */
+ *
+ * An example is relu of f32{256, 3072} with the result 64 to 256 bytes past the operand modulo a page, on one Zen
+ * 4 (EPYC) core. It takes 88 to 101 us forwards, and 66 us backwards, as without aliasing. */
 static bool
 meets_stores(const struct tile_step *step)
 {
-    /* PAGE: size of a page; BEHIND: maximum distance from the operand to the result, modulo a page; both in bytes. */
+    /* PAGE: size of a page; BEHIND: maximum distance of the result after the operand, modulo a page; both in
+     * bytes. */
     enum { PAGE = 4096, BEHIND = 512 };
     uintptr_t to = 0;
     int way = TILE_WALKS;
@@ -243,9 +246,10 @@ may_repeat_step(const struct tile_step *step)
     return true;
 }
 
-/* Executes a program. If an operand has one row for all rows, long rows are processed in blocks of columns, because
- * that row would otherwise be evicted from the first-level cache. Rows longer than FAR are processed in memory
- * order, which is then faster. f32{256, 3072} and a row, one Zen 4 (EPYC) core: 105 us become 75. */
+/* Executes a program. If an operand has one row for all rows, long rows are processed in blocks of columns,
+ * because that row would otherwise be evicted from the first-level cache. Rows longer than FAR are processed in
+ * memory order, which is then faster. On one Zen 4 (EPYC) core, blocks of columns shorten f32{256, 3072} plus a
+ * row from 105 to 75 us. */
 void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {

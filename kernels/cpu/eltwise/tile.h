@@ -1,21 +1,22 @@
 /* tile.h - an interpreter for plain arithmetic that keeps the value in registers from step to step.
  *
- * A program is a list of steps. tile_run() executes the program for one tile of elements after the other. A tile is
- * eight vectors of the machine's width; the tile in registers is the program's value. A step computes with the value
- * and at most two operands in memory, or loads or stores the value. An operand in memory is a tile, or a scalar: one
- * element for the whole program, or per row. So a chain of sums and products costs one load, one store and the
- * arithmetic. Results are bit-identical on every machine level and for every start of a tile, because each operation
- * rounds separately.
+ * A program is a list of steps. tile_run() executes the program for one tile of elements after the other. A tile
+ * is eight vectors of the machine's width; the tile in registers is the program's value. A step computes with the
+ * value and at most two operands in memory, or loads or stores the value. An operand in memory is a tile, or a
+ * scalar: one element for the whole program, or one per row. So a chain of sums and products costs one load, one
+ * store and the arithmetic. Results are bit-identical on every machine level and for every start of a tile,
+ * because each operation rounds separately.
  *
- * One Zen 5 core (AVX-512), bench/ops: a step takes 10 ps per element from registers, so a chain of ten sums and
- * products is memory-bound. The caller that makes a program owns it; any thread runs the program, which is
+ * On one Zen 5 core (AVX-512, bench/ops), a step takes 10 ps per element from registers, so a chain of ten sums
+ * and products is memory-bound. The caller that makes a program owns it; any thread runs the program, which is
  * read-only. */
 #ifndef RILLE_KERNELS_CPU_TILE_H
 #define RILLE_KERNELS_CPU_TILE_H
 
 #include "kernels/cpu/base/convert.h"
 
-/* The operation that an operator's record names (struct eltwise, field `tile`). Comparisons return 1 and 0. */
+/* The operations that tile.c supports; an operator's record names one (struct eltwise, field `tile`). Comparisons
+ * return 1 and 0. */
 enum tile_op {
     TILE_NONE, /* tile.c does not support the operator */
     TILE_COPY,
@@ -61,7 +62,7 @@ tile_wraps(int op)
     return op == TILE_ADD || op == TILE_SUB || op == TILE_MUL;
 }
 
-/* Returns the set of operands (as bits 1 << k) from which the operation selects its result; the result may also be
+/* Returns the set of operands (as bits 1 << k) from which the operation selects its result. The result may also be
  * negated, or be 0, 1 or -1. So if these operands are 16-bit floats, the result is exact in 16 bits. Returns
  * TILE_COMPUTES if the operation computes other values. */
 enum { TILE_COMPUTES = -1 };
@@ -75,8 +76,8 @@ tile_chooses(int op)
     return op == TILE_WHERE ? 1 << 1 | 1 << 2 : TILE_COMPUTES;
 }
 
-/* Returns the operation that remains if operand `operand` is absent: a maximum or minimum if a clamp lacks one
- * bound, TILE_COPY for other operations. */
+/* Returns the operation that remains if operand `operand` is absent. A clamp that lacks one bound becomes a
+ * maximum or minimum; any other operation becomes TILE_COPY. */
 static inline int
 tile_without(int op, int operand)
 {
@@ -93,7 +94,7 @@ tile_commuted(int op)
     return turned[op];
 }
 
-/* Codes of steps. The code of an operation includes which of its operands is the value: 0, 1 or 2. TILE_NUMBER is
+/* Codes of steps. The code of an operation tells which of its operands is the value: 0, 1 or 2. TILE_NUMBER is
  * added if the other operand of a binary operation is a scalar, which then stays in a register. TILE_NUMBERS is
  * added if the value is operand 0 of a clamp and both bounds are scalars. Loads, stores and other moves have their
  * own codes. */
@@ -104,22 +105,22 @@ enum {
     TILE_LOAD = TILE_CODE(NTILE_OP, 0), /* sets the value to memory[0] */
     TILE_STORE,                         /* sets memory[0] to the value; rounds it if memory has 16-bit floats */
     TILE_CUT,                           /* stores a value that is exact in bf16, without rounding */
-    TILE_STREAM,                        /* stores the value past the caches; end with tile_fence() */
+    TILE_STREAM,                        /* stores the value past the caches; call tile_fence() at the end */
     TILE_FETCH,                         /* prefetches memory[0] for a later step */
     TILE_ROUND_BF16,                    /* rounds the value to bf16 */
     TILE_ROUND_F16,
     TILE_END
 };
 
-/* Returns the code of an operation whose operand `value` is the value. If this is operand 1, and an operation with
- * swapped operands exists, returns the code of that operation. */
+/* Returns the code of op if its operand number `value` is the program's value. If this is operand 1, and some
+ * operation equals op with swapped operands, returns the code of that operation. */
 static inline int
 tile_code(int op, int value)
 {
     return value == 1 && tile_commuted(op) != TILE_NONE ? TILE_CODE(tile_commuted(op), 0) : TILE_CODE(op, value);
 }
 
-/* Maximum number of elements in a tile. A scalar that a step reads as a tile is stored TILE_LONGEST times. */
+/* Maximum number of elements in a tile. A scalar that a step reads as a whole tile is stored TILE_LONGEST times. */
 enum { TILE_LONGEST = 128 };
 
 /* How a step addresses an operand in memory. Elements have the program's type, or are 16-bit floats in an f32
@@ -129,7 +130,7 @@ enum tile_way {
     TILE_WALKS,      /* the address advances element by element */
     TILE_BY_ROW,     /* one scalar per row */
     TILE_REPEATS,    /* element by element, from the same start in every row */
-    TILE_WALKS_BF16, /* element by element, bf16 in memory; not for TILE_STREAM */
+    TILE_WALKS_BF16, /* element by element from bf16 in memory; not for TILE_STREAM */
     TILE_REPEATS_BF16,
     TILE_WALKS_F16,
     TILE_REPEATS_F16,
@@ -153,11 +154,11 @@ struct tile_step {
     char *memory[2];
 };
 
-/* Executes the steps up to TILE_END, for nrow rows of n elements of a type. Memory needs only the alignment of its
- * elements. */
+/* Executes the steps up to TILE_END, for nrow rows of n elements. type: type of the program's elements. Memory
+ * needs only the alignment of its elements. */
 void tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow);
 
-/* Makes this thread's streamed stores visible to other threads before its later stores. */
+/* Makes this thread's streamed stores visible to another thread before any of its later stores. */
 void tile_fence(void);
 
 #endif

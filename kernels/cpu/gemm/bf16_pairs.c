@@ -41,8 +41,8 @@ pairs_rounded(__m512 x)
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
 
-/* Returns 2^x for x <= 0; 0 for x < -150; NaN for NaN. x may be slightly positive by rounding. Relative error 2^-18,
- * plus the effect of the rounding of x. */
+/* Returns 2^x for x <= 0; 0 for x < -150; NaN for NaN. By rounding, x may be slightly positive. The relative error
+ * is 2^-18, plus the effect of the rounding of x. */
 X86_V4_BF16 INLINE __m512
 power_of_two(__m512 x)
 {
@@ -108,9 +108,9 @@ grads(int64_t n, int64_t width, const float *factor, const float *x, const float
     }
 }
 
-/* Multiplies rows of floats by their factors (NULL: 1) and rounds them to bf16. A product, even by 1, turns
- * subnormal numbers into zeros, as devices do (runtime/base/denormal.h); the conversion instruction alone would
- * treat them differently. */
+/* Multiplies rows of floats by their factors (NULL: 1) and rounds them to bf16. Always multiplies, even by 1,
+ * because a product turns subnormal numbers into zeros, as devices do (runtime/base/denormal.h). The conversion
+ * instruction alone would treat subnormal numbers differently. */
 X86_V4_BF16 static void
 pairs_store(int64_t n, int64_t size, const float *x, int64_t pitch, const float *factor, uint16_t *to, int64_t row)
 {

@@ -2,12 +2,12 @@
  *
  * Few rows: each block of x is rounded to 31-bit integers with one scale. Each integer is split into a high and a
  * low 16-bit number, and both are multiplied by the integers of the weights' blocks (Q8_0, Q4_0, Q4_K, Q6_K). So
- * results are as exact as with decoded weights. With 8-bit numbers, as in llama.cpp, an element of x would change by
- * up to 2^-8 of the block's largest element, and greedy decoding would produce other texts. Weights of other types,
- * and rows with infinities or NaN, are decoded to f32 block by block. More than FEW rows: panels of weights are
- * decoded and multiplied by oneDNN.
+ * results are as exact as with decoded weights. With 8-bit numbers, as in llama.cpp, an element of x would change
+ * by up to 2^-8 of the block's largest element, and greedy decoding would produce other texts. Weights of other
+ * types are decoded to f32 block by block, and so are all weights for rows with infinities or NaN.
  *
- * bench/results/2026-11/generate.md compares speeds. */
+ * More than FEW rows: panels of weights are decoded and multiplied by oneDNN. bench/results/2026-11/generate.md
+ * compares speeds. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/blocks.h"
 
@@ -23,7 +23,8 @@
 #include <stdlib.h>
 
 enum { X, W };
-enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 }; /* FEW: most rows of x to round; MOST: elements per block */
+/* FEW: maximum number of rows of x that are rounded; MOST: maximum number of elements per block. */
+enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 };
 
 const struct coding *
 blocks_coding(const struct call *c)
@@ -42,7 +43,7 @@ struct rounded {
     const struct coding *coding;
     int64_t nblock;
     const float *x;
-    bool exact; /* true: not rounded, because of an infinity, a NaN or a block of very small numbers */
+    bool exact; /* true: x is not rounded, because it has an infinity, a NaN or a block of very small numbers */
     int16_t *high, *low;
     float *scale; /* scale of each block */
     float *sum;   /* sum of each group of 32 elements */
@@ -123,8 +124,8 @@ rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
 #include <immintrin.h>
 #define X86_V4_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
 
-/* Unpacks the eight scales and the eight minima of a block of Q4_K, which are 6 bits each, packed in 12 bytes. Byte
- * k of a result is scale or minimum k. */
+/* Unpacks the eight scales and the eight minima of a block of Q4_K. Each has 6 bits; all are packed in 12 bytes.
+ * Byte k of *scale is scale k; byte k of *least is minimum k. */
 INLINE void
 scales_and_minima(const uint8_t *p, uint64_t *scale, uint64_t *least)
 {
@@ -184,7 +185,7 @@ find_product(const char *name)
 struct blocks {
     const struct coding *coding;
     rows_product *product;
-    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: x has few rows */
+    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: x has at most FEW rows */
     int threads;
     size_t each, at;     /* scratch per thread, bytes; offset of the decoded panel in it, bytes */
     struct prim *prim[]; /* product of x and a panel, one per thread */
@@ -250,7 +251,7 @@ blocks_drop(void *state)
 struct blocks_run {
     const struct kcall *k;
     const struct blocks *s;
-    struct rounded *row; /* the rounded rows of x, if these are few */
+    struct rounded *row; /* the rounded rows of x, if x has at most FEW rows */
 };
 
 /* Returns the address of row j of the weights. */
@@ -261,7 +262,7 @@ weights_of(const struct blocks_run *r, int64_t j)
     return (const uint8_t *)r->k->in[W].data + j * (r->s->k / c->elements * c->bytes);
 }
 
-/* Multiplies all rows of x by rows lo to hi of the weights, which are read as STREAMS sequential streams. */
+/* Multiplies all rows of x by rows lo to hi - 1 of the weights. Reads these rows as STREAMS sequential streams. */
 static void
 few_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -303,7 +304,7 @@ round_rows(struct blocks_run *r)
     }
 }
 
-/* Multiplies x by the rows of panels lo to hi of the weights. */
+/* Multiplies x by panels lo to hi - 1 of the weights. */
 static void
 many_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -319,7 +320,7 @@ many_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
     }
 }
 
-/* Multiplies x by the last rows of the weights, which are fewer than a panel. */
+/* Multiplies x by the last rows of the weights, if they do not fill a panel. */
 static void
 last_rows(const struct blocks_run *r)
 {

@@ -12,20 +12,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of rows for which oneDNN products are created. A product has the largest number whose `least` (f32, bf16)
- * does not exceed the remaining rows; missing rows are padded with zeros.
+/* Numbers of rows for which oneDNN products are created. Each product uses the first entry whose `least` (f32,
+ * bf16) does not exceed the remaining rows; missing rows are padded with zeros. With AVX-512, all sizes but the
+ * last compute bitwise equal f32 rows; the last size is for calls with one entry.
  *
- * One Zen 4 core, 512 x 2048: f32 reaches 109 Gflop/s from 16 rows on. bf16, for which each product repacks the
- * matrix, reaches 126 with 16 rows, 190 with 64, 219 with 256, so padding costs less than a second product. With
- * AVX-512, all sizes but the last compute bitwise equal f32 rows; the last size is for calls with one entry.
- * 512 rows that select 2 of 8 such matrices take 23.0 ms in f32, against 19.6 for 512 rows by one matrix; 12.4 and
- * 10.3 in bf16; gradients 20.7, 20.2, 12.7 and 10.6. */
+ * bf16 has smaller `least`, because each product repacks the matrix, so padding costs less than a second product.
+ * Speed of one 512 x 2048 matrix on one Zen 4 core, Gflop/s:
+ *
+ *    rows    f32   bf16
+ *      16    109    126
+ *      64    109    190
+ *     256    109    219
+ *
+ * Time of 512 rows, ms:
+ *
+ *                       2 of 8 matrices   1 matrix
+ *    f32                           23.0       19.6
+ *    bf16                          12.4       10.3
+ *    gradient, f32                 20.7       20.2
+ *    gradient, bf16                12.7       10.6 */
 static const struct {
     int rows, least[2];
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
              {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
 enum { NSIZE = countof(sizes), PANEL = 512 };
-enum { ALONE = 16 }; /* maximum number of rows for which a call with one entry (n = 1) is computed row by row */
+enum { ALONE = 16 }; /* maximum number of rows that a call with one entry (n = 1) computes row by row */
 
 /* The two products of a gradient, which is a sum over pieces of rows: FIRST sets the sum, MORE adds to it. */
 enum { FIRST, MORE, NPRODUCT };
@@ -37,8 +48,8 @@ struct experts {
     int threads;
     bool alone;    /* true: the call has one entry (n = 1) and is computed row by row */
     bool in_place; /* true: the gradient accumulates directly in the result */
-    /* Offsets of the matrices in a worker's scratch, after the product's scratch; size of a worker's scratch; both
-     * in bytes. */
+    /* Offset of each matrix in a worker's scratch, after the product's own scratch; size of a worker's scratch;
+     * both in bytes. */
     size_t at[NMATRIX], each;
     struct prim *product[][NPRODUCT][NSIZE]; /* the oneDNN products, one set per thread */
 };
@@ -51,7 +62,7 @@ expert_part_size(const struct experts *e, int64_t left)
     return i;
 }
 
-/* Rows of one expert that one product multiplies. */
+/* Consecutive rows of one expert that one product multiplies. size: index of the product in `sizes`. */
 struct piece {
     int64_t first, n;
     int size;
@@ -84,14 +95,16 @@ experts_by_rows(const struct view *w)
     return w->dim[3] == 1 || w->stride[3] == 1;
 }
 
-/* Returns true for views whose rows are contiguous. */
+/* Returns true if the gradient can read operand i in place: its rows must be contiguous. The ids may have any
+ * strides. */
 bool
 experts_grad_takes(const struct kcall *k, int i)
 {
     return i == IDS || (experts_by_rows(&k->in[i]) && k->in[i].dim[3] > 1);
 }
 
-/* Returns true for views with contiguous rows, and for row- or column-major matrices. */
+/* Returns true if operand i can be read in place. Rows must be contiguous; the matrices of w must be row- or
+ * column-major. The ids may have any strides. */
 bool
 experts_takes(const struct kcall *k, int i)
 {
@@ -118,8 +131,9 @@ sum_bytes(const struct experts *e)
     return e->dtype == DT_F64 ? sizeof(double) : sizeof(float);
 }
 
-/* Returns the sizes and strides of a product. The factors are `rows` rows and a panel of w, which may be a copy. For
- * the gradient of w, the factors are the transposed rows of x and a panel of the result's gradient. */
+/* Returns the sizes and strides of a product. The factors are `rows` rows and a panel of w; the panel may be a
+ * converted copy. For the gradient of w, the factors are the transposed rows of x and a panel of the result's
+ * gradient. */
 static struct gemm
 product_of(const struct experts *e, const struct view *w, bool gradient, int64_t rows)
 {
@@ -196,7 +210,7 @@ make_experts(const struct kcall *k, const struct view *w, bool gradient, void **
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    /* This choice depends on global sizes only, so that sharding does not change it. */
+    /* The choice depends on global sizes only, so that sharding does not change it. */
     e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE;
     e->rows = sizes[expert_part_size(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
@@ -238,7 +252,7 @@ experts_drop(void *state)
 struct experts_run {
     const struct kcall *k;
     const struct experts *e;
-    const struct view *w, *y; /* y: the result or its gradient; its rows are numbered group by group */
+    const struct view *w, *y; /* y: the result or its gradient; rows are counted over groups, then n, then t */
     /* Rows of expert i are row[first[i]], row[first[i] + 1], ...; units of work of expert i start at unit[i]. */
     int64_t nexpert, *first, *unit, *row;
     char *scratch; /* scratch of all workers */
@@ -303,7 +317,7 @@ load_line(enum dtype to, const struct view *from, int64_t at, int64_t n, void *l
         block_load(COMP_F32, from->dtype, data, 1, n, line);
 }
 
-/* Gathers `width` elements, starting at column `col`, from each row of a piece. Appends rows of zeros up to the
+/* Gathers `width` elements, starting at column `col`, from each row of a piece. Adds rows of zeros, up to the
  * product's number of rows. */
 static void
 gather_rows(const struct experts_run *r, const struct view *v, int64_t m, const struct piece *p, int64_t col,
@@ -323,8 +337,8 @@ experts_store(const struct experts_run *r, const void *line, int64_t n, const st
                 (char *)to->data + at * (int64_t)dtype_bytes(to->dtype), 1);
 }
 
-/* Columns of a panel: first column; number of columns that the previous panel has already computed; number of the
- * remaining columns. */
+/* Columns of a panel. from: first column; skip: number of leading columns that the previous panel has already
+ * computed; n: number of other columns. */
 struct columns {
     int64_t from, skip, n;
 };
@@ -358,8 +372,8 @@ product_f64(const struct experts_run *r, int64_t n, void *const *at, void *scrat
              scratch);
 }
 
-/* Multiplies a piece of expert m's rows by columns c of the expert's matrix, which are stored at at[B]. Stores the
- * result. */
+/* Multiplies a piece of expert m's rows by columns c of the expert's matrix, and stores the result. at[B]: the
+ * address of these columns. */
 static int
 multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct piece p, const struct columns *c,
                void *const *at, void *scratch)

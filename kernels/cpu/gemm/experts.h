@@ -1,15 +1,15 @@
 /* experts.h - multiplies each row by the matrix (expert) that the row's id selects (op/expert_matmul.c), and
  * computes the matrices' gradients.
  *
- * An expert's rows are gathered, about a hundred at a time, multiplied with its matrix by a single-threaded product,
- * and scattered to their places. Products have a few fixed sizes, made in advance; the last one is padded with
- * zeros, so the work is proportional to the number of rows. Results are bit-identical for any number of threads.
- * oneDNN computes products of f32, and of bf16 if it multiplies bf16 faster; gemm_f64.h computes doubles. Other
- * 16-bit floats are converted to floats, a panel of a matrix at a time.
+ * About a hundred rows of an expert at a time are gathered, multiplied by its matrix in a single-threaded product,
+ * and scattered to their places. Products have a few fixed sizes, made in advance. The last product is padded with
+ * zeros only up to the next size, so the work is proportional to the number of rows. Results are bit-identical for
+ * any number of threads. oneDNN computes products of f32, and of bf16 if it multiplies bf16 faster; gemm_f64.h
+ * computes doubles. Other 16-bit floats are converted to floats, a panel of a matrix at a time.
  *
  * x: (groups, n, t, k), where a dimension of groups or t may have size 1 and is then shared by all; w: (groups,
- * experts per group, k, m); ids: (n, t); y: (groups, n, t, m). Any thread; the state that prepare() makes is for one
- * run at a time. */
+ * experts per group, k, m); ids: (n, t); y: (groups, n, t, m). Any thread; the state that prepare() makes is for
+ * one run at a time. */
 #ifndef RILLE_KERNELS_CPU_EXPERTS_H
 #define RILLE_KERNELS_CPU_EXPERTS_H
 
@@ -23,7 +23,7 @@ static inline int64_t
 expert_of(const struct view *w, int64_t id, int64_t group)
 {
     int64_t before = (w->offset[0] + group) * w->global[1] + w->offset[1];
-    uint64_t e = (uint64_t)id - (uint64_t)before; /* wraps around for any id, because the numbers are unsigned */
+    uint64_t e = (uint64_t)id - (uint64_t)before; /* defined for any id, because unsigned numbers wrap around */
     return e < (uint64_t)w->dim[1] ? group * w->dim[1] + (int64_t)e : -1;
 }
 
@@ -37,7 +37,7 @@ expert_row(const struct view *x, const struct view *y, int64_t r)
 
 bool experts_takes(const struct kcall *k, int i);
 bool experts_grad_takes(const struct kcall *k, int i);
-/* Returns true for supported calls of expert_matmul and of its gradient. experts_drop() also serves both. */
+/* Returns true for supported calls of expert_matmul and of its gradient. experts_drop() is also for both. */
 bool experts_accepts(const struct kcall *k);
 int experts_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int experts_run(const struct kcall *k, const void *state);

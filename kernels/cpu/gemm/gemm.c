@@ -1,12 +1,17 @@
 /* gemm.c - matrix products on oneDNN's matmul.
  *
- * A call becomes a struct gemm: sizes m, n, k, two strides per matrix, and the remaining batch. Transposed operands
- * and rows of wider tensors are strides, never copies. A batch whose products share b is merged into the rows of a.
- * oneDNN iterates over the remaining batch; if only its plain loop supports the strides, a primitive for a single
- * product is executed repeatedly. A long product is computed in panels of the result.
+ * A call becomes a struct gemm: sizes m, n, k, two strides per matrix, and the remaining batch. Transposed
+ * operands and rows of wider tensors are expressed by strides, never copied. A batch whose products share b is
+ * merged into the rows of a. oneDNN iterates over the remaining batch. If only oneDNN's plain loop supports the
+ * strides, a primitive for a single product is executed repeatedly. A long product is computed in panels of the
+ * result.
  *
- * One core (AVX-512, peak 280 Gflop/s): 256x768x768 f32 255, bf16 500 Gflop/s; 64x256x256 245; 48 heads of 64x64x64
- * out of rows of 768: 230. bench/gemm.c. */
+ * Speed on one core (AVX-512, peak 280 Gflop/s), Gflop/s (bench/gemm.c):
+ *
+ *    256x768x768, f32                          255
+ *    256x768x768, bf16                         500
+ *    64x256x256                                245
+ *    48 heads of 64x64x64 out of rows of 768   230 */
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "kernels/cpu/base/dnnl.h"
@@ -33,8 +38,8 @@ gemm_stride(const struct view *v, int d)
     return d < 0 || v->dim[d] == 1 ? 0 : v->stride[d];
 }
 
-/* Returns the matrix over dimensions d (rows) and e (columns) of v. -1 as d or e: the matrix has a single row or
- * column, for which v has no dimension. */
+/* Returns the matrix over dimensions d (rows) and e (columns) of v. d or e -1: v has no such dimension, and the
+ * matrix has a single row or column. */
 static struct matrix
 gemm_matrix_of(const struct view *v, int d, int e)
 {
@@ -136,8 +141,8 @@ batch_count(const struct gemm *g)
 
 /* ---- supported products ---- */
 
-/* Sets the stride of a single row or column, which is never used, as in dense memory. Returns true if the matrix is
- * row- or column-major and its rows do not overlap. */
+/* Sets the stride of a dimension of size 1, which no access uses, as a dense matrix would have it. Returns true if
+ * the matrix is row- or column-major and its rows do not overlap. */
 static bool
 matrix_settle(struct matrix *x)
 {
@@ -187,8 +192,7 @@ gemm_fits(const struct kcall *k)
 }
 
 /* Returns true for products of 16-bit floats with an f32 result, one row or column, and a long k. gemm_few.c
- * computes these products, because oneDNN would divide k among its threads and accumulate in c one product at a
- * time. */
+ * computes these products. oneDNN would divide k among its threads, and add the products to c one by one. */
 static bool
 is_long_of_one(const struct gemm *g)
 {
@@ -202,9 +206,9 @@ gemm_accepts(const struct kcall *k)
     return gemm_fits(k) && prim_multiplies(k->in[0].dtype) && gemm_of(k, &g) && gemm_settle(&g) && !is_long_of_one(&g);
 }
 
-/* Returns true if oneDNN supports the strides of operand i: those of its last two dimensions or, in a contract call,
- * if all dimensions except the last can be merged into one. Otherwise (for example, a broadcast number) the operand
- * is copied to dense form before the call. */
+/* Returns true if oneDNN supports the strides of operand i. In a matmul call these are the strides of its last two
+ * dimensions. In a contract call, all its dimensions except the last must merge into one. If false (for example,
+ * for a broadcast number), the operand is copied to dense form before the call. */
 bool
 gemm_takes(const struct kcall *k, int i)
 {
@@ -223,7 +227,7 @@ describe_matrix(const struct gemm *g, int i, int nbatch, struct prim_layout *out
     const struct matrix *x = &g->x[i];
     *out = (struct prim_layout){.dtype = prim_dtype(g->dtype[i]), .ndim = nbatch + 2};
     int64_t *size = out->size, *stride = out->stride;
-    int64_t dense = x->rows * x->cols; /* broadcast dimensions: any stride is right */
+    int64_t dense = x->rows * x->cols; /* stride of a broadcast dimension, where any stride is right */
     for (int d = 0; d < nbatch; d++) {
         int64_t step = g->batch[d].step[i];
         size[d] = step ? g->batch[d].size : 1;
@@ -234,8 +238,8 @@ describe_matrix(const struct gemm *g, int i, int nbatch, struct prim_layout *out
 }
 
 /* Chooses between two implementations in oneDNN: its first choice, small-block kernels, and its second, the older
- * gemm, which packs b. Packing pays if the small blocks read or write a large b or c with a stride, and for a single
- * row. One Zen 5 core, us, first and second choice:
+ * gemm, which packs b. Packing is faster if the small blocks would read or write a large b or c with a stride, and
+ * for a single row. Time of the first and second choice, one Zen 5 core, us:
  *
  *   f32   m 256, n 768, k 50304, b in rows   119,500   79,200      bf16  the same      49,300   43,800
  *         m 256, n 768, k 3072                 5,470    4,850            m 1, k 3072      113       44
@@ -243,8 +247,11 @@ describe_matrix(const struct gemm *g, int i, int nbatch, struct prim_layout *out
  *         m 256, n 768, k 768                  1,143    1,161
  *         m 1, n 768, k 3072, b by columns       232       96
  *
- * Two Xeon cores (Sapphire Rapids), Gflop/s: m 1024, n 768, k 768 317 and 339; m 256 instead 320 and 340; m 3072, n
- * 768, k 256, a transposed, 301 and 329. */
+ * Speed of the first and second choice, two Xeon cores (Sapphire Rapids), Gflop/s:
+ *
+ *         m 1024, n 768, k 768                   317      339
+ *         m 256, n 768, k 768                    320      340
+ *         m 3072, n 768, k 256, a transposed     301      329 */
 static const char *
 gemm_prefers(const struct gemm *g)
 {
@@ -255,7 +262,7 @@ gemm_prefers(const struct gemm *g)
     return copies_pay ? "gemm" : NULL;
 }
 
-/* Makes the oneDNN description of the product: for the whole batch, or for one product if nbatch is 0. */
+/* Makes the oneDNN description of the whole batch; if nbatch is 0, of one product. */
 static int
 gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
 {
@@ -271,7 +278,8 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct pr
 
 struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
-/* Divides `size` into equal parts of about `side` entries or more. Returns the length, rounded up to a step. */
+/* Divides `size` into equal parts of at least about `side` entries. Returns the length of a part, rounded up to
+ * gemm_panel.step. */
 static int64_t
 gemm_part_of(int64_t size, int64_t side)
 {
@@ -288,34 +296,43 @@ product_flops(int64_t m, int64_t n, int64_t k)
     return 2 * (double)MAX(m, FEW) * (double)MAX(n, FEW) * (double)k;
 }
 
-/* Returns true if c can accumulate the parts of a long k without rounding after each part, as a 16-bit c would. */
+/* Returns true if c can accumulate the parts of a long k. A 16-bit c cannot, because each part would be rounded. */
 static bool
 adds_up(const struct gemm *g)
 {
     return g->dtype[C] == DT_F32;
 }
 
-/* Returns the number of flops between two checks for a stop, which take all threads about thirty milliseconds. */
+/* Returns the number of flops between two checks for a stop. All threads together take about thirty milliseconds
+ * for them. */
 static double
 flops_at_once(const struct gemm *g, int threads)
 {
     return gemm_panel.flops * threads * (adds_up(g) ? 1 : 2);
 }
 
-/* The part of a long product between two checks for a stop (runtime/base/stop.h). A panel has a square of c and a part
- * of k; the square is large enough that reading a and b again is cheap. For 16-bit floats k is not split, and the
- * squares are smaller.
+/* A panel: the part of a long product that is computed between two checks for a stop (runtime/base/stop.h). A
+ * panel has a square of c and a part of k. The square is so large that reading a and b again costs little. For
+ * 16-bit floats k is not split, and the squares are smaller.
  *
- * {12288, 12288} times {12288, 12288} on one core, seconds between two checks and in all: sides of 1024 0.13, 15.5;
- * with k in parts 0.04, 15.0. Sides of 640 cost 5 % more. bench/stop.c. The number of parts of k is rounded to the
- * nearest integer, because each part reads and writes c: the logits of GPT-2, 256 x 768 x 50,257 on two Zen 4 cores,
- * take 96 ms in one part and 106 in two. A weight's gradient in bf16, 50,257 x 256 x 768, takes 58 in nine panels
- * and 78 in one. */
+ * Each part of k reads and writes c, so the number of parts is rounded to the nearest integer, not up. Measured
+ * (bench/stop.c):
+ *
+ *                                                        time between checks   total
+ *    12288 x 12288 x 12288, 1 core, sides of 1024                     0.13 s   15.5 s
+ *    the same, k in parts                                             0.04 s   15.0 s
+ *    logits of GPT-2, 256 x 768 x 50,257, 2 Zen 4 cores, k undivided            96 ms
+ *    the same, k in two parts                                                  106 ms
+ *    a weight's gradient, bf16, 50,257 x 256 x 768, nine panels                 58 ms
+ *    the same, one panel                                                        78 ms
+ *
+ * Sides of 640 instead of 1024 cost 5 % more. */
 struct panel {
     int64_t m, n, k;
 };
 
-/* Returns the length of the equal parts of a long k (gemm.h), rounded up to a multiple of oneDNN's step. */
+/* Returns the length of the equal parts into which a long k (gemm.h) is divided, rounded up to a multiple of
+ * oneDNN's step. */
 static int64_t
 part_of_long(int64_t k)
 {
@@ -340,8 +357,8 @@ gemm_panel_of(const struct gemm *g, int threads)
     return p;
 }
 
-/* Returns the number of entries of the outermost batch dimension to compute between two checks for a stop. The
- * outermost batch dimension is divided into equal parts, each with this number of entries. */
+/* Divides the outermost batch dimension into equal parts that are computed between two checks for a stop. Returns
+ * the number of entries of a part. */
 static int64_t
 batch_at_once(const struct gemm *g, int threads)
 {
@@ -359,8 +376,8 @@ panels(int64_t size, int64_t panel)
     return (size + panel - 1) / panel;
 }
 
-/* Returns, for each panel and argument, the offset in bytes of the argument's data from the first panel's. The last
- * panels end at the matrix's end, so they overlap the previous panels. */
+/* Returns, for each panel and argument, the offset in bytes from the first panel's data. The last panels end at
+ * the matrix's end, so they overlap the previous panels. */
 static int64_t *
 panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *product, int64_t n)
 {
@@ -377,8 +394,7 @@ panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *prod
     return skip;
 }
 
-/* Returns, for each product of the batch and each argument, the offset in bytes of the argument's data from the
- * first product's. */
+/* Returns, for each product of the batch and each argument, the offset in bytes from the first product's data. */
 static int64_t *
 batch_skips(const struct gemm *g, int64_t n)
 {
@@ -390,8 +406,8 @@ batch_skips(const struct gemm *g, int64_t n)
     return skip;
 }
 
-/* Returns, for each part of a batch and each argument, the offset in bytes of the argument's data from the first
- * part's. The last part ends at the batch's end. */
+/* Returns, for each part of a batch and each argument, the offset in bytes from the first part's data. The last
+ * part ends at the batch's end. */
 static int64_t *
 part_skips(const struct gemm *g, int64_t at_once, int64_t n)
 {
@@ -404,7 +420,7 @@ part_skips(const struct gemm *g, int64_t at_once, int64_t n)
     return skip;
 }
 
-/* Returns false if a batch dimension is broadcast in both operands: oneDNN does not support this. */
+/* Returns false if a batch dimension is broadcast in both operands, because oneDNN does not support this. */
 static bool
 batch_goes_on(const struct gemm *g)
 {
@@ -413,8 +429,8 @@ batch_goes_on(const struct gemm *g)
     return true;
 }
 
-/* Makes each call execute the primitive several times. One execution computes one panel of a product or, if there is
- * a batch (nbatch > 0), at_once entries of the batch's outermost dimension. */
+/* Makes each call execute the primitive several times. If nbatch is 0, one execution computes one panel of a
+ * product. Otherwise one execution computes at_once entries of the batch's outermost dimension. */
 static void
 gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
 {
@@ -430,7 +446,8 @@ gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct pane
     if (each > 1) free(skip);
 }
 
-/* Adds primitives for the rest of a long k: equal parts, whose products are added to the product of the first part. */
+/* Adds primitives for the rest of a long k. The rest consists of equal parts, whose products are added to the
+ * product of the first part. */
 static int
 gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threads, struct prim_arg *arg,
          struct prim *prim, size_t *scratch_bytes)
@@ -452,7 +469,7 @@ gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threa
     return 0;
 }
 
-/* Makes the primitive of a product. swapped: a and b are exchanged. */
+/* Makes the primitive of a product. If c is column-major, the primitive computes the transposed product. */
 static int
 gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
 {
@@ -475,7 +492,7 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     bool plain = !status && nbatch && prim_is_plain(pd);
     if (plain) dnnl_primitive_desc_destroy(pd);
     /* If oneDNN is slow with this batch, or does not support it (overlapping matrices), the primitive computes a
-     * single product and is repeated. */
+     * single product and is executed for each. */
     if (plain || (status && nbatch)) {
         nbatch = 0;
         err_clear();

@@ -1,8 +1,8 @@
 /* gemm_f64.c - matrix products of doubles, after Goto & van de Geijn (2008).
  *
  * Blocks of a and b are packed into the order in which the innermost loop reads them: strips of MR rows of a, and
- * strips of NR columns of b. The product of two strips is MR x NR sums, which stay in registers over k. If the
- * machine has fused multiply-adds, the loops use them, as oneDNN does, and are twice as fast. */
+ * strips of NR columns of b. The product of two strips is MR x NR sums, which stay in registers over all of k. If
+ * the machine has fused multiply-adds, the loops use them, as oneDNN does, and take half the time. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm/gemm_f64.h"
 
@@ -15,8 +15,8 @@ enum { MR = 4, NR = 16, KC = 256, MC = 64, NC = 512 };
 #define LANES_FILE "kernels/cpu/gemm/gemm_f64_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
-/* Packs `size` lines of x as strips of `width` lines. Fills the last strip with lines of zeros. Lines are `line`
- * elements apart; each has k elements, which are `step` elements apart. */
+/* Packs `size` lines of x (rows of a or columns of b) as strips of `width` lines. Fills the last strip with lines
+ * of zeros. line: distance between lines; step: distance between the k elements of a line; both in elements. */
 static void
 f64_pack(int64_t size, int64_t k, const double *x, int64_t line, int64_t step, int64_t width, double *to)
 {

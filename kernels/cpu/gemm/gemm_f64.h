@@ -13,7 +13,8 @@ struct matrix_f64 {
 
 /* Returns the size of one thread's scratch for gemm_f64(), bytes. */
 size_t gemm_f64_scratch(int64_t m, int64_t n, int64_t k);
-/* Computes c[m,n] = a[m,k] b[k,n]. add: adds the product to c. c is row-major (col 1). Sums over k are in order. */
+/* Computes c[m,n] = a[m,k] b[k,n]. add: adds the product to c. c is row-major (col 1). Each sum is added up in the
+ * order of k. */
 void gemm_f64(int64_t m, int64_t n, int64_t k, struct matrix_f64 a, struct matrix_f64 b, bool add, struct matrix_f64 c,
               void *scratch);
 

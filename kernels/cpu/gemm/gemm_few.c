@@ -1,25 +1,36 @@
-/* gemm_few.c - products of a few rows by a matrix b. Columns of b are read as four sequential streams; rows of b are
- * read one by one.
+/* gemm_few.c - products of a few rows by a matrix b. Columns of b are read as four sequential streams; rows of b
+ * are read one by one.
  *
- * The hardware prefetches each stream, so reading four streams is faster than one. One core of a shared EPYC, GB/s of
- * b: a product 1 x 768 x 50,257 reads 33 to 35 (oneDNN 26), 48 products of 768 x 768 in sequence 34 to 42 (oneDNN
- * 22); a plain sum of the same data reads 32. Non-temporal prefetches keep lines that are read once out of the outer
- * caches: all products of one GPT-2 token, f32, take 7.1 ms on two Zen 4 cores, without prefetches 7.55.
+ * The hardware prefetches each stream, so reading four streams is faster than one. Non-temporal prefetches keep
+ * lines that are read once out of the outer caches. On Intel cores, lines further ahead are also prefetched into
+ * the second-level cache, because a stream of a few hundred KB ends before the hardware prefetcher is far ahead.
  *
- * On Intel cores, lines further ahead are also prefetched into the second-level cache, because a stream of a few
- * hundred KB ends before the hardware prefetcher is far ahead. A Xeon (Sapphire Rapids) then reads four streams of
- * 1.2 MB in total at 15.8 GB/s instead of 14.0, and one stream of 197 KB at 13.8 instead of 10.8. A Zen 5 (EPYC)
- * would be slower: 31 GB/s instead of 35, and 23 instead of 30 for columns of 64. */
+ * Speed of reading b on one core of a shared EPYC, GB/s; a plain sum of the same data reaches 32:
+ *
+ *                                           this file   oneDNN
+ *    1 x 768 x 50,257                        33 to 35       26
+ *    48 products of 768 x 768 in sequence    34 to 42       22
+ *
+ * Effect of the prefetches:
+ *
+ *                                                         without     with
+ *    non-temporal: a GPT-2 token, f32, 2 Zen 4 cores      7.55 ms   7.1 ms
+ *    second level: 4 streams, 1.2 MB, Sapphire Rapids   14.0 GB/s     15.8
+ *    second level: 1 stream, 197 KB, Sapphire Rapids    10.8 GB/s     13.8
+ *    second level: 4 streams, Zen 5 (not used)            35 GB/s       31
+ *    second level: columns of 64, Zen 5 (not used)        30 GB/s       23 */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/gemm_few.h"
 
 #include "kernels/cpu/base/lanes.h"
 #include "runtime/base/simd.h"
 
-/* STREAMS, and prefetch distances. LANES sums are computed side by side, which fixes the order of additions. */
+/* Number of streams, and prefetch distances. LANES sums are computed side by side, which fixes the order of
+ * additions. */
 enum {
     STREAMS = FEW_STREAMS,
-    /* Distance of prefetches on cores with a good hardware prefetcher, bytes. 128 is as fast; 0 and 256 are slower. */
+    /* Distance of prefetches on cores with a good hardware prefetcher, bytes. 128 is equally fast; 0 and 256 are
+     * slower. */
     ONCE = 64,
     AHEAD = 4096,         /* distance of prefetches for a single stream, bytes */
     AHEAD_OF_FOUR = 2048, /* distance of prefetches for four streams, bytes */
@@ -27,8 +38,8 @@ enum {
     STRIP = 4
 };
 
-/* Adds up the lanes of each of four vectors, all four together. Adding up one vector after the other would take
- * longer than the dot product of a short column. */
+/* Adds up the lanes of four vectors together. Adding up one vector after the other would take longer than the dot
+ * product of a short column. */
 INLINE four
 few_sums(four a, four b, four c, four d)
 {
@@ -52,22 +63,22 @@ number_at(const void *column, int64_t l, bool halves)
     return float_of((uint32_t)((const uint16_t *)column)[l] << 16);
 }
 
-/* Returns the number of a column's elements that are multiplied per step. bf16 are multiplied in pairs, as stored in
- * words, because widening each one separately takes longer than reading it. One Zen 4 (EPYC) core: 30.8 GB/s of b
- * instead of 25.9. */
+/* Returns the number of a column's elements that are multiplied per step. bf16 are multiplied in pairs, as words
+ * hold them, because widening each bf16 separately takes longer than reading it. On one Zen 4 (EPYC) core, pairs
+ * raise the speed of reading b from 25.9 to 30.8 GB/s. */
 INLINE int64_t
 few_at_once(bool halves)
 {
     return halves ? FEW_PAIRED : LANES;
 }
 
-/* Addresses of the columns of b and c that one turn computes (up to four), and the steps to the columns of the next
- * turn. */
+/* Addresses of the columns of b and c that one turn computes (up to four). b_step, c_step: distances to the
+ * columns of the next turn. */
 struct streams {
     const void *b[STREAMS];
     float *c[STREAMS];
     int64_t b_step, c_step; /* step in b, bytes; step in c, elements */
-    int64_t each;           /* number of turns with four columns, before the remaining columns */
+    int64_t each;           /* number of turns that compute four columns; the next turn computes the rest */
     int n;                  /* number of columns of c that this turn writes */
     bool alone;             /* true: the core has a good hardware prefetcher */
     int64_t ahead;          /* distance of prefetches on other cores, bytes */
@@ -81,8 +92,9 @@ few_column(const struct few *p, int64_t j, bool halves, int i, struct streams *s
     s->c[i] = p->c + j * p->c_col;
 }
 
-/* Returns the streams at turn 0. Short columns are read as one sequential stream, because each of four streams would
- * end before the hardware prefetcher starts. 12 x 128 columns of 64, 393 KB from memory: 24 us become 10. */
+/* Returns the streams at turn 0. Short columns are read as one sequential stream, because each of four streams
+ * would end before the hardware prefetcher starts. For 12 x 128 columns of 64 (393 KB from memory), this shortens
+ * the product from 24 to 10 us. */
 INLINE struct streams
 few_streams(const struct few *p, struct few_columns of, bool halves)
 {
@@ -105,8 +117,8 @@ few_walk(struct streams *s, int64_t turns)
     }
 }
 
-/* Sets the streams to the remaining columns, which are fewer than four. Streams without a remaining column read the
- * last column, but do not store it. */
+/* Sets the streams to the remaining columns, of which there are fewer than four. A stream without a column reads
+ * the last column, but does not store it. */
 INLINE void
 few_rest(const struct few *p, struct few_columns of, bool halves, struct streams *s)
 {
@@ -115,8 +127,8 @@ few_rest(const struct few *p, struct few_columns of, bool halves, struct streams
     for (int i = 0; i < STREAMS; i++) few_column(p, first + MIN(i, s->n - 1), halves, i, s);
 }
 
-/* Stores row i of c for the columns of this turn: for each column, the sum of its whole vectors plus the products of
- * the last elements, which fill no vector. */
+/* Stores row i of c for the columns of this turn. Each result is the column's sum over whole vectors plus the
+ * products of the last elements, which fill no vector. */
 INLINE void
 few_finish(const struct few *p, int i, bool halves, four sum, const struct streams *of)
 {
@@ -130,7 +142,7 @@ few_finish(const struct few *p, int i, bool halves, four sum, const struct strea
     }
 }
 
-/* Prefetches streams from .. to - 1 at some distance after element l. */
+/* Prefetches streams from .. to - 1 at a fixed distance after element l. */
 INLINE void
 prefetch_streams(const struct streams *of, int from, int to, int64_t l, bool halves)
 {

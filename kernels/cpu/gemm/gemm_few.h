@@ -24,17 +24,17 @@ struct few {
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 };
 
-/* Reorders a row of a, of k floats, for a product with a bf16 b: within each group of FEW_PAIRED numbers, the
- * numbers at even indices come first. */
+/* Reorders a row of a, of k floats, for a product with a bf16 b: within each group of FEW_PAIRED numbers, those at
+ * even indices come first. */
 enum { FEW_PAIRED = 32 };
 void gemm_few_pair(int64_t k, float *a);
 
-/* Computes columns lo <= j < hi of c. The bits of a column do not depend on the other columns. */
+/* Computes columns lo <= j < hi of c. A column has the same bits whichever columns are computed with it. */
 void gemm_few(const struct few *p, int64_t lo, int64_t hi);
 
 /* Computes turns lo <= t < hi of the columns `of`. b_row must be 1, and columns must not be short. The columns are
  * divided into FEW_STREAMS streams of equal length. Turn t computes the t-th column of each stream; the last turn
- * computes the remaining columns. A thread that computes turns in order reads each stream sequentially. */
+ * computes the columns that remain. A thread that computes turns in order reads each stream sequentially. */
 enum { FEW_STREAMS = 4 };
 struct few_columns {
     int64_t first, end;

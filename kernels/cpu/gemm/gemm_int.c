@@ -1,13 +1,17 @@
 /* gemm_int.c - matrix products of integers, which wrap around.
  *
- * The loops have the structure of those of gemm_f64.c: packed strips, and MR x NR sums in registers. The low bits of
+ * The loops are structured like those of gemm_f64.c: packed strips, and MR x NR sums in registers. The low bits of
  * a product depend only on the low bits of its factors. So sums need only the element's width (four bytes for
  * elements of one byte), and still equal the results of the reference, which adds in 64 bits. With few rows or
  * columns nothing is packed.
  *
- * One Zen 4 (EPYC) core, ms, by this file, PyTorch, and the reference: {256, 256} times {256, 256} of i64 0.75, 0.95
- * and 22; of i32 0.39, 0.80 and 22. By this file, i64: {1, 1000} times {1000, 1000} 0.14, {1000, 1000} times {1000}
- * 0.12. */
+ * Times on one Zen 4 (EPYC) core, ms:
+ *
+ *                                      this file   PyTorch   reference
+ *    {256, 256} x {256, 256}, i64           0.75      0.95          22
+ *    {256, 256} x {256, 256}, i32           0.39      0.80          22
+ *    {1, 1000} x {1000, 1000}, i64          0.14
+ *    {1000, 1000} x {1000}, i64             0.12 */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/gemm.h"
 
@@ -70,7 +74,7 @@ static const struct {
 
 /* ---- calls ---- */
 
-/* A batch of products, which threads divide by rows of c or, if rows are few, by columns. */
+/* A batch of products. Threads divide the rows of c or, if c has few rows, its columns. */
 struct ints {
     struct gemm g;
     char *data[NMATRIX], *scratch;
@@ -78,7 +82,8 @@ struct ints {
     int64_t per; /* number of pieces into which each product is divided */
 };
 
-/* Chooses between the product and its transpose (*swapped), so that rows are few, or else c is row-major. */
+/* Replaces g by its transpose, and sets *swapped, if c then has few rows, or else becomes row-major. Returns true
+ * if c has few rows or is row-major. */
 static bool
 choose_swap(struct gemm *g, bool *swapped)
 {

@@ -1,5 +1,5 @@
-/* gemm_long.c - products with a small result and a long k: single-threaded products of parts of k, whose results are
- * added in f64. */
+/* gemm_long.c - computes products with a small result and a long k. Multiplies parts of k by single-threaded
+ * products, and adds up their results in f64. */
 #include "kernels/cpu/gemm/gemm_long.h"
 
 #include "kernels/cpu/base/dnnl.h"
@@ -12,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST, MORE, NPRODUCT }; /* products of the parts of k: FIRST, the remainder; MORE, parts of equal size */
-/* Maximum number of entries of a result. For larger results oneDNN can use more than 32 threads without splitting k. */
+/* Products of parts of k. FIRST: the first part, which may be shorter; MORE: the other parts, of equal size. */
+enum { FIRST, MORE, NPRODUCT };
+/* Maximum number of entries of a result. oneDNN divides larger results among more than 32 threads without
+ * splitting k. */
 enum { SMALL = 1 << 16 };
-/* Maximum number of groups of parts; maximum number of entries in all groups' sums. */
+/* GROUPS: maximum number of groups of parts; SUMS: maximum number of entries in all groups' sums. */
 enum { GROUPS = 64, SUMS = 1 << 20 };
 struct of_long {
     int64_t first, part, nparts, ngroups;
@@ -25,8 +27,8 @@ struct of_long {
     struct prim *product[]; /* NPRODUCT oneDNN products for each thread */
 };
 
-/* Returns true if this file computes the product. A result with one row or column is excluded, because gemm_few.h
- * computes it; oneDNN would add up the products one by one. */
+/* Returns true if this file computes the product. Excludes results with one row or column, which gemm_few.h
+ * computes, because oneDNN would add their products one by one. */
 static bool
 is_of_these(const struct gemm *g)
 {

@@ -1,5 +1,5 @@
-/* gemm_own.c - matrix products by our own loops, for products that oneDNN does not have or computes more slowly: a
- * few rows (gemm_few.h), small matrices (gemm_small.h), doubles (gemm_f64.h). */
+/* gemm_own.c - matrix products by our own loops, for products that oneDNN does not have or computes more slowly.
+ * These are products of a few rows (gemm_few.h), of small matrices (gemm_small.h), and of doubles (gemm_f64.h). */
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "kernels/cpu/base/convert.h"
@@ -13,10 +13,14 @@
 
 /* ---- a few rows of floats ---- */
 
-/* Returns true if the loops of gemm_few.c can read b in place and pay: b is column-major, or row-major with short
- * rows, like the values of a head. One core, us, by these loops and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x
- * 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3. Long sums of one row also use these loops, because oneDNN accumulates
- * them in c one product at a time. */
+/* Returns true if the loops of gemm_few.c can read b in place and are faster than oneDNN. b must be column-major,
+ * or row-major with short rows, like the values of a head. Long sums of one row also use these loops, because
+ * oneDNN adds their products to c one by one. Times on one core, us:
+ *
+ *                         these loops   oneDNN
+ *    1 x 64 x 128                0.23     1.07
+ *    12 of 1 x 128 x 64           2.3      3.2
+ *    1 x 128 x 1024               6.2      3.3 */
 static bool
 few_goes_on(const struct gemm *g)
 {
@@ -27,8 +31,8 @@ few_goes_on(const struct gemm *g)
     return b->col == 1 && g->x[C].col == 1 && (little || (g->x[C].rows == 1 && b->rows > GEMM_LONG));
 }
 
-/* Returns true for products of a few rows by a matrix that the loops can read in place. If only the transposed
- * product qualifies, replaces g by the transposed product and sets *swapped. */
+/* Returns true for products of a few rows by a matrix that the loops can read in place. Tries the transposed
+ * product, too; if only that qualifies, replaces g by it and sets *swapped. */
 static bool
 few_settle(struct gemm *g, bool *swapped)
 {
@@ -39,7 +43,8 @@ few_settle(struct gemm *g, bool *swapped)
     return false;
 }
 
-/* Accepts f32, and bf16 if b is column-major, as weights are. Accepts contract calls only in f32 and with long sums. */
+/* Accepts f32. Accepts bf16 if b is column-major, as weights are. Accepts contract calls only in f32 and with long
+ * sums. */
 bool
 gemm_few_accepts(const struct kcall *k)
 {
@@ -50,7 +55,8 @@ gemm_few_accepts(const struct kcall *k)
     return real || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
 }
 
-/* Reserves scratch if a or b is bf16: for rows of a converted to floats, and for columns of c that are not finished. */
+/* Reserves scratch if a and b are bf16: for the rows of a, converted to floats, and for the f32 columns of c
+ * before they are rounded. */
 int
 gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
@@ -66,7 +72,8 @@ gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 struct few_batch {
     struct gemm g;
     struct few first;
-    char *halves;   /* address of c if c is bf16, or if a and b are bf16; receives finished columns */
+    /* If a and b are bf16: address of c, which receives finished columns in its own dtype. */
+    char *halves;
     int64_t shares; /* number of shares, one per thread, in few_level() */
 };
 
@@ -122,7 +129,7 @@ few_of_halves(struct few_batch *all, float *scratch)
     p->c_col = 1;
 }
 
-/* Computes columns lo .. hi - 1. Columns are numbered through all products of the batch. */
+/* Computes columns lo .. hi - 1. Column numbers run through all products of the batch. */
 static void
 few_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -140,10 +147,13 @@ few_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Returns the columns of a thread's share. Reading the weights takes nearly all of the time, so a thread on a slower
- * or shared core leaves some of its columns to other threads. On two threads of one core, one GPT-2 token takes 14.8
- * ms in f32, with a fixed division 15.1; in bf16 7.8, with a fixed division 8.2. On two cores there is no
- * difference. */
+/* Returns the columns of a thread's share. Reading the weights takes nearly all of the time, so a thread on a
+ * slower or shared core leaves some of its columns to other threads. On two cores this makes no difference. Time
+ * of one GPT-2 token on two threads of one core, ms:
+ *
+ *           shares   fixed division
+ *    f32      14.8             15.1
+ *    bf16      7.8              8.2 */
 static struct few_columns
 few_share(const struct few_batch *all, int64_t share)
 {
@@ -171,7 +181,7 @@ few_is_level(const struct few_batch *all, int64_t threads)
 int
 gemm_few_run(const struct kcall *k, const void *state)
 {
-    /* GRAIN: minimum multiply-adds per thread; PIECE: bytes of b per piece; LANES: floats per vector. */
+    /* GRAIN: minimum multiply-adds per thread; PIECE: bytes of b per piece; LANES: number of floats in a vector. */
     enum { GRAIN = 1 << 14, PIECE = 1 << 17, LANES = 16 };
     bool swapped;
     struct few_batch all = {0};
@@ -193,7 +203,7 @@ gemm_few_run(const struct kcall *k, const void *state)
     int64_t n = x[C].cols * batch_count(&all.g);
     bool halves = all.g.dtype[A] == DT_BF16;
     if (halves) few_of_halves(&all, k->scratch);
-    /* If k is long, each share has whole vectors of columns. */
+    /* If k is long, each share has a multiple of LANES columns. */
     int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols);
     all.shares = MIN(k->threads, n / grain);
     if (!few_is_level(&all, all.shares)) {
@@ -209,22 +219,30 @@ gemm_few_run(const struct kcall *k, const void *state)
 /* ---- small products ---- */
 
 /* Returns true for products so small that these loops are at least as fast as oneDNN, whose call overhead alone is
- * 0.3 us. One Zen 4 core, us, by these loops and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64 x
- * 1024 x 64 4,130, 5,550; 48 of 64 x 64 x 1024 4,070, 4,140; 8 x 512 x 512 36, 58; a transposed 256 x 64 x 64 18.5,
- * 20.0; but 96 of 32^3 63, 60. */
+ * 0.3 us. Times on one Zen 4 core, us:
+ *
+ *                                   these loops   oneDNN
+ *    64 x 64 x 256                         18.6     18.8
+ *    48 of 64 x 64 x 64                     222      223
+ *    48 of 64 x 1024 x 64                 4,130    5,550
+ *    48 of 64 x 64 x 1024                 4,070    4,140
+ *    8 x 512 x 512                           36       58
+ *    256 x 64 x 64, a transposed           18.5     20.0
+ *    96 of 32 x 32 x 32                      63       60 */
 static bool
 small_goes_on(const struct gemm *g)
 {
-    /* MOST, OF_FEW_ROWS: maximum multiply-adds of a small product, and of one with fewer than FEW rows. The latter
-     * is lower, because a larger b is read from memory, and these loops do not read b in order. */
+    /* MOST: maximum multiply-adds of a small product. OF_FEW_ROWS: the same for a product with fewer than FEW
+     * rows. It is lower, because such a product may have a larger b, which is read from memory, and these loops do
+     * not read b in order. */
     enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 };
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return a->cols <= GEMM_LONG && b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) &&
            b->cols % SMALL_COLS == 0 && c->rows * c->cols * a->cols <= (c->rows < FEW ? OF_FEW_ROWS : MOST);
 }
 
-/* Returns true for small products. If only the transposed product qualifies, replaces g by the transposed product
- * and sets *swapped. */
+/* Returns true for small products. Tries the transposed product, too; if only that qualifies, replaces g by it and
+ * sets *swapped. */
 static bool
 small_settle(struct gemm *g, bool *swapped)
 {
@@ -243,8 +261,8 @@ gemm_small_accepts(const struct kcall *k)
     return gemm_fits(k) && k->in[0].dtype == DT_F32 && gemm_of(k, &g) && small_settle(&g, &swapped);
 }
 
-/* A batch of products, divided into squares of c, each with enough work for a thread. Squares are in column-major
- * order, because a column of squares shares its part of b. */
+/* A batch of products, divided into squares of c. Each share of the squares has enough work for a thread. Squares
+ * are in column-major order, because all squares of a column use the same part of b. */
 struct small_batch {
     struct gemm g;
     const float *a, *b;
@@ -290,7 +308,8 @@ gemm_small_run(const struct kcall *k, const void *state)
 
 /* ---- doubles ---- */
 
-/* Makes c row-major: if necessary, replaces the product by its transpose and sets *swapped. */
+/* Makes c row-major: if c is column-major, replaces the product by its transpose and sets *swapped. Returns false
+ * if c is neither. */
 static bool
 f64_settle(struct gemm *g, bool *swapped)
 {
@@ -307,7 +326,7 @@ gemm_f64_accepts(const struct kcall *k)
     return gemm_fits(k) && k->out[0].dtype == DT_F64 && gemm_of(k, &g) && f64_settle(&g, &swapped);
 }
 
-/* A batch of products, divided into pieces of rows of c, each with enough work for a thread. */
+/* A batch of products, divided into pieces of ROWS rows of c. */
 struct doubles {
     struct gemm g;
     double *data[NMATRIX];

@@ -1,8 +1,8 @@
 /* gemm_small.c - compiles the loops of gemm_small_level.inc for each x86-64 level, and chooses between levels.
  *
- * Sixteen sums at once hide the latency of a fused multiply-add. The sums are divided into rows and columns so that
- * loads are fewest. The loops are not one function compiled for all levels (runtime/base/simd.h), because vectors
- * must have the width of the level's registers. */
+ * Sixteen sums at once hide the latency of a fused multiply-add. They are arranged in rows and columns such that
+ * each step needs as few loads as possible. The loops are not one function compiled for all levels
+ * (runtime/base/simd.h), because vectors must have the width of the level's registers. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm/gemm_small.h"
 
@@ -18,15 +18,19 @@ struct small {
     const element *b;
     float *c;
     bool add;
-    /* next panel of b, which is prefetched while the copy of the current panel is used; NULL: panels are not copied */
+    /* the next panel of b, which is prefetched while the current panel's copy is used; NULL: panels are not copied */
     const element *next;
     int64_t next_row;
 };
 
-/* Limits for copying a panel of b before rows of a are processed: maximum rows of the panel (k), and minimum stride
- * of its rows in floats. Rows of b that are far apart are mapped to few sets of the first-level cache, and the
- * hardware does not prefetch them. One Zen 4 core (peak 114 Gflop/s), per cent of the peak without and with copies:
- * 64 x 1024 x 64 in the cache 92 and 96, from memory 57 and 83. */
+/* Limits for copying a panel of b before rows of a are processed. SMALL_COPY: maximum rows of the panel (k);
+ * SMALL_FAR: minimum stride of its rows, floats. Rows of b that are far apart are mapped to few sets of the
+ * first-level cache, and the hardware does not prefetch them. Speed of 64 x 1024 x 64 on one Zen 4 core, per cent
+ * of the peak (114 Gflop/s):
+ *
+ *                     without copies   with copies
+ *    b in the cache               92            96
+ *    b in memory                  57            83 */
 enum { SMALL_COPY = 128, SMALL_FAR = 512 };
 INLINE bool
 is_copied(const struct small *g)

@@ -1,10 +1,10 @@
 /* gemm_transposed.c - multiplies few rows by a column-major matrix b, such as a layer's weights, as the product of
  * the transposes.
  *
- * For a column-major b, oneDNN repacks all of b in every call. The product of the transposes (of b and a) uses b as
- * stored, but needs the transposes of c and, if a is row-major, of a. This file computes these transposes, which are
- * smaller than b if rows are few. Rows become columns, of which oneDNN computes sixteen at once. One core, us, by this
- * file and by oneDNN directly:
+ * For a column-major b, oneDNN repacks all of b in every call. The product of the transposes (of b and a) uses b
+ * as stored. It needs the transposes of c and, if a is row-major, of a; this file computes them. They are smaller
+ * than b if rows are few. Rows become columns, of which oneDNN computes sixteen at once. Time on one core, by this
+ * file and by oneDNN directly, us:
  *
  *     m      n     k                     m    n    k
  *     8   1024  1024   271    316     64   256   256    51     56
@@ -25,8 +25,9 @@
 bool
 gemm_transposed_pays(const struct gemm_transposed_sizes *t)
 {
-    /* LEAST, MOST: minimum and maximum number of rows. AT_ONCE: number of rows that oneDNN computes at once; larger
-     * numbers of rows must be multiples. FAR: number of elements of a from which the transposes do not pay. */
+    /* LEAST, MOST: minimum and maximum number of rows. AT_ONCE: number of rows that oneDNN computes at once; a
+     * larger number of rows must be a multiple of it. FAR: number of elements of a from which transposing costs
+     * more than it saves. */
     enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 };
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
     return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);
@@ -39,7 +40,7 @@ struct turned {
     int threads;
 };
 
-/* Returns true if operand a is column-major: its transpose then needs no copy. */
+/* Returns true if a is column-major. Its transpose then needs no copy. */
 static bool
 a_lies(const struct gemm_transposed_sizes *t)
 {

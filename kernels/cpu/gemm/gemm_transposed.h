@@ -7,8 +7,8 @@
 
 #include "runtime/graph/op.h"
 
-/* Sizes of the product c[m,n] = a[m,k] b[k,n], and strides in floats. The columns of b and the rows of c must be
- * contiguous; of a, either the rows or the columns. */
+/* Sizes of the product c[m,n] = a[m,k] b[k,n], and strides in floats. The columns of b, the rows of c, and either
+ * the rows or the columns of a must be contiguous. */
 struct gemm_transposed_sizes {
     int64_t m, n, k, a_row, a_col, b_col, c_row;
 };

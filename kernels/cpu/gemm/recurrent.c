@@ -1,10 +1,10 @@
-/* recurrent.c - recurrent layers in f32. Blocks of rows are computed in parallel; the steps of a block one after the
- * other.
+/* recurrent.c - recurrent layers in f32. Threads compute blocks of rows in parallel; a thread computes the steps
+ * of a block one after the other.
  *
- * A step multiplies the block's hidden states by the weights (one oneDNN product), and then computes the cell row by
- * row. The division into blocks depends on the batch alone, so the bits do not depend on the number of threads. A
- * batch of at most ROWS rows has two blocks, for two threads; a block of half as many rows takes a twentieth more
- * time per row. */
+ * A step multiplies the block's hidden states by the weights (one oneDNN product), and then computes the cell row
+ * by row. The division into blocks depends on the batch alone, so the bits do not depend on the number of threads.
+ * A batch of at most ROWS rows has two blocks, for two threads, although a block of half as many rows takes a
+ * twentieth more time per row. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/recurrent.h"
 
@@ -22,7 +22,7 @@
 #include <string.h>
 
 enum { ROWS = 32 };           /* maximum number of rows in a block */
-enum { BLOCK, LAST, NBLOCK }; /* products of a full block, and of the last block, which may have fewer rows */
+enum { BLOCK, LAST, NBLOCK }; /* products: for full blocks, and for the last block, which may have fewer rows */
 
 struct recurrent {
     struct recur r;
@@ -94,8 +94,8 @@ weight_bytes(const struct recur *r)
     return align_64((size_t)(r->gates * r->hidden) * sizeof(float));
 }
 
-/* Makes the products. back: a product multiplies gradients of gates by w and adds to its result; otherwise it
- * multiplies states by the transpose of w. */
+/* Makes the products. back true: a product multiplies gradients of gates by w and adds to its result. back false:
+ * a product multiplies states by the transpose of w. */
 static int
 prepare_products(const struct kcall *k, struct recur r, bool back, void **state, size_t *scratch_bytes)
 {
@@ -211,7 +211,8 @@ lstm_row(int64_t n, float *a, float *c, float *h)
     vec_times(n, a + 3 * n, h);
 }
 
-/* Sets q = a_n + bias_n and n = x_n + r q, for n hidden units (the subscript n is the new gate). saved: r, z, n, q. */
+/* Sets q = a_n + bias_n and n = x_n + r q, for n hidden units; the subscript n denotes the new gate. saved: r, z,
+ * n, q. */
 VECTOR static void
 gru_candidate(int64_t n, const float *a, const float *x, const float *bias, float *saved)
 {
@@ -246,7 +247,7 @@ plain_row(bool relu, int64_t n, const float *a, float *h)
 }
 
 /* Computes the cell of one row at position t. a: the row's product of states and weights. h, c: the row's states,
- * which are replaced. */
+ * which the new states replace. */
 static void
 forward_row(const struct recurrent_work *w, int64_t row, int64_t t, float *a, float *c, float *h)
 {
@@ -341,8 +342,10 @@ recurrent_run(const struct kcall *k, const void *state)
 
 /* ---- backward ---- */
 
-/* Gradients of one row at one time step. dh, dc: of h and c after the step; then of h and c before the step, without
- * the share through the weights, which a product adds later. da: of the pre-activations. */
+/* Arguments of the backward step of one batch row at one time step.
+ * dh, dc: in: gradients of h and c after the step; out: gradients of h and c before the step, except the share
+ * through the recurrent weights, which a later matrix product adds.
+ * da: gradients of the pre-activations (results of the forward product). dx: gradients of x. */
 struct back_row {
     int64_t n;
     const float *saved, *h, *h_before, *c, *c_before;
@@ -391,7 +394,8 @@ plain_back(const struct back_row *b, bool relu)
     }
 }
 
-/* Returns the state of a row before its s-th step. first: the initial states; if absent, `zero`. */
+/* Returns the state of a row before its s-th step. first: the initial states of all rows; if absent, the initial
+ * state is `zero`. */
 static const float *
 state_before(const struct recur *r, const struct view *states, const struct view *first, int64_t row, int64_t s,
              const float *zero)
@@ -409,8 +413,8 @@ vec_add(const struct view *v, int64_t row, int64_t t, int64_t n, float *sum)
     for (int64_t i = 0; i < n; i++) sum[i] += x[i];
 }
 
-/* Computes the gradients of step s of row `row`, which is row i of its block. If the row has ended before this step,
- * its gradients of states do not change. */
+/* Computes the gradients of step s of row `row`, which is row i of its block. If the row ended before this step,
+ * the gradients of its states do not change. */
 static void
 back_row(const struct recurrent_work *w, const struct recurrent_block *block, int64_t row, int64_t i, int64_t s)
 {
@@ -429,7 +433,7 @@ back_row(const struct recurrent_work *w, const struct recurrent_block *block, in
         memset(da, 0, (size_t)r->gates * sizeof *da);
     } else if (r->cell == CELL_LSTM) {
         b.c_before = state_before(r, &k->in[BACK_CS], &k->in[BACK_C0], row, s, block->zero);
-        vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* a temporary use of da, which is set below */
+        vec_tanh(n, state_row(&k->in[BACK_CS], row, t), da); /* da is temporary storage here; it is set below */
         lstm_back(&b, da);
     } else if (r->cell == CELL_GRU) {
         gru_back(&b);

@@ -1,10 +1,10 @@
 /* recurrent.h - the operands, results and cells of the operators recurrence and recurrence_grad, and their kernel
  * for f32.
  *
- * x: (batch, length, gates), w: (gates, hidden), h0, c0: (batch, hidden), bias: (gates), lengths: (batch). Absent h0
- * and c0 are zeros. `gates` is `hidden` times the cell's number of gates, which are in PyTorch's order: lstm i, f,
- * g, o; gru r, z, n; tanh and relu have one gate. Any thread; the state that prepare() makes is for one run at a
- * time. */
+ * x: (batch, length, gates), w: (gates, hidden), h0, c0: (batch, hidden), bias: (gates), lengths: (batch). If h0
+ * and c0 are absent, they are zeros. `gates` is `hidden` times the cell's number of gates. Gates are in PyTorch's
+ * order: lstm i, f, g, o; gru r, z, n; tanh and relu have one gate. Any thread; the state that prepare() makes is
+ * for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_RECURRENT_H
 #define RILLE_KERNELS_CPU_RECURRENT_H
 
@@ -18,7 +18,8 @@ enum { BACK_DX, BACK_BEFORE, BACK_DH0, BACK_LAST };
 enum { RECUR_CELL, RECUR_REVERSE };
 enum { CELL_LSTM, CELL_GRU, CELL_TANH, CELL_RELU };
 
-/* Return the number of gates of a cell, and the number of values per hidden unit that a cell saves for backward. */
+/* cell_gates() returns the number of gates of a cell. cell_saves() returns the number of values per hidden unit
+ * that the cell saves for the backward pass. */
 static inline int64_t
 cell_gates(int64_t cell)
 {
@@ -38,7 +39,7 @@ struct recur {
 };
 /* Returns the sizes of a call. hs: view of the hidden states of all steps. */
 struct recur recur_of(const struct kcall *k, const struct view *hs, const struct view *lengths);
-/* Returns true if the shards have all gates and hidden units; in tests of signatures, shards may lack some. x: view
+/* Returns true if the shards have all gates and hidden units; in tests of signatures, they may lack some. x: view
  * of the products of inputs and weights for all gates, or of their gradients. */
 bool recur_is_whole(const struct recur *r, const struct view *x, const struct view *w, const struct view *saved);
 /* Returns the position in the sequence at which the s-th step is computed. */

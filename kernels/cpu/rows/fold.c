@@ -3,8 +3,10 @@
  * A core has two pipes that convert and add, and two that multiply. A sum written as fma(x, 1, sum) rounds like an
  * addition, but leaves the first two pipes to conversions. Zen 4 splits 64-byte vectors: it converts four floats
  * from memory in one step, but eight floats in four steps. So there are loops for both vector widths, whose lanes
- * add in the same order. f32{256,3072} from the cache, one Zen 4 core, others busy, us: 27; with plain additions 54;
- * sums in f32 32. */
+ * add in the same order.
+ *
+ * A sum of f32{256,3072} from the cache takes 27 us on one Zen 4 core while other cores are busy. With plain
+ * additions it would take 54 us, and with sums in f32 32 us. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/rows/fold.h"
 
@@ -12,9 +14,9 @@
 #include "runtime/tensor/half.h"
 #include "runtime/base/simd.h"
 
-/* A row is read as STREAMS streams, each SHARE lanes wide and `apart` elements from the next. All streams advance by
- * `step` elements per iteration. In a long row the streams are far apart, because memory is faster with several
- * streams: a Xeon core (Sapphire Rapids) sums 64 M floats in 16 ms instead of 20. */
+/* A row is read as STREAMS streams, each SHARE lanes wide and `apart` elements from the next. All streams advance
+ * by `step` elements per iteration. In a long row the streams are far apart, because memory is faster with several
+ * streams: a Xeon core (Sapphire Rapids) then sums 64 M floats in 16 ms instead of 20. */
 enum { LANES = 64, STREAMS = 4, SHARE = LANES / STREAMS, FAR_APART = 16384 };
 struct streams {
     int64_t turns, apart, step;
@@ -26,8 +28,8 @@ streams_of(int64_t n)
     return n < FAR_APART ? (struct streams){turns, SHARE, LANES} : (struct streams){turns, turns * SHARE, SHARE};
 }
 
-/* Prefetch distance in each stream, elements. Zen 4 does not use this, because its hardware prefetcher alone is
- * faster: 96 GB/s from its last-level cache and 32 from memory, with prefetching 70 and 28. */
+/* Prefetch distance in each stream, elements. Zen 4 does not prefetch, because its hardware prefetcher alone is
+ * faster: it reaches 96 GB/s from the last-level cache and 32 from memory, but 70 and 28 with our prefetches. */
 enum { AHEAD = 1024 };
 
 typedef double doubles4 __attribute__((vector_size(32)));
@@ -37,7 +39,7 @@ typedef float floats8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t ints4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t ints8 __attribute__((vector_size(32), aligned(4), may_alias));
 
-/* Masks for vectors: a mask loaded from keep + r selects the last r of SHARE lanes. */
+/* Masks for vectors: a mask loaded from keep + r selects the last r of SHARE lanes and clears the others. */
 static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
 #define WIDE4(x)                                                                                                       \
@@ -53,17 +55,17 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
 /* Unrolls a loop over vectors, so that gcc keeps the vectors in registers. */
 #define ALL _Pragma("GCC unroll 16")
 
-/* Defines name_W, which folds a row with vectors of W numbers, and name_of_W, which other functions inline. A
- * remainder of fewer than SHARE elements is read as the last SHARE elements of the row; elements that have been
- * folded already are masked. At the end lanes are combined by halves. */
+/* Defines name_W, which folds a row with vectors of W numbers, and name_of_W, which other functions inline. If
+ * fewer than SHARE elements remain, the last SHARE elements of the row are read, and a mask removes those that are
+ * already folded. At the end the lanes are combined, the upper half with the lower half, until one is left. */
 #define FOLD(name, W, LEVEL, first, JOIN, BOTH)                                                                        \
     INLINE double name##_of_##W(const float *x, int64_t n)                                                             \
     {                                                                                                                  \
         enum { N = LANES / W, EACH = SHARE / W };                                                                      \
         struct streams s = streams_of(n);                                                                              \
         double number = 1, none = first;                                                                               \
-        IN_REGISTER(number); /* else gcc omits the products by `number` */                                             \
-        IN_REGISTER(none);   /* else gcc clears the lanes in memory, which costs more than a short row */              \
+        IN_REGISTER(number); /* otherwise gcc omits the products by `number` */                                        \
+        IN_REGISTER(none);   /* otherwise gcc clears the lanes in memory, which costs more than a short row */         \
         doubles##W v[N], one = (doubles##W){0} + number;                                                               \
         UNUSED(one);                                                                                                   \
         ALL for (int k = 0; k < N; k++) v[k] = (doubles##W){0} + none;                                                 \
@@ -105,12 +107,17 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
     }
 
 /* Defines rows_W, which adds each element of a row to the sum of its column. The sums stay in registers over a few
- * rows. Later rows are prefetched from memory into the second-level cache: the first-level cache has room only for
- * the sums and the current rows. If the rows are in the last-level cache, prefetching is slower.
+ * rows. Later rows are prefetched from memory into the second-level cache, because the first-level cache has room
+ * only for the sums and the current rows.
  *
- * Xeon (Emerald Rapids), us, with and without prefetching: f32{256,3072} 115 and 103, f32{4096,4096} 2,800 and
- * 5,000. With data in the second-level cache, conversions take most of the time. Adding two rows as floats first
- * would take two thirds of that time, but lose the last digits of means. */
+ * Prefetching helps only if the rows are in memory. Times on a Xeon (Emerald Rapids), us:
+ *
+ *                                       without   with
+ *    f32{256,3072}, last-level cache        103    115
+ *    f32{4096,4096}, memory               5,000  2,800
+ *
+ * If data is in the second-level cache, conversions take most of the time. Adding two rows as floats before the
+ * conversion would take two thirds of the time, but lose the last digits of means. */
 #define DOWN(W, LEVEL)                                                                                                 \
     LEVEL static void rows_##W(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *a)            \
     {                                                                                                                  \
@@ -158,9 +165,9 @@ FOLD(squares, 8, X86_V4, 0, SQUARES, PLUS)
 #define squares_8 squares_4
 #endif
 
-/* sums_of() sums rows of SHARE to SHORT - 1 elements, FOUR rows at a time, because the additions of a single row
- * would wait for each other. Four vectors hold the sums of a row. The bits of a row's sum do not depend on the other
- * rows. */
+/* Sums rows of SHARE to SHORT - 1 elements, FOUR rows at a time, because the additions of a single row would wait
+ * for each other. Four vectors hold the sums of a row. A row's sum has the same bits whichever rows are summed
+ * with it. */
 enum { SHORT = 1280, FOUR = 4 };
 VECTOR static void
 fold_eight_rows(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
@@ -236,7 +243,7 @@ fold_add(const float *x, int64_t n, double *sum)
 }
 EXPORTED(fold_add)
 
-/* Sums the columns of rows of 16-bit floats, one column after the other. */
+/* Defines columns_NAME, which sums each column of rows of 16-bit floats, row by row. */
 #define COLUMNS(name, FLOAT)                                                                                           \
     VECTOR static void columns_##name(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)           \
     {                                                                                                                  \
@@ -247,8 +254,8 @@ EXPORTED(fold_add)
 COLUMNS(bf16, from_bf16)
 COLUMNS(f16, from_f16)
 
-/* Sums 64 columns of bf16 at a time in registers, row by row. A word holds two bf16. Its upper half, with zeros
- * below, already is a float. Returns the number of columns that are summed. */
+/* Sums 64 columns of bf16 at a time in registers, row by row. A word holds two bf16. The upper bf16, with zeros
+ * below, already is a float; the lower one is shifted up. Returns the number of columns that have been summed. */
 VECTOR static int64_t
 columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
@@ -260,7 +267,7 @@ columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, flo
     int64_t i = 0;
     for (; i + ABREAST <= n; i += ABREAST) {
         floats even[N], odd[N];
-        /* Starts from -0, because a sum of -0 and -0 is -0. */
+        /* Starts from -0, because a start from +0 would turn a sum of -0 into +0. */
         for (int k = 0; k < N; k++) even[k] = odd[k] = -(floats){0};
         for (int64_t r = 0; r < rows; r++)
             for (int k = 0; k < N; k++) {
@@ -279,8 +286,8 @@ columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, flo
 }
 
 #ifdef X86_LEVELS
-/* Sums 32 columns of f16 at a time, converted by the processor's instruction. Returns the number of columns that are
- * summed. */
+/* Sums 32 columns of f16 at a time, which the processor's instruction converts. Returns the number of columns that
+ * have been summed. */
 X86_V3 static int64_t
 columns_f16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
@@ -314,6 +321,6 @@ fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_
     if (d == DT_F16 && machine_level() >= LEVEL_V3) done = columns_f16_wide(x, apart, rows, n, sum);
 #endif
     (d == DT_F16 ? columns_f16 : columns_bf16)(x + done, apart, rows, n - done, sum + done);
-    /* Sums of up to FOLD_ROWS f16 cannot overflow f32, because f16 values are small. */
+    /* Sums of up to FOLD_ROWS f16 cannot overflow f32, because the largest f16 is 65504. */
     return d == DT_F16 || all_finite(sum, n);
 }

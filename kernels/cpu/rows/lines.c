@@ -15,9 +15,9 @@
 
 enum { BLOCK = 1024, SHORT = 4 * BLOCK, GRAIN = 16384 };
 /* TOGETHER: maximum number of neighbouring lines that are copied together; FEW: number of f32 in a cache line. The
- * other constants are in elements. CELLS: size of a workspace. PAGE_CELLS: half a page of f32. CACHE_CELLS,
- * MANY_CELLS: maximum elements of a group of neighbouring lines, so that they stay in a cache: of up to FEW lines,
- * and of more lines. */
+ * other constants are in elements. CELLS: size of a workspace. PAGE_CELLS: half a page of f32. CACHE_CELLS:
+ * maximum size of a group of up to FEW neighbouring lines, so that it stays in a cache; MANY_CELLS: maximum size
+ * of a larger group. */
 enum { TOGETHER = 64, FEW = 16, CELLS = 1024, PAGE_CELLS = 512, CACHE_CELLS = 1 << 17, MANY_CELLS = 1 << 16 };
 
 struct lines
@@ -190,7 +190,7 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
         if (shift != 0) affine_of(n, 1, x, (type)-shift, workspace);                                                   \
         double sum = sum_of(n, shift != 0 ? workspace : x);                                                            \
         if (isfinite(sum)) return sum;                                                                                 \
-        sum = 0; /* terms are finite, but their f32 sum in a block may overflow */                                     \
+        sum = 0; /* the f32 sum of finite terms may overflow */                                                        \
         for (int64_t i = 0; i < n; i++) sum += (double)x[i] - shift;                                                   \
         return sum;                                                                                                    \
     }                                                                                                                  \
@@ -253,7 +253,7 @@ OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, vec_exp_ahead, 
 OF_A_BLOCK(double, f64, max_block, sum_line_block, dot_block, exp_block, exp_block, exp_block, exps_f64, affine,
            subtract_two, times_less, softmax_grads)
 
-/* Runs `of` for each block of a line of n elements. Block: m elements, starting at element i. */
+/* Runs `of` for each block of a line of n elements; i: first element of the block; m: number of its elements. */
 #define EACH_BLOCK(of)                                                                                                 \
     for (int64_t i = 0, m; i < n && stop_passes(i); i += m) {                                                          \
         m = MIN(n - i, BLOCK);                                                                                         \
@@ -333,8 +333,8 @@ static const struct reals reals_of[NCOMPUTE] = {
     [COMP_F64] = {max_f64, sum_f64, exp_sum_f64, max_exp_sum_f64, exp_sums_f64, exp_sum_any_f64, exps_lines_f64,
                   affine_f64, minus_f64, log, logs_f64, softmax_grads_f64},
 };
-/* Functions for lines that fit into one block. They avoid the loop over blocks, whose overhead matters for short
- * lines. */
+/* Functions for lines that fit into one block. They omit the loop over blocks, because its overhead matters for
+ * short lines. */
 static const struct reals reals_of_block[NCOMPUTE] = {
     [COMP_F32] = {block_max_f32, block_sum_f32, block_exp_sum_f32, block_max_exp_sum_f32, block_exp_sums_f32,
                   block_exp_sum_any_f32, block_exps_f32, block_affine_f32, block_minus_f32, log_f32, logs_f32,
@@ -356,8 +356,8 @@ turn_f64(int64_t n, int64_t width, const double *x, int64_t x_pitch, double *y, 
             for (int64_t i = from; i < MIN(from + TILE, n); i++) y[c * y_pitch + i] = x[i * x_pitch + c];
 }
 
-/* Copies `width` neighbouring lines, starting at element `at` of v, to rows of n elements in `to`. Elements of other
- * dtypes are converted, a workspace at a time. */
+/* Copies `width` neighbouring lines, starting at element `at` of v, to rows of n elements in `to`. Elements of
+ * other dtypes are converted, one workspace at a time. */
 static void
 turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, void *to)
 {
@@ -436,8 +436,8 @@ in_place(const struct line_call *c, int i)
     return c->l.inner == 1 && d == compute_dtype(compute_of(d));
 }
 
-/* Returns the number of neighbouring lines that are copied together: as many as stay in a cache, up to FEW; up to
- * TOGETHER if consecutive elements of a line are at least PAGE_CELLS apart. */
+/* Returns the number of neighbouring lines that are copied together. It is as many as stay in a cache, at most
+ * FEW. If consecutive elements of a line are at least PAGE_CELLS apart, it is at most TOGETHER. */
 static int64_t
 neighbours(const struct line_call *c)
 {
@@ -473,11 +473,11 @@ lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* State for accessing the lines of one view. */
+/* How run_group() accesses the lines of one view. */
 struct side {
     bool in_place;
     char *data;
-    int64_t line_bytes, room; /* size of a line in the compute type; size of scratch per thread; both in bytes */
+    int64_t line_bytes, room; /* size of a line in the compute type, bytes; size of scratch per thread, bytes */
 };
 
 struct work {
@@ -508,8 +508,8 @@ line_work(const struct line_call *c, const struct kcall *k)
     return w;
 }
 
-/* Computes `count` consecutive lines, starting at line r. line: address of line r in each view. Several short lines
- * are passed to some() at once, as many as stay in the innermost cache. */
+/* Computes `count` consecutive lines, starting at line r. line: address of line r in each view. If the call has
+ * some(), passes it several short lines at once, as many as stay in the innermost cache. */
 static void
 each_line(const struct work *w, int64_t r, int64_t count, void **line)
 {

@@ -22,17 +22,17 @@ bool lines_over(const struct view *v, const bool *gone, struct lines *l);
 enum { LINE_VIEWS = 4, LINES_TOGETHER = 16 };
 
 /* Functions that process n elements of one type, float or double. Scalar arguments are double; the functions first
- * round them to the type. y may be x. Sums are accumulated in lanes within a block of 1024, and in double over
- * blocks. */
+ * round them to the type. y may be x. Sums are accumulated in lanes within a block of 1024 elements; the sums of
+ * blocks are added in double. */
 struct reals {
     double (*max)(int64_t n, const void *x);               /* returns the maximum; ignores NaN */
     double (*sum)(int64_t n, const void *x, double shift); /* returns the sum of x - shift */
     /* Sets y = exp(x - shift) for x <= shift, and returns the sum of y. y NULL: computes only the sum. */
     double (*exp_sum)(int64_t n, const void *x, double shift, void *y);
     /* Sets *max to the maximum, and returns the sum of exp(x - max), in one pass over a line. Each block uses the
-     * maximum so far; a new maximum rescales the earlier sum. */
+     * maximum of all blocks so far; a new maximum rescales the earlier sum. */
     double (*max_exp_sum)(int64_t n, const void *x, double *max);
-    /* Sets one sum per line, as exp_sum() does without y, for `count` consecutive lines (lines_fn). */
+    /* Sets one sum per line for `count` consecutive lines (lines_fn). Each sum is that of exp_sum() with y NULL. */
     void (*exp_sums)(int64_t n, int64_t count, const void *x, const double *shift, double *sum);
     double (*exp_sum_any)(int64_t n, const void *x, double shift); /* returns the sum of exp(x - shift) for any x */
     /* Sets y = scale exp((x - first) - then) for x <= first + then. */
@@ -41,7 +41,7 @@ struct reals {
     void (*minus)(int64_t n, const void *x, double first, double then, void *y);   /* sets y = (x - first) - then */
     double (*log)(double x);
     void (*logs)(int64_t n, double *x); /* replaces x by its logarithms; n <= LINES_TOGETHER */
-    /* Sets `to` = x (y - sum(x y)), with one sum per line, for `count` consecutive lines of n elements. */
+    /* Sets `to` = x (y - sum(x y)) for `count` consecutive lines of n elements; each line has its own sum. */
     void (*softmax_grads)(int64_t n, int64_t count, const void *x, const void *y, void *to);
 };
 
@@ -49,11 +49,11 @@ struct reals {
  * outwards, so line r + 1 is at the next inner position. */
 typedef void line_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
 /* Computes `count` consecutive lines, starting at line r. In each view the lines are n elements apart. A function
- * that interleaves several lines hides latencies. */
+ * that interleaves several lines can hide latencies. */
 typedef void lines_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line,
                       int64_t count);
 
-/* A function that is called for every line of some dense views. All views have the same lines. */
+/* A function that is called for every line of some dense views. All views have equal numbers and sizes of lines. */
 struct line_call {
     struct lines l;
     int nview;
@@ -69,7 +69,8 @@ line_map(const struct view *x, const struct view *y, int axis, line_fn *one)
     return (struct line_call){.l = lines_of(x, axis), .nview = 2, .view = {x, y}, .out = 2, .one = one};
 }
 
-/* Implement the kernel variant of operators whose record has lines(). All views must be floats, or all doubles. */
+/* Implement the kernel variant of operators whose record has the callback lines(). Either all views are floats, or
+ * all are doubles. */
 bool lines_accepts(const struct kcall *k);
 int lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int lines_run(const struct kcall *k, const void *state);

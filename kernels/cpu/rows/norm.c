@@ -1,15 +1,20 @@
 /* norm.c - normalisation of rows of floats.
  *
  * A row is read twice: once for mean and variance, and once, from the cache, for the result. Mean and variance are
- * computed from sums of distances from an assumed mean, which is the mean of the row's first elements. If the row's
- * mean is more than one standard deviation from the assumed mean, the sums are computed again with distances from
- * the row's mean. The sums of the gradient are computed in the same pass. The mean is stored as two floats:
- * subtracting the large part first and the small part second keeps rounding errors small. The gradients of weight
- * and bias are accumulated while their rows are cached: over four rows in f32, and over these sums in f64. Rows are
- * divided into lots, which depend on sizes alone; threads share the lots.
+ * computed from sums of distances from an assumed mean, which is the mean of the row's first elements. If the
+ * row's mean is more than one standard deviation from the assumed mean, the sums are computed again with distances
+ * from the row's mean. The sums that the gradient needs are computed in the same pass. The mean is stored as two
+ * floats: subtracting the large part first and the small part second keeps rounding errors small.
  *
- * One Zen 5 core, f32{256,768}, us: forward 23, gradient 38, gradient of the weight 23. Row by row, where each
- * addition waits for the one before: 27, 39, 28. */
+ * The gradients of weight and bias are accumulated while their rows are cached. Four rows are added up in f32, and
+ * these sums are added in f64. Rows are divided into lots, which depend on sizes alone; threads share the lots.
+ *
+ * Times for f32{256,768} on one Zen 5 core, us. Row by row, each addition would wait for the one before:
+ *
+ *                             this file   row by row
+ *    forward                         23           27
+ *    gradient                        38           39
+ *    gradient of the weight          23           28 */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/norm.h"
 
@@ -36,7 +41,7 @@ struct stats {
 struct task {
     const struct norm *s;
     const struct view *x, *dy, *weight, *bias, *to;
-    double *sum; /* sums for dw, then sums for db, for each lot of rows */
+    double *sum; /* for each lot of rows: n sums for dw, then n sums for db */
 };
 
 static struct row
@@ -46,9 +51,10 @@ norm_row_at(const struct view *v, int64_t r, int64_t n)
     return (struct row){(char *)v->data + r * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
 }
 
-/* Prefetch distances, in elements: of the next operand rows, and of later results. Both distances are 0 if the
- * tensors fit into the caches. With prefetching, the next rows arrive while the current ones are computed.
- * f32{16384, 768}, one Xeon core (Sapphire Rapids): 4.8 ms instead of 10.1; with either prefetch alone 9. */
+/* Prefetch distances, elements. read: how far ahead operands are prefetched, so that the next rows arrive while
+ * the current ones are computed; write: how far ahead results are. Both are 0 if the tensors fit into the caches.
+ * On one Xeon core (Sapphire Rapids), f32{16384, 768} takes 4.8 ms with both prefetches, 9 ms with either one, and
+ * 10.1 ms without. */
 struct ahead {
     int64_t read, write;
 };
@@ -90,16 +96,16 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
 /* Coefficients of a row's gradient dx (norm_backward(), norm.h). */
 struct slope {
     struct stats stats;
-    float mean_u, scale; /* mean of u; mean of (u xhat), times rstd */
+    float mean_u, scale; /* mean of u; mean of (u xhat) times rstd (norm.h) */
 };
 
-/* Computes dx of up to ABREAST rows, and adds the rows' contributions to dw and db. The contributions of these rows
- * are added up in f32 first. */
+/* Computes dx of up to ABREAST rows, and adds the rows' contributions to dw and db. First adds up the
+ * contributions of these rows in f32. */
 INLINE void
 gradient_rows(int rows, int64_t n, const float *const *x, const float *const *dy, const float *weight,
               const struct slope *slope, float *const *dx, double *dw, double *db)
 {
-    struct slope t[ABREAST]; /* local copies, which stores of results cannot change */
+    struct slope t[ABREAST]; /* local copies, because the compiler knows that stores of results do not change them */
     for (int k = 0; k < rows; k++) t[k] = slope[k];
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
@@ -133,7 +139,7 @@ norm_accumulate(int64_t n, const double *x, double *sum)
 
 /* ---- rows ---- */
 
-/* Returns the mean of the row's first elements, which is near the row's mean if these elements are typical. */
+/* Returns the mean of the row's first elements. It is near the row's mean if these elements are typical. */
 static float
 near_mean(const struct row *x, const struct norm *s)
 {
@@ -142,7 +148,8 @@ near_mean(const struct row *x, const struct norm *s)
     return s->center ? vec_sum(n, row_load(x, 0, n, workspace)) / (float)n : 0;
 }
 
-/* Returns the statistics of a row. sum[0], sum[1]: sums of the distances from `mean`, and of the distances' squares. */
+/* Returns the statistics of a row. mean: the assumed mean; sum[0]: sum of the distances from it; sum[1]: sum of
+ * their squares. */
 static struct stats
 stats_from(float mean, const double sum[2], const struct norm *s)
 {
@@ -187,8 +194,9 @@ load_or(const struct row *r, int64_t from, int64_t n, float other, float *worksp
     return workspace;
 }
 
-/* Computes the sums of deviations() and gradient_sums() in f64, around the mean rounded to a float. If dy is absent,
- * sums with dy are 0. Used if squares leave the range of f32: distances above 2e19, or below 1e-19. */
+/* Computes the sums of deviations() and gradient_sums() in f64, around the mean rounded to a float. If dy is
+ * absent, sums with dy are 0. Needed if squares leave the range of f32, that is, for distances above 2e19 or below
+ * 1e-19. */
 static struct stats
 stats_wide(const struct norm *s, const struct row *x, const struct row *dy, const struct row *weight, double sum[4])
 {
@@ -213,8 +221,8 @@ stats_wide(const struct norm *s, const struct row *x, const struct row *dy, cons
     return stats_from((float)mean, sum, s);
 }
 
-/* Computes the statistics of rows r to r + n - 1, n <= ABREAST. Each step processes all these rows, to hide
- * latencies. */
+/* Computes the statistics of rows r to r + n - 1, n <= ABREAST. Performs each step for all these rows before the
+ * next step, to hide latencies. */
 static void
 stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
 {
@@ -256,13 +264,13 @@ forward_row_f32(const struct task *t, int64_t r, struct stats stats)
 
 /* ---- 16-bit floats ----
  *
- * A row, and the weight with it, is read twice. Rows of at most LONGEST elements are converted to floats once,
- * ABREAST rows together. bf16{256,768} with weight and bias, one Zen 4 core: 65 us; with a conversion at each read
- * 117. */
+ * A row is read twice, and the weight with each row. Rows of at most LONGEST elements are converted to floats
+ * once, ABREAST rows together. On one Zen 4 core, bf16{256,768} with weight and bias then takes 65 us, instead of
+ * 117 with a conversion at each read. */
 
 enum { LONGEST = 4096 };
 struct widened {
-    struct task task; /* the task on converted rows; its row 0 is row `first` of the given task */
+    struct task task; /* the task on converted rows; its row 0 is the first of the rows that are converted now */
     struct view x, dy, weight, bias, to;
     float x_row[ABREAST * LONGEST], dy_row[ABREAST * LONGEST], weight_row[LONGEST], bias_row[LONGEST];
 };
@@ -375,7 +383,7 @@ norm_slope(const struct task *t, int64_t r)
     return (struct slope){stats, t->s->center ? (float)(sum[2] / size) : 0, stats.rstd * mean_ux};
 }
 
-/* Computes dx of up to ABREAST rows, starting at row r, which are cached. Adds their contributions to dw and db. */
+/* Computes dx of up to ABREAST cached rows, starting at row r. Adds the rows' contributions to dw and db. */
 static void
 backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *slope, double *sum)
 {
@@ -401,8 +409,8 @@ backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *
     }
 }
 
-/* Returns the number of lots of rows, each of which has its own sums. The number of lots depends on sizes alone, so
- * that results do not depend on the number of threads. */
+/* Returns the number of lots of rows. Each lot has its own sums. The number depends on sizes alone, so that
+ * results do not depend on the number of threads. */
 static int64_t
 lots_of(const struct norm *s)
 {
@@ -438,8 +446,8 @@ backward_lots(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Adds the sums of all lots, in order, to the sums of the first lot, for columns lo to hi - 1. Columns of db follow
- * the columns of dw. */
+/* Adds the sums of all lots, in order, to the sums of the first lot, for columns lo to hi - 1. The columns of dw
+ * are numbered first, then those of db. */
 static void
 fold_lots(void *arg, int64_t lo, int64_t hi)
 {

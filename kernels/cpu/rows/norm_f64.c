@@ -1,4 +1,4 @@
-/* norm_f64.c - normalisation of rows of doubles, like norm.c for floats.
+/* norm_f64.c - normalisation of rows of doubles; norm.c does the same for floats.
  *
  * Within a block of a row, sums have 32 lanes, which are enough to hide the latency of an addition. The sums of
  * blocks are added one after the other. */
@@ -79,7 +79,7 @@ stats_of(const struct norm *s, const double *x)
     row_moments(s->n, x, mean, sum);
     rest = s->center ? sum[0] / n : 0;
     double variance = sum[1] / n - rest * rest;
-    if (variance < 0) variance = 0; /* the comparison is false for NaN, so NaN is kept */
+    if (variance < 0) variance = 0; /* the comparison is false for NaN, so NaN stays */
     return (struct stats){mean, rest, 1 / sqrt(variance + s->eps)};
 }
 

@@ -1,17 +1,22 @@
 /* reduce.c - reductions over any dimensions of a strided view.
  *
  * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. The
- * other loops are nested, kept dimensions outside reduced dimensions, so that accumulators stay in cache. A reduced
- * row folds into one number. A kept row is added to a row of accumulators, a block at a time. The position of an
- * element determines the lane that adds it, so results are bit-identical on every run.
+ * other loops are nested, kept dimensions outside reduced dimensions, so that accumulators stay in cache. A
+ * reduced row folds into one number. A kept row is added to a row of accumulators, a block at a time. The position
+ * of an element determines the lane that adds it, so results are bit-identical on every run.
  *
  * Sums and products are accumulated in double or i64, maxima and minima in the type that is read. bool, u8 and i32
- * are read as i32. Short rows of floats are folded four at a time: maxima of the rows of f32{1000,100} take 12 us on
- * a Zen 4 instead of 32. 64 lanes hide the latency of an addition and of a maximum; with 16 lanes a reduction takes 4
- * times as long. A call per row of a few elements would be expensive. So short reduced rows are exchanged with the
- * loop around them, and short kept rows are joined side by side. Reduced rows are read in memory order: reducing
- * f32{32,16,1024} to the dimension of size 16 takes 28 us, one result after the other 41 us. One Zen 5 core reads 16M
- * elements from memory at 51 GB/s, or at 30 if it reduces the outer dimension. */
+ * are read as i32. Short rows of floats are folded four at a time. 64 lanes hide the latency of an addition and of
+ * a maximum; with 16 lanes a reduction takes 4 times as long. A call per row of a few elements would be expensive.
+ * So a short reduced row is exchanged with the kept loop around it, and short kept rows are joined side by side.
+ * Reduced rows are read in memory order. One Zen 5 core reads 16M elements from memory at 51 GB/s, or at 30 if it
+ * reduces the outer dimension.
+ *
+ * Effect of these choices, us:
+ *
+ *                                                           otherwise   this file
+ *    maxima of the rows of f32{1000,100}, Zen 4, 4 rows at a time  32          12
+ *    f32{32,16,1024} reduced to size 16, in memory order           41          28 */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/rows/reduce.h"
 
@@ -24,15 +29,15 @@
 #include <math.h>
 
 enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
-/* Limits in elements. SHORT: length of a short reduced row; NARROW: length of kept rows that are joined side by
-       side. */
+/* Limits in elements. SHORT: reduced rows with fewer elements count as short; NARROW: up to this length, kept rows
+ * are joined side by side. */
 enum { SHORT = 16, NARROW = 256 };
 enum { ABREAST = 4, SHORT_ROW = 256 };
 enum { GRAIN = 32768 }; /* minimum number of elements per thread */
 
 /* ---- reference ---- */
 
-/* Return the new accumulator: accumulator a combined with element x. */
+/* Return the new value of accumulator a, after element x is combined with it. */
 INLINE double
 real_sum(double a, double x)
 {
@@ -141,17 +146,17 @@ reduce_ref(const struct kcall *k)
 
 /* ---- loops over a block ---- */
 
-/* Prefetch distance, bytes. With twice the distance and nothing cached, prefetched lines are evicted before use. Zen
- * 4 does not use this, because its hardware prefetcher is good. */
+/* Prefetch distance, bytes. With twice the distance and nothing cached, prefetched lines are evicted before use.
+ * Zen 4 does not prefetch here, because its hardware prefetcher is good. */
 enum { AHEAD = 4096, LINE = 64 };
 #define BRING(x, n)                                                                                                    \
     for (size_t line = 0; asks && line < (n) * sizeof *(x); line += LINE)                                              \
     __builtin_prefetch((const char *)(x) + AHEAD + line)
 
 /* Defines short_NAME, which folds rows of FEW to SHORT_ROW - 1 floats, ABREAST rows at a time, each into its
- * accumulator. A single row would wait for the additions that combine its lanes, so the lanes of all rows are
- * combined together. Lanes are named vectors, because gcc keeps them in registers, but moves arrays of lanes to
- * memory and back. */
+ * accumulator. The lanes of all rows are combined together, because the operations that combine the lanes of a
+ * single row would wait for each other. Lanes are named vectors, which gcc keeps in registers; it would move
+ * arrays of lanes to memory and back. */
 typedef float four __attribute__((vector_size(16)));
 typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t truths __attribute__((vector_size(16)));
@@ -193,9 +198,9 @@ pick(truths condition, four a, four b)
 ROWS_ABREAST(max, GREATER)
 ROWS_ABREAST(min, LESS)
 
-/* Defines fold_NAME, which folds rows of n elements, `apart` elements apart, each into its accumulator in *a. A row
- * is folded in LANES lanes, or in FEW lanes if it is short. again: combining an element twice is harmless, so the
- * last vector may overlap the previous one. */
+/* Defines fold_NAME, which folds rows of n elements, each into its accumulator in *a. apart: distance between
+ * rows, elements. A row is folded in LANES lanes, or in FEW lanes if it is short. again: an element may be
+ * combined twice without harm, so the last vector may overlap the previous one. */
 #define FOLD(name, type, acc, combine, again)                                                                          \
     INLINE acc row_##name(const type *x, int64_t n, acc all)                                                           \
     {                                                                                                                  \
@@ -213,7 +218,7 @@ ROWS_ABREAST(min, LESS)
                 i = n;                                                                                                 \
             }                                                                                                          \
             _Pragma("GCC unroll 6") for (int half = LANES / 2; half > 0;                                               \
-                                         half /= 2) /* unrolled, so that lanes stay in registers */                    \
+                                         half /= 2) /* the loop is unrolled, so that lanes stay in registers */        \
                 for (int l = 0; l < half; l++) lane[l] = combine(lane[l], lane[l + half]);                             \
             all = combine(all, lane[0]);                                                                               \
         }                                                                                                              \
@@ -303,8 +308,8 @@ FOLD_ROWS_OF(min)
 struct loops_of {
     void (*fold)(const void *x, int64_t apart, int64_t rows, int64_t n, void *a);
     void (*join)(const void *x, int64_t n, void *a);
-    /* Combines up to FOLD_ROWS rows with accumulators and reads them in place. far: the rows are in memory, not in a
-     * cache. NULL: not available for this type. */
+    /* Combines up to FOLD_ROWS rows with accumulators, and reads the rows in place. far: the rows are in memory,
+     * not in a cache. NULL: not available for this type. */
     void (*join_rows)(const void *x, int64_t apart, int64_t rows, int64_t n, bool far, void *a);
 };
 static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
@@ -329,25 +334,26 @@ static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
 /* ---- loops ---- */
 
 struct loop {
-    /* Strides of the loop in the operand and in the result, elements; out: 0 if the loop is reduced. */
+    /* size: number of iterations; in, out: strides in the operand and in the result, elements; out is 0 if the
+     * loop is reduced. */
     int64_t size, in, out;
 };
 struct reduction {
     const char *x;
     char *y;
     enum dtype in, out;
-    enum compute type, wide; /* compute types: of elements read; of accumulators */
+    enum compute type, wide; /* compute type of the elements read; compute type of accumulators */
     size_t in_bytes, out_bytes, wide_bytes;
     struct loops_of f;
     enum reduce reduce;
     struct loop kept[MAX_DIM], gone[MAX_DIM], row;
     int nkept, ngone;
     bool row_gone, far; /* row_gone: the row is reduced; far: the operand is larger than the caches */
-    int64_t piece;      /* elements of a kept row that are computed together, at most BLOCK */
+    int64_t piece;      /* number of elements of a kept row that are computed together, at most BLOCK */
 };
 
-/* Exchanges a short reduced row with the innermost kept loop if that loop is longer, because a call per short row
- * would be expensive. */
+/* Exchanges a short reduced row with the innermost kept loop if that loop is longer, because one call per short
+ * row would be expensive. */
 static void
 kept_last(struct loop *all, bool *gone, int n)
 {
@@ -446,8 +452,8 @@ lies_ready(const struct reduction *p)
     return p->row.in == 1 && p->in == compute_dtype(p->type);
 }
 
-/* Returns a block of n elements of the operand, from offset `in` on: in place if possible, else converted into
- * `buffer` (n <= BLOCK). */
+/* Returns a block of n <= BLOCK elements of the operand, from offset `in` on: in place if possible, else converted
+ * into `buffer`. */
 static const void *
 block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
 {
@@ -457,8 +463,8 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
     return buffer;
 }
 
-/* Sums up to FOLD_ROWS rows of 16-bit floats by column, as floats, into the buffer. Returns false if these rows are
- * not supported, or if f32 overflowed. */
+/* Sets `buffer` to the column sums, as floats, of up to FOLD_ROWS rows of 16-bit floats. Returns false if these
+ * rows are not supported, or if f32 overflowed. */
 static bool
 add_halves(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, void *buffer)
 {
@@ -466,8 +472,8 @@ add_halves(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, i
     return fold_halves(p->in, (const uint16_t *)(const void *)p->x + in, apart, rows, n, buffer);
 }
 
-/* Combines some of `left` rows of n elements with the accumulators. Rows start at offset `in` and are `apart`
- * elements apart. Returns the number of rows combined. */
+/* Combines some of the `left` remaining rows of n elements with the accumulators. in: offset of the first row;
+ * apart: distance between rows, elements. Returns the number of rows combined. */
 static int64_t
 join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, int64_t n, void *buffer,
           void *accumulator)
@@ -488,8 +494,8 @@ join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, in
     return rows;
 }
 
-/* Returns the number of short contiguous rows that are combined as one long row; the parts of the long row are
- * combined at the end. 1: rows are not short. */
+/* Returns the number of short contiguous rows that are read as one long row; 1: rows are not short. Each position
+ * of the long row has its own accumulator; at the end the accumulators of its rows are combined. */
 static int64_t
 side_by_side(const struct reduction *p, int64_t rows, int64_t apart, int64_t n)
 {
@@ -497,8 +503,8 @@ side_by_side(const struct reduction *p, int64_t rows, int64_t apart, int64_t n)
     return p->row.in == 1 && apart == n && side > 1 && rows > side ? side : 1;
 }
 
-/* Combines all rows of n elements with the accumulators. Rows start at offset `in` and are `apart` elements apart.
- * Returns false if the run was stopped. */
+/* Combines all rows of n elements with the accumulators. in: offset of the first row; apart: distance between
+ * rows, elements. Returns false if the run was stopped. */
 static bool
 join_all(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, int64_t *since,
          void *accumulator)
@@ -539,9 +545,9 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     return true;
 }
 
-/* Accumulates all rows of one kept position; the first row starts at offset `in`. If rows are kept (the innermost
+/* Accumulates all rows of one kept position. in: offset of the first row. If rows are kept (the innermost
  * dimension is not reduced), reads n elements of each row, starting at element `first`. If rows are reduced, reads
- * them in full. */
+ * whole rows. */
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
@@ -567,9 +573,9 @@ kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t 
     }
 }
 
-/* Computes n results of reduced rows. The first rows of two neighbouring results are `apart` elements apart in the
- * operand. Rows that can be read in place are folded with few calls in memory order: one row of each result, then
- * the next row of each. */
+/* Computes n results of reduced rows. apart: distance, in the operand, between the first rows of neighbouring
+ * results. Rows that can be read in place are folded in memory order and with few calls: one row of each result,
+ * then the next row of each. */
 static bool
 fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, void *accumulator)
 {
@@ -591,7 +597,7 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
     return true;
 }
 
-/* Computes results lo .. hi - 1 of reduced rows. Groups of results along the innermost kept loop are computed
+/* Computes results lo .. hi - 1 of reduced rows. Neighbouring results along the innermost kept loop are computed
  * together, as many as fit into a block. */
 static void
 fold_range(void *arg, int64_t lo, int64_t hi)
@@ -608,7 +614,7 @@ fold_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Computes pieces lo .. hi - 1 of the result rows. */
+/* Computes pieces lo .. hi - 1 of the result rows. Pieces have p->piece elements and are numbered row by row. */
 static void
 join_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -625,13 +631,13 @@ join_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* One thread computes each result, so that the bits do not depend on the number of threads. */
+/* Computes each result on one thread, so that the bits do not depend on the number of threads. */
 static void
 reduce_each(struct reduction *p, int threads, int64_t numel)
 {
     int64_t width = p->row_gone ? 1 : p->row.size, kept = 1;
     for (int k = 0; k < p->nkept; k++) kept *= p->kept[k].size;
-    /* half a block: BROUGHT rows of converted floats fill the other half */
+    /* half a block, so that BROUGHT rows of converted floats fit into the buffer of join_all() */
     p->piece = lies_ready(p) ? BLOCK : BLOCK / 2;
     if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), p->piece);
     int64_t units = kept * ((width + p->piece - 1) / p->piece);

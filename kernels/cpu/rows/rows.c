@@ -63,11 +63,11 @@ vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, floa
     OF_LEVEL(softmax_grads)(n, count, x, y, z);
 }
 
-/* Returns e^x for x <= 0; 0 if x < -87; NaN if x is NaN. Simpler than vec_exp(), which supports all floats. */
+/* Returns e^x for x <= 0; 0 if x < -87; NaN if x is NaN. It is simpler than vec_exp(), which supports all floats. */
 INLINE float
 exp_negative(float x)
 {
-    /* Adding 0x1.8p23 rounds to an integer, which then is in the low bits of n. */
+    /* Adding 0x1.8p23 rounds x / ln 2 to an integer, which then is in the low bits of n. */
     float z = x < -87.0f ? -87.0f : x, n = fmaf(z, 1.44269504f, 0x1.8p23f);
     uint32_t k = bits_of(n) << 23;
     n -= 0x1.8p23f;
