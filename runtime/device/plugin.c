@@ -1,5 +1,6 @@
 /* plugin.c - finds and opens plug-ins. */
 #include "runtime/device/plugin.h"
+#include "runtime/base/system.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -32,8 +33,7 @@ library_path(char path[PATH_MAX])
     path[0] = '\0';
     dl_iterate_phdr(contains_this_code, path);
     if (path[0]) return;
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    path[MAX(n, 0)] = '\0';
+    system_program(path, PATH_MAX);
 }
 
 void *

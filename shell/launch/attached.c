@@ -11,6 +11,7 @@
 #include "shell/launch/attach.h"
 
 #include "shell/repl/repl.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -119,7 +120,7 @@ let_visitor_in(int fd)
     for (int i = 0; i < VISITORS && v == &spare; i++)
         if (here.visitor[i].fd < 0) v = &here.visitor[i];
     *v = spare;
-    if (!attach_is_ours(fd))
+    if (!system_peer_is_ours(fd))
         refuse_visitor(v, "it belongs to another user or another container");
     else if (v == &spare)
         refuse_visitor(v, "it already has the largest number of prompts");
@@ -289,7 +290,7 @@ take_connection(int fd)
     struct pollfd in = {.fd = fd, .events = POLLIN};
     char letter = 0;
     bool ended = poll(&in, 1, 1000) == 1 && recv(fd, &letter, 1, MSG_PEEK | MSG_DONTWAIT) == 0, asks = letter == 'S';
-    if (asks && attach_is_ours(fd))
+    if (asks && system_peer_is_ours(fd))
         answer_status(fd);
     else if (asks || ended || write(here.come[1], &fd, sizeof fd) != sizeof fd)
         close(fd);
@@ -338,7 +339,7 @@ listen_as(const char *title)
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, (long)geteuid(), (long)getpid(), title);
     here.any = epoll_create1(EPOLL_CLOEXEC);
     here.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    return here.any < 0 || here.listener < 0 || pipe2(here.come, O_CLOEXEC | O_NONBLOCK) ||
+    return here.any < 0 || here.listener < 0 || system_pipe(here.come, true) ||
            bind(here.listener, (struct sockaddr *)&name,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||
            listen(here.listener, VISITORS) || watch_fd(here.come[0]) || start_attached_thread();

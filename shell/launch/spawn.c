@@ -5,6 +5,7 @@
  * stdin, which stays open while this process lives. When stdin ends, the worker exits. For a worker on another host,
  * ssh is the child of this process and carries the three streams; ending ssh ends the worker. */
 #include "shell/launch/front.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,7 +130,7 @@ start_spawn_thread(void)
 {
     sigset_t all, was;
     if (out.runs) return 0;
-    if (pipe2(out.wake, O_CLOEXEC | O_NONBLOCK)) return errno;
+    if (system_pipe(out.wake, true)) return errno;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     int code = pthread_create(&out.thread, NULL, read_streams, NULL);
@@ -188,9 +189,7 @@ static const char *
 program_path(void)
 {
     static char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n > 0) path[n] = 0;
-    return n > 0 && !access(path, X_OK) ? path : "/proc/self/exe";
+    return system_program(path, sizeof path) && !access(path, X_OK) ? path : "/proc/self/exe";
 }
 
 static int
@@ -223,7 +222,7 @@ static int
 high_pipe(int fd[2])
 {
     int low[2], code = 0;
-    if (pipe2(low, O_CLOEXEC)) return errno;
+    if (system_pipe(low, false)) return errno;
     for (int i = 0; i < 2; i++)
         if ((fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 16)) < 0) code = errno;
     close_pair(low);
