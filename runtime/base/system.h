@@ -7,11 +7,14 @@
 #ifndef RILLE_RUNTIME_SYSTEM_H
 #define RILLE_RUNTIME_SYSTEM_H
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -28,6 +31,9 @@
 #endif
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0 /* FreeBSD reserves no memory for a mapping */
+#endif
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK F_SETLK /* locks that belong to the process, not to the descriptor */
 #endif
 
 /* ---- sleeping on a word ---- */
@@ -111,6 +117,17 @@ int system_socket(int family, int type);
 /* Creates an empty file without a name, for this user only. Returns a descriptor, and the path by which this process
  * opens the file again; or -1. */
 int system_unnamed_file(char *path, size_t size);
+
+/* Waits like poll() for descriptors to be readable. t: timeout; NULL: none. mask: signal mask during the call; NULL:
+ * that of the thread. */
+int system_poll(struct pollfd *fd, int n, const struct timespec *t, const sigset_t *mask);
+/* Fills memory with zeros, also if the compiler sees that nothing reads it. */
+void system_erase(void *p, size_t n);
+
+/* ---- sorting ---- */
+
+/* Sorts n elements like qsort(), and passes `arg` to the comparison. */
+void system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, const void *b, void *arg), void *arg);
 
 /* ---- identities ---- */
 

@@ -4,11 +4,10 @@
 #ifdef SYSTEM_LINUX
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -157,6 +156,26 @@ system_unnamed_file(char *path, size_t size)
     if (fd >= 0 && fchmod(fd, 0600)) return close(fd), -1;
     snprintf(path, size, "/proc/self/fd/%d", fd);
     return fd;
+}
+
+int
+system_poll(struct pollfd *fd, int n, const struct timespec *t, const sigset_t *mask)
+{
+    return ppoll(fd, (nfds_t)n, t, mask);
+}
+
+void
+system_erase(void *p, size_t n)
+{
+    explicit_bzero(p, n);
+}
+
+/* ---- sorting ---- */
+
+void
+system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, const void *b, void *arg), void *arg)
+{
+    qsort_r(base, n, size, compare, arg);
 }
 
 /* ---- identities ---- */

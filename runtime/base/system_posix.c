@@ -7,14 +7,12 @@
 #include "runtime/base/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -325,6 +323,59 @@ system_unnamed_file(char *path, size_t size)
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     snprintf(path, size, "/dev/fd/%d", fd);
     return fd;
+}
+
+/* select() has no bit for a descriptor of FD_SETSIZE or above, which is then taken for readable. */
+int
+system_poll(struct pollfd *fd, int n, const struct timespec *t, const sigset_t *mask)
+{
+    static const struct timespec soon = {.tv_nsec = 1000000};
+    fd_set in;
+    int most = -1;
+    FD_ZERO(&in);
+    for (int i = 0; i < n; i++)
+        if (fd[i].fd >= (int)FD_SETSIZE)
+            t = &soon;
+        else if (fd[i].fd >= 0)
+            FD_SET(fd[i].fd, &in), most = fd[i].fd > most ? fd[i].fd : most;
+    int ready = pselect(most + 1, &in, NULL, NULL, t, mask);
+    for (int i = 0; i < n; i++) {
+        bool beyond = fd[i].fd >= (int)FD_SETSIZE, readable = ready >= 0 && fd[i].fd >= 0 && !beyond;
+        fd[i].revents = beyond || (readable && FD_ISSET(fd[i].fd, &in)) ? POLLIN : 0;
+    }
+    return ready;
+}
+
+void
+system_erase(void *p, size_t n)
+{
+    for (volatile char *c = p; n > 0; n--) *c++ = 0;
+}
+
+/* ---- sorting ---- */
+
+#ifdef __APPLE__
+struct order {
+    int (*compare)(const void *a, const void *b, void *arg);
+    void *arg;
+};
+
+static int
+compare_by(void *order, const void *a, const void *b)
+{
+    const struct order *o = order;
+    return o->compare(a, b, o->arg);
+}
+#endif
+
+void
+system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, const void *b, void *arg), void *arg)
+{
+#ifdef __APPLE__
+    qsort_r(base, n, size, &(struct order){compare, arg}, compare_by);
+#else
+    qsort_r(base, n, size, compare, arg);
+#endif
 }
 
 /* ---- identities ---- */

@@ -4,10 +4,22 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef __APPLE__
+/* Sets the path of the file that contains this code: the program or a library. "": unknown. */
+static void
+library_path(char path[PATH_MAX])
+{
+    static const char here;
+    Dl_info found;
+    path[0] = '\0';
+    if (dladdr(&here, &found)) snprintf(path, PATH_MAX, "%s", found.dli_fname);
+}
+#else
+#include <link.h>
 
 /* Callback for each loaded object: returns 1 if the object contains this code, and sets path to its path; the
  * program itself has the path "". */
@@ -35,6 +47,7 @@ library_path(char path[PATH_MAX])
     if (path[0]) return;
     system_program(path, PATH_MAX);
 }
+#endif
 
 void *
 plugin_open(const char *file, bool everywhere)

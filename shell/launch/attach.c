@@ -44,8 +44,9 @@ connect_to(struct found *f)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, f->user, f->pid, f->title);
-    f->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    f->fd = system_socket(AF_UNIX, SOCK_SEQPACKET);
     if (f->fd < 0) return false;
+    fcntl(f->fd, F_SETFL, O_NONBLOCK);
     if (!connect(f->fd, (struct sockaddr *)&name,
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) &&
         system_peer_is_ours(f->fd) && !fcntl(f->fd, F_SETFL, 0))

@@ -24,7 +24,7 @@ key_in_memory(const char *text, size_t n, char path[KEY_PATH])
 static void
 erase_text(char *text)
 {
-    if (text) explicit_bzero(text, strlen(text));
+    if (text) system_erase(text, strlen(text));
     free(text);
 }
 

@@ -325,7 +325,7 @@ write_secrets(int fd, const struct spawned *w)
     bytes[RILLE_SECRET + 1] = (unsigned char)(n >> 8);
     n += RILLE_SECRET + SIZE;
     if (!code && write(fd, bytes, n) != (ssize_t)n) code = EIO;
-    explicit_bzero(bytes, sizeof bytes);
+    system_erase(bytes, sizeof bytes);
     return code;
 }
 
@@ -419,7 +419,7 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const ch
     if (!read_fully(0, secret, RILLE_SECRET) || !read_fully(0, size, SIZE)) return -1;
     size_t n = size[0] + ((size_t)size[1] << 8);
     bool good = n <= KEY_MOST && read_fully(0, key, n) && !(n && key_in_memory(key, n, path));
-    explicit_bzero(key, sizeof key);
+    system_erase(key, sizeof key);
     if (!good) return -1;
     if (n) *key_file = path;
     if (kept) return 0;

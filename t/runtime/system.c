@@ -241,6 +241,12 @@ test_processes(void)
 /* ---- descriptors and identities ---- */
 
 static void
+ignore_signal(int number)
+{
+    (void)number;
+}
+
+static void
 test_descriptors(void)
 {
     struct stat st;
@@ -263,6 +269,53 @@ test_descriptors(void)
        "its path opens the same file");
     close(file);
     close(again);
+}
+
+static void
+test_poll(void)
+{
+    const struct timespec soon = {.tv_nsec = 3 * MS};
+    int low[2], high[2];
+    if (system_pipe(low, false) || system_pipe(high, false)) exit(1);
+    struct pollfd fd[] = {
+        {.fd = low[0], .events = POLLIN}, {.fd = -1, .events = POLLIN}, {.fd = high[0], .events = POLLIN}};
+    int64_t begin = now_ns();
+    ok(system_poll(fd, 3, &soon, NULL) == 0 && now_ns() - begin >= 3 * MS, "waiting lasts for the timeout");
+    if (write(high[1], "", 1) != 1) exit(1);
+    ok(system_poll(fd, 3, NULL, NULL) == 1 && !fd[0].revents && !fd[1].revents && fd[2].revents,
+       "the descriptor that is readable is marked, and no other");
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    signal(SIGUSR1, ignore_signal);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    raise(SIGUSR1);
+    ok(system_poll(fd, 1, &soon, NULL) == 0, "a blocked signal does not end the wait");
+    ok(system_poll(fd, 1, NULL, &none) == -1 && errno == EINTR, "the mask lets the signal end the wait");
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    for (int i = 0; i < 2; i++) close(low[i]), close(high[i]);
+}
+
+static int
+compare_mapped(const void *a, const void *b, void *map)
+{
+    const int *m = map, x = m[*(const int *)a], y = m[*(const int *)b];
+    return (x > y) - (x < y);
+}
+
+static void
+test_memory_functions(void)
+{
+    enum { N = 100 };
+    int map[N], index[N], wrong = 0;
+    char text[N], zeros[N] = {0};
+    for (int i = 0; i < N; i++) index[i] = i, map[i] = i * 37 % N;
+    system_sort(index, N, sizeof *index, compare_mapped, map);
+    for (int i = 0; i < N; i++) wrong += map[index[i]] != i;
+    ok(!wrong, "elements are sorted by the argument of the comparison");
+    memset(text, 1, N);
+    system_erase(text, N - 1);
+    ok(!memcmp(text, zeros, N - 1) && text[N - 1] == 1, "the bytes to erase are zero, and no others");
 }
 
 static void
@@ -297,6 +350,8 @@ main(void)
     test_many_sleepers();
     test_events();
     test_descriptors();
+    test_poll();
+    test_memory_functions();
     test_identities();
     return done();
 }

@@ -641,7 +641,7 @@ cluster_close(struct cluster **cp)
     str_free(&c->kernels);
     str_free(&c->packet);
     str_free(&c->hang);
-    explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
+    system_erase(c->secret, sizeof *c->secret * (size_t)c->options.world);
     free(c->secret);
     free(c->process);
     pthread_cond_destroy(&c->files.changed);

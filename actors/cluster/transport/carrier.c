@@ -420,7 +420,7 @@ carrier_thread(void *arg)
         atomic_store(&c->asleep, true);
         bool idle = is_carrier_idle(c), always = !idle || c->mpi;
         pthread_mutex_unlock(&c->lock);
-        int ready = idle ? ppoll(fd, countof(fd), &nap, NULL) : 0;
+        int ready = idle ? system_poll(fd, countof(fd), &nap, NULL) : 0;
         atomic_store(&c->asleep, false);
         for (int road = 0; road < NROAD; road++) c->look[road] = always || ready < 0 || fd[1 + road].revents;
         if (fd[0].revents) system_lower(&c->wake);
