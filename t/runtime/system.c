@@ -1,7 +1,7 @@
 /* system.c - tests of the operating system's calls: sleeping on words, events, processes, shared memory, identities.
  *
- * t/runtime/system_posix.c includes this file, so the tests run on both versions of system.h. A lost wake makes the
- * test hang. */
+ * system_posix.c and system_kqueue.c include this file, so the tests run on all versions of system.h. A lost wake makes
+ * the test hang. */
 #include "runtime/base/system.h"
 #include "runtime/base/clock.h"
 #include "t/lib/tap.h"
@@ -88,6 +88,20 @@ test_rings(bool shared)
     }
     ok(!wrong, "%d threads wake each other in turn on %d %s words", RINGS * THREADS, RINGS,
        shared ? "shared" : "private");
+}
+
+/* Two threads that nothing else delays: a wake between the other thread's look at the word and its sleep is likely. */
+static void
+test_pair(void)
+{
+    enum { ROUNDS = 20000 };
+    struct ring ring = {.nthread = 2, .rounds = ROUNDS};
+    struct member member[2] = {{&ring, 0}, {&ring, 1}};
+    pthread_t other;
+    if (pthread_create(&other, NULL, take_turns, &member[1])) exit(1);
+    take_turns(&member[0]);
+    pthread_join(other, NULL);
+    ok(atomic_load(&ring.word) == 2 * ROUNDS, "no wake of two threads is lost");
 }
 
 static void *
@@ -212,7 +226,13 @@ test_processes(void)
     ok(!system_process_ended(&p, 0), "a running process has not ended");
     int64_t begin = now_ns();
     ok(!system_process_ended(&p, 5) && now_ns() - begin >= 5 * MS, "waiting for its end lasts for the timeout");
+    struct pollfd end = {.fd = p.fd, .events = POLLIN};
+#if defined SYSTEM_LINUX || defined __FreeBSD__
+    ok(p.fd >= 0 && (fcntl(p.fd, F_GETFD) & FD_CLOEXEC) && poll(&end, 1, 0) == 0,
+       "the descriptor of a running process is not readable");
+#endif
     if (write(gate[1], "", 1) != 1) exit(1);
+    ok(p.fd < 0 || poll(&end, 1, 10000) == 1, "the descriptor, if there is one, is readable after the end");
     ok(system_process_ended(&p, 10000), "its end is noticed");
     ok(system_process_ended(&p, 0), "and stays noticed");
     ok(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5, "its exit code is left to waitpid()");
@@ -236,6 +256,36 @@ test_processes(void)
        "process 1, this process and an ended process are not other processes of this program");
     close(gate[0]);
     close(gate[1]);
+}
+
+/* Starts a child that starts a grandchild. Ends the child; the grandchild must then be killed, which closes its end of
+ * the pipe `alive`. */
+static void
+test_end_with_parent(void)
+{
+    int alive[2], gate[2], grandchild = 0;
+    char byte;
+    if (system_pipe(alive, false) || system_pipe(gate, false)) exit(1);
+    pid_t child = fork();
+    if (!child) {
+        close(gate[1]);
+        grandchild = fork();
+        if (grandchild) close(alive[1]);
+        if (grandchild) _exit((int)read(gate[0], &byte, 1));
+        system_end_with_parent();
+        grandchild = (int)getpid();
+        _exit(write(alive[1], &grandchild, sizeof grandchild) > 0 ? pause() : 1);
+    }
+    close(alive[1]);
+    if (read(alive[0], &grandchild, sizeof grandchild) != sizeof grandchild) exit(1);
+    close(gate[1]);
+    waitpid(child, NULL, 0);
+#if defined SYSTEM_LINUX || defined __FreeBSD__
+    ok(read(alive[0], &byte, 1) == 0, "a process that asked to end with its parent is killed");
+#endif
+    kill(grandchild, SIGKILL);
+    close(alive[0]);
+    close(gate[0]);
 }
 
 /* ---- descriptors and identities ---- */
@@ -334,6 +384,12 @@ test_identities(void)
     close(fd[0]);
     close(fd[1]);
     ok(!system_peer_is_ours(-1), "a closed socket has no peer");
+    if (geteuid() == 0 && !seteuid(65534)) {
+        bool opened = !socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
+        ok(!seteuid(0) && opened && !system_peer_is_ours(fd[0]), "a peer of another user is not ours");
+        close(fd[0]);
+        close(fd[1]);
+    }
     ok(system_cores() >= 0 && system_cores() <= sysconf(_SC_NPROCESSORS_CONF), "at most all cores are allowed");
     ok(system_core() >= -1, "the core of a thread is a number, or unknown");
 }
@@ -343,10 +399,12 @@ main(void)
 {
     alarm(HANG);
     test_processes();
+    test_end_with_parent();
     test_memory();
     test_returns();
     test_rings(false);
     test_rings(true);
+    test_pair();
     test_many_sleepers();
     test_events();
     test_descriptors();
