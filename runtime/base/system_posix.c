@@ -206,7 +206,7 @@ system_process_close(struct system_process *p)
 
 /* Writes the path of the program that a process runs. Returns false, and writes "", if the path is unknown. */
 static bool
-program_of(int pid, char *path, size_t size)
+process_program(int pid, char *path, size_t size)
 {
     path[0] = '\0';
 #if defined __APPLE__
@@ -229,7 +229,7 @@ system_process_runs_us(int pid)
     char own[PATH_MAX], other[PATH_MAX];
     struct stat us, it;
     if (pid <= 1 || pid == (int)getpid() || kill(pid, 0)) return false;
-    if (!program_of((int)getpid(), own, sizeof own) || !program_of(pid, other, sizeof other)) return false;
+    if (!process_program((int)getpid(), own, sizeof own) || !process_program(pid, other, sizeof other)) return false;
     return !stat(own, &us) && !stat(other, &it) && it.st_dev == us.st_dev && it.st_ino == us.st_ino;
 }
 
@@ -242,14 +242,33 @@ system_end_with_parent(void)
 #endif
 }
 
-/* ---- memory: named objects, which outlive a creator that is killed ---- */
+/* ---- memory: named objects. The names are removed when the process ends, but not if it is killed ---- */
+
+static atomic_int nmemory; /* number of memory files that this process has created */
+
+/* Writes the name of the i-th memory file of this process. macOS allows 31 bytes. */
+static void
+memory_name(int i, char name[SYSTEM_NAME])
+{
+    snprintf(name, SYSTEM_NAME, "/rille-%ld-%d", (long)getpid(), i);
+}
+
+static void
+unlink_all(void)
+{
+    char name[SYSTEM_NAME];
+    for (int i = 0; i < nmemory; i++) {
+        memory_name(i, name);
+        shm_unlink(name);
+    }
+}
 
 int
 system_memory_new(size_t bytes, char name[SYSTEM_NAME])
 {
-    static atomic_int count;
-    /* macOS allows 31 bytes */
-    snprintf(name, SYSTEM_NAME, "/rille-%ld-%d", (long)getpid(), atomic_fetch_add(&count, 1));
+    int i = atomic_fetch_add(&nmemory, 1);
+    if (i == 0 && atexit(unlink_all)) return -1;
+    memory_name(i, name);
     int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0) return -1;
     if (!ftruncate(fd, (off_t)bytes)) return fd;
@@ -383,7 +402,7 @@ system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, con
 bool
 system_program(char *path, size_t size)
 {
-    return program_of((int)getpid(), path, size);
+    return process_program((int)getpid(), path, size);
 }
 
 bool

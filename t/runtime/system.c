@@ -90,20 +90,6 @@ test_rings(bool shared)
        shared ? "shared" : "private");
 }
 
-/* Two threads that nothing else delays: a wake between the other thread's look at the word and its sleep is likely. */
-static void
-test_pair(void)
-{
-    enum { ROUNDS = 20000 };
-    struct ring ring = {.nthread = 2, .rounds = ROUNDS};
-    struct member member[2] = {{&ring, 0}, {&ring, 1}};
-    pthread_t other;
-    if (pthread_create(&other, NULL, take_turns, &member[1])) exit(1);
-    take_turns(&member[0]);
-    pthread_join(other, NULL);
-    ok(atomic_load(&ring.word) == 2 * ROUNDS, "no wake of two threads is lost");
-}
-
 static void *
 sleep_until_changed(void *word)
 {
@@ -166,6 +152,24 @@ test_memory(void)
     close(fd);
     ok(system_memory_open(name, BYTES) < 0, "a memory file cannot be opened after it was closed and unlinked");
     munmap(base, BYTES);
+}
+
+/* A process that calls exit() without system_memory_unlink() leaves no name behind. */
+static void
+test_exit(void)
+{
+    char name[SYSTEM_NAME] = "";
+    int told[2];
+    if (system_pipe(told, false)) exit(1);
+    pid_t child = fork();
+    if (!child) {
+        system_memory_new(4096, name);
+        exit(write(told[1], name, sizeof name) != sizeof name);
+    }
+    bool read_all = read(told[0], name, sizeof name) == sizeof name;
+    waitpid(child, NULL, 0);
+    ok(read_all && name[0] && system_memory_open(name, 4096) < 0, "exit() removes the names of memory files");
+    for (int i = 0; i < 2; i++) close(told[i]);
 }
 
 /* ---- events ---- */
@@ -401,10 +405,10 @@ main(void)
     test_processes();
     test_end_with_parent();
     test_memory();
+    test_exit();
     test_returns();
     test_rings(false);
     test_rings(true);
-    test_pair();
     test_many_sleepers();
     test_events();
     test_descriptors();

@@ -3,6 +3,7 @@
 #ifndef RILLE_T_FREEBSD_EVENT_H
 #define RILLE_T_FREEBSD_EVENT_H
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -33,7 +34,7 @@ kevent(int queue, const struct kevent *change, int nchange, struct kevent *out, 
 {
     int end = nchange == 1 && !out && !nout && !t ? (int)syscall(SYS_pidfd_open, change->ident, 0) : -1;
     if (end < 0 || change->filter != EVFILT_PROC || change->fflags != NOTE_EXIT) return -1;
-    int status = dup2(end, queue) == queue ? 0 : -1;
+    int keeps = fcntl(queue, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0, status = dup3(end, queue, keeps) == queue ? 0 : -1;
     close(end);
     return status;
 }
