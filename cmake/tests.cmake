@@ -95,6 +95,7 @@ foreach(program ${RILLE_TEST_PROGRAMS})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/t/bin)
   target_link_libraries(${program} PRIVATE oracles)
 endforeach()
+target_include_directories(t-runtime-system_kqueue BEFORE PRIVATE t/host/freebsd) # stand-ins for FreeBSD's headers
 target_sources(t-shell PRIVATE shell/jupyter/jupyter_wire.c shell/serve/http.c)
 target_link_libraries(t-shell PRIVATE PkgConfig::SODIUM)
 if(HTTP_FOUND)

@@ -1,9 +1,9 @@
 /* limits.c - reads the limits of cores and memory from affinity, control groups and environment. */
 #include "runtime/base/limits.h"
+#include "runtime/base/system.h"
 
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,11 +204,10 @@ limits_now(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), all = sysconf(_SC_NPROCESSORS_ONLN);
     struct limits l = {.memory = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)1 << 34};
-    cpu_set_t own;
+    int own = system_cores();
     lower_cores(&l, all);
-    /* the call fails if the machine has more cores than a cpu_set_t can hold; the limit is then ignored */
-    if (!sched_getaffinity(0, sizeof own, &own) && CPU_COUNT(&own) < l.cores) {
-        lower_cores(&l, CPU_COUNT(&own));
+    if (own > 0 && own < l.cores) {
+        lower_cores(&l, own);
         snprintf(l.cores_from, sizeof l.cores_from, "affinity");
     }
     limits_lower("", &l);

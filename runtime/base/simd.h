@@ -9,7 +9,7 @@
  * files call the chosen version as NAME.ifunc. The resolver, the function NAME.resolver that chooses the version at
  * load time, is a global symbol even if the function is static. A function that other files call is therefore followed
  * by EXPORTED(name), and function names are unique over all files (.ci/clang links them). Other clangs before 19, and
- * systems with musl, get one version, for the level that the compiler's options choose (-march).
+ * systems with musl, and macOS, get one version, for the level that the compiler's options choose (-march).
  *
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3 only,
  * and only if it may compute comparisons whose result is not used. clang needs no pragma. Macros; any thread. */
@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__linux__) && !defined(__GLIBC__)
-#define ONE_LEVEL /* musl's loader cannot choose a version of a function at load time */
+#if (defined(__linux__) && !defined(__GLIBC__)) || defined(__APPLE__)
+#define ONE_LEVEL /* the loaders of musl and macOS cannot choose a version of a function at load time */
 #endif
 #if defined(__clang__)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)

@@ -1,20 +1,14 @@
-/* waker.h - lets threads sleep on a futex until another thread wakes them: a waker for one sleeper, a bell for many.
+/* waker.h - lets threads sleep on a word until another thread wakes them: a waker for one sleeper, a bell for many.
  *
  * The sleeper announces that it is about to sleep (waker_arm), checks its condition once more, and sleeps. The
  * other thread makes the condition true and then wakes the sleeper. Each side first stores and then loads, with
  * sequential consistency, so at least one side sees the other's store. A wake that arrives late is harmless,
  * because the sleeper checks its condition again. A waker has one sleeper; any thread may wake. The word may be in
- * memory shared between processes. (Linux: futex(2).) */
+ * memory shared between processes. */
 #ifndef RILLE_RUNTIME_WAKER_H
 #define RILLE_RUNTIME_WAKER_H
 
-#include <linux/futex.h>
-#include <limits.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+#include "runtime/base/system.h"
 
 struct waker {
     _Atomic uint32_t asleep; /* 1: the owner sleeps, or is about to sleep */
@@ -37,8 +31,15 @@ waker_disarm(struct waker *w)
 static inline void
 waker_sleep(struct waker *w, int64_t ns)
 {
-    struct timespec t = {ns / 1000000000, ns % 1000000000};
-    syscall(SYS_futex, &w->asleep, FUTEX_WAIT, 1, ns ? &t : NULL, NULL, 0);
+    system_sleep(&w->asleep, 1, ns, false);
+    waker_disarm(w);
+}
+
+/* Sleeps like waker_sleep() on a waker that other processes may wake. */
+static inline void
+waker_sleep_shared(struct waker *w, int64_t ns)
+{
+    system_sleep(&w->asleep, 1, ns, true);
     waker_disarm(w);
 }
 
@@ -46,8 +47,7 @@ waker_sleep(struct waker *w, int64_t ns)
 static inline void
 waker_wake(struct waker *w)
 {
-    if (atomic_load(&w->asleep) && atomic_exchange(&w->asleep, 0))
-        syscall(SYS_futex, &w->asleep, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    if (atomic_load(&w->asleep) && atomic_exchange(&w->asleep, 0)) system_wake(&w->asleep);
 }
 
 struct bell {
@@ -73,7 +73,7 @@ bell_disarm(struct bell *b)
 static inline void
 bell_sleep(struct bell *b, uint32_t armed)
 {
-    syscall(SYS_futex, &b->rung, FUTEX_WAIT, armed, NULL, NULL, 0);
+    system_sleep(&b->rung, armed, 0, false);
     bell_disarm(b);
 }
 
@@ -83,7 +83,7 @@ bell_ring(struct bell *b)
 {
     if (!atomic_load(&b->nsleeper)) return;
     atomic_fetch_add(&b->rung, 1);
-    syscall(SYS_futex, &b->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    system_wake(&b->rung);
 }
 
 /* Pauses briefly, for use in a polling loop. */

@@ -6,6 +6,7 @@
  * streams (stream_host.h). */
 #include "runtime/base/arena.h"
 #include "runtime/base/pages.h"
+#include "runtime/base/system.h"
 #include "runtime/device/stream_host.h"
 
 #include <pthread.h>

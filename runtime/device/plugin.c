@@ -1,12 +1,25 @@
 /* plugin.c - finds and opens plug-ins. */
 #include "runtime/device/plugin.h"
+#include "runtime/base/system.h"
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef __APPLE__
+/* Sets the path of the file that contains this code: the program or a library. "": unknown. */
+static void
+library_path(char path[PATH_MAX])
+{
+    static const char here;
+    Dl_info found;
+    path[0] = '\0';
+    if (dladdr(&here, &found)) snprintf(path, PATH_MAX, "%s", found.dli_fname);
+}
+#else
+#include <link.h>
 
 /* Callback for each loaded object: returns 1 if the object contains this code, and sets path to its path; the
  * program itself has the path "". */
@@ -32,9 +45,9 @@ library_path(char path[PATH_MAX])
     path[0] = '\0';
     dl_iterate_phdr(contains_this_code, path);
     if (path[0]) return;
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    path[MAX(n, 0)] = '\0';
+    system_program(path, PATH_MAX);
 }
+#endif
 
 void *
 plugin_open(const char *file, bool everywhere)

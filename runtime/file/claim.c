@@ -4,6 +4,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/str.h"
+#include "runtime/base/system.h"
 
 #include <ctype.h>
 #include <errno.h>

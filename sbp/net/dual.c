@@ -6,6 +6,7 @@
 #include "sbp/net/dual.h"
 
 #include "runtime/base/simd.h"
+#include "runtime/base/system.h"
 #include "sbp/net/trail.h"
 #include "sbp/net/work.h"
 
@@ -79,7 +80,7 @@ dual_order(const struct cfn *c, int32_t *order)
     int32_t n = 0;
     for (int32_t v = 0; v < c->nvar; v++)
         if (c->var[v].n) order[n++] = v;
-    qsort_r(order, (size_t)n, sizeof *order, compare_dual_ranks, c->rank);
+    system_sort(order, (size_t)n, sizeof *order, compare_dual_ranks, c->rank);
     return n;
 }
 

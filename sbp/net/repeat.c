@@ -2,6 +2,7 @@
 #include "sbp/net/repeat.h"
 
 #include "runtime/base/hash.h"
+#include "runtime/base/system.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ find_periods(struct repeat *r, int32_t *period)
     }
     for (int32_t p = 1; p <= r->n / LAYERS; p++)
         if (count[p]) all[n++] = p;
-    qsort_r(all, (size_t)n, sizeof *all, compare_run_counts, count);
+    system_sort(all, (size_t)n, sizeof *all, compare_run_counts, count);
     n = MIN(n, PERIODS);
     memcpy(period, all, sizeof *all * (size_t)n);
     return n;

@@ -3,6 +3,7 @@
 
 #include "sbp/net/options.h"
 #include "sbp/net/work.h"
+#include "runtime/base/system.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -249,7 +250,7 @@ by_weight(struct local *l, int32_t *order)
         for (int32_t k = 0; k < n->node[i].ncand; k++)
             if (n->node[i].cost[k] < NET_NEVER) weight[i] = MAX(weight[i], n->node[i].cost[k]);
     }
-    qsort_r(order, (size_t)n->nnode, sizeof *order, heavier, weight);
+    system_sort(order, (size_t)n->nnode, sizeof *order, heavier, weight);
 }
 
 void

@@ -1,6 +1,7 @@
 /* jupyter_install.c - rille --jupyter-install: writes the file from which Jupyter learns how to start this program as a
  * kernel. */
 #include "shell/jupyter/jupyter.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -26,9 +27,7 @@ static json_t *
 kernel_spec(void)
 {
     char program[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n < 0) return NULL;
-    program[n] = 0;
+    if (!system_program(program, sizeof program)) return NULL;
     return json_pack("{s[sss]ssssss}", "argv", program, "--jupyter", "{connection_file}", "display_name", "Rille",
                      "language", "lua", "interrupt_mode", "message");
 }

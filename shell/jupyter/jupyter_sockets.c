@@ -6,6 +6,7 @@
 #include "shell/jupyter/jupyter_sockets.h"
 
 #include "rille.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -464,7 +465,7 @@ static int
 catch_stream(struct stream *s, FILE *file)
 {
     int ends[2], code = 0;
-    if (pipe2(ends, O_CLOEXEC)) return errno;
+    if (system_pipe(ends, false)) return errno;
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     fflush(file);
     s->fd = fileno(file);

@@ -8,6 +8,7 @@
  * order. */
 #include "shell/bind/base/shell.h"
 #include "shell/launch/front.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -102,7 +103,7 @@ connect_any(const struct addrinfo *to)
 {
     int fd = -1;
     for (; to && fd < 0; to = to->ai_next) {
-        fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        fd = system_socket(to->ai_family, SOCK_STREAM);
         if (fd < 0 || !connect(fd, to->ai_addr, to->ai_addrlen)) continue;
         close(fd);
         fd = -1;

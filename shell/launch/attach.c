@@ -4,6 +4,7 @@
 
 #include "shell/launch/front.h"
 #include "shell/repl/repl.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,34 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 enum { USAGE = 2, FAILED = 1, CONTROLLERS = 64, PATIENCE_MS = 2000 };
-
-/* Returns true if the process `pid` is in the same namespace of this kind as this process; false as well if that
- * cannot be determined. */
-static bool
-shares_namespace(long pid, const char *kind)
-{
-    char path[64];
-    struct stat own, other;
-    snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
-    if (stat(path, &own)) return false;
-    snprintf(path, sizeof path, "/proc/%ld/ns/%s", pid, kind);
-    return !stat(path, &other) && own.st_dev == other.st_dev && own.st_ino == other.st_ino;
-}
-
-bool
-attach_is_ours(int fd)
-{
-    struct ucred peer;
-    socklen_t n = sizeof peer;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) || peer.uid != geteuid()) return false;
-    return peer.pid > 0 && shares_namespace(peer.pid, "pid") && shares_namespace(peer.pid, "user");
-}
 
 /* ---- finding the controller ---- */
 
@@ -66,11 +44,12 @@ connect_to(struct found *f)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, f->user, f->pid, f->title);
-    f->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    f->fd = system_socket(AF_UNIX, SOCK_SEQPACKET);
     if (f->fd < 0) return false;
+    fcntl(f->fd, F_SETFL, O_NONBLOCK);
     if (!connect(f->fd, (struct sockaddr *)&name,
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) &&
-        attach_is_ours(f->fd) && !fcntl(f->fd, F_SETFL, 0))
+        system_peer_is_ours(f->fd) && !fcntl(f->fd, F_SETFL, 0))
         return true;
     close(f->fd);
     return false;

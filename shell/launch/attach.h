@@ -41,7 +41,4 @@ int attach_status(const char *name);
  * completes names. */
 int attach_run(lua_State *L, const struct attach *a);
 
-/* Returns true if the peer is a process of this user in the same pid and user namespaces, according to the kernel. */
-bool attach_is_ours(int fd);
-
 #endif

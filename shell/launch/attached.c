@@ -2,15 +2,18 @@
  *
  * A visitor is a process `rille attach` in another terminal. When a visitor connects or writes, the kernel sends this
  * process SIGURG, which nothing else uses. The signal handler sets a hook (interrupt.c), and Lua calls
- * attached_serve() between two instructions. At a prompt the line editor calls attached_serve(). While a visitor's
- * line runs, streams 0 to 2 are the visitor's terminal, so that all output appears on it at once. Output errors of
- * that terminal are cleared when the line is done.
+ * attached_serve() between two instructions. The handler also raises an event; at a prompt the line editor polls
+ * the event and calls attached_serve(). While a visitor's line runs, streams 0 to 2 are the visitor's terminal, so that
+ * all output appears on it at once. Output errors of that terminal are cleared when the line is done.
  *
  * A thread accepts connections. The thread answers rille status itself, even during a run, and passes the sockets of
  * visitors to the main thread through a pipe. */
 #include "shell/launch/attach.h"
 
+#ifdef __linux__
+
 #include "shell/repl/repl.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +24,6 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -38,9 +40,8 @@ static struct {
     /* coroutine of the program's state, so that visitors' lines have a separate stack and separate hooks */
     lua_State *L;
     char title[ATTACH_TITLE];
-    /* listener: socket that accepts connections. any: epoll descriptor, readable if the socket of any visitor or
-     * `come[0]` is readable */
-    int listener, any;
+    int listener;                  /* socket that accepts connections */
+    struct system_event knock;     /* raised when a visitor's socket or come[0] has become readable */
     int come[2];                   /* pipe through which the thread passes the sockets of new visitors */
     struct rille_session *session; /* session whose status the thread reports, guarded by `lock`; NULL: closed */
     pthread_mutex_t lock;
@@ -72,6 +73,7 @@ on_knock(int number)
     (void)number;
     while (fd >= 0 && take_press(fd, &gone)) interrupt_visit();
     if (gone) interrupt_visit(), interrupt_visit();
+    system_raise(&here.knock);
     interrupt_knock();
     errno = before;
 }
@@ -81,9 +83,7 @@ static int
 watch_fd(int fd)
 {
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    return fcntl(fd, F_SETOWN_EX, &owner) || fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) ||
-           epoll_ctl(here.any, EPOLL_CTL_ADD, fd, &event);
+    return fcntl(fd, F_SETOWN_EX, &owner) || fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK);
 }
 
 /* ---- visitors ---- */
@@ -120,7 +120,7 @@ let_visitor_in(int fd)
     for (int i = 0; i < VISITORS && v == &spare; i++)
         if (here.visitor[i].fd < 0) v = &here.visitor[i];
     *v = spare;
-    if (!attach_is_ours(fd))
+    if (!system_peer_is_ours(fd))
         refuse_visitor(v, "it belongs to another user or another container");
     else if (v == &spare)
         refuse_visitor(v, "it already has the largest number of prompts");
@@ -253,6 +253,7 @@ attached_serve(void)
 {
     int fd;
     if (here.serving >= 0) return;
+    system_lower(&here.knock); /* before the sockets are read, so that no later packet is missed */
     while (read(here.come[0], &fd, sizeof fd) == sizeof fd) let_visitor_in(fd);
     for (int i = 0; i < VISITORS; i++)
         if (here.visitor[i].fd >= 0) hear_visitor(&here.visitor[i]);
@@ -290,7 +291,7 @@ take_connection(int fd)
     struct pollfd in = {.fd = fd, .events = POLLIN};
     char letter = 0;
     bool ended = poll(&in, 1, 1000) == 1 && recv(fd, &letter, 1, MSG_PEEK | MSG_DONTWAIT) == 0, asks = letter == 'S';
-    if (asks && attach_is_ours(fd))
+    if (asks && system_peer_is_ours(fd))
         answer_status(fd);
     else if (asks || ended || write(here.come[1], &fd, sizeof fd) != sizeof fd)
         close(fd);
@@ -337,9 +338,8 @@ listen_as(const char *title)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, (long)geteuid(), (long)getpid(), title);
-    here.any = epoll_create1(EPOLL_CLOEXEC);
     here.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    return here.any < 0 || here.listener < 0 || pipe2(here.come, O_CLOEXEC | O_NONBLOCK) ||
+    return system_event_open(&here.knock) || here.listener < 0 || system_pipe(here.come, true) ||
            bind(here.listener, (struct sockaddr *)&name,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||
            listen(here.listener, VISITORS) || watch_fd(here.come[0]) || start_attached_thread();
@@ -370,5 +370,14 @@ attached_open(lua_State *L, const char *title)
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);
     if (listen_as(here.title)) return; /* without abstract sockets no visitor can connect */
-    edit_visitors(here.any, attached_serve);
+    edit_visitors(here.knock.fd, attached_serve);
 }
+#else
+/* Other systems have no signal per socket and no list of sockets, by which visitors find the controller. */
+void
+attached_open(lua_State *L, const char *title)
+{
+    (void)L;
+    (void)title;
+}
+#endif

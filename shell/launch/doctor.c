@@ -2,8 +2,8 @@
  * lua/show/doctor.lua prints the list for :doctor and rille --doctor [--json]. */
 #include "shell/launch/front.h"
 #include "shell/repl/repl.h"
+#include "runtime/base/system.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -79,7 +79,7 @@ machine_facts(lua_State *L, int list)
 {
     static const char *const sets[] = {"avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16"};
     char text[4096] = "", flags[4096] = " ";
-    cpu_set_t mine;
+    int own = system_cores();
     struct utsname u;
     if (!uname(&u)) {
         lua_pushfstring(L, "%s %s, %s", u.sysname, u.release, u.machine);
@@ -98,7 +98,7 @@ machine_facts(lua_State *L, int list)
     text_fact(L, list, "instructions", *text ? text : "none that kernels use");
     lua_pushinteger(L, sysconf(_SC_NPROCESSORS_ONLN));
     fact(L, list, "cores");
-    lua_pushinteger(L, sched_getaffinity(0, sizeof mine, &mine) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&mine));
+    lua_pushinteger(L, own > 0 ? own : sysconf(_SC_NPROCESSORS_ONLN));
     fact(L, list, "cores allowed");
     memory_fact(L, list, "memory", "MemTotal");
     memory_fact(L, list, "memory free", "MemAvailable");
@@ -208,9 +208,8 @@ static void
 program_facts(lua_State *L, int list)
 {
     char path[PATH_MAX] = "";
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     text_fact(L, list, "rille", RILLE_VERSION);
-    text_fact(L, list, "program", n > 0 ? (path[n] = 0, path) : "unknown");
+    text_fact(L, list, "program", system_program(path, sizeof path) ? path : "unknown");
     text_fact(L, list, "lua", LUA_RELEASE);
 #if defined RILLE_READLINE
     text_fact(L, list, "line editor", "readline");

@@ -13,13 +13,13 @@
 #include "shell/launch/front.h"
 #include "shell/bind/base/shell.h"
 #include "shell/repl/journal.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -649,7 +649,7 @@ serve_as_child(struct rille_worker_options *o)
     pid_t child = fork();
     if (child < 0) return front_refused(strerror(errno));
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        system_end_with_parent();
         return worker_serve(o);
     }
     serving = child;

@@ -1,22 +1,22 @@
 /* front_keys.c - creates keys, in files or for the processes of one job. */
 #include "shell/launch/front.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 int
 key_in_memory(const char *text, size_t n, char path[KEY_PATH])
 {
-    int fd = memfd_create("key", MFD_CLOEXEC);
+    int fd = system_unnamed_file(path, KEY_PATH);
     if (fd < 0) return errno;
-    int code = fchmod(fd, 0600) ? errno : write(fd, text, n) != (ssize_t)n ? EIO : 0;
-    snprintf(path, KEY_PATH, "/proc/self/fd/%d", fd);
+    int code = write(fd, text, n) != (ssize_t)n ? EIO : 0;
+    lseek(fd, 0, SEEK_SET); /* on some systems the opened path shares fd's position */
     if (code) close(fd);
     return code;
 }
@@ -24,7 +24,7 @@ key_in_memory(const char *text, size_t n, char path[KEY_PATH])
 static void
 erase_text(char *text)
 {
-    if (text) explicit_bzero(text, strlen(text));
+    if (text) system_erase(text, strlen(text));
     free(text);
 }
 

@@ -4,10 +4,12 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 struct reader {
     const char *at, *end, *line; /* line: start of the current line */

@@ -5,6 +5,7 @@
  * stdin, which stays open while this process lives. When stdin ends, the worker exits. For a worker on another host,
  * ssh is the child of this process and carries the three streams; ending ssh ends the worker. */
 #include "shell/launch/front.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,7 +130,7 @@ start_spawn_thread(void)
 {
     sigset_t all, was;
     if (out.runs) return 0;
-    if (pipe2(out.wake, O_CLOEXEC | O_NONBLOCK)) return errno;
+    if (system_pipe(out.wake, true)) return errno;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     int code = pthread_create(&out.thread, NULL, read_streams, NULL);
@@ -188,9 +189,7 @@ static const char *
 program_path(void)
 {
     static char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n > 0) path[n] = 0;
-    return n > 0 && !access(path, X_OK) ? path : "/proc/self/exe";
+    return system_program(path, sizeof path) && !access(path, X_OK) ? path : "/proc/self/exe";
 }
 
 static int
@@ -223,7 +222,7 @@ static int
 high_pipe(int fd[2])
 {
     int low[2], code = 0;
-    if (pipe2(low, O_CLOEXEC)) return errno;
+    if (system_pipe(low, false)) return errno;
     for (int i = 0; i < 2; i++)
         if ((fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 16)) < 0) code = errno;
     close_pair(low);
@@ -325,7 +324,7 @@ write_secrets(int fd, const struct spawned *w)
     bytes[RILLE_SECRET + 1] = (unsigned char)(n >> 8);
     n += RILLE_SECRET + SIZE;
     if (!code && write(fd, bytes, n) != (ssize_t)n) code = EIO;
-    explicit_bzero(bytes, sizeof bytes);
+    system_erase(bytes, sizeof bytes);
     return code;
 }
 
@@ -419,7 +418,7 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const ch
     if (!read_fully(0, secret, RILLE_SECRET) || !read_fully(0, size, SIZE)) return -1;
     size_t n = size[0] + ((size_t)size[1] << 8);
     bool good = n <= KEY_MOST && read_fully(0, key, n) && !(n && key_in_memory(key, n, path));
-    explicit_bzero(key, sizeof key);
+    system_erase(key, sizeof key);
     if (!good) return -1;
     if (n) *key_file = path;
     if (kept) return 0;

@@ -9,6 +9,7 @@
  * another shell has appended to it. A line that begins with a space is not stored. */
 #include "shell/repl/keys.h"
 #include "shell/repl/repl.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,7 @@ wait_once(const sigset_t *outside)
 {
     struct pollfd in[] = {{.fd = 0, .events = POLLIN}, {.fd = visitors, .events = POLLIN}};
     sigset_t inside;
-    bool again = ppoll(in, 2, NULL, outside) < 0 && errno == EINTR;
+    bool again = system_poll(in, 2, NULL, outside) < 0 && errno == EINTR;
     if (resized) keys_resized();
     resized = 0;
     if (again || !in[1].revents) return !again;

@@ -1,7 +1,7 @@
 /* top.c - :top EXPR: shows, several times a second, what the device threads do or wait for while an expression
  * runs.
  *
- * The thread that runs the expression receives a timer signal. The signal handler samples the work of each device
+ * A timer thread signals the thread that runs the expression. The signal handler samples the work of each device
  * thread, also of workers on this host, and counts the samples in a table. Another thread paints the table. So the
  * display hardly slows the run, and never reads a plan that has been freed. The key q closes the display, but does
  * not stop the run; Ctrl-C stops the run.
@@ -17,14 +17,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
-
-#ifndef sigev_notify_thread_id /* name of the field in glibc before 2.39 */
-#define sigev_notify_thread_id _sigev_un._tid
-#endif
 
 enum { THREADS = 64, NAMES = 128, TEXT = 200, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
 /* searches the cause of a thread's wait in every tenth sample only, because the search is slow */
@@ -153,13 +148,36 @@ painter(void *columns)
 /* ---- around the run ---- */
 
 struct watch {
-    timer_t timer;
     struct sigaction before;
     struct termios terminal;
-    pthread_t painter;
+    pthread_t watched, timer, painter; /* threads: of the expression, of the samples' signals, of the picture */
     bool live, painting;
     int columns;
 };
+
+static void *
+send_ticks(void *arg)
+{
+    struct watch *w = arg;
+    struct timespec period = {.tv_nsec = 1000000000 / HERTZ};
+    while (!atomic_load(&top.over)) {
+        nanosleep(&period, NULL);
+        pthread_kill(w->watched, SIGPROF);
+    }
+    return NULL;
+}
+
+/* Starts a thread whose signals are blocked, so that it receives none. */
+static bool
+start_thread(pthread_t *out, void *(*run)(void *), void *arg)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    bool started = !pthread_create(out, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return started;
+}
 
 /* Starts the timer. The timer's signal is sent to this thread only, because this thread cannot free a plan while it
  * handles the signal. */
@@ -167,13 +185,9 @@ static bool
 start_timer(struct watch *w)
 {
     struct sigaction a = {.sa_handler = sample, .sa_flags = SA_RESTART};
-    struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
-    struct itimerspec each = {{0, 1000000000 / HERTZ}, {0, 1000000000 / HERTZ}};
-    e.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
-    sigaction(SIGRTMIN, &a, &w->before);
-    if (timer_create(CLOCK_MONOTONIC, &e, &w->timer)) return false;
-    timer_settime(w->timer, 0, &each, NULL);
-    return true;
+    w->watched = pthread_self();
+    sigaction(SIGPROF, &a, &w->before);
+    return start_thread(&w->timer, send_ticks, w);
 }
 
 /* Makes the terminal deliver keys one by one. too: further terminal flags to clear. Returns false if there is no
@@ -190,29 +204,21 @@ start_keys(struct termios *before, tcflag_t too)
 static void
 start_painter(struct watch *w)
 {
-    sigset_t all, old;
     if (!start_keys(&w->terminal, 0)) return; /* clears no further flags, so that Ctrl-C remains a signal */
-    sigfillset(&all);
-    /* blocks signals while the painting thread starts, so that the thread receives none */
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    w->painting = start_thread(&w->painter, painter, &w->columns);
     if (!w->painting) tcsetattr(0, TCSANOW, &w->terminal);
 }
 
 static void
 stop_watch(struct watch *w)
 {
-    struct itimerspec never = {0};
     atomic_store(&top.over, true);
     if (w->painting) {
         pthread_join(w->painter, NULL);
         tcsetattr(0, TCSANOW, &w->terminal);
     }
-    if (!w->live) return;
-    timer_settime(w->timer, 0, &never, NULL);
-    timer_delete(w->timer);
-    sigaction(SIGRTMIN, &w->before, NULL);
+    if (w->live) pthread_join(w->timer, NULL);
+    sigaction(SIGPROF, &w->before, NULL);
 }
 
 /* ---- workers ---- */

@@ -1,17 +1,18 @@
 /* http.c - the HTTP server of rille serve, over libmicrohttpd. */
 #include "shell/serve/http.h"
+#include "runtime/base/system.h"
 
 #ifdef RILLE_HTTP
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,8 +50,8 @@ struct http {
     struct http_options options;
     struct MHD_Daemon *daemon;
     pthread_mutex_t mutex;
-    int arrived;          /* eventfd, readable when a request has been queued */
-    struct exchange *all; /* list of all exchanges, newest first */
+    struct system_event arrived; /* raised when a request has been queued */
+    struct exchange *all;        /* list of all exchanges, newest first */
     int64_t last_id;
     int nwaiting; /* number of requests that http_receive() has not returned */
     bool closing;
@@ -167,7 +168,7 @@ queue_request(struct http *h, struct exchange *e)
         e->asleep = true;
         h->nwaiting++;
         MHD_suspend_connection(e->connection);
-        eventfd_write(h->arrived, 1);
+        system_raise(&h->arrived);
     }
     pthread_mutex_unlock(&h->mutex);
     return fits;
@@ -284,7 +285,7 @@ http_listen(const char *host, int *port)
     union address address;
     socklen_t n = parse_host(host, *port, &address);
     if (!n) return HTTP_NO_ADDRESS;
-    int on = 1, fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1, fd = system_socket(address.any.sa_family, SOCK_STREAM);
     if (fd < 0) return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (!bind(fd, &address.any, n) && !listen(fd, BACKLOG) && !getsockname(fd, &address.any, &n)) {
@@ -332,11 +333,10 @@ http_open(const struct http_options *o, char why[200])
     if (fd < 0) return server_failed(h, fd, why, strerror(errno));
     h->options.host = NULL;
     pthread_mutex_init(&h->mutex, NULL);
-    h->arrived = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (h->arrived < 0) return server_failed(h, fd, why, strerror(errno));
+    if (system_event_open(&h->arrived)) return server_failed(h, fd, why, strerror(errno));
     h->daemon = start_daemon(h, fd);
     if (h->daemon) return h;
-    close(h->arrived);
+    system_event_close(&h->arrived);
     return server_failed(h, fd, why, "the HTTP library cannot start its thread");
 }
 
@@ -376,10 +376,9 @@ take_waiting(struct http *h, struct http_request *r)
 bool
 http_receive(struct http *h, double seconds, struct http_request *r)
 {
-    struct pollfd arrived = {.fd = h->arrived, .events = POLLIN};
-    eventfd_t count;
-    /* resets the count before the queue is examined, so that no request is missed */
-    eventfd_read(h->arrived, &count);
+    struct pollfd arrived = {.fd = h->arrived.fd, .events = POLLIN};
+    /* lowers the event before the queue is examined, so that no request is missed */
+    system_lower(&h->arrived);
     if (take_waiting(h, r)) return true;
     return seconds > 0 && poll(&arrived, 1, (int)(1e3 * seconds)) > 0 && take_waiting(h, r);
 }
@@ -503,7 +502,7 @@ http_close(struct http *h, double seconds)
         free_exchange(e);
     }
     pthread_mutex_destroy(&h->mutex);
-    close(h->arrived);
+    system_event_close(&h->arrived);
     free(h);
 }
 #endif

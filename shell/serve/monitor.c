@@ -109,6 +109,7 @@ monitor_functions(lua_State *L)
 
 #ifdef RILLE_HTTP
 #include "shell/serve/http.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -359,7 +360,7 @@ listen_at_path(const char *path)
     strcpy(name.sun_path, path);
     struct stat there;
     if (!lstat(path, &there) && !S_ISSOCK(there.st_mode)) return errno = EEXIST, -1;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = system_socket(AF_UNIX, SOCK_STREAM);
     if (fd < 0) return -1;
     if (connect(fd, (struct sockaddr *)&name, sizeof name) && errno == ECONNREFUSED) unlink(path);
     mode_t before = umask(0177);

@@ -1,16 +1,16 @@
 /* Tests of actors/cluster/wire/machine.c: waiting for the end of a killed process. */
-#include <poll.h>
+#include "runtime/base/system.h"
 #include <sys/wait.h>
-/* simulates a killed process that the kernel does not free: the process's descriptor never signals */
+/* simulates a killed process that the kernel does not free: its end is never noticed */
 static int pending;
-static int
-poll_end(struct pollfd *fd, nfds_t n, int ms)
+static bool
+ends_in_time(const struct system_process *p, int ms)
 {
-    return pending ? 0 : poll(fd, n, ms);
+    return !pending && system_process_ended(p, ms);
 }
-#define poll poll_end
+#define system_process_ended ends_in_time
 #include "actors/cluster/wire/machine.c"
-#undef poll
+#undef system_process_ended
 #include "t/lib/tap.h"
 
 /* Starts a copy of this process that runs until it is killed. Returns the copy's pid. */

@@ -145,7 +145,7 @@ calls_point_down() { # prints one call per pair of folders, because the full lis
       lower "$from" "$to" || echo "$file calls $symbol of $other"
     done
 }
-shell_calls_the_public_face_alone() { grep -E '^shell/' "$calls" | grep -vE ' (rille_[a-z0-9_]+ actors/session/|[a-z0-9_]+ shell/)'; }
+shell_calls_the_public_face_alone() { grep -E '^shell/' "$calls" | grep -vE ' (rille_[a-z0-9_]+ actors/session/|system_[a-z_]+ runtime/base/system_|[a-z0-9_]+ shell/)'; }
 folders_go_round_nowhere() { # prints the cycles that tsort finds
   arrows | cut -d' ' -f1,2 | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
 }
@@ -164,7 +164,8 @@ includes_name_a_file_from_the_root() {
     [ -f "$header" ] || echo "$file includes $header, which is not there"
   done
 }
-shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|shell/.*)$'; }
+# Exception: calls of the operating system, which are compiled into the program a second time.
+shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|runtime/base/system\.h|shell/.*)$'; }
 examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
 readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }

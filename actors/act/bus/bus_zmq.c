@@ -17,6 +17,7 @@
 #include "actors/act/bus/bus.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/system.h"
 #include "runtime/base/waker.h"
 
 #include <zmq.h>
@@ -26,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 enum { CACHE_LINE = 64, SPIN_BATCH = 64, LOOK_UP_NS = 100000000, CROWD_NS = 6000 };
@@ -164,7 +164,7 @@ bus_zmq_spin(const struct zmq_bus *z, struct end *e)
     int64_t budget = z->spin_ns, begin, now;
     if (budget <= 0) return false;
     if (rings_soon(z, e)) return true; /* fast path: returns before the clock is read */
-    int core = sched_getcpu();
+    int core = system_core();
     begin = now_ns();
     atomic_store_explicit(&e->core, core, memory_order_relaxed);
     do {
@@ -187,7 +187,7 @@ bus_zmq_doze(const struct zmq_bus *z, struct end *e)
         waker_disarm(&e->waker);
     else
         waker_sleep(&e->waker, most);
-    atomic_store_explicit(&e->core, sched_getcpu(), memory_order_relaxed);
+    atomic_store_explicit(&e->core, system_core(), memory_order_relaxed);
 }
 
 static int

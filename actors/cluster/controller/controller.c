@@ -1,7 +1,7 @@
 /* controller.c - connects the coordinator's state machine to sockets, a clock and processes.
  *
  * The process of a lost member is killed before the cluster continues, because late writes would reach memory that
- * others use. The controller kills by a pidfd, which can never name a later process with the same pid. */
+ * others use. On Linux the controller kills by a pidfd, which can never name a later process with the same pid. */
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "actors/cluster/controller/files.h"
@@ -16,6 +16,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,9 +55,7 @@ on_cut(void *arg, int peer)
 static void
 wake_cluster(struct cluster *c, enum cluster_sleeper who)
 {
-    uint64_t one = 1;
-    /* write() can fail only if the eventfd is full; the sleeping thread is woken then anyway */
-    if (write(c->wait.wake_fd[who], &one, sizeof one) < 0) return;
+    system_raise(&c->wait.wake[who]);
 }
 
 /* Wakes the session's thread if it waits and the caller is another thread. */
@@ -73,11 +70,10 @@ static void
 watch_process(struct cluster *c, int rank, int pid, bool child)
 {
     struct process *p = &c->process[rank];
-    if (p->pidfd >= 0) return;
+    if (p->ends.pid) return;
     p->pid = pid;
     p->child = child;
-    p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (p->pidfd >= 0) fcntl(p->pidfd, F_SETFD, FD_CLOEXEC);
+    system_process_open(&p->ends, pid);
 }
 
 /* Kills a worker's process and waits until it has ended. Reports a process that does not end within BYE_MS. */
@@ -85,19 +81,18 @@ static void
 kill_process(struct cluster *c, int rank)
 {
     struct process *p = &c->process[rank];
-    struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
     char text[128];
-    if (p->pidfd < 0) return;
-    syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
-    bool ended = poll(&end, 1, BYE_MS) == 1;
+    if (!p->ends.pid) return;
+    system_process_kill(&p->ends);
+    bool ended = system_process_ended(&p->ends, BYE_MS);
     if (!ended && c->options.say) {
         snprintf(text, sizeof text, "worker %d (pid %d) was killed and has not ended within %d s", rank, p->pid,
                  BYE_MS / 1000);
         c->options.say(c->options.arg, text);
     }
     if (p->child) waitpid(p->pid, NULL, ended ? 0 : WNOHANG);
-    close(p->pidfd);
-    *p = (struct process){.pidfd = -1, .beat_peer = -1};
+    system_process_close(&p->ends);
+    *p = (struct process){.ends.fd = -1, .beat_peer = -1};
 }
 
 /* Returns the task that the lost worker was running, from the status words of its slots; -1: no status word is about
@@ -265,7 +260,7 @@ take_control(struct cluster *c)
         for (int r = 0; r < c->options.world; r++) { /* watches the process to which this HELLO gave a rank */
             const struct member_info *m = coordinator_member(c->c, r);
             bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
-            if (m->peer == peer && here && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
+            if (m->peer == peer && here && system_process_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
             if (m->peer == peer) c->process[r].heard_ns = now_ns();
         }
     }
@@ -310,7 +305,7 @@ static void
 how_it_ended(struct process *p, char how[64])
 {
     siginfo_t info = {0};
-    bool known = p->child && !waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOWAIT) && info.si_pid;
+    bool known = p->child && !waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOWAIT) && info.si_pid;
     if (!known)
         snprintf(how, 64, "ended");
     else if (info.si_code == CLD_EXITED)
@@ -325,10 +320,9 @@ take_ends(struct cluster *c)
     char how[64];
     for (int r = 0; r < c->options.world; r++) {
         struct process *p = &c->process[r];
-        struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
-        if (p->pidfd < 0 || poll(&end, 1, 0) != 1) continue;
+        if (!p->ends.pid || !system_process_ended(&p->ends, 0)) continue;
         take_control(c); /* receives the packets that the process sent before it ended */
-        if (p->pidfd < 0) continue;
+        if (!p->ends.pid) continue;
         how_it_ended(p, how);
         coordinator_gone(c->c, r, how);
         kill_process(c, r);
@@ -371,18 +365,16 @@ cluster_sleep(struct cluster *c, enum cluster_sleeper who)
 {
     struct pollfd fd[3 + 64];
     nfds_t n = 0;
-    uint64_t count;
     bool attends = who == SLEEPS_SESSION || !atomic_load(&c->wait.attended);
-    fd[n++] = (struct pollfd){.fd = c->wait.wake_fd[who], .events = POLLIN};
+    fd[n++] = (struct pollfd){.fd = c->wait.wake[who].fd, .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_BEAT), .events = POLLIN};
     if (attends) fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_CONTROL), .events = POLLIN};
     for (int r = 0; attends && r < c->options.world && n < countof(fd); r++)
-        if (c->process[r].pidfd >= 0) fd[n++] = (struct pollfd){.fd = c->process[r].pidfd, .events = POLLIN};
+        if (c->process[r].ends.fd >= 0) fd[n++] = (struct pollfd){.fd = c->process[r].ends.fd, .events = POLLIN};
     int64_t left = (c->wait.tick_ns - now_ns()) / 1000000;
     pthread_mutex_unlock(&c->lock);
     poll(fd, n, (int)MAX(1, MIN(left + 1, TICK_MS)));
-    ssize_t taken = fd[0].revents ? read(fd[0].fd, &count, sizeof count) : 0;
-    UNUSED(taken);
+    if (fd[0].revents) system_lower(&c->wait.wake[who]);
     pthread_mutex_lock(&c->lock);
 }
 
@@ -459,7 +451,7 @@ host_memory(void)
 static int
 random_bytes(void *p, size_t n)
 {
-    return getrandom(p, n, 0) == (ssize_t)n ? 0 : fail(E_IO, "cannot read random bytes: %s", strerror(errno));
+    return !getentropy(p, n) ? 0 : fail(E_IO, "cannot read random bytes: %s", strerror(errno));
 }
 
 static int
@@ -478,7 +470,7 @@ static int
 start_absent(struct cluster *c)
 {
     for (int r = 0; r < c->options.started; r++)
-        if (coordinator_member(c->c, r)->state == MEMBER_ABSENT && c->process[r].pidfd < 0) TRY(start_worker(c, r));
+        if (coordinator_member(c->c, r)->state == MEMBER_ABSENT && !c->process[r].ends.pid) TRY(start_worker(c, r));
     return 0;
 }
 
@@ -583,13 +575,12 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     c->isa = kernels_isa();
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);
-    for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.pidfd = -1, .beat_peer = -1};
+    for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.ends.fd = -1, .beat_peer = -1};
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->files.changed, NULL);
     bool opened = true;
-    for (int k = 0; k < NSLEEPS; k++)
-        opened = (c->wait.wake_fd[k] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && opened;
-    int status = !opened ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
+    for (int k = 0; k < NSLEEPS; k++) opened = !system_event_open(&c->wait.wake[k]) && opened;
+    int status = !opened ? fail(E_IO, "cannot create an event descriptor: %s", strerror(errno)) : open_all(c);
     pthread_mutex_lock(&c->lock);
     if (!status && o->start && o->takes_over) status = replace_controller(c);
     if (!status) status = gather_members(c);
@@ -603,8 +594,8 @@ static bool
 anybody(const struct cluster *c)
 {
     for (int r = 0; r < c->options.world; r++) {
-        struct pollfd end = {.fd = c->process[r].pidfd, .events = POLLIN};
-        if (end.fd >= 0 && poll(&end, 1, 0) != 1) return true;
+        const struct system_process *ends = &c->process[r].ends;
+        if (ends->pid && !system_process_ended(ends, 0)) return true;
     }
     return false;
 }
@@ -644,14 +635,13 @@ cluster_close(struct cluster **cp)
     link_free(&c->link);
     remote_access_free(&c->reach);
     control_free(c);
-    for (int k = 0; k < NSLEEPS; k++)
-        if (c->wait.wake_fd[k] >= 0) close(c->wait.wake_fd[k]);
+    for (int k = 0; k < NSLEEPS; k++) system_event_close(&c->wait.wake[k]);
     roots_free(&c->roots);
     str_free(&c->machine);
     str_free(&c->kernels);
     str_free(&c->packet);
     str_free(&c->hang);
-    explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
+    system_erase(c->secret, sizeof *c->secret * (size_t)c->options.world);
     free(c->secret);
     free(c->process);
     pthread_cond_destroy(&c->files.changed);

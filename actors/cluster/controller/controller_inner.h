@@ -9,6 +9,7 @@
 #include "actors/cluster/memory/segment.h"
 #include "actors/plan/model/program.h"
 #include "runtime/file/root.h"
+#include "runtime/base/system.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,8 +19,9 @@ enum { LOSSES = 64 };
 /* The threads that sleep until an event: the cluster's own thread, and the session's thread. */
 enum cluster_sleeper { SLEEPS_CLUSTER, SLEEPS_SESSION, NSLEEPS };
 
-struct process {    /* the process of a rank */
-    int pid, pidfd; /* pid: 0 if unknown; pidfd: -1 if unknown */
+struct process {                /* the process of a rank */
+    int pid;                    /* 0: unknown */
+    struct system_process ends; /* of the process; pid 0: not watched */
     bool child;
     int beat_peer; /* number of the link on which the process's heartbeats arrive; -1: none yet */
     int64_t heard_ns;
@@ -62,8 +64,8 @@ struct cluster {
     struct str packet;       /* buffer for the packet being sent */
     struct {
         bool quit;
-        /* an eventfd for each sleeping thread, because a thread that wakes clears the eventfd */
-        int wake_fd[NSLEEPS];
+        /* an event for each sleeping thread, because a thread that wakes lowers the event */
+        struct system_event wake[NSLEEPS];
         atomic_bool attended; /* true while the session's thread receives control packets */
         pthread_t attendant;  /* the thread that receives control packets, while `attended` is true */
         atomic_int interrupted;

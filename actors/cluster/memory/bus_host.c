@@ -364,7 +364,7 @@ bus_host_doze(struct host_bus *h, struct end *e)
     if (bus_host_rung(h, e))
         waker_disarm(me);
     else
-        waker_sleep(me, most && most < look_up ? most : look_up);
+        waker_sleep_shared(me, most && most < look_up ? most : look_up);
 }
 
 static int

@@ -1,4 +1,4 @@
-/* segment.c - a host's shared memory file (memfd), and the allocator of its bytes.
+/* segment.c - a host's shared memory file, and the allocator of its bytes.
  *
  * A large allocation is a number of whole pages, found by first fit in a list of free ranges in address order; free
  * neighbours are merged. A small allocation is a cell of a size class, cut from a chunk of cells of that class;
@@ -9,14 +9,12 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
+#include "runtime/base/system.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* size classes of cells: 64, 128, ... 2048 bytes */
@@ -27,7 +25,8 @@ struct extent {
 };
 
 struct segment {
-    int fd; /* descriptor of the memfd; -1: an address range for the segment of another host */
+    char name[SYSTEM_NAME]; /* name of the memory file, if this process created it; else "" */
+    int fd;                 /* descriptor of the memory file; -1: an address range for the segment of another host */
     struct segment_far far;
     char *base;
     size_t bytes, used;
@@ -57,38 +56,32 @@ map(int fd, size_t bytes, struct segment **out)
     return 0;
 }
 
-static int
-make_memory_file(int fd, size_t bytes)
-{
-    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-    if (fchmod(fd, 0600) || ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, seals))
-        return fail(E_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
-    return 0;
-}
-
 int
 segment_new(size_t bytes, struct segment **out)
 {
+    char name[SYSTEM_NAME];
     bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-    int fd = memfd_create("rille", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return fail(E_MEMORY, "shared memory: cannot make a memory file: %s", strerror(errno));
-    int status = make_memory_file(fd, bytes);
-    if (!status) status = map(fd, bytes, out);
-    if (status) close(fd);
+    int fd = system_memory_new(bytes, name);
+    if (fd < 0) return fail(E_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
+    int status = map(fd, bytes, out);
+    if (!status) {
+        memcpy((*out)->name, name, sizeof name);
+        return 0;
+    }
+    system_memory_unlink(name);
+    close(fd);
     return status;
 }
 
 int
 segment_open(const char *path, size_t bytes, struct segment **out)
 {
-    struct stat st;
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = bytes ? system_memory_open(path, bytes) : (errno = EINVAL, -1);
+    if (fd < 0 && errno == EINVAL)
+        return fail(E_IO, "shared memory %s: kind or size of the file differ from those that the coordinator sent",
+                    path);
     if (fd < 0) return fail(E_IO, "shared memory %s: %s", path, strerror(errno));
-    int status = 0, seals = fcntl(fd, F_GET_SEALS);
-    if (fstat(fd, &st) || seals < 0 || !(seals & F_SEAL_SHRINK) || (uint64_t)st.st_size != bytes || bytes == 0)
-        status =
-            fail(E_IO, "shared memory %s: kind or size of the file differ from those that the coordinator sent", path);
-    if (!status) status = map(fd, bytes, out);
+    int status = map(fd, bytes, out);
     if (status) close(fd);
     return status;
 }
@@ -108,6 +101,7 @@ segment_free(struct segment **sp)
     *sp = NULL;
     if (!s) return;
     munmap(s->base, s->bytes);
+    if (s->name[0]) system_memory_unlink(s->name);
     if (s->fd >= 0) close(s->fd);
     for (int c = 0; c < NCLASS; c++) free(s->cell[c]);
     free(s->free);
@@ -119,7 +113,7 @@ segment_free(struct segment **sp)
 void
 segment_path(const struct segment *s, char path[SEGMENT_PATH])
 {
-    snprintf(path, SEGMENT_PATH, "/proc/%ld/fd/%d", (long)getpid(), s->fd);
+    memcpy(path, s->name, SEGMENT_PATH);
 }
 
 size_t
@@ -145,12 +139,11 @@ segment_used(const struct segment *s)
 int
 segment_hold(struct segment *s, size_t at, size_t bytes, bool give)
 {
-    int how = give ? FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE : 0;
     if (s->fd < 0) return s->far.hold(s->far.of, at, bytes, give);
     char limit[LIMIT_REASON];
     if (!give && !limits_fits(0, bytes))
         return fail(E_MEMORY, "shared memory: needs %zu bytes, more than the %s", bytes, limits_refusal(limit));
-    if (!fallocate(s->fd, how, (off_t)at, (off_t)bytes) || errno == EOPNOTSUPP) return 0;
+    if (!system_memory_pages(s->fd, s->base, at, bytes, give)) return 0;
     return fail(E_MEMORY, "shared memory: cannot allocate pages: %s", strerror(errno));
 }
 

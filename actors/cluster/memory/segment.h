@@ -1,8 +1,8 @@
 /* segment.h - memory that the processes of one host share; the values of the cluster's devices are stored there.
  *
- * The controller makes a segment and allocates its bytes. The segment is a memfd: it has no name, and is freed with
- * the last process that maps it. Workers open the segment by the path that the controller sends, and map all of its
- * bytes. An offset has the same meaning in every process, so a process reads in place what another process wrote.
+ * The controller makes a segment and allocates its bytes. The segment is a memory file (system.h), which Linux frees
+ * with the last process that maps it. Workers open the segment by the path that the controller sends, and map all of
+ * its bytes. An offset has the same meaning in every process, so a process reads in place what another process wrote.
  * segment_take() allocates the pages at once, so a lack of memory is E_MEMORY at the allocating line, not a signal
  * later.
  *
@@ -13,9 +13,10 @@
 #define RILLE_CLUSTER_SEGMENT_H
 
 #include "runtime/base/base.h"
+#include "runtime/base/system.h"
 
 struct segment;
-enum { SEGMENT_PATH = 64 };
+enum { SEGMENT_PATH = SYSTEM_NAME };
 
 /* Makes a segment. bytes: size of the address range, whose pages are allocated by segment_take(). E_MEMORY. */
 int segment_new(size_t bytes, struct segment **out);

@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100 };
@@ -37,8 +36,7 @@ carrier_broken(const char *what)
 void
 carrier_wake(struct carrier *c)
 {
-    uint64_t one = 1;
-    if (atomic_exchange(&c->asleep, false) && write(c->wake_fd, &one, sizeof one) < 0) return;
+    if (atomic_exchange(&c->asleep, false)) system_raise(&c->wake);
 }
 
 /* ---- links ---- */
@@ -412,21 +410,20 @@ carrier_thread(void *arg)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    struct pollfd fd[] = {{.fd = c->wake_fd, .events = POLLIN},
+    struct pollfd fd[] = {{.fd = c->wake.fd, .events = POLLIN},
                           {.fd = fd_of(c->in[MESSAGES]), .events = POLLIN},
                           {.fd = fd_of(c->in[BYTES]), .events = POLLIN}};
     pthread_mutex_lock(&c->lock);
     while (!c->quit) {
-        uint64_t count;
         carrier_pump(c);
         struct timespec nap = nap_of(c);
         atomic_store(&c->asleep, true);
         bool idle = is_carrier_idle(c), always = !idle || c->mpi;
         pthread_mutex_unlock(&c->lock);
-        int ready = idle ? ppoll(fd, countof(fd), &nap, NULL) : 0;
+        int ready = idle ? system_poll(fd, countof(fd), &nap, NULL) : 0;
         atomic_store(&c->asleep, false);
         for (int road = 0; road < NROAD; road++) c->look[road] = always || ready < 0 || fd[1 + road].revents;
-        if (fd[0].revents && read(c->wake_fd, &count, sizeof count) < 0) err_clear();
+        if (fd[0].revents) system_lower(&c->wake);
         pthread_mutex_lock(&c->lock);
     }
     mpi_close(c);
@@ -455,8 +452,7 @@ carrier_open(struct carrier *c, const char *host)
     if (c->has_key) TRY(curve_new(c->context, &c->key, &c->curve));
     TRY(net_zmq_bind(c, MESSAGES, host));
     TRY(net_zmq_bind(c, BYTES, host));
-    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (c->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
+    if (system_event_open(&c->wake)) return fail(E_IO, "cannot create an event descriptor: %s", strerror(errno));
     c->runs = !pthread_create(&c->thread, NULL, carrier_thread, c);
     return c->runs ? 0 : fail(E_BUS, "the thread for links to other workers could not be started");
 }
@@ -471,7 +467,7 @@ carrier_new(const struct carrier_options *o, struct carrier **out)
     c->link_ms = o->link_ms ? o->link_ms : LINK_MS;
     c->has_key = o->key != NULL;
     if (o->key) key_copy(o->key, &c->key);
-    c->wake_fd = -1;
+    c->wake = SYSTEM_NO_EVENT;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->queue_lock, NULL);
     for (int road = 0; road < NROAD; road++) zmq_msg_init(&c->body[road]);
@@ -516,7 +512,7 @@ carrier_free(struct carrier **cp)
     if (c->context) zmq_ctx_shutdown(c->context);
     curve_free(&c->curve);
     while (c->context && zmq_ctx_term(c->context) && errno == EINTR) continue;
-    if (c->wake_fd >= 0) close(c->wake_fd);
+    system_event_close(&c->wake);
     key_forget(&c->key);
     free(c->peer);
     free(c->queue);

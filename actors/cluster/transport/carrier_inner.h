@@ -5,6 +5,7 @@
 
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/transport/mpi.h"
+#include "runtime/base/system.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -132,7 +133,7 @@ struct carrier {
     struct curve *curve;
     void *in[NROAD];
     char port[NROAD][CARRIER_PORT];
-    int wake_fd;
+    struct system_event wake;
     pthread_t thread;
     bool runs;
     atomic_bool over;     /* true if the carrier's thread has ended */

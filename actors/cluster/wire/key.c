@@ -3,6 +3,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/base/system.h"
 
 #include <zmq.h>
 
@@ -34,7 +35,7 @@ key_new(struct str *text)
         TRY(new_pair(public, secret));
         str_addf(text, "%s %s\n", side_name[side], secret);
     }
-    explicit_bzero(secret, sizeof secret);
+    system_erase(secret, sizeof secret);
     return 0;
 }
 
@@ -49,7 +50,7 @@ key_new_ranks(int nrank, struct str *text)
         for (int i = 0; i <= nrank; i++)
             str_addf(&text[i], "%s %s\n", i == whose ? "secret" : "public", i == whose ? secret : public);
     }
-    explicit_bzero(secret, sizeof secret);
+    system_erase(secret, sizeof secret);
     return 0;
 }
 
@@ -191,7 +192,7 @@ read_key_file(int fd, const char *path, struct key *out)
     char *text = must_alloc((size_t)st.st_size + 1);
     ssize_t n = read(fd, text, (size_t)st.st_size);
     int status = n < 0 ? fail(E_IO, "%s", strerror(errno)) : key_parse(text, (size_t)n, out);
-    explicit_bzero(text, (size_t)st.st_size);
+    system_erase(text, (size_t)st.st_size);
     free(text);
     if (status) err_note("%s", path);
     return status;
@@ -260,5 +261,5 @@ void
 key_forget(struct key *k)
 {
     free(k->of);
-    explicit_bzero(k, sizeof *k);
+    system_erase(k, sizeof *k);
 }

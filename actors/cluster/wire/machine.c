@@ -2,37 +2,22 @@
 #include "actors/cluster/wire/machine.h"
 
 #include "runtime/base/error.h"
+#include "runtime/base/system.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { END_MS = 20000 }; /* time limit, ms, for a killed process to end: the kernel needs long to free much memory */
 
-static void
-add_boot(struct str *out)
-{
-    char id[64];
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, id, sizeof id) : 0;
-    if (fd >= 0) close(fd);
-    for (ssize_t i = 0; i < n && id[i] > ' '; i++) str_addn(out, &id[i], 1);
-}
-
 void
 machine_text(const char *host, struct str *out)
 {
-    struct stat st;
-    add_boot(out);
-    str_addf(out, " %ld", (long)geteuid());
-    if (!stat("/proc/self/ns/pid", &st)) str_addf(out, " %lu", (unsigned long)st.st_ino);
+    char system[SYSTEM_HOST];
+    system_host(system);
+    str_addf(out, "%s", system);
     if (host) str_addf(out, " %s", host);
 }
 
@@ -111,7 +96,7 @@ own_end(const struct addrinfo *to, char out[MACHINE_ADDRESS])
 {
     struct sockaddr_storage own;
     socklen_t n = sizeof own;
-    int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = system_socket(to->ai_family, SOCK_DGRAM);
     bool good = fd >= 0 && !connect(fd, to->ai_addr, to->ai_addrlen) && !getsockname(fd, (struct sockaddr *)&own, &n) &&
                 print_number((struct sockaddr *)&own, n, out);
     if (fd >= 0) close(fd);
@@ -136,26 +121,13 @@ machine_is_loopback(const char *host, size_t n)
            (n == 5 && !memcmp(host, "[::1]", 5));
 }
 
-bool
-machine_runs_us(int pid)
-{
-    char path[64];
-    struct stat us, it, owner;
-    if (pid <= 1 || pid == (int)getpid()) return false;
-    snprintf(path, sizeof path, "/proc/%d", pid);
-    if (stat(path, &owner) || owner.st_uid != geteuid()) return false;
-    snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    if (stat(path, &it) || stat("/proc/self/exe", &us)) return false;
-    return it.st_dev == us.st_dev && it.st_ino == us.st_ino;
-}
-
 int
 machine_end(int pid)
 {
-    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-    if (end.fd < 0) return 0;
-    bool killed = machine_runs_us(pid) && !syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0);
-    bool over = !killed || poll(&end, 1, END_MS) == 1;
-    close(end.fd);
+    struct system_process p;
+    if (system_process_open(&p, pid)) return 0;
+    bool killed = system_process_runs_us(pid) && !system_process_kill(&p);
+    bool over = !killed || system_process_ended(&p, END_MS);
+    system_process_close(&p);
     return over ? 0 : fail(E_BUS, "process %d was killed and has not ended within %d s", pid, END_MS / 1000);
 }

@@ -22,11 +22,7 @@ bool machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS]);
 bool machine_address(const char *to, char out[MACHINE_ADDRESS]);
 /* Returns true if the host is "localhost" or a loopback address. */
 bool machine_is_loopback(const char *host, size_t n);
-/* Returns true if pid is another process of this user with the same program file as this process. The controller
- * watches and kills only such processes. */
-bool machine_runs_us(int pid);
-
-/* Kills a process, if machine_runs_us() is true for it, and waits until it has ended; never kills a process of
+/* Kills a process, if system_process_runs_us() is true for it, and waits until it has ended; never kills a process of
  * another program. E_BUS: the process still exists after 20 s. */
 int machine_end(int pid);
 

@@ -43,7 +43,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100, ORPHAN_TICKS = 45, LEAVE_MS = 1500 };
@@ -51,9 +50,7 @@ enum { TICK_MS = 100, ORPHAN_TICKS = 45, LEAVE_MS = 1500 };
 static void
 wake_main_thread(struct worker_process *w)
 {
-    uint64_t one = 1;
-    /* write() can fail only if the eventfd is full; the main thread is woken then anyway */
-    if (write(w->wake_fd, &one, sizeof one) < 0) return;
+    system_raise(&w->wake);
 }
 
 /* ---- callbacks of the member ---- */
@@ -547,8 +544,7 @@ worker_sleep(struct worker_process *w, bool control)
 {
     struct pollfd fd[5];
     nfds_t n = 0;
-    uint64_t count;
-    if (control) fd[n++] = (struct pollfd){.fd = w->wake_fd, .events = POLLIN};
+    if (control) fd[n++] = (struct pollfd){.fd = w->wake.fd, .events = POLLIN};
     if (control) fd[n++] = (struct pollfd){.fd = link_fd(w->link, LINK_CONTROL), .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_fd(w->link, LINK_BEAT), .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_fd(w->link, LINK_BULK), .events = POLLIN};
@@ -556,8 +552,7 @@ worker_sleep(struct worker_process *w, bool control)
     int64_t left = (w->shared.tick_ns - now_ns()) / 1000000;
     pthread_mutex_unlock(&w->lock);
     poll(fd, n, (int)MAX(1, MIN(left + 1, TICK_MS)));
-    ssize_t taken = control && fd[0].revents ? read(fd[0].fd, &count, sizeof count) : 0;
-    UNUSED(taken);
+    if (control && fd[0].revents) system_lower(&w->wake);
     pthread_mutex_lock(&w->lock);
 }
 
@@ -671,8 +666,7 @@ open_worker(struct worker_process *w)
                                    w->options.orphan_s ? (int)(w->options.orphan_s * 1000 / TICK_MS) : ORPHAN_TICKS,
                                .wait = w->options.wait_s * (1000 / TICK_MS)};
     w->member = member_new(&o, &env);
-    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
+    if (system_event_open(&w->wake)) return fail(E_IO, "cannot create an event descriptor: %s", strerror(errno));
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
     return pthread_create(&w->thread, NULL, link_thread, w)
                ? fail(E_BUS, "the thread for the connection to the coordinator could not be started")
@@ -707,7 +701,7 @@ close_worker(struct worker_process *w)
     free(w->main.met);
     free(w->main.route);
     free(w->main.recorder);
-    if (w->wake_fd >= 0) close(w->wake_fd);
+    system_event_close(&w->wake);
     pthread_cond_destroy(&w->shared.ids.changed);
     pthread_cond_destroy(&w->files.wake);
     pthread_mutex_destroy(&w->lock);
@@ -718,7 +712,7 @@ close_worker(struct worker_process *w)
 static int
 serve_once(const struct cluster_worker_options *o, int *last)
 {
-    struct worker_process w = {.options = *o, .wake_fd = -1};
+    struct worker_process w = {.options = *o, .wake = SYSTEM_NO_EVENT};
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.files.wake, NULL);
     pthread_cond_init(&w.shared.ids.changed, NULL);

@@ -13,6 +13,7 @@
 #include "actors/plan/model/program.h"
 #include "runtime/device/communicator.h"
 #include "runtime/file/root.h"
+#include "runtime/base/system.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -133,9 +134,9 @@ struct worker_process {
     struct worker_member *member; /* functions of the member are called with the lock held */
     struct str machine, kernels, devices, gpus;
     char host[64];
-    struct roots roots; /* folders that files may be in */
-    int wake_fd;        /* eventfd that wakes the main thread */
-    pthread_t thread;   /* the link's thread */
+    struct roots roots;       /* folders that files may be in */
+    struct system_event wake; /* wakes the main thread */
+    pthread_t thread;         /* the link's thread */
     pthread_mutex_t lock;
     struct worker_shared shared;
     struct worker_files files;

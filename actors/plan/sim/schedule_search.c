@@ -210,7 +210,7 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, SMALL_STEP = 1, FINE = PARTS / 2 };
 /* How far weight gradients may be behind backward: without limit (LONG), or limited by the pool from forward to
  * backward (SHORT). ALIKE: in addition the weight pools of all stages are equal. */
-enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
+enum waiting { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
 
 /* Returns true if the pool sizes exceed a limit by more than half. Smaller excesses are simulated, because pools
  * are rarely full at the same time. */
@@ -232,7 +232,7 @@ is_too_much(const struct search *s, const struct prog_pool *pool)
 
 /* Tries one line of pool sizes with all priority rules. Returns true if a candidate is the new best. */
 static bool
-try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
+try_line(struct search *s, int32_t slope, int32_t base, enum waiting wait)
 {
     int32_t n = s->line.n, m = s->line.pieces;
     int64_t time = s->best.time, bytes = s->best.bytes;
@@ -321,7 +321,7 @@ try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
     for (int wait = 0; wait < NWAIT; wait++)
         for (int32_t a = MAX(0, r.slope); a <= r.last_slope; a += a < FINE ? 1 : r.step)
             for (int32_t b = MAX(0, r.base); b <= r.last_base; b += 2 * r.step) {
-                if (!try_line(s, a, b, (enum wait)wait)) continue;
+                if (!try_line(s, a, b, (enum waiting)wait)) continue;
                 better = true;
                 *slope = a;
                 *base = b;

@@ -1,0 +1,146 @@
+/* system.h - calls of the operating system that differ between systems: sleeping on a word, events, processes, memory
+ * that processes share, descriptors, identities.
+ *
+ * system_linux.c uses Linux's calls. system_posix.c uses POSIX, and kqueue where it exists; it serves macOS and
+ * FreeBSD, where it was never run, and Linux if RILLE_POSIX is defined, so that tests run it. A function that fails
+ * sets errno. Any thread. The program rille compiles these files, too, because librille.so exports none of them. */
+#ifndef RILLE_RUNTIME_SYSTEM_H
+#define RILLE_RUNTIME_SYSTEM_H
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#if defined __linux__ && !defined RILLE_POSIX
+#define SYSTEM_LINUX 1
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0 /* macOS: system_socket() sets SO_NOSIGPIPE instead */
+#endif
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0 /* FreeBSD reserves no memory for a mapping */
+#endif
+#ifndef F_OFD_SETLK
+#define F_OFD_SETLK F_SETLK /* locks that belong to the process, not to the descriptor */
+#endif
+
+/* ---- sleeping on a word ---- */
+
+/* Sleeps while *word is `expected`, until system_wake(), a signal (Linux only), or a timeout of ns nanoseconds; ns 0:
+ * no timeout. May also return early. shared: other processes may change the word and wake this thread. */
+#ifdef SYSTEM_LINUX
+static inline void
+system_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t ns, bool shared)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    (void)shared;
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, ns ? &t : NULL, NULL, 0);
+}
+
+/* Wakes all threads that sleep on the word. The caller has changed the word before. */
+static inline void
+system_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+#else
+void system_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t ns, bool shared);
+void system_wake(_Atomic uint32_t *word);
+#endif
+
+/* ---- events, with which a thread wakes another thread that waits in poll() ---- */
+
+struct system_event {
+    int fd;    /* descriptor that is readable while the event is raised; -1: the event is closed */
+    int raise; /* descriptor that system_raise() writes to */
+};
+#define SYSTEM_NO_EVENT ((struct system_event){-1, -1})
+
+/* Returns 0; -1: no descriptor is free. */
+int system_event_open(struct system_event *e);
+/* Makes e->fd readable. May be called by a signal handler. */
+void system_raise(const struct system_event *e);
+/* Makes e->fd unreadable, however often the event was raised. */
+void system_lower(const struct system_event *e);
+void system_event_close(struct system_event *e);
+
+/* ---- processes ---- */
+
+struct system_process {
+    int pid; /* 0: no process */
+    int fd;  /* descriptor that is readable after the process has ended; -1: system_process_ended() must be polled */
+};
+
+/* Begins to watch a process, which may be a child that has ended. Returns 0; -1: there is no such process. */
+int system_process_open(struct system_process *p, int pid);
+/* Waits up to ms milliseconds for the process to end; returns true if it has ended. A child stays a zombie. */
+bool system_process_ended(const struct system_process *p, int ms);
+/* Kills the process; returns 0 or -1. On Linux the call can never reach a later process with the same pid. */
+int system_process_kill(const struct system_process *p);
+void system_process_close(struct system_process *p);
+/* Returns true if pid is another process of this user with the same program file as this process. */
+bool system_process_runs_us(int pid);
+/* Makes the system kill this process when its parent ends. macOS has no such call, so nothing happens there. */
+void system_end_with_parent(void);
+
+/* ---- memory that processes share ---- */
+
+enum { SYSTEM_NAME = 64 };
+
+/* Creates a memory file of `bytes` bytes, and writes the name by which other processes of this user open it. Returns a
+ * descriptor or -1. On Linux the memory is freed with its last user. */
+int system_memory_new(size_t bytes, char name[SYSTEM_NAME]);
+/* Opens a memory file by name. Returns a descriptor or -1. EINVAL: the file is no memory file, or has another size. */
+int system_memory_open(const char *name, size_t bytes);
+/* Allocates pages of a memory file that is mapped at base; release: frees them. Both fill the range with zeros, on
+ * systems other than Linux not before the next allocation, and release keeps the pages. Returns 0 or -1. */
+int system_memory_pages(int fd, char *base, size_t at, size_t bytes, bool release);
+/* Removes the name, if the system keeps it beside the descriptor. Closes nothing. */
+void system_memory_unlink(const char *name);
+
+/* ---- descriptors, closed in programs that this process executes ---- */
+
+int system_pipe(int fd[2], bool nonblocking);
+int system_socket(int family, int type);
+/* Creates an empty file without a name, for this user only. Returns a descriptor, and the path by which this process
+ * opens the file again; or -1. */
+int system_unnamed_file(char *path, size_t size);
+
+/* Waits like poll() for descriptors to be readable. t: timeout; NULL: none. mask: signal mask during the call; NULL:
+ * that of the thread. */
+int system_poll(struct pollfd *fd, int n, const struct timespec *t, const sigset_t *mask);
+/* Fills memory with zeros, also if the compiler sees that nothing reads it. */
+void system_erase(void *p, size_t n);
+
+/* ---- sorting ---- */
+
+/* Sorts n elements like qsort(), and passes `arg` to the comparison. */
+void system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, const void *b, void *arg), void *arg);
+
+/* ---- identities ---- */
+
+/* Writes the path of the running program. Returns false, and writes "", if the path is unknown. */
+bool system_program(char *path, size_t size);
+/* Returns true if the other end of a local socket is a process of this user, in this container. */
+bool system_peer_is_ours(int fd);
+enum { SYSTEM_HOST = 160 };
+/* Writes a text that only processes of the same running kernel and pid namespace have in common. */
+void system_host(char text[SYSTEM_HOST]);
+/* Returns the number of cores on which this thread may run; 0: unknown. */
+int system_cores(void);
+/* Returns the core on which the calling thread runs; -1: unknown. */
+int system_core(void);
+
+#endif
