@@ -221,33 +221,6 @@ end_work(struct act *a)
     return a->task->kind->done ? a->task->kind->done(a) : 0;
 }
 
-void
-worker_bill_at(struct worker *w, int32_t device, int64_t now)
-{
-    if (w->bill.on >= 0) w->actors->busy_ns[w->bill.on] += now - w->bill.since_ns;
-    w->bill.on = device;
-    w->bill.since_ns = now;
-}
-
-/* Reads the clock only when the device changes, to save time. */
-void
-worker_bill(struct worker *w, int32_t device)
-{
-    if (w->bill.on != device) worker_bill_at(w, device, now_ns());
-}
-
-/* Returns the device that is charged from the start of the run; -1: none. The session's thread starts a run and works
- * at once on its first device, so it does not read the clock again; its other devices, and streams, are charged when
- * they work. */
-static int32_t
-device_at_start(const struct worker *w)
-{
-    if (w != engine_first(w->engine) || w->flows.nflow > 0) return -1;
-    int32_t d = 0;
-    while (d < w->plan->ndevice && w->plan->device[d].thread != w->id) d++;
-    return d < w->plan->ndevice ? d : -1;
-}
-
 static void
 count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns, int64_t end_ns)
 {
@@ -267,7 +240,7 @@ act_now(struct worker *w, int task)
     struct actor *actor = &w->actors->actor[task];
     struct act a = {
         .plan = w->plan, .task = &w->plan->task[task], .transport = w->run->transport, .piece = actor->begun++};
-    worker_bill(w, a.task->device);
+    activity_bill(w, a.task->device);
     int64_t begin_ns = w->run->timed ? now_ns() : 0;
     act_address(w, &a, w->address);
     atomic_store_explicit(&w->shown.acting, task + 1, memory_order_release);
@@ -605,7 +578,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
 {
     void **address;
     struct under_way *u = flow_next(f, &address);
-    worker_bill(w, -1);
+    activity_bill(w, -1);
     u->begin_ns = now_ns();
     u->order = w->flows.nissued++;
     u->of = w->run;
@@ -804,8 +777,7 @@ worker_begin(struct worker *w, struct run *run, uint32_t run_id)
     w->outcome.status = 0;
     w->outcome.blame = -1;
     w->outcome.module = 0;
-    w->bill.on = device_at_start(w);
-    w->bill.since_ns = run->begin_ns;
+    activity_bill_start(w);
     for (int32_t d = 0; d < w->plan->ndevice; d++)
         if (w->plan->device[d].thread == w->id) w->actors->busy_ns[d] = 0;
     w->log.nact = 0;
