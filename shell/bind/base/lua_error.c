@@ -2,7 +2,7 @@
  *
  * The user's line is the current line of the innermost Lua function on the call stack that is not in Rille's modules
  * (modules.c). If Rille modules were skipped, the class of the innermost one is reported too ("nn.Linear"). The line
- * is reported to the core before every call, so this must be cheap: two queries to Lua and one string comparison.
+ * is reported to the core before every call, so this must be cheap: one query to Lua and one string comparison.
  *
  * A core error about a call names no line; it is prefixed with the user's line. A core error about a run begins with
  * the line whose operator failed; the line that requested the value is appended if it differs. */
