@@ -242,7 +242,7 @@ static void
 pool_trim(struct pool *p, size_t keep, bool must)
 {
     struct block *b;
-    for (int c = NCLASS - 1; c >= 0; c--)
+    for (int c = NCLASS - 1; c >= 0 && p->idle_bytes > keep; c--)
         while (p->idle_bytes > keep && (b = list_take(p, &p->idle[c], must))) block_release(p, b);
 }
 

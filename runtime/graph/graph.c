@@ -454,13 +454,18 @@ hold_less(struct graph *g, struct node *n, enum node_holding next)
     if (next > HOLD_SAVED) release_own(g, n);
 }
 
-/* Frees a node if none of its results is held or remembered. */
-static void
-maybe_free(struct graph *g, struct node *n)
+static bool
+any_remembered(const struct node *n)
 {
-    if (n->nlive > 0) return;
     for (int k = 0; k < n->nout; k++)
-        if (n->out[k]->remembered > 0) return;
+        if (n->out[k]->remembered > 0) return true;
+    return false;
+}
+
+/* Frees a node of whose results none is held or remembered. */
+static void
+node_drop(struct graph *g, struct node *n)
+{
     hold_less(g, n, HOLD_NONE);
     for (int k = 0; k < n->nout; k++) {
         n->out[k]->node = NULL;
@@ -483,8 +488,10 @@ drain(struct graph *g)
         struct node *n = g->work[--g->nwork];
         n->queued = 0;
         if (n->nlive > 0) continue;
-        if (n->holding < HOLD_REMEMBERED) hold_less(g, n, HOLD_REMEMBERED);
-        maybe_free(g, n);
+        if (!any_remembered(n))
+            node_drop(g, n);
+        else if (n->holding < HOLD_REMEMBERED)
+            hold_less(g, n, HOLD_REMEMBERED);
     }
     g->draining = false;
 }

@@ -115,9 +115,8 @@ layout_has_partial(const struct layout *l)
     return false;
 }
 
-/* Returns true if two boxes are equal. All empty boxes are equal, because they have no bytes. */
-static bool
-same_box(const struct box *a, const struct box *b, int ndim)
+bool
+box_equal(const struct box *a, const struct box *b, int ndim)
 {
     if (box_numel(a, ndim) == 0 && box_numel(b, ndim) == 0) return true;
     for (int d = 0; d < ndim; d++)
@@ -134,7 +133,7 @@ other_box(const struct layout *a, const struct layout *b, const struct type *t, 
     if (at < 0) return true;
     layout_box(a, t, pos, &mine);
     layout_box(b, t, at, &other);
-    return !same_box(&mine, &other, t->ndim);
+    return !box_equal(&mine, &other, t->ndim);
 }
 
 bool

@@ -118,6 +118,8 @@ bool layout_same_boxes(const struct layout *a, const struct layout *b, const str
 uint64_t layout_hash_move(const struct type *t, const struct layout *from, const struct layout *to);
 
 int64_t box_numel(const struct box *b, int ndim);
+/* returns true if the boxes have the same elements; all empty boxes are equal */
+bool box_equal(const struct box *a, const struct box *b, int ndim);
 /* returns the intersection in *out; false: the boxes are disjoint */
 bool box_intersect(const struct box *a, const struct box *b, int ndim, struct box *out);
 

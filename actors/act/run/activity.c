@@ -7,9 +7,11 @@
 #include "actors/act/run/activity.h"
 
 #include "actors/act/run/actor.h"
+#include "actors/act/run/engine_inner.h"
 #include "actors/act/run/inspect.h"
 #include "actors/act/run/open_run.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/device/device.h"
 
 #include <stdatomic.h>
@@ -188,4 +190,38 @@ activity_waiting(const struct run *r, int thread, char *text, size_t size)
         *put_status_text(at, end, reads ? " to read" : "") = '\0';
         return;
     }
+}
+
+/* ---- busy time ---- */
+
+/* Returns the first device of the session's thread; -1: another thread, or a thread with streams, whose devices are
+ * charged when they work. */
+static int32_t
+device_at_start(const struct worker *w)
+{
+    if (w != engine_first(w->engine) || w->flows.nflow > 0) return -1;
+    int32_t d = 0;
+    while (d < w->plan->ndevice && w->plan->device[d].thread != w->id) d++;
+    return d < w->plan->ndevice ? d : -1;
+}
+
+void
+activity_bill_start(struct worker *w)
+{
+    w->bill.on = device_at_start(w);
+    w->bill.since_ns = w->run->begin_ns;
+}
+
+void
+activity_bill_at(struct worker *w, int32_t device, int64_t now)
+{
+    if (w->bill.on >= 0) w->actors->busy_ns[w->bill.on] += now - w->bill.since_ns;
+    w->bill.on = device;
+    w->bill.since_ns = now;
+}
+
+void
+activity_bill(struct worker *w, int32_t device)
+{
+    if (w->bill.on != device) activity_bill_at(w, device, now_ns());
 }

@@ -1,4 +1,5 @@
-/* activity.h - reports what a device thread does. The functions that print text are async-signal-safe. */
+/* activity.h - reports what a device thread does, and charges the thread's time to devices. The functions that print
+ * text are async-signal-safe. */
 #ifndef RILLE_ACT_ACTIVITY_H
 #define RILLE_ACT_ACTIVITY_H
 
@@ -17,5 +18,13 @@ void activity_thread(const struct worker *w, char *text, size_t size);
 void activity_record_wait(struct worker *w);
 /* Prints the thread's first actor that is blocked by another thread, and the task that blocks it; "": none. */
 void activity_waiting(const struct run *r, int thread, char *text, size_t size);
+
+/* Begins to charge the thread's time in a run. The session's thread starts the run, and works at once on its first
+ * device; that device is charged from the run's start, so the clock is not read again. */
+void activity_bill_start(struct worker *w);
+/* Charge the thread's time from now on to this plan device; -1: to no device. now: time of the clock, ns.
+ * activity_bill reads the clock only if the device changes. */
+void activity_bill(struct worker *w, int32_t device);
+void activity_bill_at(struct worker *w, int32_t device, int64_t now);
 
 #endif

@@ -221,17 +221,6 @@ end_work(struct act *a)
     return a->task->kind->done ? a->task->kind->done(a) : 0;
 }
 
-/* Charges the thread's time to a device. Reads the clock only when the device changes, to save time. */
-void
-worker_bill(struct worker *w, int32_t device)
-{
-    if (w->bill.on == device) return;
-    int64_t now = now_ns();
-    if (w->bill.on >= 0) w->actors->busy_ns[w->bill.on] += now - w->bill.since_ns;
-    w->bill.on = device;
-    w->bill.since_ns = now;
-}
-
 static void
 count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns, int64_t end_ns)
 {
@@ -251,7 +240,7 @@ act_now(struct worker *w, int task)
     struct actor *actor = &w->actors->actor[task];
     struct act a = {
         .plan = w->plan, .task = &w->plan->task[task], .transport = w->run->transport, .piece = actor->begun++};
-    worker_bill(w, a.task->device);
+    activity_bill(w, a.task->device);
     int64_t begin_ns = w->run->timed ? now_ns() : 0;
     act_address(w, &a, w->address);
     atomic_store_explicit(&w->shown.acting, task + 1, memory_order_release);
@@ -589,7 +578,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
 {
     void **address;
     struct under_way *u = flow_next(f, &address);
-    worker_bill(w, -1);
+    activity_bill(w, -1);
     u->begin_ns = now_ns();
     u->order = w->flows.nissued++;
     u->of = w->run;
@@ -788,7 +777,7 @@ worker_begin(struct worker *w, struct run *run, uint32_t run_id)
     w->outcome.status = 0;
     w->outcome.blame = -1;
     w->outcome.module = 0;
-    w->bill.on = -1;
+    activity_bill_start(w);
     for (int32_t d = 0; d < w->plan->ndevice; d++)
         if (w->plan->device[d].thread == w->id) w->actors->busy_ns[d] = 0;
     w->log.nact = 0;

@@ -95,8 +95,6 @@ void worker_free(struct worker *w);
 void worker_begin(struct worker *w, struct run *run, uint32_t run_id);
 /* Handles a message of the current run. */
 void worker_receive(struct worker *w, const struct msg *m);
-/* Charges the thread's time from now on to this plan device; -1: to no device. */
-void worker_bill(struct worker *w, int32_t device);
 /* Runs one act of a lane's ready task number i (0: the first in order). On failure sets w->outcome.status and
  * w->outcome.text. */
 void worker_act(struct worker *w, struct lane *l, int i);

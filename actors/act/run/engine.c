@@ -121,7 +121,7 @@ end_worker_run(struct worker *w)
     else
         worker_drain(w);
     activity_await_nothing(w);
-    worker_bill(w, -1);
+    activity_bill_at(w, -1, now_ns());
     w->active = false;
     w->counts.allocations += must_count() - w->counts.asked;
     if (w != w->engine->worker) worker_tell(w, w->engine->worker[0].id, MSG_END);
@@ -258,7 +258,7 @@ engine_turn(void *of, bool wait)
     struct bus *b = w->engine->bus;
     bool idle = !busy(w), came = false;
     if (idle && w->active) {
-        worker_bill(w, -1);
+        activity_bill(w, -1);
         activity_await(w, NULL);
     }
     if (b && (!w->active || w->plan->nthread > 1 || w->plan->nchannel)) came = take_messages(w, wait && idle);
@@ -624,7 +624,8 @@ engine_end(struct engine *e)
 {
     stop_ask(NULL, NULL);
     signals_pass();
-    if (e->job) e->job->elapsed_ns = now_ns() - e->job->begin_ns;
+    /* a run on one thread ends when the thread's time is last charged */
+    if (e->job) e->job->elapsed_ns = (e->nthread == 1 ? e->worker[0].bill.since_ns : now_ns()) - e->job->begin_ns;
     e->job = NULL;
     return outcome(e);
 }

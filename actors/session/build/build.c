@@ -65,11 +65,12 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
 {
     struct val *moved[BUILD_OPERANDS];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
+    if (!tracing(ctx->s)) return build_add(ctx, op, in, attr, &made, out);
     /* drops the call's strategy, because the views of a moved operand are separate calls (reuse_below) */
     struct call_context plain = build_plain(ctx);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
-        if (tracing(ctx->s) && d->want[i]) TRY(reuse_below(&plain, d->want[i], &moved[i]));
+        if (d->want[i]) TRY(reuse_below(&plain, d->want[i], &moved[i]));
     }
     return build_add(ctx, op, moved, attr, &made, out);
 }
@@ -258,8 +259,9 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
         struct val **out)
 {
     const struct layout *want[BUILD_OPERANDS];
-    struct derived made = {.want = want};
+    struct derived made;
     const struct derived *d;
+    made.want = want;
     int status = derive_call(ctx, op, nin, in, attr, &made, &d);
     /* the operators of split_form may split an axis that the single operator cannot */
     if (status == E_SBP && ctx->strategy && op->split_form) {

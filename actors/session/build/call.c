@@ -240,18 +240,15 @@ operand_at(const struct op *op, int noperand, int i)
     return noperand > 0 && op->in[noperand - 1].flags & IN_LIST ? &op->in[noperand - 1] : NULL;
 }
 
+/* Sets *out to an operand that is no tensor: a number, a live number, or none. */
 static int
 operand(struct rille_session *s, const struct op *op, const struct operand *d, const struct rille_arg *given,
         struct val **out)
 {
     struct rille_arg arg = *given, *a = &arg;
     *out = NULL;
-    switch (a->kind) {
-    case RILLE_ARG_NONE:
+    if (a->kind == RILLE_ARG_NONE)
         return d->flags & IN_OPTIONAL ? 0 : fail(E_ARG, "%s: %s must be a tensor, found none", op->name, d->name);
-    case RILLE_ARG_TENSOR: *out = a->tensor->val; return 0;
-    default: break;
-    }
     if (!(d->flags & IN_NUMBER)) return fail(E_ARG, "%s: %s must be a tensor, found a number", op->name, d->name);
     trace_number(s, op, a);
     if (a->kind == RILLE_ARG_LIVE)
@@ -286,6 +283,10 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
         if (count == capacity) return fail(E_ARG, "%s: expected at most %d operands, found more", op->name, capacity);
         if (d->flags & IN_HIDDEN) {
             in[count++] = hidden_number(s, i == noperand - 1 ? NUM_ORDINAL : NUM_SEED);
+            continue;
+        }
+        if (i < n && args[i].kind == RILLE_ARG_TENSOR) {
+            in[count++] = args[i].tensor->val;
             continue;
         }
         struct rille_arg none = {.kind = RILLE_ARG_NONE};

@@ -265,7 +265,7 @@ rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64
     TRY(face_given(stop, "stop", __func__));
     TRY(face_given(out, "out", __func__));
     const struct type *type = &t->val->type;
-    struct box part = {{0}, {0}};
+    struct box part;
     for (int i = 0; i < type->ndim; i++) {
         if (start[i] < 0 || stop[i] < start[i] || stop[i] > type->dim[i])
             return fail(E_SHAPE, "read: positions %lld to %lld are out of range for axis %d, which has %lld",

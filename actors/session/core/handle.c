@@ -17,7 +17,9 @@ own(struct rille_tensor *t, struct val *v)
 struct rille_tensor *
 tensor_new(struct rille_session *s, struct val *v, bool leaf)
 {
-    struct rille_tensor *t = must_alloc(sizeof *t);
+    struct rille_tensor *t = s->handles.spare;
+    if (t) s->handles.spare = t->next;
+    t = t ? memset(t, 0, sizeof *t) : must_alloc(sizeof *t);
     t->s = s;
     t->nref = 1;
     t->journal = -1;
@@ -40,7 +42,18 @@ tensor_refer(struct rille_tensor *t)
 void
 tensor_orphan(struct rille_tensor *t)
 {
-    if (--t->nref_weak == 0 && t->nref == 0) free(t);
+    if (--t->nref_weak > 0 || t->nref > 0) return;
+    t->next = t->s->handles.spare;
+    t->s->handles.spare = t;
+}
+
+void
+handles_free(struct session_handles *h)
+{
+    for (struct rille_tensor *t = h->spare, *next; t; t = next) {
+        next = t->next;
+        free(t);
+    }
 }
 
 bool

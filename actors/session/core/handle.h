@@ -46,6 +46,7 @@ struct rille_live;
 struct session_handles {
     /* tensors with nref > 0; the lists `lives` and `graphs`, too, contain only objects with handles */
     struct rille_tensor *tensors;
+    struct rille_tensor *spare; /* freed structs for reuse, linked by `next` */
     struct rille_live *lives;
     struct rille_graph *graphs;
     struct own_gradient *own; /* records of nodes' user-defined gradients and hooks (own_gradient.h) */
@@ -69,6 +70,8 @@ int tensor_place(struct rille_tensor *t, const struct layout *l);
  * reference, and frees the struct of a variable without handles. */
 struct rille_tensor *tensor_refer(struct rille_tensor *t);
 void tensor_orphan(struct rille_tensor *t);
+/* Frees the structs of freed handles, when the session is closed. */
+void handles_free(struct session_handles *h);
 /* hook_end ends a hook, whose record stays in its list. hook_free and hooks_free free records, too; while hooks are
  * called, the records stay until the last of these calls ends. */
 void hook_end(struct hook *h);

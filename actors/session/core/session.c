@@ -163,6 +163,20 @@ rille_recomputes(const struct rille_session *s)
 
 /* ---- counters ---- */
 
+/* Adds what the devices' memory pools hold to the counters. */
+static void
+count_pools(const struct rille_session *s, struct rille_counters *sum)
+{
+    for (int kind = 0; kind < NDEVICE_KIND; kind++)
+        for (int32_t i = 0; i < s->devices.npool[kind]; i++) {
+            if (!s->devices.pool[kind][i]) continue;
+            struct pool_count p = pool_count(s->devices.pool[kind][i]);
+            sum->live_bytes += (int64_t)p.live_bytes;
+            sum->arena_bytes += (int64_t)p.arena_bytes;
+            sum->allocations += p.nalloc;
+        }
+}
+
 void
 rille_count(struct rille_session *s, struct rille_counters *out)
 {
@@ -187,14 +201,7 @@ rille_count(struct rille_session *s, struct rille_counters *out)
                                    .cuda_graphs = c.graphs,
                                    .cuda_replays = c.replays,
                                    .plans = s->cache.plans.n};
-    for (int kind = 0; kind < NDEVICE_KIND; kind++)
-        for (int32_t i = 0; i < s->devices.npool[kind]; i++) {
-            if (!s->devices.pool[kind][i]) continue;
-            struct pool_count p = pool_count(s->devices.pool[kind][i]);
-            out->live_bytes += (int64_t)p.live_bytes;
-            out->arena_bytes += (int64_t)p.arena_bytes;
-            out->allocations += p.nalloc;
-        }
+    count_pools(s, out);
 }
 
 int64_t
@@ -202,7 +209,8 @@ rille_external_bytes(struct rille_session *s)
 {
     if (face_session(s, __func__)) return 0;
     struct rille_counters c;
-    rille_count(s, &c);
+    c.live_bytes = c.arena_bytes = c.allocations = 0;
+    count_pools(s, &c);
     return c.live_bytes;
 }
 

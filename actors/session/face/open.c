@@ -306,6 +306,7 @@ rille_close(struct rille_session **sp)
     pthread_mutex_destroy(&s->totals.lock);
     free(s->updates.update);
     free(s->updates.watch);
+    handles_free(&s->handles);
     free(s);
     err_at(NULL, 0);
     return status;

@@ -409,13 +409,12 @@ put_program_type(struct str *k, const struct type *t, const struct layout *l)
     put_key_bytes(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
-/* Adds a reference to a value to the key, as a packed number, because padding bytes of a struct are undefined. */
-static void
-put_ref(struct str *k, const struct val *v)
+/* Returns a reference to a value as one number for the key, because padding bytes of a struct are undefined. */
+static int32_t
+packed_ref(const struct val *v)
 {
     struct ref r = ref_of(v);
-    int32_t packed = r.index << 8 | r.kind << 4 | r.out;
-    put_key_bytes(k, &packed, sizeof packed);
+    return r.index << 8 | r.kind << 4 | r.out;
 }
 
 static void
@@ -427,9 +426,8 @@ put_node(struct str *k, const struct node *n)
     put_key_bytes(k, &n->op, sizeof n->op);
     put_key_bytes(k, head, sizeof head);
     for (int i = 0; i < n->nin; i++) {
-        int32_t want = n->want[i] ? n->want[i]->id : -1;
-        put_ref(k, n->in[i]);
-        put_key_bytes(k, &want, sizeof want);
+        int32_t operand[2] = {packed_ref(n->in[i]), n->want[i] ? n->want[i]->id : -1};
+        put_key_bytes(k, operand, sizeof operand);
     }
     for (int i = 0, nattr = op_nattr(n->op); i < nattr; i++) {
         const struct attr *a = &n->attr[i];
@@ -464,7 +462,8 @@ collection_key(struct rille_session *s, struct collection *c)
     for (int32_t i = 0; i < c->nnumber; i++) put_key_bytes(&c->key, &c->number[i]->type.dtype, 1);
     for (int32_t i = 0; i < c->nnode; i++) put_node(&c->key, c->node[i]);
     for (int32_t i = 0; i < c->nroot; i++) {
-        put_ref(&c->key, c->root[i]);
+        int32_t root = packed_ref(c->root[i]);
+        put_key_bytes(&c->key, &root, sizeof root);
     }
 }
 

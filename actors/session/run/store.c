@@ -6,6 +6,7 @@
 #include "boxing/box.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool
 store_share_first(struct store *s, const struct layout *l, int pos)
@@ -74,7 +75,8 @@ read_overlap(const struct type *t, const struct box *from, void *data, const str
     box_combine(r, first, &dst, &src);
 }
 
-/* Reads all shards and combines them in the dtype that ranks store. */
+/* Reads all shards and combines them in the dtype that ranks store. A shard with exactly the elements of `part` is
+ * stored in the order of `out`. */
 static int
 read_held(struct val *v, const struct type *held, const struct box *part, void *out)
 {
@@ -87,7 +89,10 @@ read_held(struct val *v, const struct type *held, const struct box *part, void *
         layout_box(l, &v->type, pos, &box);
         void *copy, *data;
         int status = buffer_on_host(v->store->part[pos], &data, &copy);
-        if (!status) read_overlap(held, &box, data, part, out, first ? RED_NONE : reduce, first);
+        if (!status && first && box_equal(&box, part, held->ndim))
+            memcpy(out, data, (size_t)box_numel(part, held->ndim) * dtype_bytes((enum dtype)held->dtype));
+        else if (!status)
+            read_overlap(held, &box, data, part, out, first ? RED_NONE : reduce, first);
         free(copy);
         TRY(status);
     }

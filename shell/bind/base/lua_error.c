@@ -2,8 +2,8 @@
  *
  * The user's line is the current line of the innermost Lua function on the call stack that is not in Rille's
  * modules (modules.c). If Rille modules were skipped, the class of the innermost one is reported too
- * ("nn.Linear"). The line is reported to the core before every call, so the search must be cheap: two queries to
- * Lua and one string comparison.
+ * ("nn.Linear"). The line is reported to the core before every call, so the search must be cheap: one query to Lua
+ * and one string comparison.
  *
  * A core error about a call names no line; it is prefixed with the user's line. A core error about a run begins
  * with the line whose operator failed; the line that requested the value is appended if it differs. */
@@ -143,19 +143,19 @@ file_of(const lua_Debug *ar)
 }
 
 void
-user_line(lua_State *L, struct line *line)
+user_line(lua_State *L, int level, struct line *line)
 {
     lua_Debug ar;
     line->number = line->module = 0;
     line->file[0] = line->inside[0] = 0;
-    for (int level = 0; lua_getstack(L, level, &ar); level++) {
-        lua_getinfo(L, "Sl", &ar);
+    for (; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Slu", &ar);
         if (ar.currentline < 0) continue;
         if (module_is_source(ar.source)) {
             if (!line->inside[0]) find_inside(L, &ar, true, line);
             continue;
         }
-        if (!line->module) find_inside(L, &ar, false, line);
+        if (!line->module && ar.nparams > 0) find_inside(L, &ar, false, line);
         const char *file = file_of(&ar);
         size_t n = strlen(file);
         /* keeps the end of a path that is too long */
@@ -186,7 +186,7 @@ at_line(lua_State *L)
     struct shell *sh = shell_of(L);
     struct line line;
     sh->running = L;
-    user_line(L, &line);
+    user_line(L, 1, &line); /* level 0 is the C function that calls at_line() */
     if (line.number == sh->line.number && line.module == sh->line.module && !strcmp(line.file, sh->line.file) &&
         !strcmp(line.inside, sh->line.inside))
         return;
@@ -294,7 +294,7 @@ raise_call(lua_State *L, const char *op, const char *who)
         text = lua_pushfstring(L, "%s%s", who, text + strlen(op));
     else if (who && strncmp(text, who, strlen(who)) && !(op && names_line(L, text)))
         text = lua_pushfstring(L, "%s: %s", who, text);
-    user_line(L, &line);
+    user_line(L, 0, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
     size_t named = names_line(L, text);
     bool elsewhere = named && (named != strlen(here) || strncmp(text, here, named) != 0);
@@ -317,7 +317,7 @@ complain(lua_State *L, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    user_line(L, &line);
+    user_line(L, 0, &line);
     if (line.number)
         lua_pushfstring(L, "%s:%d: %s", line.file, line.number, text);
     else

@@ -2,6 +2,8 @@
  * checks the keys of tables, and allocates memory that Lua owns. */
 #include "shell/bind/base/shell.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -151,24 +153,42 @@ owner_push(lua_State *L, void (*drop)(void *thing))
 
 static const char shell_key; /* registry key of the struct shell */
 
-/* Cache of struct shell for the Lua state that this thread used last. The registry, which all coroutines of a
- * state share, identifies the state. Lua's extra space cannot replace the cache: coroutines created before the
- * program required the module have no value there. */
-static _Thread_local struct {
-    const void *registry;
-    struct shell *shell;
-} last;
+/* The shells of this process, newest first, guarded by the lock. `only` is the process's shell if the process has one
+ * shell, so that no look-up in the registry is needed; else NULL. */
+static pthread_mutex_t shells_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shell *shells;
+static struct shell *_Atomic only;
+
+static void
+shell_list(struct shell *sh)
+{
+    pthread_mutex_lock(&shells_lock);
+    sh->next = shells;
+    shells = sh;
+    only = sh->next ? NULL : sh;
+    pthread_mutex_unlock(&shells_lock);
+}
+
+static void
+shell_unlist(struct shell *sh)
+{
+    pthread_mutex_lock(&shells_lock);
+    struct shell **at = &shells;
+    while (*at != sh) at = &(*at)->next;
+    *at = sh->next;
+    only = shells && !shells->next ? shells : NULL;
+    pthread_mutex_unlock(&shells_lock);
+}
 
 struct shell *
 shell_of(lua_State *L)
 {
-    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
-    if (registry == last.registry) return last.shell;
+    struct shell *sh = atomic_load_explicit(&only, memory_order_relaxed);
+    if (sh) return sh;
     lua_rawgetp(L, LUA_REGISTRYINDEX, &shell_key);
-    last.shell = lua_touserdata(L, -1);
-    last.registry = registry;
+    sh = lua_touserdata(L, -1);
     lua_pop(L, 1);
-    return last.shell;
+    return sh;
 }
 
 /* Waits for pending work of runs before libraries are unloaded, because os.exit() may end the process without
@@ -176,17 +196,33 @@ shell_of(lua_State *L)
 static void
 at_exit(void)
 {
-    if (last.registry && last.shell->session) rille_wait(last.shell->session);
+    pthread_mutex_lock(&shells_lock);
+    for (struct shell *sh = shells; sh; sh = sh->next)
+        if (sh->session) rille_wait(sh->session);
+    pthread_mutex_unlock(&shells_lock);
+}
+
+static void
+end_session(struct shell *sh)
+{
+    rille_saving_end(&sh->saving);
+    if (sh->closing) sh->closing();
+    if (sh->session) rille_close(&sh->session);
 }
 
 int
 shell_close(lua_State *L)
 {
-    struct shell *sh = shell_of(L);
-    rille_saving_end(&sh->saving);
-    if (sh->closing) sh->closing();
-    if (sh->session) rille_close(&sh->session);
-    last.registry = NULL;
+    end_session(shell_of(L));
+    return 0;
+}
+
+static int
+shell_gc(lua_State *L)
+{
+    struct shell *sh = lua_touserdata(L, 1);
+    end_session(sh);
+    shell_unlist(sh);
     return 0;
 }
 
@@ -205,7 +241,6 @@ shell_new(lua_State *L, const struct environment *e)
     memset(sh, 0, sizeof *sh);
     lua_pushvalue(L, -1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &shell_key);
-    last.registry = NULL;
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     sh->main = lua_tothread(L, -1);
     lua_pop(L, 1);
@@ -215,9 +250,10 @@ shell_new(lua_State *L, const struct environment *e)
     sh->trace = e->trace;
     sh->check_trace = e->check_trace;
     lua_createtable(L, 0, 1);
-    field_function(L, "__gc", shell_close);
+    field_function(L, "__gc", shell_gc);
     lua_setmetatable(L, -2);
     lua_pop(L, 1);
+    shell_list(sh);
     static bool told;
     if (!told) told = !atexit(at_exit);
     return rille_open(&e->options, &sh->session);

@@ -55,6 +55,7 @@ struct environment {
 
 struct shell {
     struct rille_session *session;
+    struct shell *next;      /* the shell of this process that was opened before; NULL: none (shell.c) */
     pid_t process;           /* id of the process that opened the session; it differs in a child made by fork() */
     lua_State *main;         /* main state, not a coroutine */
     lua_State *running;      /* Lua state that called the core last; functions of live numbers run on it */
@@ -153,8 +154,9 @@ void shell_finish(lua_State *L);
 
 /* ---- lua_error.c: lines and errors ---- */
 
-/* Finds the line of the user's program that is running. */
-void user_line(lua_State *L, struct line *line);
+/* Finds the line of the user's program that is running. level: stack level at which the search begins; 0: the running
+ * function. */
+void user_line(lua_State *L, int level, struct line *line);
 /* Reports the user's line to the core. Call before each core call that adds nodes or may fail. */
 void at_line(lua_State *L);
 /* Raises the core's error, prefixed by the user's line. Inserts `who` unless the message begins with it; who NULL:

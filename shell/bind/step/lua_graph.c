@@ -217,7 +217,7 @@ lua_graph_new(lua_State *L)
     g->last = -1;
     g->options.size = sizeof g->options;
     g->check = shell_of(L)->check_trace;
-    user_line(L, &g->line);
+    user_line(L, 0, &g->line);
     graph_options(L, 2, g);
     buckets_option(L, 2);
     lua_pushvalue(L, 1);
