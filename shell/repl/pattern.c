@@ -15,7 +15,6 @@
 #include "shell/bind/base/shell.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* minimum length, in entries, of a list that counts as long to sort; sorting a list of this length takes about 20
@@ -245,58 +244,14 @@ static const struct {
 
 /* ---- blocks ---- */
 
+static lua_Alloc allocate; /* the Lua state's original allocator */
 static bool refused;
 
-/* Freed blocks of at most SPARE_BYTES bytes, by size, linked through their first word. The garbage collector frees
- * more small blocks at a time than malloc's cache of a thread takes, and the rest of malloc locks in a process of
- * several threads. AddressSanitizer must see each block freed. */
-#if defined(__SANITIZE_ADDRESS__)
-enum { SPARE_BYTES = 0 };
-#else
-enum { SPARE_BYTES = 128 };
-#endif
-enum { SPARE_MOST = 1024 };
-static struct {
-    void *first;
-    int n; /* number of blocks in the list, at most SPARE_MOST */
-} spare[SPARE_BYTES + 1];
-
-static bool
-may_be_spare(size_t size)
-{
-    return size >= sizeof(void *) && size <= SPARE_BYTES;
-}
-
-static void
-block_free(void *block, size_t size)
-{
-    if (!block || !may_be_spare(size) || spare[size].n == SPARE_MOST) {
-        free(block);
-        return;
-    }
-    *(void **)block = spare[size].first;
-    spare[size].first = block;
-    spare[size].n++;
-}
-
-static void *
-block_new(size_t size)
-{
-    if (!may_be_spare(size) || !spare[size].first) return malloc(size);
-    void *block = spare[size].first;
-    spare[size].first = *(void **)block;
-    spare[size].n--;
-    return block;
-}
-
-/* Replaces the allocator of luaL_newstate(), which uses realloc() and free(), too. */
 static void *
 allocate_unless_stopped(void *with, void *block, size_t old, size_t size)
 {
-    (void)with;
-    if (size == 0) return block_free(block, old), NULL;
     if (size > LARGE_BLOCK && (!block || size > old) && interrupt_untold()) return refused = true, NULL;
-    return block ? realloc(block, size) : block_new(size);
+    return allocate(with, block, old, size);
 }
 
 bool
@@ -311,7 +266,9 @@ pattern_refused(void)
 void
 pattern_open(lua_State *L)
 {
-    lua_setallocf(L, allocate_unless_stopped, NULL);
+    void *with;
+    allocate = lua_getallocf(L, &with);
+    lua_setallocf(L, allocate_unless_stopped, with);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     int loaded = lua_gettop(L);
     for (size_t k = 0; k < sizeof replaced / sizeof *replaced; k++) {
