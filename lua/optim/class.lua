@@ -53,6 +53,17 @@ end
 
 local function no_check() end
 
+-- Returns the check of options: an option whose default is a number must be a number; then calls the user's check.
+local function checker(name, defaults, check_more)
+  return function(o)
+    for _, key in ipairs(check.sorted_keys(defaults)) do
+      check.that(key == "lr" or type(defaults[key]) ~= "number" or type(o[key]) == "number",
+        "%s: %s must be a number, found %s", name, key, check.quoted(o[key]))
+    end
+    check_more(o)
+  end
+end
+
 -- Checks the names of the state tensors, and returns the list.
 local function state_names(given)
   check.that(type(given) == "table", "optim.class: state must be a list of names, found %s", check.shown(given))
@@ -74,7 +85,7 @@ return function(given)
   check.fn(c.name, "update", c.update)
   check.fn(c.name, "check", c.check)
   local names = state_names(c.state)
-  local kind = {name = c.name, options = c.options, check = c.check, every = names, slots = function() return names end,
+  local kind = {name = c.name, options = c.options, check = checker(c.name, c.options, c.check), every = names, slots = function() return names end,
     update = updater(c.name, names, c.update), begin = function() trace.follow_all(c.update, c.name) end}
   return optimizer(kind)
 end

@@ -97,6 +97,25 @@ local other = Mine({{params = net[1]:parameters()}, {params = net[3]:parameters(
 other:load_state_dict(state)
 tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "state_dict and load_state_dict carry the state")
 
+-- Checks options that are functions, and classes whose options changed after the save.
+do
+  local function class(options) return optim.class{name = "Own", options = options, update = function(o, p, g) return p - g * o.lr end} end
+  local p = rille.tensor({1, 2}, {requires_grad = true})
+  local function cut(g) return g:clamp(-1, 1) end
+  local saved = class({lr = 0.1, cut = cut, old = 2})({p}, {old = 3})
+  rille.checkpoint.save(dir, {optimizer = saved})
+  saved.old = 4
+  rille.checkpoint.load(dir, {optimizer = saved})
+  tap.is({saved.old, saved.cut == cut}, {3, true}, "a function as an option stays, and other options are loaded")
+  local more = class({lr = 0.2, cut = cut, old = 1, new = 5})({p})
+  rille.checkpoint.load(dir, {optimizer = more})
+  tap.is({more.lr, more.old, more.new}, {0.1, 3, 5}, "an option that the checkpoint lacks keeps its value")
+  local less = class({lr = 0.2, cut = cut})({p})
+  tap.fails(function() rille.checkpoint.load(dir, {optimizer = less}) end, {"the optimizer in the checkpoint has an option 'old', unknown here"},
+    "a saved option that the class lacks is an error")
+  tap.is(less.lr, 0.2, "which changes nothing")
+end
+
 -- ---- schedules ----
 
 for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
