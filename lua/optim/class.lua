@@ -12,6 +12,7 @@
 -- does for AdamW, and only the new parameter is gathered.
 
 local rille = require "rille"
+local bytecode = require "rille.bytecode"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local optimizer = require "rille.optim.optimizer"
@@ -34,7 +35,11 @@ end
 -- Returns the function that records the update of one parameter.
 local function updater(name, names, update)
   return function(group, p, g, slot, lr, step, counter)
-    if rille._tracing() then step = rille._live_whole(rille.live(function() return counter.steps end)) end
+    if type(lr) == "number" then
+      step = counter.steps + 1
+    elseif rille._tracing() then
+      step = rille._live_whole(rille.live(function() return counter.steps end))
+    end
     local how, dtype, given = layout.of_state(p), dtype_of(p), {}
     for _, key in ipairs(names) do given[key] = slot[key] end
     local o = setmetatable({lr = lr, step = step}, {__index = group})
@@ -49,6 +54,19 @@ local function updater(name, names, update)
     for _, key in ipairs(names) do rille._update_to(slot[key], laid(state[key], slot[key].dtype, how)) end
     rille._update_to(p, new:to(p.dtype))
   end
+end
+
+-- Returns true if fn, or a function of the user in its upvalues, tests numbers for equality. For a live number such a test is
+-- false, without an error.
+local function compares(fn, seen)
+  if type(fn) ~= "function" or seen[fn] or check.is_own(fn) or debug.getinfo(fn, "S").what == "C" then return false end
+  seen[fn] = true
+  if bytecode.reads(fn).compares then return true end
+  for i = 1, debug.getinfo(fn, "u").nups do
+    local _, value = debug.getupvalue(fn, i)
+    if compares(value, seen) then return true end
+  end
+  return false
 end
 
 local function no_check() end
@@ -86,6 +104,9 @@ return function(given)
   check.fn(c.name, "check", c.check)
   local names = state_names(c.state)
   local kind = {name = c.name, options = c.options, check = checker(c.name, c.options, c.check), every = names, slots = function() return names end,
-    update = updater(c.name, names, c.update), begin = function() trace.follow_all(c.update, c.name) end}
+    update = updater(c.name, names, c.update), begin = function()
+      trace.follow_all(c.update, c.name)
+      return compares(c.update, {})
+    end}
   return optimizer(kind)
 end

@@ -8,7 +8,8 @@
 --   every           names of all state tensors that any options can require
 --   update(o, p, g, slot, lr, step, counter)   records the update of one parameter; step: the number of this update, from
 --                   1, which is counter.steps while a compiled step runs
---   begin()         optional; called at each step before the updates
+--   begin()         optional; called at each step before the updates. Returns true if the updates need lr and step as plain
+--                   numbers, which cost a trace at each change
 --
 -- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}. Options that a group lacks are taken
 -- from the optimiser; opt.groups[1].lr = 0.01 is set like opt.lr. `o` above is a group. opt:add_param_group{params =, ...}
@@ -192,9 +193,9 @@ local function rate(group, steps)
   return check.number(group.kind.name, "lr", lr, 0)
 end
 
--- Returns the learning rate of each group as an operand of the update.
-local function rates_of(opt)
-  local rates, tracing = {}, rille._tracing()
+-- Returns the learning rate of each group as an operand of the update; plain: as a number.
+local function rates_of(opt, plain)
+  local rates, tracing = {}, rille._tracing() and not plain
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
@@ -240,13 +241,20 @@ function methods:add_param_group(given)
   rille._generation()
 end
 
+-- Traces a compiled step again when a learning rate or a step count changes.
+local function follow_numbers(opt)
+  for _, group in ipairs(opt.groups) do trace.follow(group, {"lr"}) end
+  for _, counter in ipairs(opt.counts) do trace.follow(counter, {"steps"}) end
+end
+
 -- Updates every parameter that has a gradient.
 function methods:step()
   check_zero(self)
-  if self.kind.begin then self.kind.begin() end
+  local plain = self.kind.begin and self.kind.begin()
   rille._step("steps", function()
-    local rate_of, counted = rates_of(self), {self.inside}
+    local rate_of, counted = rates_of(self, plain), {self.inside}
     next_step(self.inside)
+    if plain then follow_numbers(self) end
     rille.no_grad(each, self, function(i, group, p)
       local g = p.grad
       if g then

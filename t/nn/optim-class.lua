@@ -145,6 +145,31 @@ do
   end
 end
 
+-- Tests the step or the rate for equality in update, or in a function that update calls: a compiled step must take the same
+-- branch as the plain function.
+do
+  local function is_even(o) return o.step % 2 == 0 end
+  for name, update in tap.sorted{
+    step = function(o, p, g) if o.step % 3 == 0 then return p - g end return p - g * o.lr end,
+    ["a helper"] = function(o, p, g) return is_even(o) and p - g * 2 or p - g * o.lr end,
+    rate = function(o, p, g) if o.lr == 0.25 then return p + g end return p - g * o.lr * o.step end} do
+    local Own = optim.class{name = "Own", options = {lr = 0.5}, update = update}
+    local function run(in_step)
+      local p = rille.tensor({1, 2}, {requires_grad = true})
+      local o = Own({p})
+      local function train(x) (p * x):sum():backward(); o:step(); o:zero_grad() end
+      local step, list = in_step and rille.graph(train) or train, {}
+      for i = 1, 6 do
+        o.lr = i > 3 and 0.25 or 0.5
+        step(rille.tensor{i, 1})
+        list[i] = p:totable()
+      end
+      return list
+    end
+    tap.is(run(true), run(false), "update tests " .. name .. " for equality: compiled steps equal eager ones")
+  end
+end
+
 -- Checks options that are functions, and classes whose options changed after the save.
 do
   local function class(options) return optim.class{name = "Own", options = options, update = function(o, p, g) return p - g * o.lr end} end
