@@ -216,20 +216,25 @@ local function each_tensor(parts, name_of, visit)
   end
 end
 
--- Returns an option in the form in which it is saved. For a schedule (a function), saves the present value, because
--- the program sets the function again.
-local function saved_option(opt, value)
-  return type(value) == "function" and value(opt.steps) or value
+-- Returns the options in a table as they are saved. Functions are not saved, because the program sets them again; a
+-- schedule is saved as its present rate.
+local function saved_options(opt, has)
+  local saved = {}
+  for name in pairs(opt.kind.options) do
+    local value = has(name)
+    if type(value) ~= "function" then saved[name] = value elseif name == "lr" then saved[name] = value(opt.steps) end
+  end
+  return saved
 end
 
 -- Returns an optimiser's options and step counts; and for each group, its own options, the names of its parameters,
 -- and their step counts.
 local function optimizer_numbers(opt, name_of)
-  local numbers, n = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}, 0
-  for name in pairs(opt.kind.options) do numbers.options[name] = saved_option(opt, opt[name]) end
+  local numbers, n = {kind = opt.kind.name, steps = opt.steps, groups = {}}, 0
+  numbers.options = saved_options(opt, function(name) return opt[name] end)
   for i, group in ipairs(opt.groups) do
-    local own, params, steps = {}, {}, {}
-    for name in pairs(opt.kind.options) do own[name] = saved_option(opt, rawget(group.own, name)) end
+    local params, steps = {}, {}
+    local own = saved_options(opt, function(name) return rawget(group.own, name) end)
     for k, p in ipairs(group.params) do
       n = n + 1
       params[k], steps[k] = name_of[p], opt.counts[n].steps
@@ -418,6 +423,13 @@ local function groups_differ(path, here, saved)
   end
 end
 
+-- Returns a text about a saved option that the optimiser lacks; nil: it has all.
+local function unknown_option(one, options)
+  for _, name in ipairs(check.sorted_keys(options)) do
+    if one.opt.kind.options[name] == nil then return ("the %s in the checkpoint has an option '%s', unknown here"):format(one.path, name) end
+  end
+end
+
 -- Returns true if the optimiser matches the saved one; otherwise reports the difference.
 local function check_optimizer(one, name_of, report)
   local saved, why = one.saved, nil
@@ -428,7 +440,7 @@ local function check_optimizer(one, name_of, report)
   elseif saved.kind ~= one.opt.kind.name then
     why = ("the %s is %s here, %s in the checkpoint"):format(one.path, one.opt.kind.name, tostring(saved.kind))
   else
-    why = groups_differ(one.path, optimizer_numbers(one.opt, name_of).groups, saved.groups)
+    why = groups_differ(one.path, optimizer_numbers(one.opt, name_of).groups, saved.groups) or unknown_option(one, saved.options)
   end
   if why then report("numbers", "other", why) end
   return not why
@@ -503,14 +515,22 @@ local function load_optimizer(opt, saved)
     for k = 1, #group.params do counts[#counts + 1] = group.steps and group.steps[k] or saved.steps end
   end
   opt:__count(saved.steps, counts)
-  local function set(t, own, name, value)
-    -- a schedule (a function) stays, and continues with the saved count
-    if type(rawget(own, name)) ~= "function" then t[name] = value end
+  local all = {[0] = {}}
+  -- A schedule (a function) stays, and continues with the saved count.
+  local function kept(own, name, value)
+    local present = rawget(own, name)
+    if type(present) == "function" then return present end
+    return value
   end
-  for name, value in pairs(saved.options) do set(opt, opt.own, name, value) end
-  for i, group in ipairs(opt.groups) do
-    for name in pairs(opt.kind.options) do set(group, group.own, name, saved.groups[i].own[name]) end
+  for name in pairs(opt.kind.options) do
+    local value = saved.options[name]
+    all[0][name] = kept(opt.own, name, value == nil and opt[name] or value)
+    for i, group in ipairs(opt.groups) do
+      all[i] = all[i] or {}
+      all[i][name] = kept(group.own, name, saved.groups[i].own[name])
+    end
   end
+  opt:__set_options(all)
 end
 
 -- Returns true if the metadata of the file has the form that checkpoint.save writes.

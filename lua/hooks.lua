@@ -24,6 +24,12 @@ end}, true)
 
 local function new_handle(remove) return setmetatable({__remove = remove}, handle) end
 
+-- Returns the line where a hook is defined, "a.lua:3".
+local function line_of(fn)
+  local info = debug.getinfo(fn, "S")
+  return ("%s:%d"):format(info.short_src, info.linedefined)
+end
+
 -- ---- tensors ----
 
 -- Calls fn with the gradient of x in each backward pass; a tensor that fn returns replaces the gradient.
@@ -32,8 +38,8 @@ function hooks.register_hook(x, fn)
   local id = rille._hook(x, function(gradient)
     if not fn then return end
     trace.follow_all(fn, "hook")
-    local new = fn(gradient)
-    check.that(new == nil or layout.is_tensor(new), "hook: expected a tensor or nothing as the new gradient, found %s", check.shown(new))
+    local at, new = line_of(fn), fn(gradient) -- the hook may remove itself
+    check.that(new == nil or layout.is_tensor(new), "hook at %s: expected a tensor or nothing as the new gradient, found %s", at, check.shown(new))
     return new
   end)
   local weak = setmetatable({x}, {__mode = "v"}) -- a weak reference, so that the handle does not keep the memory of x
@@ -77,9 +83,23 @@ local function run(list, name, values, call)
   return values
 end
 
--- Returns the packed results of a hook, or nil if the hook returned no value.
-local function replaced(...)
-  if ... ~= nil then return table.pack(...) end
+-- Checks the values that a hook returned: a tensor must be replaced by a tensor. what: "argument", "result" or
+-- "gradient". now, new: packed values before and after.
+local function checked(module, kind, fn, what, now, new)
+  for i = 1, now.n do
+    if layout.is_tensor(now[i]) and not layout.is_tensor(new[i]) then
+      check.fail("%s: the %s at %s must return all %ss or nothing; %s %d must be a tensor, found %s", module.__name, kind,
+        line_of(fn), what, what, i, check.shown(new[i]))
+    end
+  end
+  return new
+end
+
+-- Calls a forward hook with the module and further values. Returns the packed results; nil: the hook returned nothing.
+local function called(module, kind, fn, what, now, ...)
+  local new = table.pack(fn(module, ...))
+  if new[1] == nil then return end
+  return checked(module, kind, fn, what, now, new)
 end
 
 -- Applies f, a function with its own gradient (rille.func), to the tensors among the values. Returns the values, with
@@ -104,9 +124,15 @@ local function watched(module, list)
   local function call(dinput)
     return run(list, module.__name .. " hook", dinput, function(fn, now)
       local new = fn(module, {table.unpack(now, 1, now.n)}, doutput)
-      check.that(new == nil or type(new) == "table", "%s: a full backward hook must return a list of gradients or nothing, found %s",
-        module.__name, check.shown(new))
-      return new and {n = now.n, table.unpack(new, 1, now.n)}
+      if new == nil then return end
+      check.that(type(new) == "table", "%s: the full backward hook at %s must return a list of gradients or nothing, found %s",
+        module.__name, line_of(fn), check.shown(new))
+      for key in pairs(new) do
+        check.that(math.type(key) == "integer" and key >= 1 and key <= now.n,
+          "%s: the list of the full backward hook at %s must have one gradient per argument, 1 to %d, found the key %s",
+          module.__name, line_of(fn), now.n, check.shown(key))
+      end
+      return checked(module, "full backward hook", fn, "gradient", now, {n = now.n, table.unpack(new, 1, now.n)})
     end)
   end
   local before = func{name = module.__name .. " backward hook", forward = same, backward = function(_, ...)
@@ -124,19 +150,19 @@ local function watched(module, list)
   end, function(values) return through(after, values) end
 end
 
--- Calls fn, which runs the forward of the module, with the module's hooks before and after it.
-function hooks.call(module, fn, ...)
-  local all, values = lists[module], table.pack(...)
+-- Calls fn, which runs the forward of the module `self`, with the module's hooks before and after it.
+function hooks.call(self, fn, ...)
+  local all, values, name = lists[self], table.pack(...), self.__name .. " hook"
   local enter, leave
-  values = run(all.pre, module.__name .. " hook", values, function(hook, now) return replaced(hook(module, now)) end)
+  values = run(all.pre, name, values, function(hook, now) return called(self, "forward pre-hook", hook, "argument", now, now) end)
   if #all.backward > 0 then
-    enter, leave = watched(module, all.backward)
+    enter, leave = watched(self, all.backward)
     values = enter(values)
   end
   local given = values
   values = table.pack(fn(table.unpack(values, 1, values.n)))
-  values = run(all.forward, module.__name .. " hook", values, function(hook, now)
-    return replaced(hook(module, given, table.unpack(now, 1, now.n)))
+  values = run(all.forward, name, values, function(hook, now)
+    return called(self, "forward hook", hook, "result", now, given, table.unpack(now, 1, now.n))
   end)
   if leave then values = leave(values) end
   return table.unpack(values, 1, values.n)

@@ -39,9 +39,15 @@ local function copied(v, depth)
   return copy
 end
 
--- Returns true for equal values. Plain tables are equal if their contents are equal; NaN equals NaN.
+-- Returns true if a step computes the same with either number: 2 and 2.0 differ, as do 0.0 and -0.0; NaN equals NaN.
+local function is_same_number(a, b)
+  return math.type(a) == math.type(b) and (a == b and (a ~= 0 or 1 / a == 1 / b) or a ~= a and b ~= b)
+end
+
+-- Returns true for equal values. Plain tables are equal if their contents are equal.
 local function is_same(a, b, depth)
-  if rawequal(a, b) or a ~= a and b ~= b then return true end
+  if type(a) == "number" then return is_same_number(a, b) end
+  if rawequal(a, b) then return true end
   if not is_plain(a, depth) or not is_plain(b, depth) then return false end
   for key, part in next, a do
     if not is_same(part, b[key], depth + 1) then return false end

@@ -103,6 +103,9 @@ function Recurrent:forward(x, options)
     "%s: input must be a tensor (batch, length, %d), found %s", who, self.n_in, layout.is_tensor(x) and "{" .. table.concat(x.shape, ", ") .. "}"
       or check.shown(x))
   check.that(x.shape[2] > 0, "%s: input must have at least one step, found {%s}", who, table.concat(x.shape, ", "))
+  check.that(not layout.is_tensor(options) and not (type(options) == "table" and layout.is_tensor(options[1])),
+    "%s: the second argument must be a table of options, found %s; pass states by name, as in {h0 = h%s}", who,
+    layout.is_tensor(options) and "a tensor" or "a list of tensors", lstm and ", c0 = c" or "")
   local given = check.options(who, options, {h0 = check.none, c0 = lstm and check.none or nil, lengths = check.none})
   check_state(self, "h0", given.h0, x.shape[1])
   check_state(self, "c0", given.c0, x.shape[1])

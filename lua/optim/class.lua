@@ -12,6 +12,7 @@
 -- does for AdamW, and only the new parameter is gathered.
 
 local rille = require "rille"
+local bytecode = require "rille.bytecode"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local optimizer = require "rille.optim.optimizer"
@@ -34,7 +35,11 @@ end
 -- Returns the function that records the update of one parameter.
 local function updater(name, names, update)
   return function(group, p, g, slot, lr, step, counter)
-    if rille._tracing() then step = rille._live_whole(rille.live(function() return counter.steps end)) end
+    if type(lr) == "number" then
+      step = counter.steps + 1
+    elseif rille._tracing() then
+      step = rille._live_whole(rille.live(function() return counter.steps end))
+    end
     local how, dtype, given = layout.of_state(p), dtype_of(p), {}
     for _, key in ipairs(names) do given[key] = slot[key] end
     local o = setmetatable({lr = lr, step = step}, {__index = group})
@@ -51,7 +56,31 @@ local function updater(name, names, update)
   end
 end
 
+-- Returns true if fn, or a function of the user in its upvalues, tests numbers for equality. For a live number such a test is
+-- false, without an error.
+local function compares(fn, seen)
+  if type(fn) ~= "function" or seen[fn] or check.is_own(fn) or debug.getinfo(fn, "S").what == "C" then return false end
+  seen[fn] = true
+  if bytecode.reads(fn).compares then return true end
+  for i = 1, debug.getinfo(fn, "u").nups do
+    local _, value = debug.getupvalue(fn, i)
+    if compares(value, seen) then return true end
+  end
+  return false
+end
+
 local function no_check() end
+
+-- Returns the check of options: an option whose default is a number must be a number; then calls the user's check.
+local function checker(name, defaults, check_more)
+  return function(o)
+    for _, key in ipairs(check.sorted_keys(defaults)) do
+      check.that(key == "lr" or type(defaults[key]) ~= "number" or type(o[key]) == "number",
+        "%s: %s must be a number, found %s", name, key, check.quoted(o[key]))
+    end
+    check_more(o)
+  end
+end
 
 -- Checks the names of the state tensors, and returns the list.
 local function state_names(given)
@@ -74,7 +103,10 @@ return function(given)
   check.fn(c.name, "update", c.update)
   check.fn(c.name, "check", c.check)
   local names = state_names(c.state)
-  local kind = {name = c.name, options = c.options, check = c.check, every = names, slots = function() return names end,
-    update = updater(c.name, names, c.update), begin = function() trace.follow_all(c.update, c.name) end}
+  local kind = {name = c.name, options = c.options, check = checker(c.name, c.options, c.check), every = names, slots = function() return names end,
+    update = updater(c.name, names, c.update), begin = function()
+      trace.follow_all(c.update, c.name)
+      return compares(c.update, {})
+    end}
   return optimizer(kind)
 end

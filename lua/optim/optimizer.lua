@@ -8,7 +8,8 @@
 --   every           names of all state tensors that any options can require
 --   update(o, p, g, slot, lr, step, counter)   records the update of one parameter; step: the number of this update, from
 --                   1, which is counter.steps while a compiled step runs
---   begin()         optional; called at each step before the updates
+--   begin()         optional; called at each step before the updates. Returns true if the updates need lr and step as plain
+--                   numbers, which cost a trace at each change
 --
 -- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}. Options that a group lacks are taken
 -- from the optimiser; opt.groups[1].lr = 0.01 is set like opt.lr. `o` above is a group. opt:add_param_group{params =, ...}
@@ -51,12 +52,6 @@ local function own_value(v)
   return copy
 end
 
--- Sets an option in the table `own` of opt or of a group. The option may require new state tensors.
-local function set(opt, own, name, value)
-  rawset(own, name, own_value(value))
-  if name ~= "lr" then complete_all(opt) end
-end
-
 -- Returns a read-only list of an optimiser's parameters or groups. what: "parameters" or "groups", for messages.
 local function settled(kind, what, values)
   return setmetatable({}, {__index = values, __len = function() return #values end,
@@ -79,6 +74,28 @@ end
 -- Checks a learning rate: a number, or a function of the number of earlier steps, such as optim.cosine{...}.
 local function check_rate(kind, lr)
   if type(lr) ~= "function" then check.number(kind.name, "lr", lr, 0) end
+end
+
+-- Checks the options of an optimiser and of its groups.
+local function check_all(opt)
+  for g = 0, #opt.groups do
+    local holder = opt.groups[g] or opt
+    check_rate(opt.kind, holder.lr)
+    opt.kind.check(holder)
+  end
+end
+
+-- Sets an option in the table `own` of opt or of a group. If an option is invalid then, raises an error and keeps the
+-- earlier value. The option may require new state tensors.
+local function set(opt, own, name, value)
+  local before = rawget(own, name)
+  rawset(own, name, own_value(value))
+  local good, why = check.try(check_all, opt)
+  if not good then
+    rawset(own, name, before)
+    error(why, 0)
+  end
+  if name ~= "lr" then complete_all(opt) end
 end
 
 -- Creates a group of opt from {params =, ...}: a table of the group's options. An option that the group lacks is read
@@ -177,9 +194,9 @@ local function rate(group, steps)
   return check.number(group.kind.name, "lr", lr, 0)
 end
 
--- Returns the learning rate of each group as an operand of the update.
-local function rates_of(opt)
-  local rates, tracing = {}, rille._tracing()
+-- Returns the learning rate of each group as an operand of the update; plain: as a number.
+local function rates_of(opt, plain)
+  local rates, tracing = {}, rille._tracing() and not plain
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
@@ -225,13 +242,20 @@ function methods:add_param_group(given)
   rille._generation()
 end
 
+-- Traces a compiled step again when a learning rate or a step count changes.
+local function follow_numbers(opt)
+  for _, group in ipairs(opt.groups) do trace.follow(group, {"lr"}) end
+  for _, counter in ipairs(opt.counts) do trace.follow(counter, {"steps"}) end
+end
+
 -- Updates every parameter that has a gradient.
 function methods:step()
   check_zero(self)
-  if self.kind.begin then self.kind.begin() end
+  local plain = self.kind.begin and self.kind.begin()
   rille._step("steps", function()
-    local rate_of, counted = rates_of(self), {self.inside}
+    local rate_of, counted = rates_of(self, plain), {self.inside}
     next_step(self.inside)
+    if plain then follow_numbers(self) end
     rille.no_grad(each, self, function(i, group, p)
       local g = p.grad
       if g then
@@ -320,6 +344,16 @@ function methods:load_state_dict(state)
   self:__count(steps, counts)
 end
 
+-- Sets all options without a check, because only all values together are valid. all[0]: the options of the optimiser;
+-- all[i]: those of group i.
+function methods:__set_options(all)
+  for g = 0, #all do
+    local own = (self.groups[g] or self).own
+    for name in pairs(self.kind.options) do rawset(own, name, own_value(all[g][name])) end
+  end
+  complete_all(self)
+end
+
 local function set_option(opt, name, value)
   local kind = opt.kind
   if name == "steps" then
@@ -348,9 +382,7 @@ local function keep(opt)
   return function()
     for i = #counts + 1, #opt.counts do counts[i] = 0 end -- parameters of groups that were added after the snapshot
     opt:__count(steps, counts)
-    for g = 0, #was do
-      for name in pairs(opt.kind.options) do set(opt, (opt.groups[g] or opt).own, name, was[g][name]) end
-    end
+    opt:__set_options(was)
     -- removes state tensors that were added for an option set after the snapshot
     for i, slot in ipairs(opt.slots) do
       for name in pairs(slot) do slot[name] = (not had[i] or had[i][name]) and slot[name] or nil end

@@ -16,7 +16,7 @@ function sgd.check(opt)
 end
 
 function sgd.slots(opt)
-  -- if momentum is not a number, the next step reports it
+  -- a checkpoint may have a momentum that is not a number; the next step reports it
   return math.type(opt.momentum) and opt.momentum > 0 and {"m"} or {}
 end
 

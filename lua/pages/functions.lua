@@ -252,7 +252,7 @@ n: integer; number of values]],
     sign = "rille.live(fn)",
     text = [[
 Makes a number that a compiled step reads again before each call, by calling fn.
-+ - * / // % ^ of live numbers give live numbers.]],
++ - * / // % ^ of live numbers give live numbers. They cannot be compared: < is an error, and == is always false.]],
     args = "fn: function without arguments that returns a number",
     returns = "a live number, for use in rille.graph",
     errors = "fn must be a function that returns a number; it must not change values that the step reads",

@@ -268,6 +268,18 @@ serve_between(lua_State *L)
 
 /* ---- the thread ---- */
 
+/* Writes what the program does, for rille status. here.lock is held. */
+static void
+describe_program(char *text, size_t size)
+{
+    char doing[256] = "";
+    *text = '\0';
+    if (here.session) rille_status(here.session, text, size);
+    if (*text) return;
+    if (here.session) rille_doing(here.session, doing, sizeof doing);
+    snprintf(text, size, "no workers; now: %s\n", *doing ? doing : "no run");
+}
+
 static void
 answer_status(int fd)
 {
@@ -275,8 +287,7 @@ answer_status(int fd)
     static char text[MOST] = "T";
     char letter;
     pthread_mutex_lock(&here.lock);
-    text[1] = '\0';
-    if (here.session) rille_status(here.session, text + 1, sizeof text - 1);
+    describe_program(text + 1, sizeof text - 1);
     pthread_mutex_unlock(&here.lock);
     /* reads the request first, because closing a socket with unread data discards the answer */
     if (recv(fd, &letter, 1, MSG_DONTWAIT) == 1) send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -294,7 +294,7 @@ static const struct command {
     {"explain", "EXPR      layouts, alternatives and moves (boxing) of a tensor or a step", command_explain},
     {"plan", "EXPR         tasks, registers and memory of the plan of EXPR", command_plan},
     {"trace", "STEP FILE   times of a graph's last run, as Chrome trace JSON", command_trace},
-    {"doctor", "           hardware, libraries and settings", command_doctor},
+    {"doctor", "[--json]   hardware, libraries and settings", command_doctor},
     {"quit", "             leave; also Ctrl-D", command_quit},
     {NULL, NULL, NULL},
 };
@@ -344,6 +344,14 @@ command_help(lua_State *L, int env, const char *text)
     return COMMAND_DONE;
 }
 
+/* Runs a command. The help of a command that accepts no argument begins with a space. */
+static int
+run_command(lua_State *L, const struct command *c, int env, const char *text)
+{
+    if (*text && *c->help == ' ') return luaL_error(L, ":%s accepts no argument, found '%s'", c->name, text);
+    return c->run(L, env, text);
+}
+
 int
 command_run(lua_State *L, int env, const char *line)
 {
@@ -355,10 +363,10 @@ command_run(lua_State *L, int env, const char *line)
         if (strncmp(c->name, line, n)) continue;
         found = c;
         matches++;
-        if (!c->name[n]) return c->run(L, env, text);
+        if (!c->name[n]) return run_command(L, c, env, text);
     }
     /* the typed name is an unambiguous prefix of a command's name */
-    if (n && matches == 1) return found->run(L, env, text);
+    if (n && matches == 1) return run_command(L, found, env, text);
     lua_pushlstring(L, line, n);
     return luaL_error(L, "unknown command ':%s'; :help lists all", lua_tostring(L, -1));
 }

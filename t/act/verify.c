@@ -566,7 +566,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
     ok(covered(sliced > 0), "some updates write slices of a shared buffer");
     ok(wrong == 0, "a plan with one number changed is refused or computes the same bytes");
     ok(covered(no > right && right > 0), "most changes are refused, some are harmless");
-    is_int(untried, 0, "every field was changed");
+    ok(covered(untried == 0), "every field was changed");
     free(slots.slot);
     engine_free(&e);
 }

@@ -135,7 +135,7 @@ for _, m in ipairs{
   {"a hook that is no function", function() x:register_hook(3) end, "register_hook: the hook must be a function, found 3"},
   {"a hook after backward", function() z:register_hook(print) end, "register_hook: backward was already called"},
   {"a hook of another shape", function() local w = x * 1; w:register_hook(function(d) return d:sum() end); w:sum():backward() end, "hook: a gradient must have the shape of its tensor"},
-  {"a hook that returns a number", function() local w = x * 1; w:register_hook(function() return 2 end); w:sum():backward() end, "hook: expected a tensor or nothing as the new gradient, found 2"},
+  {"a hook that returns a number", function() local w = x * 1; w:register_hook(function() return 2 end); w:sum():backward() end, "expected a tensor or nothing as the new gradient, found 2"},
   {"an error in a hook", function() local w = x * 1; w:register_hook(function() error("mine") end); w:sum():backward() end, "mine"},
   {"retain_grad without a gradient", function() rille.ones{1}:retain_grad() end, "retain_grad: the tensor must require a gradient"},
   {"a hook of a parameter in a step", function() rille.graph(function(v) x:register_hook(print); return v * x end)(rille.ones{2}) end, "hooks of parameters must be registered outside a compiled step"},
@@ -251,6 +251,45 @@ tap.is(values(train(input)[0]), "2.0 4.0", "removed backward hooks are not calle
 
 tap.fails(function() net:register_forward_hook(3) end, {"register_forward_hook: the hook must be a function, found 3"}, "a module's hook must be a function")
 net:register_full_backward_hook(function() return 3 end)
-tap.fails(function() net(input:detach():requires_grad_(true)):sum():backward() end, {"a full backward hook must return a list of gradients or nothing, found 3"}, "a backward hook returns a list")
+tap.fails(function() net(input:detach():requires_grad_(true)):sum():backward() end, {"must return a list of gradients or nothing, found 3"}, "a backward hook returns a list")
+
+-- Tries hooks of a module with two arguments and two results: each hook must return a tensor for a tensor.
+do
+  local Pair = nn.Module:extend("Pair")
+  function Pair:forward(a, b) return a * 2, b * 3 end
+  local Outer = nn.Module:extend("Outer")
+  function Outer:init() self.pair = Pair() end
+  function Outer:forward(a, b)
+    local u, v = self.pair(a, b)
+    return u + v
+  end
+  local t, w = rille.ones{2}, rille.ones({2}, {requires_grad = true})
+  local function run(kind, hook, in_step)
+    local outer = Outer()
+    outer.pair["register_" .. kind](outer.pair, hook)
+    local function train(a, b)
+      local y = outer(a * w, b * w):sum()
+      if y.requires_grad then y:backward() end
+      return y
+    end
+    return (in_step and rille.graph(train) or train)(rille.ones{2}, rille.ones{2}):item()
+  end
+  local kinds = {{"forward_pre_hook", "argument"}, {"forward_hook", "result"}, {"full_backward_hook", "gradient"}}
+  local wrong = {{"a number", 3, t, 1, "found 3"}, {"a string second", t, "x", 2, 'found "x"'}, {"only the first", t, nil, 2, "found nil"},
+    {"a table", {}, t, 1, "found a table"}}
+  for _, in_step in ipairs{false, true} do
+    for _, kind in ipairs(kinds) do
+      local is_list, how = kind[1] == "full_backward_hook", in_step and ", compiled" or ""
+      for _, w in ipairs(wrong) do
+        tap.fails(function() run(kind[1], function() if is_list then return {w[2], w[3]} end return w[2], w[3] end, in_step) end,
+          {"hooks.lua:", "Pair: the ", " at t/nn/hooks.lua:", ("%s %d must be a tensor, %s"):format(kind[2], w[4], w[5])},
+          ("%s returns %s%s: refused"):format(kind[1], w[1], how))
+      end
+      tap.ok(run(kind[1], function() if is_list then return {t, t} end return t, t end, in_step) > 0, kind[1] .. ": two tensors are accepted" .. how)
+    end
+    tap.fails(function() run("full_backward_hook", function() return {t, t, t} end, in_step) end, {"one gradient per argument, 1 to 2, found the key 3"},
+      "more gradients than arguments are refused")
+  end
+end
 
 tap.done()

@@ -14,7 +14,7 @@ local Mine = optim.class{name = "Mine", options = {lr = 1e-3, b1 = 0.9, b2 = 0.9
     return p * (1 - o.lr * o.weight_decay) - m / (1 - o.b1 ^ o.step) / root * o.lr, {m = m, v = v}
   end}
 
-local P1, P4, P22 = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
+local P1, P2, P4, P22 = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local X = rille.randn{8, 6}
 
 local function new_net(dtype)
@@ -60,6 +60,9 @@ local cases = {
   {"zero 3, eager", place = P4, x = "S(0)", recipe = {data = 0, zero = 3}, eager = true},
   {"HSDP", place = P22, x = {"S(0)", "S(0)"}, recipe = {data = {0, 1}, zero = 3, zero_axes = 1}, },
   {"bf16", place = P1, dtype = "bf16"},
+  {"stages", place = P1, recipe = {stages = {P1, rille.placement("cpu", {1})}}, micro_batches = 4},
+  {"stages, zero 1", place = P2, x = "S(0)", recipe = {stages = {P2, rille.placement("cpu", {2, 3})}, data = 0, zero = 1}, micro_batches = 2},
+  {"stages, zero 3", place = P2, x = "S(0)", recipe = {stages = {P2, rille.placement("cpu", {2, 3})}, data = 0, zero = 3}, micro_batches = 2},
 }
 for _, how in ipairs(cases) do
   local want, _, theirs = trained(optim.AdamW, 6, how)
@@ -96,6 +99,95 @@ local state = opt:state_dict()
 local other = Mine({{params = net[1]:parameters()}, {params = net[3]:parameters()}})
 other:load_state_dict(state)
 tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "state_dict and load_state_dict carry the state")
+
+-- Saves on each layout after 3 steps, and loads on the next layout in the list. A group is added after the first step;
+-- one parameter is frozen until the last step.
+do
+  -- Makes an optimiser with a schedule. Returns it and a function that trains with step `i`.
+  local function begin(how)
+    local net = new_net()
+    net:to_global{placement = how.place, sbp = #how.place.shape == 2 and {"B", "B"} or "B"}
+    if how.recipe then rille.parallel(net, how.recipe) end
+    local frozen = net[3].bias:requires_grad_(false)
+    local o = Mine({net[1].weight, net[3].weight, frozen}, {lr = optim.linear{lr = 0.1, warmup = 2, steps = 8}})
+    local function train(x)
+      local loss = net(x):square():mean()
+      loss:backward(); o:step(); o:zero_grad()
+      return loss
+    end
+    local step = how.eager and train or rille.graph(train, {micro_batches = how.micro_batches})
+    local x = X:to_global{placement = how.place, sbp = how.x or "B"}
+    return {model = net, optimizer = o}, function(i)
+      if i == 2 then o:add_param_group{params = {net[1].bias}, lr = 0.3} end
+      if i == 6 then frozen:requires_grad_(true) end
+      step(x)
+    end
+  end
+  local function values(parts)
+    local list = {}
+    for i, p in ipairs(parts.model:parameters()) do list[i] = p:totable() end
+    return list
+  end
+  local one, train = begin(cases[2])
+  for i = 1, 6 do train(i) end
+  local want, mostly = values(one), {}
+  for _, how in ipairs(cases) do mostly[#mostly + 1] = not how.dtype and how or nil end
+  for k, how in ipairs(mostly) do
+    local parts, first = begin(how)
+    for i = 1, 3 do first(i) end
+    rille.checkpoint.save(dir .. "/meshes", parts, {keep = 1})
+    local other = mostly[k % #mostly + 1]
+    local again, go = begin(other)
+    again.optimizer:add_param_group{params = {again.model[1].bias}, lr = 1}
+    rille.checkpoint.load(dir .. "/meshes", again)
+    for i = 4, 6 do go(i) end
+    tap.near(values(again), want, ("saved on %s, loaded on %s: training goes on"):format(how[1], other[1]), 1e-4, 1e-5)
+  end
+end
+
+-- Tests the step or the rate for equality in update, or in a function that update calls: a compiled step must take the same
+-- branch as the plain function.
+do
+  local function is_even(o) return o.step % 2 == 0 end
+  for name, update in tap.sorted{
+    step = function(o, p, g) if o.step % 3 == 0 then return p - g end return p - g * o.lr end,
+    ["a helper"] = function(o, p, g) return is_even(o) and p - g * 2 or p - g * o.lr end,
+    rate = function(o, p, g) if o.lr == 0.25 then return p + g end return p - g * o.lr * o.step end} do
+    local Own = optim.class{name = "Own", options = {lr = 0.5}, update = update}
+    local function run(in_step)
+      local p = rille.tensor({1, 2}, {requires_grad = true})
+      local o = Own({p})
+      local function train(x) (p * x):sum():backward(); o:step(); o:zero_grad() end
+      local step, list = in_step and rille.graph(train) or train, {}
+      for i = 1, 6 do
+        o.lr = i > 3 and 0.25 or 0.5
+        step(rille.tensor{i, 1})
+        list[i] = p:totable()
+      end
+      return list
+    end
+    tap.is(run(true), run(false), "update tests " .. name .. " for equality: compiled steps equal eager ones")
+  end
+end
+
+-- Checks options that are functions, and classes whose options changed after the save.
+do
+  local function class(options) return optim.class{name = "Own", options = options, update = function(o, p, g) return p - g * o.lr end} end
+  local p = rille.tensor({1, 2}, {requires_grad = true})
+  local function cut(g) return g:clamp(-1, 1) end
+  local saved = class({lr = 0.1, cut = cut, old = 2})({p}, {old = 3})
+  rille.checkpoint.save(dir, {optimizer = saved})
+  saved.old = 4
+  rille.checkpoint.load(dir, {optimizer = saved})
+  tap.is({saved.old, saved.cut == cut}, {3, true}, "a function as an option stays, and other options are loaded")
+  local more = class({lr = 0.2, cut = cut, old = 1, new = 5})({p})
+  rille.checkpoint.load(dir, {optimizer = more})
+  tap.is({more.lr, more.old, more.new}, {0.1, 3, 5}, "an option that the checkpoint lacks keeps its value")
+  local less = class({lr = 0.2, cut = cut})({p})
+  tap.fails(function() rille.checkpoint.load(dir, {optimizer = less}) end, {"the optimizer in the checkpoint has an option 'old', unknown here"},
+    "a saved option that the class lacks is an error")
+  tap.is(less.lr, 0.2, "which changes nothing")
+end
 
 -- ---- schedules ----
 

@@ -168,7 +168,7 @@ tap.group("a step that fails", function()
   run(t, 1, 3)
   rille.snapshot()
   local before = {t.opt.steps, t.opt:state_dict()["1.steps"]:item()}
-  t.opt.lr = "x"
+  t.opt.lr = function() return "x" end
   tap.fails(function() t.step(4, true) end, {"lr"}, "a step with an invalid rate is refused")
   t.opt.lr = LR
   tap.is({t.opt.steps, t.opt:state_dict()["1.steps"]:item()}, before, "a failed step is not counted")

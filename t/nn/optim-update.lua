@@ -146,9 +146,10 @@ tap.group("mistakes", function()
   step(T{1})
   for _, value in ipairs{-1, 0 / 0, "x", false} do
     local before = {w:item(), opt.steps}
-    opt.lr = value
+    line(function() opt.lr = value end, {"optim.SGD: lr must be a number"}, "a rate that is set to " .. tostring(value))
+    opt.lr = function() return value end
     loss(T{1}):backward()
-    line(function() opt:step() end, {"optim.SGD: lr must be a number"}, "a rate that was set to " .. tostring(value))
+    line(function() opt:step() end, {"optim.SGD: lr must be a number"}, "a schedule that returns " .. tostring(value))
     line(function() step(T{1}) end, {"optim.SGD: lr must be a number"}, "the same in a compiled step")
     opt:zero_grad()
     tap.is({w:item(), opt.steps}, before, "nothing is updated")
@@ -268,6 +269,30 @@ tap.group("options that are set between steps", function()
   end
 end)
 
+-- Sets each option of each class and of its groups to invalid values: the assignment fails, and the earlier value stays.
+tap.group("an invalid option is refused when it is set", function()
+  local Mine = optim.class{name = "Mine", options = {lr = 1e-2, b = 0.9}, update = function(o, p, g) return p - g * o.lr * o.b end}
+  local w = T({1}, {requires_grad = true})
+  for _, class in ipairs{{optim.SGD, "momentum", "weight_decay", "nesterov"}, {optim.AdamW, "betas", "eps", "weight_decay"}, {Mine, "b"}} do
+    local opt = class[1]({w}, {lr = 0.5})
+    for _, of in ipairs{opt, opt.groups[1]} do
+      for k = 1, #class do
+        local name = k == 1 and "lr" or class[k]
+        local before = of[name]
+        for _, v in ipairs{"x", {}, T{1}} do
+          local found = v == "x" and 'found "x"' or name == "betas" and type(v) == "table" and "found {}" or "found a"
+          tap.fails(function() of[name] = v end, {"optim-update.lua:", ": " .. name .. " must be", found}, name .. " is refused")
+          tap.is(of[name], before, name .. " keeps its value")
+        end
+      end
+    end
+    opt.lr = function(i) return 1 / (i + 1) end
+    w.grad = T{1}
+    opt:step()
+    tap.is(opt.steps, 1, "a schedule is accepted, and the optimiser works after the errors")
+  end
+end)
+
 -- Sets momentum later. A checkpoint's momentum can then be loaded, and loading an earlier snapshot removes the
 -- momentum.
 tap.group("momentum that is set later", function()
@@ -290,8 +315,7 @@ tap.group("momentum that is set later", function()
   step(v, late)
   rille.recover()
   tap.is({late.momentum, late.slots[1].m}, {0, nil}, "recover() to an earlier snapshot removes the momentum")
-  late.momentum = "much"
-  tap.fails(function() late:step() end, {"momentum", "much"}, "a value that is no number is refused at the step")
+  tap.fails(function() late.momentum = "much" end, {"momentum", "much"}, "a value that is no number is refused")
   local one, two = optim.Adam({v}), optim.Adam({w})
   one.betas[1] = 0.5
   tap.is(two.betas[1], 0.9, "two optimisers do not share their lists")

@@ -164,4 +164,12 @@ tap.group("options and mistakes", function()
   end, {"nn.LSTM", "no second derivative", "rille.scan", "nn.GRUCell"}, "a second derivative names the cells")
 end)
 
+-- Passes states as PyTorch does.
+for _, kind in ipairs{"LSTM", "GRU", "RNN"} do
+  local m, h = nn[kind](3, 4), rille.zeros{1, 2, 4}
+  local remedy = kind == "LSTM" and "{h0 = h, c0 = c}" or "{h0 = h}"
+  tap.fails(function() m(rille.ones{2, 5, 3}, h) end, {"nn." .. kind, "found a tensor", remedy}, kind .. ": a tensor as the second argument is refused")
+  tap.fails(function() m(rille.ones{2, 5, 3}, {h, h}) end, {"nn." .. kind, "found a list of tensors", remedy}, kind .. ": a list of states is refused")
+end
+
 tap.done()

@@ -335,4 +335,34 @@ tap.group("500 random programs", function()
   tap.ok(true, "compute the same as eagerly while their inputs change between calls")
 end)
 
+-- Changes a number between 2 and 2.0, and between 0.0 and -0.0, in each kind of place that a step reads. An i64 tensor times 2.0
+-- is f32, and the sign of zero decides 1 / 0.
+tap.group("numbers of another subtype or sign", function()
+  local k, held, list = 2, {k = 2}, {{2}}
+  local readers = {
+    {"an upvalue", function(x) return x * k end},
+    {"a global", function(x) return x * NUMBER end},
+    {"a field", function(x) return x * held.k end},
+    {"an entry of a list", function(x) return x * list[1][1] end},
+    {"math.type of an upvalue", function(x) return math.type(k) == "float" and x * 3 or x end},
+    {"tostring of a field", function(x) return x * #tostring(held.k) end},
+    {"an argument", function(x, n) return x * n end},
+    {"an argument in a table", function(x, _, o) return x * o.a[1] end},
+    {"a divisor in an upvalue", function(x) return x / k end},
+    {"a divisor in an argument", function(x, n) return x / n end},
+  }
+  local x = rille.tensor({1, 2}, {dtype = "i64"})
+  for _, reader in ipairs(readers) do
+    local name, fn = table.unpack(reader)
+    local step, got, want = rille.graph(fn), {}, {}
+    for i, v in ipairs{2, 2.0, 2, 3.0, 3, 0.0, -0.0, 0.0, 0, 2.0} do
+      k, held.k, list[1][1], NUMBER = v, v, v, v
+      local a, b = step(x, v, {a = {v}}), fn(x, v, {a = {v}})
+      got[i], want[i] = {a.dtype, a:totable()}, {b.dtype, b:totable()}
+    end
+    tap.is(got, want, name .. ": the compiled step computes what the plain function does")
+  end
+  NUMBER = nil
+end)
+
 tap.done()

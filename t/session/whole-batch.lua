@@ -417,6 +417,12 @@ tap.group("losses whose scale is unknown", function()
   refused(function(a) local l = (z(a) / z(a):sum(0)):sum(); l:backward(); return l end, {"div", "detach()"},
     "rows divided by a sum over rows")
   refused(function(a) return z(a):max():square() end, {"square", "combines rows"}, "a function of a maximum over rows")
+  for _, op in ipairs{"max", "min"} do
+    for _, reduced in ipairs{function(a) return z(a)[op](z(a)) end, function(a) return z(a)[op](z(a), {axis = 0}):sum(-1) end,
+      function(a) return z(a):mean() + z(a)[op](z(a)) * 0.5 end} do
+      refused(function(a) local l = reduced(a); l:backward(); return l end, {"batch", "micro_batches = 1"}, "a loss with the " .. op .. " over rows")
+    end
+  end
   refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows moved to another dimension")
 end)
 

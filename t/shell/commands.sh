@@ -61,6 +61,10 @@ answer '?'
 shows "? alone lists commands" '  :explain'
 answer ':nosuchcommand'
 shows "an unknown command is named" "':nosuchcommand'"
+for word in whos devices workers mem quit; do
+  answer ":$word x y"
+  shows ":$word refuses an argument" ":$word accepts no argument, found 'x y'"
+done
 prints ":whos lists the user's variables" $'  name    what\n  mine    1\n  theirs  "x"' 'local mine = 1' 'theirs = "x"' ':whos'
 echo 'scripted = rille.nn.Linear(3, 2)' >w.lua
 echo 'return {weight = rille.ones(4)}' >mine.lua

@@ -166,12 +166,10 @@ find_nodes(struct sweep *w, struct val *root)
                         "micro_batches = 1",
                         trace_microbatches(w->ctx->s), reached_from(w, n), n->line.file ? n->line.file : "?",
                         n->line.line);
-        if (trace_microbatches(w->ctx->s) > 1 && trace_nonlinear(w->ctx->s, n))
-            return fail(E_PLAN,
-                        "the loss is not a mean of the losses of %d micro-batches: %s (%s:%d) is not linear in a mean "
-                        "over the rows of the whole batch that depends on parameters; detach() the mean if it is a "
-                        "factor or a divisor, or use micro_batches = 1",
-                        trace_microbatches(w->ctx->s), n->name, n->line.file ? n->line.file : "?", n->line.line);
+        const char *why = trace_microbatches(w->ctx->s) > 1 ? trace_ungraded(w->ctx->s, n) : NULL;
+        if (why)
+            return fail(E_PLAN, "the loss is not a mean of the losses of %d micro-batches: %s (%s:%d) %s",
+                        trace_microbatches(w->ctx->s), n->name, n->line.file ? n->line.file : "?", n->line.line, why);
         if (has_function(n)) TRY(reach_function(w, n));
         for (int k = 0; k < n->nin; k++)
             if (n->in[k] && n->in[k]->needs_grad)

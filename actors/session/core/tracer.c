@@ -146,8 +146,8 @@ trace_adds(const struct rille_session *s, const struct val *v)
     return s->trace.tracer->adds(v);
 }
 
-bool
-trace_nonlinear(const struct rille_session *s, const struct node *n)
+const char *
+trace_ungraded(const struct rille_session *s, const struct node *n)
 {
-    return s->trace.tracer->nonlinear(n);
+    return s->trace.tracer->ungraded(n);
 }

@@ -38,8 +38,8 @@ struct tracer {
     int (*batch)(const struct call_context *ctx, struct val *v, struct val **out);
     /* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
     int (*rows)(const struct call_context *ctx, const struct val *v, struct val **g);
-    /* Returns true if the node is a nonlinear function of means over the rows of the batch, so it has no gradient. */
-    bool (*nonlinear)(const struct node *n);
+    /* Returns why the node has no gradient per micro-batch, for a message after the node's name; NULL: it has one. */
+    const char *(*ungraded)(const struct node *n);
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
      * batch. */
     void (*number)(struct rille_session *s, const struct op *op, struct rille_arg *a);
@@ -88,7 +88,7 @@ int trace_sum(const struct call_context *ctx, struct val *v, struct val **out);
 int trace_batch(const struct call_context *ctx, struct val *v, struct val **out);
 int trace_rows(const struct call_context *ctx, const struct val *v, struct val **g);
 bool trace_adds(const struct rille_session *s, const struct val *v);
-bool trace_nonlinear(const struct rille_session *s, const struct node *n);
+const char *trace_ungraded(const struct rille_session *s, const struct node *n);
 /* Report an event to the tracer; without a trace, do nothing. trace_loss: if no batch data reaches the devices of
  * the loss, the trace fails at its end. */
 int trace_classify(struct rille_session *s, struct node *n);

@@ -32,12 +32,6 @@ batch_share_adds(const struct val *v)
     return share == SHARE_SUM || share == SHARE_ROWS;
 }
 
-bool
-batch_share_nonlinear(const struct node *n)
-{
-    return n->traced && n->per_piece && n->phase == PHASE_FORWARD && n->out[0]->share == SHARE_FROM_MEANS;
-}
-
 static bool
 is_mean(const struct val *v)
 {

@@ -41,8 +41,6 @@ bool batch_share_adds(const struct val *v);
 int batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out);
 /* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
 int batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g);
-/* Returns true if the node is a nonlinear function of means and sums over the rows of the batch. */
-bool batch_share_nonlinear(const struct node *n);
 /* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, but a micro-batch has only
  * some of these rows. */
 int batch_share_note(struct rille_session *s, struct node *n);

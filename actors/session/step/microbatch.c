@@ -3,6 +3,8 @@
 #include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
+#include "actors/session/step/batch_share.h"
+
 #include "kernels/op/lib/table.h"
 
 /* Sums v over the micro-batches. Half-precision values are summed in f32 and rounded after the last micro-batch.
@@ -112,4 +114,14 @@ rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out)
     int status = microbatch_mean(&s->context, t->val, &v);
     if (!status) *out = tensor_new(s, v, false);
     return build_settle(s, status);
+}
+
+const char *
+microbatch_ungraded(const struct node *n)
+{
+    const char *mean = "is not linear in a mean over the rows of the whole batch that depends on parameters; detach() "
+                       "the mean if it is a factor or a divisor, or use micro_batches = 1";
+    const char *rows = "selects values among the rows of the whole batch; use micro_batches = 1, or reduce over axis 1";
+    int share = n->traced && n->per_piece && n->phase == PHASE_FORWARD ? n->out[0]->share : SHARE_WHOLE;
+    return share == SHARE_FROM_MEANS ? mean : share == SHARE_MAX || share == SHARE_MIN ? rows : NULL;
 }

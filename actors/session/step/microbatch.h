@@ -9,5 +9,8 @@
 int microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out);
 /* Returns the mean of a per-micro-batch value over the micro-batches. The mean is known after the last micro-batch. */
 int microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out);
+/* Returns why the node has no gradient per micro-batch, for a message after the node's name: the node is a nonlinear
+ * function of means over the rows of the batch, or a maximum or minimum of rows. NULL: the node has a gradient. */
+const char *microbatch_ungraded(const struct node *n);
 
 #endif

@@ -358,6 +358,9 @@ void conditions_numbers(lua_State *L, bool former);
  * Returns false if the numbers cannot be live. */
 bool conditions_end_live(lua_State *L, bool good);
 void conditions_give(lua_State *L); /* stores the conditions in the trace at the top */
+/* Returns true if a step computes the same with either of the two values at the top: 2 and 2.0 differ, as do 0.0 and
+ * -0.0. */
+bool conditions_same(lua_State *L);
 bool conditions_hold(lua_State *L); /* returns true if all conditions of the trace at the top hold */
 /* adds rille._conditions and related functions to the module table at the top */
 void conditions_open(lua_State *L);

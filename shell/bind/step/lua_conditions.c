@@ -251,6 +251,16 @@ check_holder(lua_State *L, int i)
     if (!lua_isfunction(L, i) && !tensor_test(L, i)) luaL_checktype(L, i, LUA_TTABLE);
 }
 
+bool
+conditions_same(lua_State *L)
+{
+    if (lua_type(L, -1) != LUA_TNUMBER || lua_type(L, -2) != LUA_TNUMBER) return lua_rawequal(L, -1, -2);
+    if (lua_isinteger(L, -1) || lua_isinteger(L, -2))
+        return lua_isinteger(L, -1) && lua_isinteger(L, -2) && lua_rawequal(L, -1, -2);
+    lua_Number a = lua_tonumber(L, -1), b = lua_tonumber(L, -2);
+    return !memcmp(&a, &b, sizeof a);
+}
+
 /* Returns true if the value at -2 fits the recorded value at -1: equals it, or is a number if the recorded value stands
  * for any number. */
 static bool
@@ -261,7 +271,7 @@ is_as_it_was(lua_State *L)
     if (mark == &live_key) return lua_type(L, -2) == LUA_TNUMBER && !lua_isinteger(L, -2);
     if (mark == &whole_key)
         return lua_isinteger(L, -2) && lua_tointeger(L, -2) >= -most && lua_tointeger(L, -2) <= most;
-    return lua_rawequal(L, -1, -2);
+    return conditions_same(L);
 }
 
 /* Compares the places from, from + 3, ... of the list at the top of the stack. Returns the first one whose present

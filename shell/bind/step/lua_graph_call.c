@@ -80,7 +80,7 @@ same_pattern(lua_State *L)
     for (lua_Integer k = 1; same && k <= n; k++) {
         lua_rawgeti(L, -1, k);
         lua_rawgeti(L, -3, k);
-        same = lua_rawequal(L, -1, -2);
+        same = conditions_same(L);
         lua_pop(L, 2);
     }
     return same;
