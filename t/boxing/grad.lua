@@ -90,8 +90,7 @@ end
 local one = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}
 local state = {at = tap.seed(1)}
 for _, ranks in ipairs{{0, 1}, {0, 1, 2}} do
-  local size, other = #ranks, {}
-  for i, r in ipairs(ranks) do other[i] = r + 4 end
+  local size, other = #ranks, tap.list(ranks, function(r) return r + 4 end)
   local home = placed(mesh(ranks), one)
   all_pairs(size .. " ranks, on the same ranks", home, home, 1, state)
   all_pairs(size .. " ranks, to overlapping ranks", home, placed(mesh(size == 2 and {1, 2} or {1, 2, 3}), one), 1, state)

@@ -22,8 +22,7 @@ local function training(kind, how, seed)
   local net = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3))
   net:to_global{placement = P, sbp = "B"}
   net[1].weight:to_global_{placement = P, sbp = "S(1)"}
-  local ids = {}
-  for i = 1, 40 do ids[i] = i * i % 11 end
+  local ids = tap.list(40, function(i) return i * i % 11 end)
   local t = {net = net}
   t.opt = kind[3]({{params = {net[1].weight, net[3].weight}, lr = 0.02}, {params = {net[1].bias, net[3].bias}}}, kind[2])
   t.data = rille.data.tokens(ids, {batch = 2, length = 4, seed = seed, placement = P, sbp = "S(0)"})
@@ -103,9 +102,7 @@ tap.group("another mesh", function()
     local step = tap.training(opt, function(a, b) return m(a):reshape{-1, 31}:cross_entropy(b:reshape{-1}) end)
     local t = {parts = {model = m, optimizer = opt, data = data}}
     function t.run(n)
-      local losses = {}
-      for i = 1, n do losses[i] = step(data:next()):item() end
-      return losses
+      return tap.list(n, function() return step(data:next()):item() end)
     end
     function t.values()
       local all = {}

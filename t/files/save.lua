@@ -160,8 +160,7 @@ tap.group("modules", function()
   tap.fails(function() b:load(path) end, {"load: " .. path, "'0.bias'", "{4}", "{2, 2}", "'2.weight' is missing", "'extra'"}, "the error lists all differences")
   tap.is(b[1].weight:totable(), before, "the refused load changes nothing")
   rille.save(path, {["0.weight"] = rille.ones({1})})
-  local deep = {}
-  for i = 1, 12 do deep[i] = nn.Linear(2, 2) end
+  local deep = tap.list(12, function() return nn.Linear(2, 2) end)
   tap.fails(function() nn.Sequential(table.unpack(deep)):load(path) end, {"'3.bias' is missing; and 16 more"}, "of many differences the error lists the first")
   rille.save(dir .. "/one.npy", {x = rille.ones({4, 3})})
   tap.fails(function() b:load(dir .. "/one.npy") end, {"one.npy: a .npy file holds one tensor"}, "loading a module from a .npy file is refused")

@@ -53,8 +53,7 @@ end
 
 -- The byte-level BPE of t/golden/tokenizer.json.
 local bytes = json.decode(read("t/golden/tokenizer.json")).model
-local merges = {}
-for i, m in ipairs(bytes.merges) do merges[i] = type(m) == "table" and table.concat(m, " ") or m end
+local merges = tap.list(bytes.merges, function(m) return type(m) == "table" and table.concat(m, " ") or m end)
 local function byte_level(pre, more)
   local tokens, types = tokens_of(bytes.vocab, {})
   local fields = {model = {"s", "gpt2"}, pre = {"s", pre}, tokens = {"s", tokens}, token_type = {"i", types}, merges = {"s", merges}}

@@ -123,8 +123,7 @@ end)
 tap.group("any bytes", function()
   local tok, draw, wrong = rille.tokenizer("t/golden/tokenizer.json"), generator(tonumber(os.getenv("SEED")) or 17), 0
   for _ = 1, 2000 do
-    local bytes = {}
-    for i = 1, draw(60) do bytes[i] = string.char(draw(3) == 0 and draw(256) or 32 + draw(90)) end
+    local bytes = tap.list(draw(60), function() return string.char(draw(3) == 0 and draw(256) or 32 + draw(90)) end)
     local s = table.concat(bytes)
     if tok:decode(tok:encode(s)) ~= s then wrong = wrong + 1 end
   end

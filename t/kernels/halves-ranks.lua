@@ -21,8 +21,7 @@ end
 
 for _, d in ipairs{"bf16", "f16"} do
   local x, w = grid(64, 24, d), grid(24, 40, d)
-  local list = {}
-  for i = 1, 64 do list[i] = i % 5 end
+  local list = tap.list(64, function(i) return i % 5 end)
   local ids = rille.tensor(list, {dtype = "i64"})
   local calls = {
     {"sum", function(a) return a:sum(0) end, "S(0)"},

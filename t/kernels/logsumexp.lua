@@ -119,8 +119,7 @@ for _, dtype in ipairs{"f32", "f64"} do
   worst = {}
   for _, near in ipairs{2, 0.2, 1e-3, 1e-5, 1e-7, 1e-9, 1e-12, 0} do
     for _, n in ipairs{6, 9, 24, 100} do
-      local rows = {}
-      for i = 1, 6 do rows[i] = made(dtype, n, (i % 2 == 0 and 1 or -1) * near) end
+      local rows = tap.list(6, function(i) return made(dtype, n, (i % 2 == 0 and 1 or -1) * near) end)
       try(dtype, rows, ("%d numbers, %g from 0"):format(n, near), worst)
     end
   end

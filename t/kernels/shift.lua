@@ -125,8 +125,7 @@ local BIG = 3.4e38
 local special = {1, 0, -3, -math.huge, math.huge, 0 / 0, BIG, -BIG}
 local all = {}
 for i = 0, (1 << 12) - 1 do
-  local row = {}
-  for j = 1, 4 do row[j] = special[(i >> 3 * (j - 1)) % 8 + 1] end
+  local row = tap.list(4, function(j) return special[(i >> 3 * (j - 1)) % 8 + 1] end)
   all[i + 1] = row
 end
 local x = rille.tensor(all)

@@ -41,9 +41,7 @@ local function train(places, options)
   end
   local function run(x)
     local y = rille.autocast("bf16", forward, x)
-    local loss = y:to("f32"):sum()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+    return tap.update(opt, y:to("f32"):sum())
   end
   local step = options and rille.graph(run, options) or run
   local losses = {}

@@ -117,13 +117,7 @@ local opt = rille.optim.AdamW(net:parameters(), {lr = 1e-3})
 local function batch(n) return rille.ones({n or 8, 16}, {placement = P, sbp = "S(0)"}) end
 local function path(name) return folder .. "/" .. name end
 
-local function train(n)
-  local loss = net(batch(n)):pow(2):mean()
-  loss:backward()
-  opt:step()
-  opt:zero_grad()
-  return loss
-end
+local function train(n) return tap.update(opt, net(batch(n)):pow(2):mean()) end
 local step = rille.graph(train)
 step(8)
 local parts = {model = net, optimizer = opt}
@@ -136,9 +130,7 @@ write("table.csv", ("1,2,3\n"):rep(32))
 write("text.txt", ("a text of some words\n"):rep(32))
 write("bad.safetensors", "\8\0\0\0\0\0\0\0{\"a\": 1}")
 local tokens = rille.data.tokens((function()
-  local ids = {}
-  for i = 1, 400 do ids[i] = i % 50 end
-  return ids
+  return tap.list(400, function(i) return i % 50 end)
 end)(), {batch = 2, length = 8, seed = 1})
 
 local function fails(f, ...) assert(not pcall(f, ...)) end

@@ -30,12 +30,8 @@ local function traced(name, o)
   local m = rille.models[name].new(size)
   rille.parallel(m, {stages = stages(o.schedule, o.devices, each), data = o.zero and 0 or nil, zero = o.zero})
   local opt = rille.optim.AdamW(m:parameters(), {lr = 1e-2})
-  local step = rille.graph(function(x, y)
-    local loss = m(x):reshape{-1, SIZE.vocab}:cross_entropy(y:reshape{-1})
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
+  local step = tap.training(opt, function(x, y)
+    return m(x):reshape{-1, SIZE.vocab}:cross_entropy(y:reshape{-1})
   end, {micro_batches = o.pieces, schedule = o.schedule, recompute = o.recompute})
   local shape = {2 * o.pieces * each, SIZE.length}
   local function ids(how) return rille.empty(shape, {dtype = "i64", placement = how.placement, sbp = how.sbp}) end

@@ -106,13 +106,15 @@ function tap.received(step)
   return sum
 end
 
--- Compiles a training step: it computes the loss f(...) and its gradients, updates parameters by opt, and returns the loss.
+-- Computes gradients of the loss, updates the parameters of opt, and clears the gradients. Returns the loss.
+function tap.update(opt, loss)
+  loss:backward(); opt:step(); opt:zero_grad()
+  return loss
+end
+
+-- Compiles a training step with the loss f(...). The step updates the parameters of opt and returns the loss.
 function tap.training(opt, f, options)
-  return require("rille").graph(function(...)
-    local loss = f(...)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, options)
+  return require("rille").graph(function(...) return tap.update(opt, f(...)) end, options)
 end
 
 -- Runs a group of checks. An error in f fails one check, and the test continues with the next group.
@@ -156,12 +158,15 @@ function tap.sorted(t)
   end
 end
 
--- Returns the ranks {0, 1, ... n - 1}. tap.numel returns the number of elements of a shape.
-function tap.ranks(n)
-  local list = {}
-  for i = 1, n do list[i] = i - 1 end
+-- Returns the list {f(1), ... f(n)}; if `of` is a list instead of the number n, {f(of[1], 1), f(of[2], 2), ...}.
+function tap.list(of, f)
+  local list, items = {}, type(of) == "table" and of
+  for i = 1, items and #items or of do list[i] = f(items and items[i] or i, i) end
   return list
 end
+
+-- Returns the ranks {0, 1, ... n - 1}. tap.numel returns the number of elements of a shape.
+function tap.ranks(n) return tap.list(n, function(i) return i - 1 end) end
 function tap.numel(shape)
   local n = 1
   for _, size in ipairs(shape) do n = n * size end

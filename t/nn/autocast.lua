@@ -109,13 +109,10 @@ local function train(how)
   local opt = optim.AdamW(net:parameters(), {lr = 1e-2})
   local input = rille.randn{2, 4, 8}
   local function step(a)
-    local loss = how == "f32" and net(a):square():mean() or under(function() return net(a):square():mean() end)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+    return tap.update(opt, how == "f32" and net(a):square():mean() or under(function() return net(a):square():mean() end))
   end
   local run = how == "graph" and rille.graph(step) or step
-  local losses = {}
-  for i = 1, 3 do losses[i] = run(input):item() end
+  local losses = tap.list(3, function() return run(input):item() end)
   for _, p in ipairs(net:parameters()) do assert(p.dtype == "f32") end
   return losses
 end

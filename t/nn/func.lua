@@ -256,11 +256,7 @@ local function peak(again, pieces)
   local net = rille.nn.Sequential(Block(), Block(), Block(), Block(), Block(), Block())
   for i = 1, again and #net or 0 do net[i]:recompute() end
   local opt = rille.optim.SGD(net:parameters(), {lr = 0.01})
-  local train = rille.graph(function(x)
-    local l = net(x):square():mean()
-    l:backward(); opt:step(); opt:zero_grad()
-    return l
-  end, {micro_batches = pieces})
+  local train = tap.training(opt, function(x) return net(x):square():mean() end, {micro_batches = pieces})
   local x = rille.randn{256, 16}
   train(x)
   local l = train(x):item()

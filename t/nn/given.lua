@@ -70,9 +70,7 @@ tap.ok((made.gpt2(T(ids), {positions = T(ids) * 0 + rille.arange(11):to("i64") +
 local function gradient(run)
   for _, p in ipairs(llama:parameters()) do p.grad = nil end
   run():backward()
-  local list = {}
-  for i, p in ipairs(llama:parameters()) do list[i] = p.grad:clone() end
-  return list
+  return tap.list(llama:parameters(), function(p) return p.grad:clone() end)
 end
 
 local whole = gradient(function() return llama(T(ids), {documents = T(documents)}):square():sum() end)

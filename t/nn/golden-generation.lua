@@ -31,9 +31,7 @@ os.execute(("rm -r '%s'"):format(dir))
 
 local function allowed_step(step)
   return function(ids)
-    local list = {}
-    for i, k in ipairs{1, 7, step} do list[i] = (ids[#ids] + k) % VOCAB end
-    return list
+    return tap.list({1, 7, step}, function(k) return (ids[#ids] + k) % VOCAB end)
   end
 end
 
@@ -59,11 +57,7 @@ local function described(o)
   return table.concat(words, ", ")
 end
 
-local function new_ids(texts)
-  local list = {}
-  for r, row in ipairs(texts) do list[r] = table.move(row, golden.prompt + 1, #row, 1, {}) end
-  return list
-end
+local function new_ids(texts) return tap.list(texts, function(row) return table.move(row, golden.prompt + 1, #row, 1, {}) end) end
 
 local function sums_of(more)
   local sums = {}
@@ -81,8 +75,7 @@ for i, case in ipairs(golden) do
     local texts, more = m:generate(rows, o)
     tap.is(new_ids(texts), case.rows, name .. ": ids")
     if o.beams then
-      local scores = {}
-      for r, row in ipairs(more) do scores[r] = row.score end
+      local scores = tap.list(more, function(row) return row.score end)
       tap.near(scores, case.scores, name .. ": scores", 1e-5, 1e-5)
     else
       tap.near(sums_of(more), case.logprobs, name .. ": log probabilities", 1e-5, 2e-4)

@@ -96,8 +96,7 @@ local function compare(entry, model, what, where)
   if entry.greedy then
     local rows = model:generate(list[1], {max_new_tokens = golden.new, temperature = 0, mask = list[3] and list[3].mask})
     for r, row in ipairs(rows) do rows[r] = table.move(row, #row - golden.new + 1, #row, 1, {}) end
-    local want = {}
-    for r, row in ipairs(entry.greedy) do want[r] = table.move(row, #row - golden.new + 1, #row, 1, {}) end
+    local want = tap.list(entry.greedy, function(row) return table.move(row, #row - golden.new + 1, #row, 1, {}) end)
     tap.is(rows, want, what .. ": greedy ids")
   end
 end
@@ -226,8 +225,7 @@ tap.group("generation", function()
         tap.is(rows[r], slowly(model, input, P, 5), ("%s: text %d has the likeliest ids, also beside others"):format(entry.name, r))
       end
       tap.is(model:generate(both, {prompt = P, max_new_tokens = 5, beams = 1, bad_words = {}}), rows, entry.name .. ": one beam is greedy")
-      local long = {}
-      for i = 1, 20 do long[i] = 3 + i end
+      local long = tap.list(20, function(i) return 3 + i end)
       local pair = model:generate(both, {prompt = long, max_new_tokens = 2, n = 2, temperature = 0})
       tap.is({#pair, pair[1], pair[3]}, {4, pair[2], pair[4]}, entry.name .. ": n texts for each input")
       tap.fails(function() model:generate(both, {draft = model}) end, {"the option draft is not supported"}, entry.name .. ": a draft")

@@ -135,16 +135,8 @@ local function train(what, placement, recipe, micro_batches)
   if recipe then rille.parallel(m, recipe) end
   local x, y = rille.parallel.input(m), rille.parallel.labels(m)
   local opt = rille.optim.AdamW(m:parameters(), {lr = 0.05})
-  local step = rille.graph(function(...)
-    local loss = losses[what](m, ...)
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
-  end, {micro_batches = micro_batches or 1})
-  local list = {}
-  for i = 1, 3 do list[i] = step(T(ids, x), T(labels, y), T(documents, x)):item() end
-  return list
+  local step = tap.training(opt, function(...) return losses[what](m, ...) end, {micro_batches = micro_batches or 1})
+  return tap.list(3, function() return step(T(ids, x), T(labels, y), T(documents, x)):item() end)
 end
 
 tap.group("recipes", function()
@@ -204,8 +196,7 @@ tap.group("conversations", function()
   tap.write(path, '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}, ',
     '{"role": "user", "content": "x"}, {"role": "assistant", "content": "yes"}]}\n\n{"prompt": "Q: 1 A:", "completion": " two"}\n')
   local function shown(x, y, r)
-    local text = {}
-    for i, id in ipairs(y:totable()[r]) do text[i] = id == -100 and "_" or tok:decode{id} end
+    local text = tap.list(y:totable()[r], function(id) return id == -100 and "_" or tok:decode{id} end)
     return (table.concat(text):gsub("_+", "_"))
   end
   local x, y = rille.data.chats(path, {tokenizer = tok, length = 80, template = template})

@@ -25,8 +25,7 @@ local function blocks(kind, rows, columns)
   end
   local out, scale = {}, string.pack("<I2", 0x0800) -- 2^-13
   for i = 1, rows * columns // 256 do
-    local b = {}
-    for k = 1, bytes_of[kind] do b[k] = string.char(math.random(0, 255)) end
+    local b = tap.list(bytes_of[kind], function() return string.char(math.random(0, 255)) end)
     for _, at in ipairs(scales_at[kind]) do b[at + 1], b[at + 2] = scale:sub(1, 1), scale:sub(2, 2) end
     out[i] = table.concat(b)
   end
@@ -59,8 +58,7 @@ local function write(kinds, tied)
   gguf.write(file, metadata, list)
 end
 
-local ids = {}
-for i = 1, 12 do ids[i] = i * 7 % VOCAB end
+local ids = tap.list(12, function(i) return i * 7 % VOCAB end)
 local batch = rille.tensor({ids}, {dtype = "i64"})
 
 -- Returns the bytes of a model's tensors; tied tensors count once.

@@ -50,8 +50,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local mixed = rille.load(at .. "/model.safetensors")
     for name, x in pairs(mixed) do mixed[name] = x.ndim > 1 and x or x:to("f32") end
     rille.save(at, mixed, {max_shard_size = "1GB"})
-    local found = {}
-    for i = 1, 8 do found[i] = load(at):parameters()[1].dtype end
+    local found = tap.list(8, function() return load(at):parameters()[1].dtype end)
     tap.is(table.concat(found, " "), ("f32 "):rep(7) .. "f32", kind .. ": a file of several dtypes is loaded in the dtype that holds all, each time")
     half:save(at)
     rewrite(at, function(c) c.dtype, c.bos_token_id = "bfloat16", 7 end)
@@ -166,8 +165,7 @@ tap.group("layouts chosen before reading", function()
       tap.is(layouts(two), layouts(one), ("%s: recipe %d gives the same layouts"):format(kind, i))
       local where = rille.parallel.input(two)
       tap.is(tostring(where.sbp), tostring(rille.parallel.input(one).sbp), "the layout of ids is the same")
-      local two_ids = {}
-      for k = 1, 4 do two_ids[k] = {k, 1, 4, 1, 5, 9, 2, 6} end
+      local two_ids = tap.list(4, function(k) return {k, 1, 4, 1, 5, 9, 2, 6} end)
       two_ids = rille.tensor(two_ids, {dtype = "i64"}):to_global(where)
       tap.is(two(two_ids):totable(), one(two_ids):totable(), "the model gives the same bits")
       if i == 1 then tap.is(layouts(load(at, {placement = P2, parallel = t})), layouts(one), "a table of layouts is accepted as recipe") end

@@ -22,8 +22,7 @@ ids = rille.tensor(ids, {dtype = "i64"}):reshape{golden.rows, golden.length}
 local function write(entry)
   os.execute(("mkdir '%s'"):format(dir))
   families.write(entry.config and entry or by_name[entry.name], dir)
-  local list = {}
-  for i, t in ipairs(gguf.tensors(entry, rille.load(dir .. "/model.safetensors"))) do list[i] = gguf.f32(t[1], t[2]) end
+  local list = tap.list(gguf.tensors(entry, rille.load(dir .. "/model.safetensors")), function(t) return gguf.f32(t[1], t[2]) end)
   gguf.write(path, entry.metadata, list)
 end
 
@@ -114,8 +113,7 @@ tap.group("other metadata", function()
     if seen[arch] or not tap.share() then goto next end
     seen[arch] = true
     write(entry)
-    local list = {}
-    for i, t in ipairs(gguf.tensors(entry, rille.load(dir .. "/model.safetensors"))) do list[i] = gguf.f32(t[1], t[2]) end
+    local list = tap.list(gguf.tensors(entry, rille.load(dir .. "/model.safetensors")), function(t) return gguf.f32(t[1], t[2]) end)
     for i, m in ipairs(entry.metadata) do
       for _, other in ipairs(others) do
         turn = turn + 1

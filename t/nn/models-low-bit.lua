@@ -14,8 +14,7 @@ for _, entry in ipairs(golden) do entries[entry.name] = entry end
 
 math.randomseed(tap.seed())
 local function words(n)
-  local list = {}
-  for i = 1, n do list[i] = string.pack("<I4", math.random(0, 0xFFFFFFFF)) end
+  local list = tap.list(n, function() return string.pack("<I4", math.random(0, 0xFFFFFFFF)) end)
   return table.concat(list)
 end
 local function word(bytes, i) return (string.unpack("<I4", bytes, 4 * i + 1)) end
@@ -51,8 +50,7 @@ end
 -- Returns a method for FP8 with a scale for each block of rows x columns.
 local function fp8(ending, rows, columns, config)
   return function(name, out, inner)
-    local bytes = {}
-    for i = 1, out * inner do bytes[i] = string.char(math.random(0, 1) << 7 | math.random(0, 0x6F)) end
+    local bytes = tap.list(out * inner, function() return string.char(math.random(0, 1) << 7 | math.random(0, 0x6F)) end)
     bytes = table.concat(bytes)
     local r, c = rows or out, columns or inner
     local down, across = (out + r - 1) // r, (inner + c - 1) // c
@@ -122,8 +120,7 @@ end, {quant_method = "awq", bits = 4, group_size = 16, version = "gemm"}}
 -- ---- loading ----
 
 local function f32(t)
-  local list = {}
-  for i, v in ipairs(t:to("f32"):reshape{-1}:totable()) do list[i] = string.pack("<f", v) end
+  local list = tap.list(t:to("f32"):reshape{-1}:totable(), function(v) return string.pack("<f", v) end)
   return {dtype = "F32", shape = t.shape, bytes = table.concat(list)}
 end
 

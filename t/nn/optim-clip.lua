@@ -78,8 +78,7 @@ tap.group("the update applies the factor", function()
 end)
 
 tap.group("the sum of squares", function()
-  local params = {}
-  for i = 1, 6 do params[i] = rille.randn(3, i, {requires_grad = true}) end
+  local params = tap.list(6, function(i) return rille.randn(3, i, {requires_grad = true}) end)
   local opt, out = optim.SGD(params, {lr = 1}), os.tmpname()
   local step = rille.graph(function()
     local loss = 0

@@ -10,8 +10,7 @@ local kinds <const> = {"LSTM", "GRU", "RNN", "RNN relu"}
 
 -- Repeats the formula of recurrent.py.
 local function wave(shape, phase)
-  local values = {}
-  for i = 1, tap.numel(shape) do values[i] = math.sin(0.7 * (i - 1) + phase) * 0.6 end
+  local values = tap.list(tap.numel(shape), function(i) return math.sin(0.7 * (i - 1) + phase) * 0.6 end)
   return rille.tensor(values, {dtype = "f64"}):reshape(shape)
 end
 

@@ -28,11 +28,7 @@ local jobs = {
   {{9, 9, 1}, {max_new_tokens = 30, temperature = 1.5, seed = 1, stop = {1, 2, 3}, min_new_tokens = 2}},
 }
 
-local function alone(m)
-  local list = {}
-  for i, job in ipairs(jobs) do list[i] = m:generate({job[1]}, job[2])[1] end
-  return list
-end
+local function alone(m) return tap.list(jobs, function(job) return m:generate({job[1]}, job[2])[1] end) end
 
 -- Returns the texts of a kind of model by a function. Each text is written alone on one device.
 local function wanted(kind)

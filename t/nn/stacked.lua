@@ -45,11 +45,7 @@ local function layers(place, weight, bias)
   return list
 end
 
-local function apart(x, list)
-  local out = {}
-  for i, m in ipairs(list) do out[i] = m(x) end
-  return out
-end
+local function apart(x, list) return tap.list(list, function(m) return m(x) end) end
 
 -- Returns the results of the layers, and the gradients of x and all parameters. All numbers are integers.
 local function values(products, x, list, compiled)
@@ -63,9 +59,7 @@ local function values(products, x, list, compiled)
     for i, y in ipairs(out) do loss = loss + (y:to("f32") * scale[i]):sum() end
     return out[1], out[2], out[3], rille.grad(loss, learned)
   end
-  local got = {}
-  for i, t in ipairs{(compiled and rille.graph(run) or run)()} do got[i] = {t.dtype, t:to("f32"):totable()} end
-  return got
+  return tap.list({(compiled and rille.graph(run) or run)()}, function(t) return {t.dtype, t:to("f32"):totable()} end)
 end
 
 local layouts = { -- Columns: mesh; layouts of weights, biases and inputs.

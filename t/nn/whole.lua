@@ -164,8 +164,7 @@ tap.group("successful changes", function()
 end)
 
 tap.group("many parameters", function()
-  local layers = {}
-  for i = 1, 400 do layers[i] = nn.Linear(1, 2) end
+  local layers = tap.list(400, function() return nn.Linear(1, 2) end)
   local net = nn.Sequential(table.unpack(layers))
   net:to_global{placement = P, sbp = "S(0)"}
   local cut = 0

@@ -15,9 +15,7 @@ local function nested(list, shape, axis, at)
     at[1] = at[1] + 1
     return list[at[1]]
   end
-  local part = {}
-  for i = 1, shape[axis] do part[i] = nested(list, shape, axis + 1, at) end
-  return part
+  return tap.list(shape[axis], function() return nested(list, shape, axis + 1, at) end)
 end
 
 local function flat(v, list)

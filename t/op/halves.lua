@@ -43,8 +43,7 @@ end
 calls["scatter_add"] = function(x, labels)
   return (x * 0 - 8):scatter_add(0, labels:reshape{ROWS, 1}:expand{ROWS, COLUMNS}, x)
 end
-local labels = {}
-for i = 1, ROWS do labels[i] = i * 13 % COLUMNS end
+local labels = tap.list(ROWS, function(i) return i * 13 % COLUMNS end)
 labels = rille.tensor(labels, {dtype = "i64"})
 
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end

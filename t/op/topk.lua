@@ -17,8 +17,7 @@ end
 
 -- Returns the positions of a row, best first.
 local function order(row, largest)
-  local at = {}
-  for i = 1, #row do at[i] = i end
+  local at = tap.list(#row, function(i) return i end)
   local function rank(v) return v ~= v and math.huge or v, v ~= v and 1 or 0 end
   table.sort(at, function(i, j)
     local a, a_nan = rank(row[i])

@@ -211,8 +211,7 @@ local models = {
 
 local function make(kind, place, sbp)
   rille.manual_seed(7)
-  local m, whole = models[kind].make():to("f64"), {}
-  for axis = 1, #place.shape do whole[axis] = "B" end
+  local m, whole = models[kind].make():to("f64"), tap.list(#place.shape, function() return "B" end)
   return m:to_global{placement = place, sbp = sbp or whole}
 end
 

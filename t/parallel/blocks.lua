@@ -19,8 +19,7 @@ local kinds = {
 }
 local function new(kind, place, o)
   rille.manual_seed(3)
-  local m, sbp = kinds[kind](o or {}), {}
-  for axis = 1, #place.shape do sbp[axis] = "B" end
+  local m, sbp = kinds[kind](o or {}), tap.list(#place.shape, function() return "B" end)
   return m:to_global{placement = place, sbp = sbp}
 end
 local function taken(kind) return kind == "resnet" and rille.ones{8, 2, 8, 8} or rille.zeros({8, 16}, {dtype = "i64"}) end

@@ -23,16 +23,13 @@ local function mesh(kind, shape)
   local n = -1
   local function part(axis)
     if axis > #shape then n = n + 1; return n end
-    local list = {}
-    for k = 1, shape[axis] do list[k] = part(axis + 1) end
-    return list
+    return tap.list(shape[axis], function() return part(axis + 1) end)
   end
   return rille.placement(kind, part(1))
 end
 
 local function block(place, recipe, h, heads)
-  local net, whole = nn.Sequential(nn.TransformerBlock(h, heads)), {}
-  for axis = 1, #place.shape do whole[axis] = "B" end
+  local net, whole = nn.Sequential(nn.TransformerBlock(h, heads)), tap.list(#place.shape, function() return "B" end)
   net:to_global{placement = place, sbp = whole}
   rille.parallel(net, recipe)
   return net, pin.of[net[1]].output
@@ -340,8 +337,7 @@ tap.group("stages", function()
     local stages, d = table.unpack(n)
     local places, blocks, h, T = {}, {}, 8, 4 * 8 * d
     for k = 1, stages do
-      local ranks = {}
-      for i = 1, d do ranks[i] = (k - 1) * d + i - 1 end
+      local ranks = tap.list(d, function(i) return (k - 1) * d + i - 1 end)
       places[k], blocks[k] = rille.placement("meta", ranks), nn.TransformerBlock(h, 2)
     end
     local net = nn.Sequential(table.unpack(blocks)):to_global{placement = places[1], sbp = "B"}

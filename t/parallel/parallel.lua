@@ -334,11 +334,7 @@ tap.group("the list that stages deal", function()
     end
     return table.concat(on, " ")
   end
-  local function blocks(n)
-    local list = {}
-    for i = 1, n do list[i] = nn.TransformerBlock(4, 2) end
-    return list
-  end
+  local function blocks(n) return tap.list(n, function() return nn.TransformerBlock(4, 2) end) end
   for k = 1, #names do
     local order = table.move(names, k, #names, 1, {})
     table.move(names, 1, k - 1, #order + 1, order)
@@ -363,11 +359,7 @@ tap.group("stages by costs of blocks", function()
   local seed = tonumber(os.getenv("SEED")) or os.time()
   print("# SEED=" .. seed)
   math.randomseed(seed)
-  local function list(n, most)
-    local l = {}
-    for k = 1, n do l[k] = math.random(0, most) end
-    return l
-  end
+  local function list(n, most) return tap.list(n, function() return math.random(0, most) end) end
   local flight = {["1f1b"] = function(left) return left end, gpipe = function(_, _, m) return m end, ["zb-h1"] = function(_, p) return p end,
     ["zb-h2"] = function(_, p) return 2 * p - 1 end}
   local contexts = {["v-min"] = {2, 4, 4, 4, 6, 6}, ["v-half"] = {3, 4, 5, 6, 7, 8}, ["zb-v"] = {2, 4, 6, 8, 10, 12}}
@@ -423,9 +415,7 @@ tap.group("stages by costs of blocks", function()
     return want == time and 1 or time / want, want, time
   end
   local function dealt(p, v, back)
-    local device = {}
-    for s = 1, p * v do device[s] = back and s > p and 2 * p + 1 - s or (s - 1) % p + 1 end
-    return device
+    return tap.list(p * v, function(s) return back and s > p and 2 * p + 1 - s or (s - 1) % p + 1 end)
   end
   local wrong = 0
   local function exact(schedule, n, device)

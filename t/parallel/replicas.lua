@@ -87,11 +87,7 @@ tap.group("initial values", function()
     return {rille.zeros(shape, how), rille.full(shape, 3, how), rille.rand(shape, how), rille.randn(shape, how),
       rille.eye(ROWS, COLUMNS, how), rille.randn(shape, how) * 2 + 1}
   end
-  local function values(tensors)
-    local out = {}
-    for i, t in ipairs(tensors) do out[i] = t:totable() end
-    return out
-  end
+  local function values(tensors) return tap.list(tensors, function(t) return t:totable() end) end
   local want = values(made{placement = place{0}, sbp = "B"})
   for _, case in ipairs{{{0, 1}, "B"}, {{2, 0, 1}, "B"}, {{{0, 1}, {2, 3}}, {"B", "S(0)"}}, {{{0, 1}, {2, 3}}, {"S(1)", "B"}}} do
     local before = live_bytes()
@@ -117,8 +113,7 @@ tap.group("gradients", function()
   local bytes = 4 * SIDE * SIDE
   local function peak(ranks, batch, zero)
     local how = {placement = place(ranks), sbp = "B"}
-    local w = {}
-    for i = 1, LAYERS do w[i] = whole({SIDE, SIDE}):to_global(how):detach():requires_grad_() end
+    local w = tap.list(LAYERS, function() return whole({SIDE, SIDE}):to_global(how):detach():requires_grad_() end)
     local opt = optim.SGD(w, {lr = 1})
     local step = tap.training(opt, function(x)
       for i = 1, LAYERS do x = x:matmul(w[i]) end

@@ -285,14 +285,9 @@ local function updated(at, batch, options)
       if i > 1 and at[i] ~= at[i - 1] then x = x:to_global{placement = at[i], sbp = batch} end
       x = x:matmul(weight[i]):relu()
     end
-    local loss = x:sum()
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
+    return tap.update(opt, x:sum())
   end, options)
-  local result = {}
-  for i = 1, 2 do result[i] = step(x):item() end
+  local result = tap.list(2, function() return step(x):item() end)
   for i = 1, 4 do result[i + 2] = weight[i]:totable() end
   return result
 end

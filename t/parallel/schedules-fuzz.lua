@@ -66,8 +66,7 @@ local function named(c)
   local s, words = c.schedule, {}
   for k, v in pairs(type(s) == "table" and s or {}) do words[#words + 1] = k .. " " .. tostring(v) end
   table.sort(words)
-  local stages = {}
-  for i, l in ipairs(c.layer) do stages[i] = l.stage .. (l.skip and "+" .. l.skip or "") end
+  local stages = tap.list(c.layer, function(l) return l.stage .. (l.skip and "+" .. l.skip or "") end)
   return ("%s, stages %s of %d x %d, %d micro-batches of %d, zero %d, %s, %s%s%s"):format(type(s) == "string" and s or table.concat(words, " "),
     table.concat(stages, " "), c.replicas, c.parts, c.pieces, c.rows, c.zero, c.optimiser, c.dtype,
     c.recompute and ", recompute " .. tostring(c.recompute) or "", c.offload and ", offload" or "")

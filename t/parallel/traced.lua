@@ -24,11 +24,7 @@ local function bytes_of(m, place, ...)
 end
 
 local function laid(m, p) return m:to_global{placement = mesh(p), sbp = "B"} end
-local function sbp_of(t, names)
-  local list = {}
-  for k, name in ipairs(names) do list[k] = t[name].sbp end
-  return list
-end
+local function sbp_of(t, names) return tap.list(names, function(name) return t[name].sbp end) end
 
 tap.group("a stack of layers", function()
   for n = 1, 5 do

@@ -78,14 +78,12 @@ tap.group("a value that all micro-batches read does not wait for a micro-batch",
         local good, why = pcall(step, x)
         tap.ok(good, ("%s, the %s of %d micro-batches: the step runs"):format(schedule, loss, pieces), why)
         for s = 1, 3 do grads[s] = weights[s].grad and weights[s].grad:totable() end
-        local h, plain = x:detach(), {}
-        for s = 1, 3 do plain[s] = weights[s]:detach():clone():requires_grad_(true) end
+        local h, plain = x:detach(), tap.list(3, function(s) return weights[s]:detach():clone():requires_grad_(true) end)
         for s = 1, 3 do h = (s > 1 and h:to_global{placement = on[s], sbp = "B"} or h):matmul(plain[s]):relu() end
         h = h:matmul(plain[3])
         local l = h[loss](h)
         l:backward()
-        local want = {}
-        for s = 1, 3 do want[s] = plain[s].grad:totable() end
+        local want = tap.list(3, function(s) return plain[s].grad:totable() end)
         tap.near(grads, want, "its gradients equal those of one batch")
       end
     end

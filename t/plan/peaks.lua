@@ -55,8 +55,7 @@ local size = {
 local function words(rows, place) return rille.empty({rows, LENGTH}, {dtype = "i64", placement = place}) end
 
 local function model(kind, place, recipe, options, rows)
-  local net, all = rille.models[kind].new(size[kind]), {}
-  for i = 1, #place.shape do all[i] = "B" end
+  local net, all = rille.models[kind].new(size[kind]), tap.list(#place.shape, function() return "B" end)
   net:to_global{placement = place, sbp = all}
   if recipe then rille.parallel(net, recipe) end
   local step = trainer(net, language(net, VOCAB), options)

@@ -32,8 +32,7 @@ for where, ranks in pairs(places) do
       local fn = make(w)
       local step = rille.graph(function(...) calls = calls + 1; return fn(...) end, {auto_parallel = mode, time_limit = 0.1})
       local function arguments(seed, how)
-        local x = {}
-        for i = 1, 2 do x[i] = fresh(P, auto[i] and how or "B", seed + i) end
+        local x = tap.list(2, function(i) return fresh(P, auto[i] and how or "B", seed + i) end)
         return table.unpack(x)
       end
       name = ("%s, %s, %s"):format(where, mode, name)

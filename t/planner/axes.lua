@@ -27,8 +27,7 @@ end
 
 -- Returns an SBP list for all axes: `entries` on the axes at positions `at`, `other` on the axes of size 1.
 local function spread(entries, at, n, other)
-  local sbp = {}
-  for a = 1, n do sbp[a] = other end
+  local sbp = tap.list(n, function() return other end)
   for k, a in ipairs(at) do sbp[a] = entries[k] end
   return sbp
 end
@@ -42,13 +41,7 @@ local programs = {
     local w = rille.randn({64, 64}, {placement = place, sbp = entries("S(0)", "S(1)")}):requires_grad_()
     local x = rille.randn({128, 64}, {placement = place, sbp = entries("S(0)", "B")})
     local opt = rille.optim.SGD({w}, {lr = 0.1, momentum = 0.9})
-    return function()
-      local loss = x:matmul(w):square():mean()
-      loss:backward()
-      opt:step()
-      opt:zero_grad()
-      return loss
-    end
+    return function() return tap.update(opt, x:matmul(w):square():mean()) end
   end,
 }
 

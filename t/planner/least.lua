@@ -84,8 +84,7 @@ local function program(seed)
   end
   local rows, cols, cast, backward = 8 * math.random(8), 8 * math.random(8), math.random(2) == 1, math.random(3) == 1
   local function leaf(n)
-    local sbp = {}
-    for i = 1, #sizes do sbp[i] = LAYOUT[math.random(3)] end
+    local sbp = tap.list(#sizes, function() return LAYOUT[math.random(3)] end)
     return rille.randn({n, cols}, {placement = place, sbp = #sizes == 1 and sbp[1] or sbp})
   end
   local function pieces()

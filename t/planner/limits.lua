@@ -77,8 +77,7 @@ do
   local PIECES <const> = 4
   local function staged(limit, mode)
     rille.manual_seed(1)
-    local layers = {}
-    for i = 1, 4 do layers[i] = nn.Linear(16, 16):to_global{placement = i <= 2 and A or B, sbp = "B"} end
+    local layers = tap.list(4, function(i) return nn.Linear(16, 16):to_global{placement = i <= 2 and A or B, sbp = "B"} end)
     local step = rille.graph(function(x)
       for i, layer in ipairs(layers) do x = layer(i == 3 and x:to_global{placement = B, sbp = "S(0)"} or x):gelu() end
       local loss = x:square():mean()

@@ -149,10 +149,8 @@ do
   m:to_global{placement = place, sbp = "auto"}
   local opt = rille.optim.AdamW(m:parameters(), {lr = 1e-4})
   local x = rille.zeros({16, 1024}, {dtype = "i64", placement = place, sbp = "S(0)"})
-  local step = rille.graph(function(ids)
-    local loss = m(ids):reshape{-1, 32000}:cross_entropy(ids:reshape{-1})
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+  local step = tap.training(opt, function(ids)
+    return m(ids):reshape{-1, 32000}:cross_entropy(ids:reshape{-1})
   end, {auto_parallel = "propagate"})
   step(x)
   local function peak() return tonumber(io.open("/proc/self/status"):read("a"):match("VmHWM:%s+(%d+)")) end

@@ -59,8 +59,7 @@ do
       traces = traces + 1
       return net(x):softmax(1):square():sum()
     end, {auto_parallel = mode, time_limit = 600})
-    local losses = {}
-    for i = 1, 3 do losses[i] = step(rille.randn({rows, 32}, {placement = P, sbp = "B"})):item() end
+    local losses = tap.list(3, function() return step(rille.randn({rows, 32}, {placement = P, sbp = "B"})):item() end)
     return losses, step
   end
   for _, case in ipairs{{1, 65536, true}, {64, 2048, false}} do

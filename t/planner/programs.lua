@@ -16,9 +16,7 @@ local function train(program, hint, mode)
   lay(net, program, hint)
   local opt = optim.SGD(net:parameters(), {lr = 0.05, momentum = 0.9})
   local step = rille.graph(function(x, ids, y)
-    local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+    return tap.update(opt, (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y))
   -- a time limit so long that the proof does not depend on the clock
   end, {auto_parallel = mode, time_limit = mode == true and 600 or nil})
   local at = {placement = hint[1], sbp = hint[2]}
@@ -94,8 +92,7 @@ end
 do
   local Blocks = nn.Module:extend("Blocks")
   function Blocks:init()
-    local blocks = {}
-    for k = 1, 10 do blocks[k] = nn.TransformerBlock(16, 4, {is_causal = true}) end
+    local blocks = tap.list(10, function() return nn.TransformerBlock(16, 4, {is_causal = true}) end)
     self.blocks, self.head = nn.Sequential(table.unpack(blocks)), nn.Linear(16, 8)
   end
   function Blocks:forward(x) return self.head(self.blocks(x:reshape{x.shape[1] // 8, 8, 16})):reshape{x.shape[1], 8} end

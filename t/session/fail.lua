@@ -47,8 +47,7 @@ y:totable()
 
 local function flat(t)
   if type(t) ~= "table" then return ("%a"):format(t) end
-  local parts = {}
-  for i, e in ipairs(t) do parts[i] = flat(e) end
+  local parts = tap.list(t, function(e) return flat(e) end)
   return table.concat(parts, " ")
 end
 
@@ -59,16 +58,10 @@ local function variables(net)
   return list
 end
 
-local function texts_of(list)
-  local texts = {}
-  for i, v in ipairs(list) do texts[i] = flat(v:totable()) end
-  return texts
-end
+local function texts_of(list) return tap.list(list, function(v) return flat(v:totable()) end) end
 
 local function copies(list)
-  local out = {}
-  for i, p in ipairs(list) do out[i] = rille.tensor(p:totable(), {placement = p.placement, sbp = p.sbp}) end
-  return out
+  return tap.list(list, function(p) return rille.tensor(p:totable(), {placement = p.placement, sbp = p.sbp}) end)
 end
 
 local function set(list, values)
@@ -248,8 +241,7 @@ tap.group("positions of bad labels and ids", function()
       for c, call in ipairs(calls) do
         local step = rille.graph(call, {micro_batches = pieces})
         for at = 0, 15 do
-          local values = {}
-          for i = 1, 16 do values[i] = i == at + 1 and 7 or 1 end
+          local values = tap.list(16, function(i) return i == at + 1 and 7 or 1 end)
           local ids = rille.tensor(values, {dtype = "i64", placement = how.placement, sbp = how.sbp})
           local got, want = words(step, ids, logits), c == 4 and ("{%d,"):format(at) or tostring(at)
           tried = tried + 1

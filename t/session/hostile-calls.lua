@@ -93,8 +93,7 @@ for _, op in ipairs(ops) do
     local bad = err and fault(op, err, n > 0 and args[1])
     ncall, nfailed = ncall + 1, nfailed + (err and 1 or 0)
     if bad and not why then
-      local list = {}
-      for k = 1, n do list[k] = shown(args[k] == nil and NIL or args[k]) end
+      local list = tap.list(n, function(k) return shown(args[k] == nil and NIL or args[k]) end)
       why = ("%s(%s) %s: %s"):format(op, table.concat(list, ", "), bad, err)
     end
   end

@@ -60,8 +60,7 @@ local keys = {"axis", "placement", "sbp", "dtype", "requires_grad", "name", "kee
 local expression
 
 local function list(depth, n)
-  local parts = {}
-  for k = 1, n do parts[k] = expression(depth) end
+  local parts = tap.list(n, function() return expression(depth) end)
   return table.concat(parts, ", ")
 end
 

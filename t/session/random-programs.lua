@@ -151,8 +151,7 @@ local function leaves_of(p, place)
   local list = {}
   for i, leaf in ipairs(p.leaves) do
     math.randomseed(leaf.seed)
-    local flat = {}
-    for k = 1, tap.numel(leaf.shape) do flat[k] = R(-2, 2) end
+    local flat = tap.list(tap.numel(leaf.shape), function() return R(-2, 2) end)
     local x = rille.tensor(flat, {dtype = "f64"}):reshape(leaf.shape)
     if place then x = x:to_global{placement = place, sbp = leaf.sbp} end
     list[i] = x:detach():requires_grad_(true)

@@ -55,9 +55,7 @@ local cases = {
 
 local function leaves(sizes)
   rille.manual_seed(7)
-  local list = {}
-  for i, size in ipairs(sizes) do list[i] = rille.randn(size, {requires_grad = true}) end
-  return list
+  return tap.list(sizes, function(size) return rille.randn(size, {requires_grad = true}) end)
 end
 
 local function results(case)

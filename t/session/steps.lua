@@ -23,11 +23,7 @@ local function make()
     return b(a(x):gelu():to_global{placement = second, sbp = "S(0)"}):cross_entropy(y)
   end
   function net.step(x, y)
-    local loss = net.loss(x, y)
-    loss:backward()
-    net.optimiser:step()
-    net.optimiser:zero_grad()
-    return loss
+    return tap.update(net.optimiser, net.loss(x, y))
   end
   return net
 end

@@ -511,8 +511,7 @@ tap.group("branches on the number of rows", function()
     {"another operator", function(w, a) return (a.shape[1] > 4 and a:matmul(w):sin() or a:matmul(w):cos()):mean() end, {"'cos'", "'sin'"}},
     {"another parameter", function(w, a) return a:matmul(a.shape[1] > 4 and w or other):mean() + w:mean() end, {"another parameter"}},
     {"a list with an entry per row", function(w, a)
-      local list = {}
-      for i = 1, a.shape[1] do list[i] = i end
+      local list = tap.list(a.shape[1], function(i) return i end)
       return (a:matmul(w):sum(1) * number(list)):mean()
     end, {"tensor", "number of rows", "argument"}},
     {"positions of rows", function(w, a) return (a:matmul(w):sum(1) * rille.arange(a.shape[1])):mean() end, {"arange", "entry of each row"}},

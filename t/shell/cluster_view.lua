@@ -96,8 +96,7 @@ tap.group(":actors", function()
   rille._fail_act(40)
   tap.fails(function() pipe(x):item() end, "made to fail", "a run that fails in its middle")
   rille._slow_op("sin", 0)
-  local states = {}
-  for k, a in ipairs(pipe:actors()) do states[k] = a.name .. ": " .. a.state end
+  local states = tap.list(pipe:actors(), function(a) return a.name .. ": " .. a.state end)
   tap.ok(table.concat(states, "\n"):find("mul%+exp: waits for [^\n]- on cpu:%d to read one of its %d registers"),
     "leaves an actor that waits for a register, and names the reader", table.concat(states, "; "))
   tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan the text says that no plan has run")

@@ -49,8 +49,7 @@ tap.group("curves", function()
 end)
 
 tap.group("unusual values", function()
-  local long = {}
-  for i = 1, 100000 do long[i] = i % 7 end
+  local long = tap.list(100000, function(i) return i % 7 end)
   tap.ok(#points(draw{long = long})[1] <= 2000, "a long series is thinned")
   for name, series in pairs{empty = {}, ["no values"] = {a = {}}, one = {a = {5}}, flat = {a = {2, 2, 2}},
     ["not numbers"] = {a = {0 / 0, 1 / 0, 3}}, ["named by a number"] = {[3] = {1, 2}}, ["far apart"] = {a = {1.7e308, -1.7e308, 1e299, -1e299, 2}},

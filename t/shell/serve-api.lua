@@ -204,8 +204,7 @@ tap.group("errors", function()
     {400, "response_format", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_object"}}},
     {404, "unknown path /nowhere", "/nowhere", "{}"}, {405, "must be POST", COMPLETIONS, "", "GET"}, {405, "must be GET", "/health", "{}"},
   }
-  local list = {}
-  for i, case in ipairs(cases) do list[i] = {case[3], case[4], case[5]} end
+  local list = tap.list(cases, function(case) return {case[3], case[4], case[5]} end)
   for i, a in ipairs(ask(list)) do
     local message = a.body and a.body.error and a.body.error.message or a.text
     tap.ok(a.status == cases[i][1] and message:find(cases[i][2], 1, true), ("%d: %s"):format(cases[i][1], cases[i][2]), a.status .. " " .. message)
