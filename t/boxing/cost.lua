@@ -1,7 +1,6 @@
 -- cost.lua - tests that the path of a move depends on machine costs: built-in ones, costs in a file, and measured costs.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 -- Runs rille and returns its output.
 local function run(env, options)
@@ -39,7 +38,6 @@ tap.ok(has(tostring(two), "chosen", "or", " via "), "the text shows both candida
 -- Checks that the cost of messages in a file decides the number of hops of this move.
 local script, file = os.tmpname(), os.tmpname()
 write(script, [[
-local rille = require "rille"
 local P = rille.placement("cpu", {{0, 1}, {2, 3}})
 local b = rille.boxing{shape = {8, 8}, from = {placement = P, sbp = {"S(0)", "S(1)"}},
                        to = {placement = P, sbp = {"B", "B"}}}
@@ -74,7 +72,6 @@ end
 -- Checks that the planner uses the costs of computation in a file.
 local planned = os.tmpname()
 write(planned, [[
-local rille = require "rille"
 local x = rille.ones({64, 64})
 local step = rille.graph(function(x) return x:matmul(x):exp() end, {auto_parallel = true})
 step(x)
@@ -85,7 +82,6 @@ tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
 
 -- Checks that a planner counts the sent bytes of a move as added memory, even if moves cost nothing.
 write(planned, [[
-local rille = require "rille"
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.ones({64, 64}, {placement = P, sbp = "S(0)"})
 local step = rille.graph(function(x)
@@ -103,7 +99,6 @@ tap.is({with_cost("", planned), with_cost(free, planned)}, {"from 12288 to 16384
 do
   local absurd = os.tmpname()
   write(absurd, [[
-local rille = require "rille"
 local P = rille.placement("cpu", {{0, 1}, {2, 3}})
 local w = rille.ones({24, 16}, {placement = P, sbp = "auto", requires_grad = true})
 local step = rille.graph(function(x) local y = x:matmul(w):softmax(1):square():sum(); y:backward(); w.grad = nil; return y end,

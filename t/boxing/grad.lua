@@ -3,7 +3,6 @@
 -- Moves on one mesh axis: on the same ranks, to overlapping ranks and to other ranks; samples on two axes.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ROWS, COLUMNS = 5, 3
 local values, weights = {}, {}

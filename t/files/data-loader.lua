@@ -1,6 +1,5 @@
 -- Tests rille.data.loader: it returns each row once per epoch, in an order that depends on seed and epoch.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local data = rille.data
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{2, 3}})
 

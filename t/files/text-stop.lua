@@ -1,6 +1,5 @@
 -- Tests Ctrl-C during training and encoding of a tokenizer: the call ends soon with an error, and the tokenizer stays as it was.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local stat = assert(io.open("/proc/self/stat"))
 local own = stat:read("n")

@@ -2,7 +2,6 @@
 -- for every mask, layout, dtype and form of the call. Other queries must not be affected. The reference is written in
 -- f64: a softmax in which hidden keys have the score -1e30, and then the weight 0.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(3))
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})

@@ -2,7 +2,6 @@
 -- merged without a copy. Compiled steps must equal eager calls in every layout. With 32 or more queries, attention
 -- must be a single operator.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local B, T, H, D = 4, 192, 4, 16
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})

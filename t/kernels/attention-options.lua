@@ -2,7 +2,6 @@
 -- f64: values, and the gradients of q, k, v and sinks, for every dtype, layout and length. A step of a long sequence needs
 -- memory that is linear in the length, and a query that sees no key returns 0.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(4))
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})

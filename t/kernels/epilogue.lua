@@ -1,7 +1,6 @@
 -- epilogue.lua - tests that operators after a matrix product are fused into its task, without a register for the product, and
 -- give the same values as separate calls, on one rank and on several.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 -- Whole numbers, so that sums are exact however they are sharded.
 local function whole(rows, cols)

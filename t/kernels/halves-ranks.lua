@@ -1,7 +1,6 @@
 -- halves-ranks.lua - tests that sums of bf16 and f16 do not depend on the number of ranks or micro-batches: partial sums are
 -- f32, and only the complete sum is rounded.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ONE = rille.placement("cpu", {0})
 local EIGHT, SQUARE = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7}), rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})

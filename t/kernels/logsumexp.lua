@@ -3,7 +3,6 @@
 -- place of the largest of 1, |m| and |y|, where m is the maximum. The reference is a compensated sum in f64, with an
 -- error of one unit.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 -- Returns m + log (sum of e^(x - m)), and m; the sum is compensated (Neumaier 1974).
 local function reference(row)

@@ -2,7 +2,6 @@
 -- shift c, or shifts by c, errors at x + c must be as small as at x; also in gradients and second gradients. For f32 the
 -- exact values are computed in f64; for f64, without the shift.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local COLUMNS = 512
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})

@@ -2,7 +2,6 @@
 -- (actors/plan/rewrite/hoist.c). Checks that results equal those of an unplanned step, and that an updated value is cast
 -- after its update. For t/cuda/cuda.sh.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

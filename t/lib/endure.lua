@@ -10,7 +10,6 @@
 -- of a slow feature; `caches` is the size in kB of caches that fill slowly. SHARE selects features. Prints TAP.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local folder = os.getenv("ENDURE_FOLDER")
 local count <const> = tonumber(arg[1])
 -- increase per round that is not counted as a leak; kB: memory; ms: processor time, which depends on the machine's

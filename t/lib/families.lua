@@ -1,6 +1,5 @@
 -- families.lua - writes model folders for the entries of t/golden/families.lua, encoders.lua and towers.lua, with weights by the
 -- formula in families.py.
-local rille = require "rille"
 local json = require "rille.json"
 local files = require "rille.models.files"
 -- loads rille.models first, because llama then extends its kind

@@ -1,6 +1,5 @@
 -- gguf.lua - writes GGUF files, for tests. Entries of t/golden/gguf_files.lua describe how tensors of Hugging Face's
 -- files are converted to those of a GGUF file.
-local rille = require "rille"
 
 local gguf, common = {}, dofile("t/golden/gguf_files.lua").common
 

@@ -1,7 +1,6 @@
 -- packed.lua - measures how well a step's registers are packed. The plan reports the size of each device's arena of
 -- registers. Simulations of the plan find the peak bytes in use at once, a lower bound of the arena.
 
-local rille = require "rille"
 local packed = {}
 
 -- Calls play() for each setting of simulated costs, with and without jitter. Each phase is fast in some settings and

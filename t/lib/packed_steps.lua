@@ -1,7 +1,6 @@
 -- packed_steps.lua FOLDER - writes the programs of pipelined training steps of language models on meta devices, one file
 -- per program, named by its options: all schedules, recompute, and ZeRO over pairs of devices.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local folder = arg[1]
 local SIZE <const> = {vocab = 512, length = 64, heads = 4, width = 64, hidden = 160}

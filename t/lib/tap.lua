@@ -165,6 +165,22 @@ function tap.list(of, f)
   return list
 end
 
+-- Returns the values of an iterator as a list: tap.all(text:gmatch("%a+")), tap.all(pairs(t)).
+function tap.all(...)
+  local list = {}
+  for value in ... do list[#list + 1] = value end
+  return list
+end
+
+-- Returns a copy of table t in which the fields of the other tables replace those of t.
+function tap.with(t, ...)
+  local copy = {}
+  for _, other in ipairs{t, ...} do
+    for key, value in pairs(other) do copy[key] = value end
+  end
+  return copy
+end
+
 -- Returns the ranks {0, 1, ... n - 1}. tap.numel returns the number of elements of a shape.
 function tap.ranks(n) return tap.list(n, function(i) return i - 1 end) end
 function tap.numel(shape)

@@ -4,7 +4,6 @@
 --
 --   rille -d async:1 t/lib/unread.lua [KIND]        prints ok, or raises
 
-local rille = require "rille"
 local nn <const>, STEPS <const> = rille.nn, 25
 local at <const> = {placement = rille.placement(arg[1] or "async", {0}), sbp = "B"}
 

@@ -3,7 +3,6 @@
 -- Compares values, gradients and second gradients for several numbers of experts, top_k, entries, dtypes and layouts.
 -- The layer's experts multiply only the entries that chose them.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local ONE, LINE, GRID = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local D <const>, HIDDEN <const> = 6, 10

@@ -1,7 +1,6 @@
 -- func.lua - tests rille.func: gradients by Lua functions equal those of the same operators, in every layout, eager
 -- and compiled, with micro-batches, stages and recomputation. Errors of mistakes name the function.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(11))
 local P0, P1, P01, P23 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})

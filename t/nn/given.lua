@@ -2,7 +2,6 @@
 -- packed row, and a row with padding at either end, must have the logits of the text alone; a packed batch must have
 -- the gradients of its texts alone.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 

@@ -1,7 +1,6 @@
 -- golden-encoders.lua - tests that rille.models.load reads Hugging Face's encoders. Outputs, gradients and vectors of texts must
 -- match t/golden/encoders.lua, on one device and under recipes, and a saved folder must have the same tensors.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/encoders.lua")
 local families = dofile("t/lib/families.lua")
 local spread, summed, gradient_of = families.spread, families.summed, families.gradient

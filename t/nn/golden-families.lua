@@ -3,7 +3,6 @@
 --
 -- Each entry runs on one device, and under some recipes. RILLE_LONG=1 tries all entries under all recipes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 local spread, weighted, gradient_of = families.spread, families.weighted, families.gradient

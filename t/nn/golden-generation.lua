@@ -1,7 +1,6 @@
 -- golden-generation.lua - tests that the options of m:generate give the texts of transformers' generate
 -- (t/golden/generation.lua): filters, penalties, banned and allowed ids, processors, log probabilities, beams.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/generation.lua")
 local families = dofile("t/lib/families.lua")
 local entries = dofile("t/golden/families.lua")

@@ -3,7 +3,6 @@
 -- Compares logits, losses of five AdamW steps, and greedy text, from every file format and on every recipe over eight
 -- devices. RILLE_LONG=1 tries every recipe with every format.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local optim = rille.optim
 local files = require "rille.models.files"
 local golden = dofile("t/golden/models.lua")

@@ -2,7 +2,6 @@
 -- encoder-decoders. Outputs, vectors, gradients and greedy ids must match t/golden/towers.lua, on one device and under
 -- recipes, and a saved folder must have the same tensors.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/towers.lua")
 local families = dofile("t/lib/families.lua")
 local spread, summed = families.spread, families.summed

@@ -2,7 +2,6 @@
 -- and that every recipe trains adapters with the losses of one device, also with the other parts of fine-tuning: fused
 -- cross entropy, packed documents, and the loss of preferences.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local json = require "rille.json"
 local golden = dofile("t/golden/lora.lua")
 local entries = dofile("t/golden/families.lua")

@@ -1,7 +1,6 @@
 -- models-blocks.lua - tests models whose weights stay in quantised blocks: GGUF files with quantize = "keep", and
 -- quantize = "int4".
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local gguf = dofile("t/lib/gguf.lua")
 
 local path = os.tmpname()

@@ -1,7 +1,6 @@
 -- models-files.lua - tests language models in files: Hugging Face's folders, single and sharded files, and llm.c's
 -- checkpoints. Errors must name the part that does not fit.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local json = require "rille.json"
 local P2, P22 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 

@@ -1,7 +1,6 @@
 -- models-formats.lua - tests where rille.models.load finds models: folders with files of torch.save, "~", names in the cache of
 -- Hugging Face's tools; and partial loads.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local write_torch = dofile("t/lib/torch.lua")
 local P2 = rille.placement("cpu", {0, 1})

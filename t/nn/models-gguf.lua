@@ -1,7 +1,6 @@
 -- models-gguf.lua - tests that rille.models.load reads GGUF files: the logits equal those of the same model in a folder of Hugging
 -- Face, for each entry of t/golden/gguf_files.lua.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
 local entries = dofile("t/golden/gguf_files.lua")
 local families = dofile("t/lib/families.lua")

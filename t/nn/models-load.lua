@@ -1,7 +1,6 @@
 -- models-load.lua - tests rille.models.load: it detects the kind of a folder, and reads older entries of config.json.
 -- Errors of damaged entries name the file and point at the user's line.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local check = require "rille.check"
 local describe = require "rille.models.describe"
 local kinds = require "rille.models.kinds"

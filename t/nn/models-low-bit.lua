@@ -1,7 +1,6 @@
 -- models-low-bit.lua - tests that rille.models.load computes the weights of low-bit checkpoints: FP8 with scales,
 -- MXFP4, GPTQ, AWQ. Weights must equal those by each format's definition, computed in this test number by number.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 local write_safetensors = dofile("t/lib/safetensors.lua")

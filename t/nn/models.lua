@@ -1,7 +1,6 @@
 -- models.lua - tests rille.models: sizes, layouts, rejected arguments. Generated text must not depend on the form of the
 -- call or on layouts.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local P2, P22 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 

@@ -1,6 +1,5 @@
 -- module.lua - tests modules: order of parts, names, state, modes, placements.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local P0 = rille.placement("cpu", {0, 1})
 

@@ -1,7 +1,6 @@
 -- norm2d.lua - tests nn.BatchNorm2d: in any layout, statistics are those of the complete batch, and running
 -- statistics change once per step.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local P = rille.placement("cpu", {0, 1})
 rille.manual_seed(2)

@@ -1,7 +1,6 @@
 -- optim-class.lua - tests optim.class: an AdamW written in tensor operations equals optim.AdamW, eager and compiled, in every
 -- layout, with ZeRO, micro-batches, groups, schedules and checkpoints. Also opt:add_param_group and norm types of clipping.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
 rille.manual_seed(tap.seed(5))

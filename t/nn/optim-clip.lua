@@ -1,6 +1,5 @@
 -- optim-clip.lua - tests clip_grad_norm: one norm over parameters of several placements and layouts.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local optim, T = rille.optim, rille.tensor
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{2, 3}, {4, 5}})
 

@@ -2,7 +2,6 @@
 --
 -- Tries eager and compiled steps, every layout, micro-batches, stages and ZeRO, a checkpoint and a loaded state.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local optim = rille.optim
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})

@@ -1,7 +1,6 @@
 -- optim-update.lua - tests optimisers whose parameters, options, groups or state change between steps, and their errors.
 -- t/nn/golden-optim.lua compares the updates with PyTorch's.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
 local P0 = rille.placement("cpu", {0, 1})
 

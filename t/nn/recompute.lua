@@ -1,7 +1,6 @@
 -- recompute.lua - tests module:recompute(), and a step's option recompute = true: the same bits with less memory, eager
 -- and compiled, in every layout.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 

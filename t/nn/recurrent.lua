@@ -3,7 +3,6 @@
 -- Values and gradients are compared with PyTorch's (t/golden/recurrent.lua, made by recurrent.py), layers with cells step
 -- by step, f32 with f64, compiled steps with eager calls. t/parallel/any.lua trains a model with an LSTM by all recipes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local lengths <const> = {5, 2, 3}
 local kinds <const> = {"LSTM", "GRU", "RNN", "RNN relu"}

@@ -1,7 +1,6 @@
 -- scheduler.lua - tests m:scheduler: a text is the same alone, beside others, after a common beginning, with a draft, and
 -- under every recipe.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local sizes = {
   gpt2 = {vocab = 31, length = 64, layers = 2, heads = 4, width = 16},

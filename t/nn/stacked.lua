@@ -3,7 +3,6 @@
 -- In every layout, results and gradients must equal those of separate layers. Layers must stay separate if they
 -- differ from each other or have a user's forward method.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local stacked = require "rille.nn.stacked"
 local function mesh(ranks) return rille.placement("cpu", ranks) end

@@ -4,7 +4,6 @@
 -- Tested: to_global, to, load_state_dict, a recipe, a checkpoint.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local P = rille.placement("cpu", {0, 1})

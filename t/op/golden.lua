@@ -1,6 +1,5 @@
 -- golden.lua - tests that values and gradients of every operator match PyTorch's (t/golden/values.lua, made by make.py).
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local cases = dofile("t/golden/values.lua")
 
 -- Returns n numbers by the formula of make.py.

@@ -2,7 +2,6 @@
 --
 -- No intermediate value may overflow or be rounded, on one device or between ranks, also in gradients.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ONE = rille.placement("cpu", {0})
 local LINE, SQUARE = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})

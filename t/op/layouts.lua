@@ -4,7 +4,6 @@
 -- Sizes are odd, so that shards are uneven and some are empty. t/op/sound.c proves signatures one by one on the
 -- reference; this test runs the whole system: choice of layouts, boxing (redistribution), kernels.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local seed = tonumber(os.getenv("SEED")) or 1
 math.randomseed(seed)

@@ -1,6 +1,5 @@
 -- pages.lua - tests that the help page of every operator documents its arguments, and that the documented facts are true.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local P = rille.placement("meta", {0, 1})
 local function empty(shape, sbp, dtype) return rille.empty(shape, {placement = P, sbp = sbp, dtype = dtype}) end

@@ -1,7 +1,6 @@
 -- topk.lua - tests topk of short and long rows in every dtype: best values first, NaN before all numbers, equal
 -- values in order of position. Tries both directions, repeated values, signed zeros and infinities.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 rille.manual_seed(tap.seed(3))
 
 local SIZES, ROWS = {1, 2, 7, 8, 16, 63, 64, 127, 128, 129, 300}, 5

@@ -4,7 +4,6 @@
 -- device within 1e-9, because sums over shards are added in another order. Recipes with stages must give the same bits.
 -- A line per model and recipe prints the bytes that a step moves beside the recipe's formula.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, Q1, P2, Q2, P4 = mesh{0}, mesh{1}, mesh{0, 1}, mesh{2, 3}, mesh{0, 1, 2, 3}

@@ -3,7 +3,6 @@
 -- The planner's estimates of the blocks must add up to its estimate of the complete model. The estimates decide the
 -- division into stages, and the model is left unchanged.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local priced, plan, pin = require "rille.parallel.priced", require "rille.parallel.plan", require "rille.nn.pin"
 local function mesh(ranks) return rille.placement("cpu", ranks) end

@@ -15,7 +15,6 @@
 --                             2 (l-1)/l^3 (16 Th + W); norms sum numbers per row, here less than a twentieth of that
 --   data, d                   2 (d-1)/d of all parameters; with zero the same, as reduce-scatter and all-gather
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local pin = require "rille.nn.pin"
 

@@ -2,7 +2,6 @@
 -- are read (actors/plan/rewrite/offload.c).
 --
 -- The bits must equal those of a step without offload, the memory must be less, and copies must overlap with computation.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

@@ -3,7 +3,6 @@
 -- The returned table of layouts can be printed, edited and applied again. A recipe that does not fit must be rejected
 -- and must change nothing.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, P2, P4, P8 = mesh{0}, mesh{0, 1}, mesh{0, 1, 2, 3}, mesh{0, 1, 2, 3, 4, 5, 6, 7}

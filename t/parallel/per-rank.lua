@@ -3,7 +3,6 @@
 -- Each function runs on meshes of 2, 4 and 2 x 2 ranks, for each layout of its input. The reference computes the value of
 -- each rank on one device, from slices of the global tensor. Values and gradients must agree.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local attention = dofile("examples/per_rank.lua")
 
 local function mesh(ranks) return rille.placement("cpu", ranks) end

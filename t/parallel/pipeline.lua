@@ -3,7 +3,6 @@
 --
 -- Kernels are slowed by sleeps, so every act of an operator takes equally long on any machine.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

@@ -2,7 +2,6 @@
 --
 -- The search keeps all values if they fit and this is fastest. Otherwise it recomputes parts of stages. Recomputation
 -- must not change bits, and no device may exceed the memory limit.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 

@@ -2,7 +2,6 @@
 --
 -- For each micro-batch in flight, a stage keeps its input. Its inner values are kept only for one micro-batch, or for
 -- those whose weight gradients are delayed. Tries schedules, numbers of stages and of micro-batches.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local dealt = dofile("t/lib/dealt.lua")
 local nn = rille.nn

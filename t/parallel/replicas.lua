@@ -3,7 +3,6 @@
 --
 -- Every reader and writer of the variable must see the same values.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local optim = rille.optim
 -- a weight of 66,560 bytes, above the threshold for sharing; devices do not divide its rows evenly
 local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24

@@ -3,7 +3,6 @@
 --
 -- Values are small integers, so no sum is rounded.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local WIDTH <const>, PIECES <const>, ROWS <const> = 4, 8, 2

@@ -4,7 +4,6 @@
 -- schedule, zero, recompute, offload and optimiser. Values are small integers, so no sum is rounded; weights are
 -- rounded to integers again after each step.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local seed <const> = tonumber(os.getenv("SEED"))

@@ -3,7 +3,6 @@
 -- Checks the time of a step, the order of work on a stage, and the micro-batches that a stage holds, for many numbers
 -- of stages and micro-batches. Meta devices: nothing is computed.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local pipeline = dofile("t/lib/stages.lua")

@@ -3,7 +3,6 @@
 -- A step must move the bytes of the all-reduces that the roles need: one of each row layer's result, and one of the
 -- gradient of each column layer's input. An all-reduce of n bytes over p ranks moves 2 (p - 1) n bytes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local function mesh(p) return rille.placement("meta", tap.ranks(p)) end

@@ -1,7 +1,6 @@
 -- zero.lua - tests zero and schedules as options of a graph (actors/plan/rewrite/zero.c): sliced updates and state must
 -- give the same bits.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
 local function train(mesh, sbp, batch, options, make)

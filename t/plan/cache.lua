@@ -1,7 +1,6 @@
 -- cache.lua - tests that a loop finds the plan of a repeated step in the cache, even before Lua collects old graphs.
 -- The cache limits the total bytes of its plans.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

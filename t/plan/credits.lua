@@ -2,7 +2,6 @@
 --
 -- The test reads the text of plans, so nothing depends on time.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local function text_of(step) return tostring(step:plan()) end

@@ -3,7 +3,6 @@
 --
 -- An update must stay a separate task if it is large, or reads the variable of another update.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local STEPS <const> = 3
 

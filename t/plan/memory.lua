@@ -1,6 +1,5 @@
 -- memory.lua - tests that registers share memory, for any number of tasks, also with micro-batches.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 

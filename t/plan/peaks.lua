@@ -2,7 +2,6 @@
 --
 -- Steps: models, also with recompute, with micro-batches, and with recipes of rille.parallel. The test uses meta
 -- devices, so nothing is computed. Pipelines are tested in packing.c.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

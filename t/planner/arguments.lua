@@ -3,7 +3,6 @@
 -- The planner chooses layouts of arguments as it does for parameters. At later calls, arguments are converted to the
 -- layouts of the first call.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local places = {line = {0, 1, 2, 3}, grid = {{0, 1}, {2, 3}}, pair = {0, 1}}
 local modes = {true, "propagate", "recursive", "greedy"}
 

@@ -3,7 +3,6 @@
 -- An axis of one device must cost nothing and must not change the plan, whatever its SBP entries. On many axes, the
 -- operators of a long program have few candidates, but requested strategies must be among them.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local P = rille.placement
 local line = {"cpu", {0, 1, 2, 3}}

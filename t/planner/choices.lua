@@ -1,7 +1,6 @@
 -- choices.lua - tests the choice of layouts as users see it: results, their layouts, and bytes moved.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local P2 = rille.placement("cpu", {0, 1})
 local P4 = rille.placement("cpu", {0, 1, 2, 3})

@@ -3,7 +3,6 @@
 -- Equal programs get equal plans. Variables and tensors that follow their layouts have the chosen layouts. Other
 -- graphs and clusters use or ignore hints as documented. Prices of hints, texts and certificates are right.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, entries = dofile("t/lib/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}

@@ -5,7 +5,6 @@
 -- candidate must be the one that runs, and lines must be those of the calls. A regret must be the extra cost of a plan
 -- that is forced to use a candidate.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local line, storage = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local D <const>, ROWS <const> = 16, 32

@@ -4,7 +4,6 @@
 -- If no plan meets a limit, the error names the least limit with a plan. The planner must find a plan with that limit,
 -- and none with a smaller limit. Every plan must keep its limit.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local SEED <const> = tonumber(os.getenv("SEED") or 1)
 local CHAINS <const> = os.getenv("RILLE_LONG") and 200 or 10
 local UNARY <const> = {"neg", "exp", "tanh", "relu", "square", "sigmoid"}

@@ -2,7 +2,6 @@
 --
 -- No device may hold more than the limit. If no plan meets the limit, the error must name the least limit.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, _, train = dofile("t/lib/planned.lua")
 

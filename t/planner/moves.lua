@@ -2,7 +2,6 @@
 --
 -- explain() must report the bytes that actors count, with and without a planner, with and without micro-batches.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local seed <const> = tonumber(os.getenv("SEED"))

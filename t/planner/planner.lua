@@ -3,7 +3,6 @@
 -- For every choice of the planner, the step must have the results of one device and must move the reported bytes. No
 -- mode may cost less than the optimal one.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, entries, train, near = dofile("t/lib/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}

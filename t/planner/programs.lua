@@ -3,7 +3,6 @@
 --
 -- A plan must cost no more than the greedy one, compute the values of one device, and move the reported bytes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
 local one, line = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})

@@ -4,7 +4,6 @@
 -- The time must follow the schedule's closed form, and a device must hold only the memory of its own stages. The test
 -- uses meta devices, so nothing is computed.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local WIDTH <const>, ROWS <const>, BLOCKS <const> = 4096, 64, 4
 
 -- Makes a step of BLOCKS blocks of equal work, distributed over devices in order. x is scaled by a variable, so that the

@@ -5,7 +5,6 @@
 -- moved value, the strategy of the call does not apply to the view. Operators of an expanded call are split like the
 -- call's operand.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local P <const> = rille.placement("cpu", {0, 1, 2, 3})

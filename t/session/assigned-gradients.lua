@@ -1,7 +1,6 @@
 -- assigned-gradients.lua - tests gradients through assignments: random programs that change variables in place equal the
 -- same programs without assignments, eagerly and compiled, in several layouts.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ROWS <const>, COLUMNS <const> = 4, 3
 

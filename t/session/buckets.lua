@@ -1,7 +1,6 @@
 -- buckets.lua - tests the option buckets of rille.graph. Loss, gradients and results, cut to the call's length, are
 -- those of the unpadded call, over lengths, layouts and micro-batches. A step is traced once per bucket.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local BATCH <const>, WIDTH <const>, CLASSES <const> = 4, 6, 5

@@ -2,7 +2,6 @@
 -- has, an error must name the first such operator and its line. Tries eager calls and compiled steps, every layout
 -- and micro-batch.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, inf = rille.nn, math.huge
 

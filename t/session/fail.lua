@@ -2,7 +2,6 @@
 --
 -- The step is that of the digits example on a smaller network, as a pipeline of two stages with two devices each (pp-tp).
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

@@ -1,7 +1,6 @@
 -- Tests that a compiled step follows changes of everything that its function reads besides arguments: upvalues,
 -- globals, fields, functions, modules, metatables. The reference is an eager call of the same function.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local function traces(step) return tonumber(tostring(step):match("(%d+) trace")) end
 

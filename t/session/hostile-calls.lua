@@ -2,7 +2,6 @@
 -- layout and device, numbers at the limits of 64 bits, strings, functions. A call must return a value, or raise an
 -- error that begins with line and operator and names the operands. Sanitizers find memory errors.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local T = rille.tensor
 local LARGE, MOST, LEAST = 1 << 62, math.maxinteger, math.mininteger
 local I64 = {dtype = "i64"}

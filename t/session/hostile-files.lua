@@ -1,7 +1,6 @@
 -- hostile-files.lua - tests of malformed files and options: the error must name the file or option, the wrong part, and
 -- the value of that part.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
 local dir = tap.folder()
 local function write(name, s) return tap.write(dir .. "/" .. name, s) end

@@ -1,7 +1,6 @@
 -- Tests of extreme input: the largest numbers, empty tensors, scalars, absent operands. Each case must give the right
 -- value or a clear error. Sanitizers find memory errors.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local T = rille.tensor
 local I64 = {dtype = "i64"}
 local LEAST, MOST = math.mininteger, math.maxinteger

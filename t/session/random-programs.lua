@@ -4,7 +4,6 @@
 --
 -- PROGRAMS=300 SEED=1 runs programs 1 to 300; RILLE_LONG=1 runs 2000.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local seed <const> = tap.seed(1)
 local PROGRAMS <const> = tonumber(os.getenv("PROGRAMS")) or os.getenv("RILLE_LONG") and 2000 or 100

@@ -2,7 +2,6 @@
 -- and written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give equal
 -- gradients. The bytes that a plan writes must be linear in the number of slices.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ROWS, COLUMNS = 4, 12
 local function whole(rows, cols)

@@ -1,6 +1,5 @@
 -- steps.lua - tests loops of training steps: number of compilations, memory that is held, and old and new values of variables.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

@@ -2,7 +2,6 @@
 -- and gathered values are shared. The step's results must not change.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local P2 = rille.placement("cpu", {0, 1})

@@ -2,7 +2,6 @@
 -- get the same bits as later readers, whatever the strides of the view. Runs with the default kernels, and with
 -- oneDNN's AVX2 kernels, which sum in another order.
 
-local rille = require "rille"
 local t = dofile("t/lib/tap.lua")
 
 if arg[1] ~= "again" then

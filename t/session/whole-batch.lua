@@ -2,7 +2,6 @@
 -- sums and data-dependent divisors, also if a micro-batch has no labels. Tries one device, split rows, stages, and
 -- stages with split rows. If the scale of a loss is unknown, the error must suggest other code.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(7))
 local IGNORED <const>, ROWS <const>, WIDTH <const>, CLASSES <const> = -100, 8, 5, 4

@@ -1,7 +1,6 @@
 -- cluster_view.lua - tests the prompt's commands :whos, :mem, :actors, :top and :doctor, which show tensors, memory,
 -- actors, and this machine.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local whos, actors_text = require "rille.show.whos", require "rille.show.actors"
 

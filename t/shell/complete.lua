@@ -1,6 +1,5 @@
 -- Tests of Tab completion and of hints after an open call.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local nn = rille.nn
 Net = nn.Module:extend("Net")

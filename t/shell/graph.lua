@@ -1,6 +1,5 @@
 -- Tests of rille.graph and rille.live: arguments, results, and the choice of a trace for a call.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local T = rille.tensor
 
 -- Returns a step and a function that counts its traces.

@@ -1,7 +1,6 @@
 -- index.lua - tests indexing against an interpreter of keys in plain Lua, which follows NumPy's rules: every combination of
 -- kinds of entries on the axes of a tensor, read, differentiated, assigned and accumulated, on several layouts.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local SHAPE <const> = {2, 3, 4}
 

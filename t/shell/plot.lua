@@ -1,6 +1,5 @@
 -- Tests rille.plot: the SVG must be well formed, and its curves visible on light and dark pages.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local path = os.tmpname()
 
 local function draw(series, options)

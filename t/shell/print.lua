@@ -1,5 +1,4 @@
 -- print.lua - tests of the printed form of tensors, shapes, statistics and histograms.
-local rille = require "rille"
 local tap = require "t.lib.tap"
 
 local P = rille.placement("cpu", {0, 1, 2, 3})

@@ -1,7 +1,6 @@
 -- serve-api.lua - tests the API of rille serve (lua/serve). Lua tables replace the HTTP transport. Covers answers,
 -- streams, usage, errors with their status, clients that close their connection, a full queue, and the server's end.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local json = require "rille.json"
 local new_server = require "rille.serve.server"
 

@@ -1,6 +1,5 @@
 -- show-net.lua - tests of net:show() and placement:show(): trees of modules, and meshes; on a terminal and as SVG.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 -- Returns the drawings of x:show(): the text for a terminal of this many columns, and the SVG.

@@ -1,6 +1,5 @@
 -- show-step.lua - tests of step:chart() and step:show(): the data of a chart, and its drawing.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 -- Returns a pipelined step: a chain of products over p devices.

@@ -2,7 +2,6 @@
 -- tests the drawings themselves.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 -- Runs a chunk in a new process and returns its output.
 local function run(options, chunk)

@@ -1,6 +1,5 @@
 -- Tests of tensors in Lua: creation, fields, indexing and assignment to an index, arguments of operators, printing.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local T = rille.tensor
 local P2, P3 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {0, 1, 2})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
