@@ -57,11 +57,7 @@ local function leaf_gradient_is_right(from, to)
 end
 
 local function mesh(ranks) return rille.placement("cpu", ranks) end
-local function placed(placement, list)
-  local out = {}
-  for _, sbp in ipairs(list) do out[#out + 1] = {placement = placement, sbp = sbp} end
-  return out
-end
+local function placed(placement, list) return tap.list(list, function(sbp) return {placement = placement, sbp = sbp} end) end
 local function is_partial(sbp)
   for _, e in ipairs(type(sbp) == "table" and sbp or {sbp}) do if e:find("^P") then return e end end
 end

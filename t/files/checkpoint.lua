@@ -6,11 +6,7 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
 local P = rille.placement("cpu", {0, 1})
 local dir = tap.folder()
-local function list(at)
-  local names = {}
-  for name in tap.output("ls '" .. at .. "'"):gmatch("[^\n]+") do names[#names + 1] = name end
-  return names
-end
+local function list(at) return tap.all(tap.output("ls '" .. at .. "'"):gmatch("[^\n]+")) end
 
 local kinds = {
   {"SGD", {lr = 0.1}}, {"SGD with momentum", {lr = 0.1, momentum = 0.9}, optim.SGD}, {"AdamW", {lr = 0.05, betas = {0.8, 0.95}}, optim.AdamW}}
@@ -327,8 +323,7 @@ tap.group("other names in the folder", function()
 end)
 
 local function small(kind, more)
-  local c = {vocab = 16, length = 8, layers = 2, heads = 2, width = 8}
-  for name, value in pairs(more or {}) do c[name] = value end
+  local c = tap.with({vocab = 16, length = 8, layers = 2, heads = 2, width = 8}, more)
   return rille.models[kind].new(c)
 end
 

@@ -5,11 +5,7 @@ local T, nn = rille.tensor, rille.nn
 
 local dir = tap.folder()
 
-local function list(at)
-  local names = {}
-  for name in tap.output("ls -A '" .. (at or dir) .. "'"):gmatch("[^\n]+") do names[#names + 1] = name end
-  return names
-end
+local function list(at) return tap.all(tap.output("ls -A '" .. (at or dir) .. "'"):gmatch("[^\n]+")) end
 local function same(a, b)
   if type(a) ~= "table" or type(b) ~= "table" then return a == b end
   for i = 1, math.max(#a, #b) do

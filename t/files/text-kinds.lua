@@ -175,8 +175,7 @@ tap.group("damage", function()
     local encoded, ids = pcall(tok.encode, tok, "the thing <s> 12\xff\u{fb01}\u{3000} user ")
     if encoded then tok:decode(ids) elseif not ids:find("encode:", 1, true) then wrong[#wrong + 1] = ids end
   end
-  local files = {}
-  for _, case in ipairs(golden.json) do files[#files + 1] = {"d.json", file_of(case)} end
+  local files = tap.list(golden.json, function(case) return {"d.json", file_of(case)} end)
   for _, case in ipairs(golden.sentencepiece) do files[#files + 1] = {"d.model", tap.read("t/golden/kinds-" .. case.name .. ".model")} end
   for _, file in ipairs(files) do
     if tap.share() then

@@ -39,10 +39,7 @@ local function made(dtype, n, target)
   return row
 end
 
-local layouts = {}
-for _, ranks in ipairs{{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}} do
-  layouts[#layouts + 1] = {rille.placement("cpu", ranks), #ranks}
-end
+local layouts = tap.list({{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}}, function(ranks) return {rille.placement("cpu", ranks), #ranks} end)
 local function over(x, l)
   return x:to_global{placement = l[1], sbp = l[2] == 1 and "B" or "S(1)"}:logsumexp(1):to_global{sbp = "B"}:to"f64":totable()
 end

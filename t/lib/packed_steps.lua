@@ -22,8 +22,7 @@ local function stages(schedule, n, each)
 end
 
 local function traced(name, o)
-  local size = {layers = 2 * o.devices, placement = rille.placement("meta", {0}), sbp = "B"}
-  for k, v in pairs(SIZE) do size[k] = v end
+  local size = tap.with({layers = 2 * o.devices, placement = rille.placement("meta", {0}), sbp = "B"}, SIZE)
   if name == "gpt2" then size.hidden = nil end
   local each = o.zero and 2 or 1
   local m = rille.models[name].new(size)

@@ -158,10 +158,10 @@ function tap.sorted(t)
   end
 end
 
--- Returns the list {f(1), ... f(n)}; if `of` is a list instead of the number n, {f(of[1], 1), f(of[2], 2), ...}.
+-- Returns the list {f(1), ... f(n)} without nil; if `of` is a list instead of the number n, {f(of[1], 1), f(of[2], 2), ...}.
 function tap.list(of, f)
   local list, items = {}, type(of) == "table" and of
-  for i = 1, items and #items or of do list[i] = f(items and items[i] or i, i) end
+  for i = 1, items and #items or of do list[#list + 1] = f(items and items[i] or i, i) end
   return list
 end
 

@@ -42,8 +42,7 @@ local function halves(ids, logits)
 end
 
 local function options_of(case)
-  local o = {max_new_tokens = golden.new, seed = case.seed}
-  for name, value in pairs(case.options) do o[name] = value end
+  local o = tap.with({max_new_tokens = golden.new, seed = case.seed}, case.options)
   if o.allowed_step then o.allowed, o.allowed_step = allowed_step(o.allowed_step), nil end
   if o.halves then o.processor, o.halves = halves, nil end
   return o

@@ -149,8 +149,7 @@ end
 
 -- Makes a model with the sizes of g on options' placement, and fills it.
 local function filled(name, g, options, fill)
-  local config = {}
-  for k, v in pairs(g.config) do config[k] = v end
+  local config = tap.with(g.config)
   config.placement, config.sbp = options.placement, options.sbp
   local m = rille.models[name].new(config)
   fill(m)

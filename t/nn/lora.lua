@@ -26,8 +26,7 @@ end
 local function write_adapter(entry)
   local tensors = {}
   local function put(name, a, b)
-    local list = families.spread(name, a * b)
-    for i, v in ipairs(list) do list[i] = 0.3 * v end
+    local list = tap.list(families.spread(name, a * b), function(v) return 0.3 * v end)
     tensors[name] = rille.tensor(list, {dtype = "f64"}):to("f32"):reshape{a, b}
   end
   for _, one in ipairs(entry.modules) do

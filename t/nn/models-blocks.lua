@@ -116,8 +116,7 @@ tap.group("every architecture", function()
         local name, x = t[1], t[2]
         list[i] = gguf.f32(name, x)
         if x.ndim > 1 and x.shape[x.ndim] % 32 == 0 and not name:find("position_embd") then
-          local bytes = rille.to_blocks(x:to("f32")):reshape{-1}:totable()
-          for k, b in ipairs(bytes) do bytes[k] = string.char(b) end
+          local bytes = tap.list(rille.to_blocks(x:to("f32")):reshape{-1}:totable(), function(b) return string.char(b) end)
           list[i] = {name = name, shape = x.shape, type = 8, bytes = table.concat(bytes)}
         end
       end

@@ -11,9 +11,7 @@ local sizes = {
   moe = {vocab = 31, length = 12, layers = 1, heads = 2, width = 16, experts = 4},
 }
 local function new(kind, more)
-  local options = {}
-  for k, v in pairs(sizes[kind]) do options[k] = v end
-  for k, v in pairs(more or {}) do options[k] = v end
+  local options = tap.with(sizes[kind], more)
   rille.manual_seed(5)
   return rille.models[kind].new(options)
 end
@@ -75,8 +73,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
       kind .. ": int8 on request")
     local t = rille.load(at .. "/model.safetensors")
     local function refused(words, name, change)
-      local changed = {}
-      for n, x in pairs(t) do changed[n] = x end
+      local changed = tap.with(t)
       change(changed)
       rille.save(at, changed, {max_shard_size = "1GB"})
       words[#words + 1] = "models-files.lua"

@@ -40,8 +40,7 @@ end)
 tap.group("partial loads", function()
   local t = rille.load(dir .. "/model/model.safetensors")
   local function save(change)
-    local changed = {}
-    for name, x in pairs(t) do changed[name] = x end
+    local changed = tap.with(t)
     change(changed)
     rille.save(dir .. "/model", changed, {max_shard_size = "1GB"})
   end

@@ -10,9 +10,7 @@ local sizes = {
   moe = {vocab = 31, length = 24, layers = 2, heads = 2, width = 16, experts = 4},
 }
 local function new(kind, more)
-  local options = {}
-  for k, v in pairs(sizes[kind]) do options[k] = v end
-  for k, v in pairs(more or {}) do options[k] = v end
+  local options = tap.with(sizes[kind], more)
   rille.manual_seed(5)
   return rille.models[kind].new(options)
 end
@@ -195,8 +193,7 @@ end)
 tap.group("stop and on_token", function()
   local m = new("gpt2")
   local function go(ids, more)
-    local how = {max_new_tokens = 8, temperature = 2, seed = 9}
-    for k, v in pairs(more or {}) do how[k] = v end
+    local how = tap.with({max_new_tokens = 8, temperature = 2, seed = 9}, more)
     return m:generate(ids, how)
   end
   local want, reported, other = go(text), {}, {}

@@ -38,8 +38,7 @@ local function trained(Class, n, how)
     opt.lr = rate(i - 1)
     step(x)
   end
-  local list = {}
-  for _, p in ipairs(net:parameters()) do list[#list + 1] = p:to("f32"):totable() end
+  local list = tap.list(net:parameters(), function(p) return p:to("f32"):totable() end)
   return list, net, opt
 end
 
@@ -80,8 +79,7 @@ for i = 3, 5 do
   resumed:step()
   resumed:zero_grad()
 end
-local list = {}
-for _, p in ipairs(again:parameters()) do list[#list + 1] = p:totable() end
+local list = tap.list(again:parameters(), function(p) return p:totable() end)
 tap.near(list, want, "a training that is resumed from a checkpoint gives the same parameters", 1e-5, 1e-6)
 tap.is({resumed.steps, resumed.groups[1].weight_decay, resumed.groups[2].lr}, {6, 0.1, 0.02}, "options and counts are in the checkpoint")
 tap.fails(function() rille.checkpoint.load(dir, {model = again, optimizer = optim.AdamW(again:parameters())}) end,
@@ -173,8 +171,7 @@ end
 -- ---- mistakes ----
 
 local function class(update, more)
-  local c = {name = "Bad", update = update, state = {"m"}}
-  for k, v in pairs(more or {}) do c[k] = v end
+  local c = tap.with({name = "Bad", update = update, state = {"m"}}, more)
   return function()
     local p = rille.tensor({1, 2}, {requires_grad = true})
     local o = optim.class(c)({p}, {lr = 0.1})

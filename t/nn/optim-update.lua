@@ -154,8 +154,7 @@ tap.group("mistakes", function()
   end
   local state = optim.Adam({w}):state_dict()
   local function with(name, value)
-    local changed = {}
-    for k, v in pairs(state) do changed[k] = v end
+    local changed = tap.with(state)
     changed[name] = value
     return function() optim.Adam({w}):load_state_dict(changed) end
   end

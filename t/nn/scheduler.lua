@@ -9,8 +9,7 @@ local sizes = {
 }
 local function new(kind, layers, seed)
   rille.manual_seed(seed or 5)
-  local given = {}
-  for name, size in pairs(sizes[kind]) do given[name] = size end
+  local given = tap.with(sizes[kind])
   given.layers = layers or given.layers
   local m = rille.models[kind].new(given)
   for _, p in ipairs(m:parameters()) do rille.no_grad(function() p:mul_(4) end) end

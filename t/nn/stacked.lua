@@ -176,8 +176,7 @@ tap.group("in use", function()
   keep_apart(m)
   step(x, other)
   tap.is({n, count(step, "matmul") - 2}, {2, 4}, "a compiled step follows the layers")
-  local names = {}
-  for name in m:named_parameters() do names[#names + 1] = name end
+  local names = tap.all(m:named_parameters())
   tap.is(names, {"q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias", "out_proj.weight",
     "out_proj.bias"}, "parameters are those of the layers")
   local texts = {}

@@ -131,8 +131,7 @@ tap.group("an optimiser's state", function()
   local opt = rille.optim.SGD(net:parameters(), {lr = 1, momentum = 0.5})
   local state = opt:state_dict()
   for name, t in pairs(state) do state[name] = t + 1 end
-  local short = {}
-  for name, t in pairs(state) do short[name] = t end
+  local short = tap.with(state)
   short["3.m"] = rille.ones{5}
   tap.fails(function() opt:load_state_dict(short) end, {"whole.lua:", "optim.SGD:load_state_dict: '3."}, "a value that does not fit is named")
   tap.is({opt.steps, opt:state_dict()["0.m"]:sum():item()}, {0, 0}, "nothing is loaded")

@@ -4,8 +4,7 @@ local tap = dofile("t/lib/tap.lua")
 local P = rille.placement("meta", {0, 1})
 local function empty(shape, sbp, dtype) return rille.empty(shape, {placement = P, sbp = sbp, dtype = dtype}) end
 local function names(e)
-  local list = {}
-  for _, op in ipairs(e.ops) do list[#list + 1] = op.name end
+  local list = tap.list(e.ops, function(op) return op.name end)
   return table.concat(list, ", ")
 end
 

@@ -314,8 +314,7 @@ local recipes = {
 -- Returns the recipe of a row for this kind of model.
 local function recipe_for(kind, r)
   if r[3] == "plan" then return r[3] end
-  local recipe = {}
-  for key, value in pairs(r[3]) do recipe[key] = value end
+  local recipe = tap.with(r[3])
   if recipe.layers then recipe.layers = models[kind].layers end
   if recipe.stages then recipe.members = models[kind].members end
   if recipe.input then
@@ -348,8 +347,7 @@ local function check_bytes(name, kind, r, e, m, by_formula)
   tap.ok(ratio >= least and ratio <= r.bytes[2], name .. ": bytes are those of the formula", ratio)
 end
 
-local kinds = {}
-for kind in pairs(models) do kinds[#kinds + 1] = kind end
+local kinds = tap.all(pairs(models))
 table.sort(kinds)
 for _, kind in ipairs(kinds) do
   tap.group(kind, function()

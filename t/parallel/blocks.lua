@@ -28,12 +28,6 @@ local function sum(list)
   for _, x in ipairs(list) do s = s + x end
   return s
 end
-local function with(recipe, more)
-  local t = {}
-  for key, value in pairs(recipe) do t[key] = value end
-  for key, value in pairs(more) do t[key] = value end
-  return t
-end
 
 local recipes = {{"data", LINE, {data = 0}}, {"1D", LINE, {tensor = 0}}, {"sequence parallel", LINE, {tensor = 0, sequence = true}},
   {"zero 3", LINE, {data = 0, zero = 3}}, {"data x 1D", GRID, {data = 0, tensor = 1}}, {"2D", GRID, {tensor = {0, 1}}}}
@@ -55,7 +49,7 @@ for kind in pairs(kinds) do
       local m = new(kind, stages[1])
       local first = {}
       for _, found in ipairs(m:named_tensors()) do first[found.name] = found.tensor end
-      local entries = plan.of(m, with(recipe, {stages = stages})).entries
+      local entries = plan.of(m, tap.with(recipe, {stages = stages})).entries
       local list = priced(m, {table.unpack(blocks_of(m))}, entries, stages, taken(kind))
       local all = whole(kind, stages[1], recipe)
       local ratio, bytes = sum(list.cost) / all.cost, (sum(list.memory) + sum(list.activations)) / all.memory
@@ -95,8 +89,7 @@ tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all bl
 -- byte less they cannot.
 local lists = {cost = {1, 1, 1, 1, 1, 1}, memory = {5, 2, 3, 4, 1, 6}, activations = {1, 2, 1, 2, 1, 2}, micro_batches = 4}
 local function limited(limit)
-  local o = {memory_limit = limit}
-  for k, v in pairs(lists) do o[k] = v end
+  local o = tap.with({memory_limit = limit}, lists)
   return pcall(dealt, LINE, {layers = 6}, o)
 end
 local least = tonumber(tostring(select(2, limited(0))):match("use memory_limit = (%d+)"))

@@ -21,8 +21,7 @@ local sizes = {
 local function whole(place) local t = {}; for i = 1, #place.shape do t[i] = "B" end; return t end
 local function new(kind, place, layers, of)
   rille.manual_seed(7)
-  local given = {}
-  for name, size in pairs((of or sizes)[kind]) do given[name] = size end
+  local given = tap.with((of or sizes)[kind])
   given.layers = layers or given.layers
   local m = rille.models[kind].new(given)
   return m:to_global{placement = place, sbp = whole(place)}

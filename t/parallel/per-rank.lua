@@ -11,8 +11,7 @@ local entries = {"S(0)", "S(1)", "B"}
 
 -- Iterates over a table in the order of its keys.
 local function sorted(t)
-  local names = {}
-  for name in pairs(t) do names[#names + 1] = name end
+  local names = tap.all(pairs(t))
   table.sort(names)
   local i = 0
   return function()
@@ -150,9 +149,7 @@ tap.group("operators", function()
     for _, sbp in ipairs(layouts(P)) do
       for name, op in sorted(operators) do
         compare(P, sbp, function(m, x) return op(x, m) end, function(x)
-          local values = shards(P, x, sbp)
-          for k, shard in ipairs(values) do values[k] = op(shard) end
-          return values
+          return tap.list(shards(P, x, sbp), function(shard) return op(shard) end)
         end, name)
       end
     end

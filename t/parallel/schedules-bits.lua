@@ -57,8 +57,7 @@ local function schedule_name(s) return type(s) == "string" and s or s.memory and
 local function cpu(d) return rille.placement("cpu", {d}) end
 local storage = rille.placement("cpu", {4, 5, 6, 7})
 
-local names = {}
-for name in pairs(nets) do names[#names + 1] = name end
+local names = tap.all(pairs(nets))
 table.sort(names)
 
 for _, name in ipairs(names) do

@@ -298,8 +298,7 @@ local function applies(of, r, eager)
   return not (r[3].layers and not of.layers) and not (r[4] and eager)
 end
 
-local kinds = {}
-for kind in pairs(models) do kinds[#kinds + 1] = kind end
+local kinds = tap.all(pairs(models))
 table.sort(kinds)
 for _, kind in ipairs(kinds) do
   local of = models[kind]

@@ -11,8 +11,7 @@ local some <const> = not tap.share(1) -- true if this run takes only a share of 
 print("# SEED=" .. SEED)
 math.randomseed(SEED + (tap.which or 0))
 
-local names = {}
-for name in pairs(programs) do names[#names + 1] = name end
+local names = tap.all(pairs(programs))
 table.sort(names)
 
 -- Returns n random combinations, each with one entry of every list; with RILLE_LONG all combinations.

@@ -33,13 +33,11 @@ local function is_cut(e)
   end
   return false
 end
-local methods = {}
-for how in pairs(hints) do methods[#methods + 1] = how end
+local methods = tap.all(pairs(hints))
 table.sort(methods)
 local function has(name, how) return how ~= "sp" or name == "gpt" end
 local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- combinations of the short run; RILLE_LONG=1 tries all
-local names = {}
-for name in pairs(programs) do names[#names + 1] = name end
+local names = tap.all(pairs(programs))
 table.sort(names) -- sorted, because shares need a fixed order of cases
 for _, name in ipairs(names) do
   local program = programs[name]

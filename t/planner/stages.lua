@@ -40,8 +40,7 @@ end
 local NEAR <const> = 0.03
 local function near(name, got, want) tap.ok(math.abs(got / want - 1) < NEAR, name, ("%.3g, not %.3g"):format(got, want)) end
 local function far(step, cluster)
-  local c = {mesh = {1}}
-  for k, v in pairs(cluster or {}) do c[k] = v end
+  local c = tap.with({mesh = {1}}, cluster)
   return rille.whatif(step, c)
 end
 

@@ -241,11 +241,7 @@ for _, length in ipairs{16, 128} do
 end
 
 -- Returns the strategies among the hints of a step.
-local function strategies(step)
-  local list = {}
-  for _, h in ipairs(step:hints()) do list[#list + 1] = h.what:match(".* strategy$") end
-  return list
-end
+local function strategies(step) return tap.list(step:hints(), function(h) return h.what:match(".* strategy$") end) end
 
 do
   local q, k = operand({4, 4, 16, 16}, P, "B"), operand({4, 4, 256, 16}, P, "B")

@@ -77,8 +77,7 @@ local function apart(a, b)
   return worst
 end
 
-local names = {}
-for name in pairs(cases) do names[#names + 1] = name end
+local names = tap.all(pairs(cases))
 table.sort(names)
 for _, name in ipairs(names) do
   local case, want = cases[name], {}

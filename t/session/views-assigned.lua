@@ -33,8 +33,7 @@ for _, layout in ipairs(layouts) do
       x[i], y[i] = rille.randn({rows, 96}, {placement = P, sbp = "B"}), rille.randn({rows, 64}, {placement = P, sbp = "B"})
     end
     local function products()
-      local z = {}
-      for i = 1, #x do z[i] = {x[i]:matmul(w:transpose(0, 1)), y[i]:matmul(w)} end
+      local z = t.list(#x, function(i) return {x[i]:matmul(w:transpose(0, 1)), y[i]:matmul(w)} end)
       for i = 1, #x do z[i] = {z[i][1]:totable(), z[i][2]:totable()} end
       return z
     end

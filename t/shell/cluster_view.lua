@@ -80,8 +80,7 @@ tap.group(":actors", function()
   -- Checks :actors after a failure: it must show the act at which each actor stopped.
   local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
   tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
-  local waiting = {}
-  for _, a in ipairs(failing:actors()) do waiting[#waiting + 1] = a.state:find("^waits for") and a.state end
+  local waiting = tap.list(failing:actors(), function(a) return a.state:find("^waits for") and a.state end)
   tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for missing inputs", table.concat(waiting, "; "))
   -- Makes a run fail in the middle of a pipeline: the first stage then waits for registers that its backward still reads.
   local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})

@@ -53,8 +53,7 @@ tap.group("reported waits", function()
   rille._slow_op("exp", 0.002)
   step(rille.randn({16, 4}, {placement = first}))
   rille._slow_op("exp", 0)
-  local words = {}
-  for _, s in ipairs(step:chart().planned.stalls) do words[#words + 1] = s.text end
+  local words = tap.list(step:chart().planned.stalls, function(s) return s.text end)
   tap.ok(table.concat(words, "; "):find("stage 0 waited %d+ %% for a register of tanh %(.-show%-step.lua:%d+%), which was still read by"),
     "a stage that is ahead waits for its own register, and the text names the line", table.concat(words, "; "))
 end)
