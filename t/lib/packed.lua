@@ -57,12 +57,8 @@ function packed.model(name, recipe)
   local m = rille.models[name].new(options)
   rille.parallel(m, at)
   local opt = rille.optim.AdamW(m:parameters(), {lr = 1e-2})
-  local step = rille.graph(function(x, y)
-    local loss = m(x):reshape{-1, SIZE.vocab}:cross_entropy(y:reshape{-1})
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
+  local step = dofile("t/lib/tap.lua").training(opt, function(x, y)
+    return m(x):reshape{-1, SIZE.vocab}:cross_entropy(y:reshape{-1})
   end, {micro_batches = pieces})
   local shape = {2 * pieces * #ranks, SIZE.length}
   local function ids(how) return rille.empty(shape, {dtype = "i64", placement = how.placement, sbp = how.sbp}) end

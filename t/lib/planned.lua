@@ -35,11 +35,7 @@ local function train(program, mesh, sbp, batch, options)
   local P = place(mesh)
   net:to_global{placement = P, sbp = sbp == "auto" and sbp or entries(mesh, sbp)}
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x, y)
-    local loss = net(x):cross_entropy(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, options)
+  local step = dofile("t/lib/tap.lua").training(opt, function(x, y) return net(x):cross_entropy(y) end, options)
   local x = rille.randn(shape, {placement = P, sbp = entries(mesh, batch)})
   local y = rille.randint(0, 8, {shape[1]}, {placement = P, sbp = entries(mesh, batch)})
   local losses = {}

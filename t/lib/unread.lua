@@ -11,13 +11,7 @@ local function train(waits, path)
   rille.manual_seed(3)
   local net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.Dropout(0.3), nn.Linear(16, 5)):to_global(at)
   local opt = rille.optim.AdamW(net:parameters(), {lr = 0.05})
-  local step = rille.graph(function(x, labels)
-    local loss = net(x):cross_entropy(labels)
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
-  end)
+  local step = dofile("t/lib/tap.lua").training(opt, function(x, labels) return net(x):cross_entropy(labels) end)
   local losses, said = {}, {}
   for i = 1, STEPS do
     opt.lr = 0.05 / i

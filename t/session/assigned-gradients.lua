@@ -139,7 +139,7 @@ tap.group("micro-batches", function()
     return h.grad * 1, y.grad, rille.grad(rows:detach():requires_grad_():sum() + (h * w):sum(), {h})
   end, {micro_batches = 2})
   local each = 1 / (ROWS * COLUMNS)
-  local function rows_of(...) return tap.list(ROWS, function() return {...} end) end
+  local function rows_of(a, b, c) return tap.list(ROWS, function() return {a, b, c} end) end
   tap.near(numbers(linear(x)), {rows_of(each, 2 * each, 3 * each), rows_of(each, each, each), rows_of(1, 2, 3)},
     "a gradient that depends on no data has the rows of the batch", 1e-6, 1e-6)
   local seen = rille.zeros{1}
