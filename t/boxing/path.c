@@ -66,14 +66,9 @@ complain(const char *what, const struct type *t, const struct layout *from, cons
 {
     struct str s = {0};
     if (nwrong++ > 5) return;
-    type_print(t, &s);
-    str_add(&s, " ");
-    layout_print(from, &s);
-    str_add(&s, " -> ");
-    layout_print(to, &s);
-    str_add(&s, "\n");
+    diag_move(what, t, from, to);
     print_path(p, &s);
-    diag("%s: %s", what, str_text(&s));
+    diag("%s", str_text(&s));
     str_free(&s);
 }
 

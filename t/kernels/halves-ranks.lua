@@ -10,12 +10,8 @@ local function same(a, b) return home(a):eq(home(b)):all():item() end
 
 -- Returns integers whose sums f32 can represent but halves cannot. The sum, rounded once, is the same for every layout.
 local function grid(rows, cols, d)
-  local t = {}
-  for i = 1, rows do
-    t[i] = {}
-    for j = 1, cols do t[i][j] = (i * 7 + j * 3) % 11 + (i == 1 and (d == "f16" and 100 or 250) or 0) end
-  end
-  return rille.tensor(t, {dtype = d})
+  local most = d == "f16" and 100 or 250
+  return rille.tensor(tap.rows(rows, cols, function(i, j) return (i * 7 + j * 3) % 11 + (i == 1 and most or 0) end), {dtype = d})
 end
 
 for _, d in ipairs{"bf16", "f16"} do

@@ -91,7 +91,8 @@ draw_credits(struct arena *a, struct net *n)
         if (draw(2)) n->tensor[i].credit = credit;
 }
 
-/* Draws the nodes: each has at least `least` candidates. most: limit of costs; never: see draw_cost, 0: no such costs. */
+/* Draws the nodes: each has at least `least` candidates. most: limit of costs; never: see draw_cost, 0: no such costs.
+ */
 static inline void
 draw_nodes(struct arena *a, struct net *n, int least, int64_t most, int never)
 {

@@ -165,6 +165,17 @@ function tap.list(of, f)
   return list
 end
 
+-- Returns a matrix as a list of rows; an element is f(row, column).
+function tap.rows(n, columns, f) return tap.list(n, function(i) return tap.list(columns, function(j) return f(i, j) end) end) end
+
+-- Returns the numbers of nested lists as one list; true counts as 1, false as 0.
+function tap.flat(v, list)
+  list = list or {}
+  if type(v) ~= "table" then list[#list + 1] = v == true and 1 or v or 0 end
+  for _, e in ipairs(type(v) == "table" and v or {}) do tap.flat(e, list) end
+  return list
+end
+
 -- Returns the values of an iterator as a list: tap.all(text:gmatch("%a+")), tap.all(pairs(t)).
 function tap.all(...)
   local list = {}
@@ -235,6 +246,17 @@ function tap.run(options, chunk, before)
   os.remove(path)
   text = text:gsub(path, "script.lua")
   return text, code
+end
+
+-- Returns the drawings of x:show(...): the text for a terminal of this many columns, and the SVG.
+function tap.drawn(x, columns, color, ...)
+  local rille, plain, svg = require "rille", nil, nil
+  local show = rille._show
+  rille._show = function(_, make_svg, make_plain) svg, plain = make_svg(), make_plain(columns, color) end
+  local good, why = pcall(x.show, x, nil, ...)
+  rille._show = show
+  assert(good, why)
+  return plain, svg
 end
 
 -- Returns true in a build with ASan or TSan, which keep freed memory.

@@ -17,16 +17,7 @@ local function nested(list, shape, axis, at)
   return tap.list(shape[axis], function() return nested(list, shape, axis + 1, at) end)
 end
 
-local function flat(v, list)
-  if type(v) ~= "table" then
-    list[#list + 1] = type(v) == "boolean" and (v and 1 or 0) or v
-  else
-    for _, e in ipairs(v) do flat(e, list) end
-  end
-  return list
-end
-
-local function values(t) return flat(t:to("f64"):totable(), {}) end
+local function values(t) return tap.flat(t:to("f64"):totable()) end
 
 local function tensor(list, shape, dtype, options)
   options = options or {}

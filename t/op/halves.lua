@@ -9,14 +9,7 @@ local layouts = {{"one device", ONE, "B"}, {"S(0)", LINE, "S(0)"}, {"S(1)", LINE
 local ROWS, COLUMNS = 300, 240 -- 72,000 elements, more than the largest f16
 
 -- Operands of three kinds: with sums above 65,504, with sums near 0, and with many equal maxima.
-local function grid(f)
-  local rows = {}
-  for i = 1, ROWS do
-    rows[i] = {}
-    for j = 1, COLUMNS do rows[i][j] = f(i, j) end
-  end
-  return rille.tensor(rows)
-end
+local function grid(f) return rille.tensor(tap.rows(ROWS, COLUMNS, f)) end
 local operands = {
   {"ones", grid(function() return 1 end)},
   {"large", grid(function(i, j) return 150 + (i * 7 + j * 3) % 11 end)},

@@ -241,17 +241,8 @@ end
 
 -- ---- one device against many ----
 
-local function flat(v, list)
-  if type(v) ~= "table" then
-    list[#list + 1] = v == true and 1 or v == false and 0 or v
-  else
-    for _, e in ipairs(v) do flat(e, list) end
-  end
-  return list
-end
-
 local function distance(got, want)
-  got, want = flat(got, {}), flat(want, {})
+  got, want = tap.flat(got), tap.flat(want)
   if #got ~= #want then return math.huge end
   local worst = 0
   for i, v in ipairs(want) do

@@ -27,11 +27,8 @@ local function new(kind, place, layers, of)
   return m:to_global{placement = place, sbp = whole(place)}
 end
 
-local rows, labels = {}, {}
-for r = 1, 8 do
-  rows[r], labels[r] = {}, {}
-  for i = 1, 8 do rows[r][i], labels[r][i] = (r * 7 + i * 5) % 37, (r * 7 + i * 5 + 5) % 37 end
-end
+local rows = tap.rows(8, 8, function(r, i) return (r * 7 + i * 5) % 37 end)
+local labels = tap.rows(8, 8, function(r, i) return (r * 7 + i * 5 + 5) % 37 end)
 local function ids(t, how) return rille.tensor(t, {dtype = "i64"}):to_global(how) end
 
 -- Trains two or three steps with clipping. Returns the losses and the optimiser.
