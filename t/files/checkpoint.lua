@@ -323,8 +323,7 @@ tap.group("other names in the folder", function()
 end)
 
 local function small(kind, more)
-  local c = tap.with({vocab = 16, length = 8, layers = 2, heads = 2, width = 8}, more)
-  return rille.models[kind].new(c)
+  return rille.models[kind].new(tap.with({vocab = 16, length = 8, layers = 2, heads = 2, width = 8}, more))
 end
 
 tap.group("unsuitable checkpoints", function()

@@ -34,8 +34,7 @@ local function pressed(name, wait, fn)
 end
 
 local function letters(n, from)
-  local t = tap.list(n, function() return string.char(math.random(from or 97, 122)) end)
-  return table.concat(t)
+  return table.concat(tap.list(n, function() return string.char(math.random(from or 97, 122)) end))
 end
 local some = tap.list(20000, function() return letters(math.random(2, 9)) end)
 local text = table.concat(some, " ")

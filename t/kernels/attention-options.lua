@@ -55,8 +55,7 @@ local function reference(x, how, seen)
   local sink = x[4] and x[4]:reshape{1, HEADS, 1, 1} or rille.full({1, HEADS, 1, 1}, -1e30, {dtype = "f64"})
   local shape = scores.shape
   shape[4] = 1
-  local p = rille.concat({scores, sink:expand(shape)}, 3):softmax(3):slice(3, 0, scores.shape[4])
-  return seen:where(p, 0):matmul(x[3])
+  return seen:where(rille.concat({scores, sink:expand(shape)}, 3):softmax(3):slice(3, 0, scores.shape[4]), 0):matmul(x[3])
 end
 
 local function flat(t) return t:detach():to_global{placement = ONE, sbp = "B"}:to"f64" end

@@ -12,10 +12,7 @@ local entries = {}
 for _, entry in ipairs(golden) do entries[entry.name] = entry end
 
 math.randomseed(tap.seed())
-local function words(n)
-  local list = tap.list(n, function() return string.pack("<I4", math.random(0, 0xFFFFFFFF)) end)
-  return table.concat(list)
-end
+local function words(n) return table.concat(tap.list(n, function() return string.pack("<I4", math.random(0, 0xFFFFFFFF)) end)) end
 local function word(bytes, i) return (string.unpack("<I4", bytes, 4 * i + 1)) end
 
 -- Returns the same n scales in two forms: as bytes of F32, and as a list. Scales are half a power of two, so products

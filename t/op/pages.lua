@@ -3,10 +3,7 @@ local tap = dofile("t/lib/tap.lua")
 
 local P = rille.placement("meta", {0, 1})
 local function empty(shape, sbp, dtype) return rille.empty(shape, {placement = P, sbp = sbp, dtype = dtype}) end
-local function names(e)
-  local list = tap.list(e.ops, function(op) return op.name end)
-  return table.concat(list, ", ")
-end
+local function names(e) return table.concat(tap.list(e.ops, function(op) return op.name end), ", ") end
 
 -- Operators whose result may have any requested layout: sources and to_global.
 local free = {to_global = true}

@@ -92,8 +92,7 @@ local VAE = class("VAE", function(self)
   self.decoder = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 10))
 end, function(self, x, noise)
   local h = self.encoder(x)
-  local mean = self.mean(h)
-  return self.decoder(mean + (self.log_variance(h) * 0.5):exp() * noise)
+  return self.decoder(self.mean(h) + (self.log_variance(h) * 0.5):exp() * noise)
 end)
 
 local Up = class("Up", function(self, n_in, n_out) self.conv = nn.Conv2d(n_in, n_out, 3, {padding = 1}) end,

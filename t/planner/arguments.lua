@@ -31,8 +31,7 @@ for where, ranks in pairs(places) do
       local fn = make(w)
       local step = rille.graph(function(...) calls = calls + 1; return fn(...) end, {auto_parallel = mode, time_limit = 0.1})
       local function arguments(seed, how)
-        local x = tap.list(2, function(i) return fresh(P, auto[i] and how or "B", seed + i) end)
-        return table.unpack(x)
+        return table.unpack(tap.list(2, function(i) return fresh(P, auto[i] and how or "B", seed + i) end))
       end
       name = ("%s, %s, %s"):format(where, mode, name)
       local good, why, placed = true, nil, nil

@@ -50,8 +50,7 @@ local function numbers(...)
 end
 
 local function text(program)
-  local words = tap.list(program, function(line) return ("%d: %d from %d"):format(table.unpack(line)) end)
-  return table.concat(words, ", ")
+  return table.concat(tap.list(program, function(line) return ("%d: %d from %d"):format(table.unpack(line)) end), ", ")
 end
 
 local layouts = {{{0}, "B"}, {{0, 1}, "B"}, {{0, 1}, "S(0)"}, {{0, 1, 2, 3}, "S(1)"}}

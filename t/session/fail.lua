@@ -46,8 +46,7 @@ y:totable()
 
 local function flat(t)
   if type(t) ~= "table" then return ("%a"):format(t) end
-  local parts = tap.list(t, function(e) return flat(e) end)
-  return table.concat(parts, " ")
+  return table.concat(tap.list(t, function(e) return flat(e) end), " ")
 end
 
 -- Returns the variables of training: weights and optimiser state.

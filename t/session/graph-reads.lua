@@ -221,7 +221,11 @@ tap.group("numbers", function()
   local opt, beta = rille.optim.Adam({w}, {lr = 0.1}), 0.25
   local eager = rille.nn.Parameter(rille.ones{2})
   local eager_opt = rille.optim.Adam({eager}, {lr = 0.1})
-  local function train(p, o) return tap.update(o, (p * p * beta):sum()) end
+  local function train(p, o)
+    local loss = (p * p * beta):sum()
+    loss:backward(); o:step(); o:zero_grad()
+    return loss
+  end
   local trains = rille.graph(function() return train(w, opt) end)
   for i = 1, 10 do
     beta = i / 7

@@ -152,10 +152,7 @@ refused(function() rille.checkpoint.save(dir, rille.optim.SGD({p})) end, "found 
 refused(function() rille.checkpoint.load(nn.Linear(1, 1), dir) end, "expected the name of a folder, found an nn.Linear", "swapped arguments")
 refused(function() rille.checkpoint.save(dir, {model = rille.optim.SGD({p})}) end, "model must be a module, found an optim.SGD", "an optimizer as model")
 refused(function() rille.optim.clip_grad_norm({p, nil, p}, 1) end, "optim.clip_grad_norm: entry 2 of the list of parameters is nil", "a gap")
-local function adam(n)
-  local list = tap.list(n, function() return rille.ones({2}, {requires_grad = true}) end)
-  return rille.optim.AdamW(list)
-end
+local function adam(n) return rille.optim.AdamW(tap.list(n, function() return rille.ones({2}, {requires_grad = true}) end)) end
 refused(function() adam(1):load_state_dict(adam(2):state_dict()) end, "optim.AdamW:load_state_dict: '1.m' is not state of the 1 parameters here", "a state of more")
 refused(function() rille.optim.SGD({p}, {lr = 1}):load_state_dict(adam(1):state_dict()) end,
   "optim.SGD:load_state_dict: '0.m' is not state of the 1 parameters here", "a state of another kind")

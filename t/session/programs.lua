@@ -5,10 +5,12 @@
 -- Each program is a text drawn from its own seed. RILLE_PROGRAM=n runs and prints only program n; RILLE_PROGRAMS=100000
 -- sets the number of programs. Programs run in a child process, in a temporary folder.
 local tap = dofile("t/lib/tap.lua")
+local rille = require "rille"
 
 -- ---- the child process ----
 
 local child = [[
+local rille = require "rille"
 debug.getmetatable(rille).__close = nil -- all programs share the session
 local from, to, seed = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
 local alone = arg[4] == "alone"
@@ -58,7 +60,8 @@ local keys = {"axis", "placement", "sbp", "dtype", "requires_grad", "name", "kee
 local expression
 
 local function list(depth, n)
-  local parts = tap.list(n, function() return expression(depth) end)
+  local parts = {}
+  for k = 1, n do parts[k] = expression(depth) end
   return table.concat(parts, ", ")
 end
 
