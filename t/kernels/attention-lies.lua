@@ -29,9 +29,7 @@ local function all(compiled, place, sbp, more)
 end
 
 local function copies(step)
-  local n = 0
-  for _, act in ipairs(dofile("t/lib/acts.lua")(step)) do n = n + (act.name == "copy" and 1 or 0) end
-  return n
+  return tap.sum(dofile("t/lib/acts.lua")(step), function(act) return (act.name == "copy" and 1 or 0) end)
 end
 
 local want = all(false, ONE, "B")

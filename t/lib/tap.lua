@@ -100,15 +100,18 @@ function tap.has(text, ...)
 end
 
 -- Returns the bytes that all devices received in a step's last run.
-function tap.received(step)
-  local sum = 0
-  for _, d in ipairs(step:stats().devices) do sum = sum + d.bytes_in end
-  return sum
+function tap.received(step) return tap.sum(step:stats().devices, function(d) return d.bytes_in end) end
+
+-- Computes gradients of the loss. Returns the loss.
+function tap.backward(loss)
+  loss:backward()
+  return loss
 end
 
 -- Computes gradients of the loss, updates the parameters of opt, and clears the gradients. Returns the loss.
 function tap.update(opt, loss)
-  loss:backward(); opt:step(); opt:zero_grad()
+  tap.backward(loss)
+  opt:step(); opt:zero_grad()
   return loss
 end
 
@@ -163,6 +166,13 @@ function tap.list(of, f)
   local list, items = {}, type(of) == "table" and of
   for i = 1, items and #items or of do list[#list + 1] = f(items and items[i] or i, i) end
   return list
+end
+
+-- Returns f(list[1]) + f(list[2]) + ...
+function tap.sum(list, f)
+  local sum = 0
+  for _, item in ipairs(list) do sum = sum + f(item) end
+  return sum
 end
 
 -- Returns a matrix as a list of rows; an element is f(row, column).

@@ -80,8 +80,7 @@ tap.group("the sum of squares", function()
   local params = tap.list(6, function(i) return rille.randn(3, i, {requires_grad = true}) end)
   local opt, out = optim.SGD(params, {lr = 1}), os.tmpname()
   local step = rille.graph(function()
-    local loss = 0
-    for _, p in ipairs(params) do loss = loss + (p * p):sum() end
+    local loss = tap.sum(params, function(p) return (p * p):sum() end)
     loss:backward()
     optim.clip_grad_norm(params, 1)
     opt:step(); opt:zero_grad()
@@ -93,11 +92,7 @@ tap.group("the sum of squares", function()
 end)
 
 -- Returns the peak bytes of all tensors.
-local function peak()
-  local sum = 0
-  for _, d in ipairs(rille.devices()) do sum = sum + d.peak_bytes end
-  return sum
-end
+local function peak() return tap.sum(rille.devices(), function(d) return d.peak_bytes end) end
 
 tap.group("in place", function()
   local bytes = 4 * 1024 * 1024

@@ -102,9 +102,7 @@ end)
 local function train_step(net, options)
   return rille.graph(function(x, n)
     local y, h = net(x, {lengths = n})
-    local loss = y:square():mean() + h:square():mean()
-    loss:backward()
-    return loss
+    return tap.backward(y:square():mean() + h:square():mean())
   end, options)
 end
 

@@ -165,8 +165,7 @@ tap.group("many parameters", function()
   local layers = tap.list(400, function() return nn.Linear(1, 2) end)
   local net = nn.Sequential(table.unpack(layers))
   net:to_global{placement = P, sbp = "S(0)"}
-  local cut = 0
-  for _, p in ipairs(net:parameters()) do cut = cut + (p.sbp == "S(0)" and 1 or 0) end
+  local cut = tap.sum(net:parameters(), function(p) return (p.sbp == "S(0)" and 1 or 0) end)
   tap.is(cut, 800, "800 parameters get the new layout")
   net:load_state_dict(net:state_dict())
   net:to("f64")

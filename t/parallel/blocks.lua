@@ -23,11 +23,7 @@ local function new(kind, place, o)
 end
 local function taken(kind) return kind == "resnet" and rille.ones{8, 2, 8, 8} or rille.zeros({8, 16}, {dtype = "i64"}) end
 local function blocks_of(m) return m.h or m.layers or m.blocks end
-local function sum(list)
-  local s = 0
-  for _, x in ipairs(list) do s = s + x end
-  return s
-end
+local function sum(list) return tap.sum(list, function(x) return x end) end
 
 local recipes = {{"data", LINE, {data = 0}}, {"1D", LINE, {tensor = 0}}, {"sequence parallel", LINE, {tensor = 0, sequence = true}},
   {"zero 3", LINE, {data = 0, zero = 3}}, {"data x 1D", GRID, {data = 0, tensor = 1}}, {"2D", GRID, {tensor = {0, 1}}}}
@@ -36,7 +32,7 @@ local recipes = {{"data", LINE, {data = 0}}, {"1D", LINE, {tensor = 0}}, {"seque
 local function whole(kind, place, recipe)
   local m = new(kind, place)
   rille.parallel(m, recipe)
-  local step = rille.graph(function(x) local loss = m(x):logsumexp(-1):sum(); loss:backward(); return loss end,
+  local step = rille.graph(function(x) return tap.backward(m(x):logsumexp(-1):sum()) end,
     {auto_parallel = "propagate", time_limit = 1e-6})
   step(taken(kind):to_global(rille.parallel.input(m)))
   return step:explain()

@@ -292,8 +292,7 @@ end)
 local function of_step(step, place)
   local kinds, each, e = {}, nil, step:explain()
   for _, rank in ipairs(place.ranks) do
-    local n = 0
-    for _, move in ipairs(e.boxing) do n = n + (move.received[rank] or 0) * move.times end
+    local n = tap.sum(e.boxing, function(move) return (move.received[rank] or 0) * move.times end)
     if each and each ~= n then return e.bytes end
     each = n
   end

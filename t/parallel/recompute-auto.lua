@@ -26,9 +26,7 @@ local function trained(kind, options, dropout, rows)
       x = layer(x):gelu()
       if dropout then x = x:dropout(dropout) end
     end
-    local loss = x:square():mean()
-    loss:backward()
-    return loss
+    return tap.backward(x:square():mean())
   end, options)
   local loss = step(rille.randn({(rows or 2) * PIECES, WIDTH}, {placement = on[1]}))
   return kind == "cpu" and {loss:item(), layers[1].weight.grad:totable()}, step

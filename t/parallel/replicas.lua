@@ -24,9 +24,7 @@ end
 
 local function live_bytes()
   collectgarbage(); collectgarbage()
-  local n = 0
-  for _, d in ipairs(rille.devices()) do n = n + d.live_bytes end
-  return n
+  return tap.sum(rille.devices(), function(d) return d.live_bytes end)
 end
 
 local function place(mesh) return rille.placement("cpu", mesh) end
@@ -119,9 +117,7 @@ tap.group("gradients", function()
       return x:sum()
     end, {zero = zero})
     step(whole({2 * #ranks, SIDE}):to_global{placement = how.placement, sbp = batch}):item()
-    local sum = 0
-    for _, d in ipairs(step:stats().devices) do sum = sum + d.peak_memory end
-    return sum
+    return tap.sum(step:stats().devices, function(d) return d.peak_memory end)
   end
   local one = peak({0}, "B", 0)
   for n = 2, 4 do

@@ -38,9 +38,7 @@ local function trained(net, place, options, look, rows)
       for k = 3, #layer do sum = sum + here(k) end
       value[i] = sum:matmul(weight[i]):relu()
     end
-    local loss = value[#net]:sum()
-    loss:backward()
-    return loss
+    return tap.backward(value[#net]:sum())
   end
   local step = options and rille.graph(forward, options) or forward
   local loss = step(x)
@@ -165,9 +163,7 @@ tap.group("a circle of devices", function()
     local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = place(0)}):to("f32"):detach()
     local step = rille.graph(function(x)
       local g = rille.grad(through(x):sum(), {weight[1]})
-      local loss = (again and through(g:sum{axis = 0, keepdim = true}, true) or g):sum()
-      loss:backward()
-      return loss
+      return tap.backward((again and through(g:sum{axis = 0, keepdim = true}, true) or g):sum())
     end, options)
     local result = {step(x):item()}
     for d = 1, p do result[d + 1] = weight[d].grad:totable() end
@@ -250,9 +246,7 @@ tap.group("a weight of two stages", function()
     options.micro_batches = pieces
     local step = rille.graph(function(x)
       local h = x:matmul(w):to_global{placement = cpu(1), sbp = "B"}
-      local loss = h:matmul(w:to_global{placement = cpu(1), sbp = "B"}):square():mean()
-      loss:backward()
-      return loss
+      return tap.backward(h:matmul(w:to_global{placement = cpu(1), sbp = "B"}):square():mean())
     end, options)
     local loss = step(rille.ones({PIECES * ROWS, WIDTH}, {placement = cpu(0)})):item()
     return {loss, w.grad:totable()}, step:stats().devices[1].bytes_in
@@ -325,9 +319,7 @@ tap.group("a step with an estimated time of 0", function()
   for _, schedule in ipairs{"auto", {memory = 2}, "1f1b"} do
     local w = rille.ones({4, 4}):to("bf16"):to_global{placement = all, sbp = {"B", "B"}}:detach():requires_grad_(true)
     local step = rille.graph(function(x)
-      local loss = x:matmul(w):to("f32"):sum()
-      loss:backward()
-      return loss
+      return tap.backward(x:matmul(w):to("f32"):sum())
     end, {micro_batches = 4, schedule = schedule})
     local x = rille.ones({16, 4}):to("bf16"):to_global{placement = all, sbp = {"S(0)", "B"}}
     tap.is(step(x):item(), 256, schedule_name(schedule))

@@ -284,8 +284,7 @@ local function train(of, place, given, pieces, eager, schedule)
       i > 1 and i == #inputs and rille.parallel.labels(m) or rille.parallel.input(m))
   end
   for i = 1, 3 do losses[i] = call(table.unpack(inputs)):item() end
-  local held = 0
-  for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
+  local held = tap.sum(m:parameters(), function(p) return 8 * p:numel() end)
   rille.parallel(m, {})
   return losses, not eager and call:explain().bytes / held, held
 end

@@ -278,8 +278,7 @@ do
       local step = rille.graph(function() return table.unpack(call{s[1]}) end, {auto_parallel = true})
       local got = {step()}
       for k, y in ipairs(want) do tap.is(got[k]:totable(), y:totable(), ("%s %d as %s: right values"):format(name, k, s[2])) end
-      local n = 0
-      for _, op in ipairs(step:explain().ops) do n = n + (op.name == "slice" and op.inputs[1] == s[2] and 1 or 0) end
+      local n = tap.sum(step:explain().ops, function(op) return (op.name == "slice" and op.inputs[1] == s[2] and 1 or 0) end)
       tap.is(n, #want, name .. " as " .. s[2] .. ": each slice reads that layout")
     end
     tap.fails(function() return call{{3, 1}} end, "slice: strategy {{3, 1}} fits no layout", name .. ": four devices cannot split into three")

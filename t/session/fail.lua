@@ -263,8 +263,7 @@ tap.group("an error of the script in a step", function()
     return loss
   end, {micro_batches = 4})
   tap.fails(function() step(x, y) end, here .. ":", "in a trace is reported with its line")
-  local gradients = 0
-  for _, p in ipairs(net.parameters) do gradients = gradients + (p.grad and 1 or 0) end
+  local gradients = tap.sum(net.parameters, function(p) return (p.grad and 1 or 0) end)
   tap.is({texts_of(list), gradients}, {old, 0}, "variables and gradients are as before the trace")
   local again = rille.graph(net.step, {micro_batches = 4})
   tap.ok(again(x, y):item() > 0, "another graph can be traced and runs")
