@@ -9,7 +9,6 @@
 #include "boxing/path.h"
 #include "t/lib/moves.h"
 
-#include <math.h>
 #include <time.h>
 
 static struct arena arena;

@@ -4,8 +4,6 @@
 #include "t/lib/tap.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

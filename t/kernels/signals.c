@@ -7,7 +7,6 @@
 #include "t/lib/tap.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>

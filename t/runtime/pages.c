@@ -3,8 +3,6 @@
 #include "runtime/base/pages.h"
 #include "t/lib/tap.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { KB = 1 << 10, MB = 1 << 20 };

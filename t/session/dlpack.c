@@ -5,7 +5,6 @@
 #include "t/lib/tap.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { MOST = 64 };

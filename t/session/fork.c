@@ -3,7 +3,6 @@
 #include "rille.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -3,8 +3,6 @@
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
-
 /* What a gradient function or hook of the test should do, and what it has done. */
 struct calls {
     struct rille_session *s;
