@@ -128,5 +128,12 @@ for _, dtype in ipairs{"f32", "f64"} do
     end
   end
   judge(dtype, worst, "random numbers")
+  worst = {}
+  -- A sum of many equal numbers rounds each time in the same direction.
+  for _, less in ipairs(dtype == "f32" and {0.1, 0.3, 0.7} or {}) do
+    local m = rounded(dtype, -math.log(1 + 19999 * math.exp(-less)))
+    try(dtype, {tap.list(20000, function(i) return i == 1 and m or rounded(dtype, m - less) end)}, "20000 numbers", worst)
+  end
+  judge(dtype, worst, "long lines near 0")
 end
 tap.done()
