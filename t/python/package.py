@@ -55,12 +55,7 @@ def copies():
         for view, of in VIEWS.items():
             array = of(np.arange(24).reshape(4, 6).astype(kind))
             t = rille.tensor(array)
-            if (
-                t.dtype != name
-                or t.shape != array.shape
-                or not np.array_equal(t.numpy(), array)
-                or t.tolist() != array.tolist()
-            ):
+            if (t.dtype != name or t.shape != array.shape or not np.array_equal(t.numpy(), array) or t.tolist() != array.tolist()):
                 wrong.append((name, view))
     tap.equal("each dtype and form of an array is copied in and out", wrong, [])
     tap.equal(
@@ -103,9 +98,7 @@ def shared_memory():
     if not OLD_NUMPY:
         array.flags.writeable = False
         t = rille.from_dlpack(array)
-        tap.raises(
-            "a copy by DLPack is refused", lambda: np.from_dlpack(t, copy=True), BufferError, "t.numpy() is a copy"
-        )
+        tap.raises("a copy by DLPack is refused", lambda: np.from_dlpack(t, copy=True), BufferError, "t.numpy() is a copy")
         tap.ok("read-only memory is copied", np.from_dlpack(t).ctypes.data != array.ctypes.data and close(t, array))
     before = counters().live_bytes
     capsules = [rille.ones((1000,)).__dlpack__(max_version=version) for version in (None, (1, 0))]
@@ -185,9 +178,7 @@ KEYS = [
 def indexing():
     array = np.arange(24).reshape(2, 3, 4)
     t = rille.tensor(array)
-    tap.equal(
-        "each index selects what NumPy selects", [k for k in KEYS if not np.array_equal(t[k].numpy(), array[k])], []
-    )
+    tap.equal("each index selects what NumPy selects", [k for k in KEYS if not np.array_equal(t[k].numpy(), array[k])], [])
     tap.equal("a tensor of integers selects rows", t[:, rille.tensor([2, 0])].tolist(), array[:, [2, 0]].tolist())
     tap.equal("a loop has the rows", [r.tolist() for r in t], array.tolist())
 
@@ -295,18 +286,9 @@ def errors():
         (lambda: rille.matmul(a), "matmul: expected the argument b, found none"),
         (lambda: rille.matmul(a, b=a, a=a), "matmul: a is given twice"),
         (lambda: rille.zeros(), "zeros: expected a shape such as (4, 5), found none"),
-        (
-            lambda: rille.zeros(2, dtype=np.float32),
-            "zeros: dtype must be a dtype such as \"f32\", found <class 'numpy.float32'>",
-        ),
-        (
-            lambda: rille.zeros(2, placement="cpu"),
-            "placement must be made by rille.placement(kind, ranks), found 'cpu'",
-        ),
-        (
-            lambda: a.to_global(sbp=3),
-            'sbp must be a text such as "S(0)", or a list with one text for each mesh axis, found 3',
-        ),
+        (lambda: rille.zeros(2, dtype=np.float32), "zeros: dtype must be a dtype such as \"f32\", found <class 'numpy.float32'>"),
+        (lambda: rille.zeros(2, placement="cpu"), "placement must be made by rille.placement(kind, ranks), found 'cpu'"),
+        (lambda: a.to_global(sbp=3), 'sbp must be a text such as "S(0)", or a list with one text for each mesh axis, found 3'),
         (lambda: rille.placement(0, [1]), 'placement: kind must be "cpu", "cuda" or "meta", found 0'),
         (lambda: rille.zeros("x"), "zeros: the shape must be a list of sizes such as (4, 5), found 'x'"),
         (
@@ -320,10 +302,7 @@ def errors():
         (lambda: rille.graph(abs, memory="x"), "graph: memory must be a number, found 'x'"),
         (lambda: rille.graph(abs, offload=3), "graph: offload must be an object of this package, found 3"),
         (lambda: rille.graph(abs)(3), "graph: argument 0 must be a tensor, found int"),
-        (
-            lambda: rille.graph(lambda x: 3)(a),
-            "graph: the function must return tensors, or lists or dicts of tensors, found int",
-        ),
+        (lambda: rille.graph(lambda x: 3)(a), "graph: the function must return tensors, or lists or dicts of tensors, found int"),
         (lambda: optim.SGD(nn.Linear(2, 2)), "SGD: expected a list of parameters, found a module; use net.parameters()"),
         (lambda: optim.SGD([a + 1]), "SGD: parameter 0 must be a leaf tensor, found f32 (1, 3) B on cpu[0]"),
     ]
@@ -336,12 +315,7 @@ def errors():
     ]
     for call, kind, message in values:
         tap.raises(message, call, kind, message)
-    tap.raises(
-        "an unknown word of an attribute is an error of the library",
-        lambda: a.gelu(approximate="x"),
-        rille.Error,
-        "gelu",
-    )
+    tap.raises("an unknown word of an attribute is an error of the library", lambda: a.gelu(approximate="x"), rille.Error, "gelu")
     tap.raises("a second session is refused", lambda: rille.open(), rille.Error, "a session is open already")
 
 
@@ -437,17 +411,8 @@ def failed_steps():
     for name, run in ("eager", step), ("compiled", rille.graph(step)):
         run(rille.tensor([1])).item()
         before = opt.steps, table.tolist()
-        tap.raises(
-            f"{name}: data out of range is an error",
-            lambda: run(rille.tensor([9])).item(),
-            rille.Error,
-            "embedding: id 9",
-        )
-        tap.equal(
-            f"{name}: a step that failed changes neither the parameters nor the count",
-            (opt.steps, table.tolist()),
-            before,
-        )
+        tap.raises(f"{name}: data out of range is an error", lambda: run(rille.tensor([9])).item(), rille.Error, "embedding: id 9")
+        tap.equal(f"{name}: a step that failed changes neither the parameters nor the count", (opt.steps, table.tolist()), before)
         run(rille.tensor([2])).item()
         tap.equal(f"{name}: the next step is counted", opt.steps, before[0] + 1)
 
@@ -469,9 +434,7 @@ def pipelines():
             return loss
 
         run = rille.graph(step, **how)
-        losses.append(
-            [run(rille.tensor(x, placement=first), rille.tensor(y, placement=second)).item() for _ in range(4)]
-        )
+        losses.append([run(rille.tensor(x, placement=first), rille.tensor(y, placement=second)).item() for _ in range(4)])
     tap.ok(
         "two stages with micro-batches compute the losses of one batch",
         close(losses[0], losses[1]) and close(losses[0], losses[2]),
@@ -529,16 +492,12 @@ def steps():
         return state["n"]
 
     live = rille.graph(lambda x: x * rille.live(ask))
-    tap.equal(
-        "a live number is asked for at each call", [live(a).tolist() for _ in range(3)], [[3, 4], [6, 8], [9, 12]]
-    )
+    tap.equal("a live number is asked for at each call", [live(a).tolist() for _ in range(3)], [[3, 4], [6, 8], [9, 12]])
 
     def bad(x):
         x.backward_gone()
 
-    tap.raises(
-        "an exception of the function is passed on", lambda: rille.graph(bad)(a), AttributeError, "backward_gone"
-    )
+    tap.raises("an exception of the function is passed on", lambda: rille.graph(bad)(a), AttributeError, "backward_gone")
     tap.equal("after it, no trace is open", lib.rille_tracing(current().pointer), False)
     broken = rille.graph(lambda x: x * rille.live(lambda: state["gone"]))
     try:
@@ -576,11 +535,7 @@ def layers():
     tap.equal("parameters have names", [n for n, _ in model.named_parameters()], names)
     state = {name: p.numpy() + 1 for name, p in model.state_dict().items()}
     model.load_state_dict(state)
-    tap.equal(
-        "a module shows its parameters",
-        repr(model).splitlines()[:2],
-        ["Sequential", f"  {names[0]}: {linear.weight!r}"],
-    )
+    tap.equal("a module shows its parameters", repr(model).splitlines()[:2], ["Sequential", f"  {names[0]}: {linear.weight!r}"])
     tap.ok("a state of arrays is loaded", all(np.array_equal(p.numpy(), state[n]) for n, p in model.named_parameters()))
     tap.raises("a missing name is reported", lambda: model.load_state_dict({}), KeyError, "is missing")
     tap.raises(
@@ -650,9 +605,7 @@ def lifetimes():
         thread.start()
         thread.join()
     rille.adopt()
-    tap.equal(
-        "another thread is refused until it adopts the session", (found, rille.ones((1,)).item()), ([True, [1, 1]], 1.0)
-    )
+    tap.equal("another thread is refused until it adopts the session", (found, rille.ones((1,)).item()), ([True, [1, 1]], 1.0))
 
 
 rille.open(devices="cpu:4")
