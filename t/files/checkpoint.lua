@@ -87,8 +87,7 @@ tap.group("another mesh", function()
     rille.manual_seed(seed)
     local m = rille.models.gpt2.new{vocab = 31, length = 8, layers = 2, heads = 4, width = 16, placement = place[2]}
     rille.parallel(m, place[3])
-    local opt, x, ids = optim.AdamW(m:parameters(), {lr = 1e-2}), rille.parallel.input(m), {}
-    for i = 1, 200 do ids[i] = i * i % 31 end
+    local opt, x, ids = optim.AdamW(m:parameters(), {lr = 1e-2}), rille.parallel.input(m), tap.list(200, function(i) return i * i % 31 end)
     local data = rille.data.tokens(ids, {batch = 4, length = 8, seed = 3, placement = x.placement, sbp = x.sbp,
       labels = rille.parallel.labels(m)})
     local step = tap.training(opt, function(a, b) return m(a):reshape{-1, 31}:cross_entropy(b:reshape{-1}) end)

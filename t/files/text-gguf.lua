@@ -56,8 +56,7 @@ local bytes = json.decode(read("t/golden/tokenizer.json")).model
 local merges = tap.list(bytes.merges, function(m) return type(m) == "table" and table.concat(m, " ") or m end)
 local function byte_level(pre, more)
   local tokens, types = tokens_of(bytes.vocab, {})
-  local fields = {model = {"s", "gpt2"}, pre = {"s", pre}, tokens = {"s", tokens}, token_type = {"i", types}, merges = {"s", merges}}
-  for key, value in pairs(more or {}) do fields[key] = value end
+  local fields = tap.with({model = {"s", "gpt2"}, pre = {"s", pre}, tokens = {"s", tokens}, token_type = {"i", types}, merges = {"s", merges}}, more)
   return rille.tokenizer(write(fields))
 end
 

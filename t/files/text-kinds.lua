@@ -92,8 +92,7 @@ tap.group("tekken.json", function()
   local function file(head, list)
     return ('{"config":{"pattern":"%s",%s},"vocab":[%s]%s}'):format(pattern:gsub("\\", "\\\\"), head, table.concat(entries, ","), list or "")
   end
-  local names = {}
-  for i, text in ipairs(special) do names[i] = ('{"rank":%d,"token_str":"%s","is_control":true}'):format(i - 1, text) end
+  local names = tap.list(special, function(text, i) return ('{"rank":%d,"token_str":"%s","is_control":true}'):format(i - 1, text) end)
   local sizes = ('"default_vocab_size":%d,"default_num_special_tokens":5'):format(#entries + 5)
   local list = ',"special_tokens":[' .. table.concat(names, ",") .. "]"
   local tok = rille.tokenizer(write("tekken.json", file(sizes, list)))

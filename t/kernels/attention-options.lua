@@ -78,8 +78,7 @@ end
 local function worst_of(option, dtype, layout)
   local worst, where = 0, ""
   for _, n in ipairs(lengths) do
-    local how, x = option[2], {}
-    for i = 1, 3 do x[i] = rille.randn{BATCH, HEADS, i == 1 and n[1] or n[2], SIZE}:to(dtype):to"f64" end
+    local how, x = option[2], tap.list(3, function(i) return rille.randn{BATCH, HEADS, i == 1 and n[1] or n[2], SIZE}:to(dtype):to"f64" end)
     if option.sinks then x[4] = rille.randn{HEADS}:to(dtype):to"f64" end
     local spans, slope = option.spans and spans_of(option.spans, n[1], n[2]), rille.randn{BATCH, HEADS, n[1], SIZE}:to(dtype)
     local exact, own = leaves_of(x, "f64", layouts[1]), leaves_of(x, dtype, layout)

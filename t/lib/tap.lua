@@ -168,6 +168,13 @@ function tap.list(of, f)
   return list
 end
 
+-- Returns the greatest of 0, f(list[1]), f(list[2]), ...
+function tap.most(list, f)
+  local most = 0
+  for _, item in ipairs(list) do most = math.max(most, f(item)) end
+  return most
+end
+
 -- Returns f(list[1]) + f(list[2]) + ...
 function tap.sum(list, f)
   local sum = 0

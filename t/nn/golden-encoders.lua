@@ -9,8 +9,7 @@ local dir = tap.folder()
 
 -- Returns a tensor {rows, length} of integers in [from, to), determined by name.
 local function integers(name, from, to)
-  local list = spread(name, golden.rows * golden.length)
-  for i, v in ipairs(list) do list[i] = math.floor((v + 1) / 2 * (to - from) + from) end
+  local list = tap.list(spread(name, golden.rows * golden.length), function(v) return math.floor((v + 1) / 2 * (to - from) + from) end)
   return rille.tensor(list, {dtype = "i64"}):reshape{golden.rows, golden.length}
 end
 

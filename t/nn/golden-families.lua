@@ -9,8 +9,7 @@ local spread, weighted, gradient_of = families.spread, families.weighted, famili
 
 local dir = tap.folder()
 
-local ids = {}
-for i, v in ipairs(spread("ids", golden.rows * golden.length)) do ids[i] = math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end
+local ids = tap.list(spread("ids", golden.rows * golden.length), function(v) return math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end)
 ids = rille.tensor(ids, {dtype = "i64"}):reshape{golden.rows, golden.length}
 
 -- ---- one device ----

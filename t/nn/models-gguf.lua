@@ -13,8 +13,7 @@ local P1, P2 = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local by_name = {}
 for _, entry in ipairs(golden) do by_name[entry.name] = entry end
 
-local ids = {}
-for i, v in ipairs(families.spread("ids", golden.rows * golden.length)) do ids[i] = math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end
+local ids = tap.list(families.spread("ids", golden.rows * golden.length), function(v) return math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end)
 ids = rille.tensor(ids, {dtype = "i64"}):reshape{golden.rows, golden.length}
 
 -- Writes an entry's folder and its GGUF file.

@@ -9,8 +9,7 @@ local kinds <const> = {"LSTM", "GRU", "RNN", "RNN relu"}
 
 -- Repeats the formula of recurrent.py.
 local function wave(shape, phase)
-  local values = tap.list(tap.numel(shape), function(i) return math.sin(0.7 * (i - 1) + phase) * 0.6 end)
-  return rille.tensor(values, {dtype = "f64"}):reshape(shape)
+  return rille.tensor(tap.list(tap.numel(shape), function(i) return math.sin(0.7 * (i - 1) + phase) * 0.6 end), {dtype = "f64"}):reshape(shape)
 end
 
 local function leaf(t, dtype) return t:to(dtype):detach():requires_grad_(true) end

@@ -64,8 +64,7 @@ tap.group("the least memory of several stages per device", function()
   local dealt = dofile("t/lib/dealt.lua")
   local function place(d) return rille.placement("meta", {d}) end
   local function chart(devices, memory, recompute)
-    local weight = {}
-    for i, d in ipairs(devices) do weight[i] = rille.ones({WIDTH, WIDTH}, {placement = place(d), requires_grad = true}) end
+    local weight = tap.list(devices, function(d) return rille.ones({WIDTH, WIDTH}, {placement = place(d), requires_grad = true}) end)
     local step = rille.graph(function(x)
       for i, d in ipairs(devices) do x = x:to_global{placement = place(d), sbp = "B"}:matmul(weight[i]):relu():matmul(weight[i]):tanh() end
       x:mean():backward()
@@ -159,8 +158,7 @@ local function limited(limit, recompute)
   local function options() return {memory_limit = limit, schedule = "auto", recompute = recompute} end
   local bits, step = trained("cpu", options())
   local _, reckoned = trained("meta", options())
-  local most = 0
-  for _, d in ipairs(step:stats().devices) do most = math.max(most, d.peak_memory) end
+  local most = tap.most(step:stats().devices, function(d) return d.peak_memory end)
   return most, bits, reckoned:chart().planned.time
 end
 

@@ -268,8 +268,7 @@ end)
 -- all values stay exact.
 local function updated(at, batch, options)
   rille.manual_seed(11)
-  local weight = {}
-  for i = 1, 4 do weight[i] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = at[i]}):to("f32"):detach():requires_grad_(true) end
+  local weight = tap.list(4, function(i) return rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = at[i]}):to("f32"):detach():requires_grad_(true) end)
   local opt = rille.optim.SGD(weight, {lr = 0.5, momentum = 0.5})
   local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = at[1], sbp = batch}):to("f32"):detach()
   local step = rille.graph(function(x)

@@ -54,11 +54,7 @@ local function planned(place, program, entries)
   return step:explain(), first, step():sum():item(), step:stats()
 end
 
-local function most(stats)
-  local peak = 0
-  for _, d in ipairs(stats.devices) do peak = math.max(peak, d.peak_memory) end
-  return peak
-end
+local function most(stats) return tap.most(stats.devices, function(d) return d.peak_memory end) end
 
 for _, name in ipairs{"a sum of rows", "a training step"} do
   local program = programs[name]

@@ -43,8 +43,7 @@ local function chain(seed)
       return last
     end, {auto_parallel = true, memory_limit = limit, time_limit = 0.5})
     step(x)
-    local held = 0
-    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
+    local held = tap.most(step:stats().devices, function(d) return d.peak_memory end)
     return held, rille.whatif(step, {mesh = {4}}).memory
   end
 end
@@ -125,9 +124,7 @@ local function program(seed)
       return last
     end, {auto_parallel = true, memory_limit = limit, time_limit = 0.2})
     step(x)
-    local held = 0
-    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
-    return held
+    return tap.most(step:stats().devices, function(d) return d.peak_memory end)
   end
 end
 

@@ -36,9 +36,7 @@ do
       return net(x):square():mean()
     end, {auto_parallel = mode, time_limit = 0.1, memory_limit = limit})
     for _ = 1, 2 do step(rille.ones({24, 16}, {placement = P, sbp = {"S(0)", "B"}})) end
-    local held = 0
-    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
-    return held
+    return tap.most(step:stats().devices, function(d) return d.peak_memory end)
   end
   local function reported(limit, mode)
     local good, why = pcall(most, limit, "auto", mode, "blocks")
@@ -83,8 +81,7 @@ do
     end, {auto_parallel = mode, time_limit = 600, micro_batches = PIECES, schedule = "auto", memory_limit = limit})
     local bits = {step(rille.randn({64 * PIECES, 16}, {placement = A, sbp = "S(0)"})):item()}
     for i, layer in ipairs(layers) do bits[i + 1] = layer.weight.grad:totable() end
-    local most = 0
-    for _, d in ipairs(step:stats().devices) do most = math.max(most, d.peak_memory) end
+    local most = tap.most(step:stats().devices, function(d) return d.peak_memory end)
     return most, bits, step
   end
   for _, mode in ipairs{"greedy", "optimal"} do

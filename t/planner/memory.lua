@@ -31,11 +31,7 @@ local function drawn(n, ...)
   return ALL and all or table.move(all, 1, n, 1, {})
 end
 
-local function held_by(step)
-  local held = 0
-  for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
-  return held
-end
+local function held_by(step) return tap.most(step:stats().devices, function(d) return d.peak_memory end) end
 
 -- Returns a training step that has not been called yet, and the step's arguments.
 local function step_of(program, hint, options)

@@ -33,13 +33,7 @@ def aligned(array):
 
 
 OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # this NumPy cannot share bools or read-only memory
-VIEWS = {
-    "all": lambda a: a,
-    "transposed": lambda a: a.T,
-    "strided": lambda a: a[::2, ::-1],
-    "empty": lambda a: a[1:1],
-    "scalar": lambda a: a[1, 2],
-}
+VIEWS = {"all": lambda a: a, "transposed": lambda a: a.T, "strided": lambda a: a[::2, ::-1], "empty": lambda a: a[1:1], "scalar": lambda a: a[1, 2]}
 
 
 def counters():
@@ -58,22 +52,14 @@ def copies():
             if (t.dtype != name or t.shape != array.shape or not np.array_equal(t.numpy(), array) or t.tolist() != array.tolist()):
                 wrong.append((name, view))
     tap.equal("each dtype and form of an array is copied in and out", wrong, [])
-    tap.equal(
-        "numbers and lists have the dtypes f32, i64 and bool",
-        [rille.tensor(v).dtype for v in (1.5, [1, 2], [[True]])],
-        ["f32", "i64", "bool"],
-    )
+    tap.equal("numbers and lists have the dtypes f32, i64 and bool", [rille.tensor(v).dtype for v in (1.5, [1, 2], [[True]])], ["f32", "i64", "bool"])
     t = rille.tensor([1.0, 2.5], dtype="bf16")
     tap.equal(
         "bf16 is made of numbers and read as float32",
         (t.dtype, t.is_leaf, t.numpy().dtype, t.tolist()),
         ("bf16", True, np.float32, [1.0, 2.5]),
     )
-    tap.equal(
-        "item has the type of the dtype",
-        [rille.tensor(v, dtype=d).item() for v, d in ((2, "f64"), (2, "i32"), (1, "bool"))],
-        [2.0, 2, True],
-    )
+    tap.equal("item has the type of the dtype", [rille.tensor(v, dtype=d).item() for v, d in ((2, "f64"), (2, "i32"), (1, "bool"))], [2.0, 2, True])
 
 
 def shared_memory():
@@ -123,11 +109,7 @@ def table():
     )
     found = operators.public().values()
     tap.ok("there are at least 80 operators", len(found) >= 80, len(found))
-    tap.equal(
-        "the help page of each operator is its docstring",
-        [op.name for op in found if not op.__doc__.startswith(op.name)],
-        [],
-    )
+    tap.equal("the help page of each operator is its docstring", [op.name for op in found if not op.__doc__.startswith(op.name)], [])
     tap.equal("each operator has a signature", [op.name for op in found if not inspect.signature(op)], [])
     tap.equal("a method has the page, too", rille.ones((2,)).relu.__doc__, rille.relu.__doc__)
 
@@ -218,17 +200,9 @@ def layouts():
         if t.placement != place or not np.array_equal(u.numpy(), array):
             wrong.append((sbp, to))
     tap.equal("moves between layouts keep the values", wrong, [])
-    tap.equal(
-        "a placement has kind, shape and ranks",
-        (mesh.kind, mesh.shape, mesh.ranks, str(line)),
-        ("cpu", (2, 2), [0, 1, 2, 3], "cpu[0, 1]"),
-    )
+    tap.equal("a placement has kind, shape and ranks", (mesh.kind, mesh.shape, mesh.ranks, str(line)), ("cpu", (2, 2), [0, 1, 2, 3], "cpu[0, 1]"))
     split = rille.tensor(array, placement=line, sbp=rille.sbp.split(0))
-    tap.equal(
-        "a split matrix has a sum of addends",
-        (split.sbp, split.sum().sbp, split.to_local(1).tolist()),
-        ("S(0)", "P", array[2:].tolist()),
-    )
+    tap.equal("a split matrix has a sum of addends", (split.sbp, split.sum().sbp, split.to_local(1).tolist()), ("S(0)", "P", array[2:].tolist()))
     tap.equal("an SBP without a placement keeps the devices", split.to_global(sbp="B").placement, line)
     tap.ok("explain shows the moves", "2 operators" in rille.explain((split @ split.transpose(0, 1))))
 
@@ -278,10 +252,7 @@ def errors():
         (lambda: a.sum(colour=1), "sum: unknown argument 'colour'; expected one of: x, axis, keepdim, dtype"),
         (lambda: a.relu(1), "relu: expected at most 1 argument, (x), found 2"),
         (lambda: rille.ones(2, 3), "ones: expected the shape as one argument, such as (4, 5), found 2 arguments"),
-        (
-            lambda: rille.ones(2, device="cuda"),
-            "ones: unknown argument 'device'; expected one of: dtype, placement, sbp, requires_grad",
-        ),
+        (lambda: rille.ones(2, device="cuda"), "ones: unknown argument 'device'; expected one of: dtype, placement, sbp, requires_grad"),
         (lambda: rille.graph(3), "graph: expected a function, found 3"),
         (lambda: rille.matmul(a), "matmul: expected the argument b, found none"),
         (lambda: rille.matmul(a, b=a, a=a), "matmul: a is given twice"),
@@ -291,10 +262,7 @@ def errors():
         (lambda: a.to_global(sbp=3), 'sbp must be a text such as "S(0)", or a list with one text for each mesh axis, found 3'),
         (lambda: rille.placement(0, [1]), 'placement: kind must be "cpu", "cuda" or "meta", found 0'),
         (lambda: rille.zeros("x"), "zeros: the shape must be a list of sizes such as (4, 5), found 'x'"),
-        (
-            lambda: rille.tensor(np.zeros(2, np.int16)),
-            "expected one of the dtypes f32, f64, f16, i32, i64, u8, bool, bf16, found int16",
-        ),
+        (lambda: rille.tensor(np.zeros(2, np.int16)), "expected one of the dtypes f32, f64, f16, i32, i64, u8, bool, bf16, found int16"),
         (lambda: rille.graph(abs, lags=1), "graph: unknown option 'lags'; expected one of: micro_batches, schedule"),
         (lambda: rille.graph(abs, lag="x"), "graph: lag must be an integer of at least 0, found 'x'"),
         (lambda: rille.graph(abs, schedule=2), "graph: schedule must be a string, found 2"),
@@ -435,20 +403,12 @@ def pipelines():
 
         run = rille.graph(step, **how)
         losses.append([run(rille.tensor(x, placement=first), rille.tensor(y, placement=second)).item() for _ in range(4)])
-    tap.ok(
-        "two stages with micro-batches compute the losses of one batch",
-        close(losses[0], losses[1]) and close(losses[0], losses[2]),
-        losses,
-    )
+    tap.ok("two stages with micro-batches compute the losses of one batch", close(losses[0], losses[1]) and close(losses[0], losses[2]), losses)
     place = rille.placement("cpu", [0, 1, 2, 3])
     w = rille.rand((64, 64), placement=place, sbp="auto", requires_grad=True)
     planned = rille.graph(lambda x: (x @ w).relu().sum(), auto_parallel="optimal")
     found = planned(rille.ones((32, 64), placement=place, sbp="auto")).item()
-    tap.ok(
-        "a planner chooses the layout of an auto tensor",
-        close(found, w.numpy().sum() * 32, 1e-3) and w.sbp != "B",
-        (found, w.sbp),
-    )
+    tap.ok("a planner chooses the layout of an auto tensor", close(found, w.numpy().sum() * 32, 1e-3) and w.sbp != "B", (found, w.sbp))
 
 
 def modes():
@@ -538,18 +498,9 @@ def layers():
     tap.equal("a module shows its parameters", repr(model).splitlines()[:2], ["Sequential", f"  {names[0]}: {linear.weight!r}"])
     tap.ok("a state of arrays is loaded", all(np.array_equal(p.numpy(), state[n]) for n, p in model.named_parameters()))
     tap.raises("a missing name is reported", lambda: model.load_state_dict({}), KeyError, "is missing")
-    tap.raises(
-        "a wrong shape is reported",
-        lambda: model.load_state_dict({**state, names[1]: x}),
-        ValueError,
-        "must have the shape (3,)",
-    )
+    tap.raises("a wrong shape is reported", lambda: model.load_state_dict({**state, names[1]: x}), ValueError, "must have the shape (3,)")
     place = rille.placement("cpu", [0, 1])
-    tap.equal(
-        "to_global moves the parameters",
-        {(p.placement, p.sbp) for p in model.to_global(place, "B").parameters()},
-        {(place, "B")},
-    )
+    tap.equal("to_global moves the parameters", {(p.placement, p.sbp) for p in model.to_global(place, "B").parameters()}, {(place, "B")})
     single = nn.Sequential(nn.Linear(6, 4), rille.gelu, nn.LayerNorm(4))
     before = single(t).numpy()
     single.to_global(place, "B")
@@ -586,11 +537,7 @@ def lifetimes():
     thread = threading.Thread(target=held.clear)
     thread.start()
     thread.join()
-    tap.equal(
-        "handles that another thread drops are freed by the session's thread",
-        (len(held), full - counters().live_values),
-        (0, 10),
-    )
+    tap.equal("handles that another thread drops are freed by the session's thread", (len(held), full - counters().live_values), (0, 10))
     found = []
 
     def other(prepare):

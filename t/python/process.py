@@ -21,9 +21,7 @@ BUILD = pathlib.Path(os.environ["RILLE_BUILD"])
 
 def run(*command, **how):
     """Runs Python; returns the status and the output with errors."""
-    done = subprocess.run(
-        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, **how
-    )
+    done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, **how)
     return done.returncode, done.stdout
 
 
@@ -76,11 +74,7 @@ raise SystemExit(os.waitstatus_to_exitcode(status))
 
 
 def fork():
-    tap.equal(
-        "the child of fork refuses its parent's session by name, and opens one of its own",
-        run("-W", "ignore", "-c", FORK),
-        (0, ""),
-    )
+    tap.equal("the child of fork refuses its parent's session by name, and opens one of its own", run("-W", "ignore", "-c", FORK), (0, ""))
 
 
 def libraries():

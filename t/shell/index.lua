@@ -96,8 +96,7 @@ local function interpret(key, shape)
       if e.range then dims[#dims + 1] = {axis = axis, list = range_positions(e.range, shape[axis])} end
     end
   end
-  local where, result, sizes = run == 3 and 0 or first or 0, {}, {}
-  for d, dim in ipairs(dims) do sizes[d] = dim.list and #dim.list or 1 end
+  local where, result, sizes = run == 3 and 0 or first or 0, {}, tap.list(dims, function(dim) return dim.list and #dim.list or 1 end)
   for d = 1, where do result[d] = sizes[d] end
   for _, n in ipairs(#arrays > 0 and together or {}) do result[#result + 1] = n end
   for d = where + 1, #dims do result[#result + 1] = sizes[d] end
