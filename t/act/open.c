@@ -21,7 +21,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { CALLS = 14, SEEDS = 24, FEW = 8 /* number of rows of the smaller step */ };
 

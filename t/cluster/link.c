@@ -5,7 +5,6 @@
 
 #include <poll.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { WORDS = 512, BYTES = 1 << 14, PATIENCE_MS = 60000 };
 

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { EVERY_US = 200 };
 

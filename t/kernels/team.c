@@ -4,7 +4,6 @@
 #include "t/lib/tap.h"
 
 #include <stdatomic.h>
-#include <unistd.h>
 
 enum { MOST = 200000, THREADS = 5 };
 

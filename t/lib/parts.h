@@ -7,7 +7,6 @@
 #define RILLE_T_PARTS_H
 
 #include "t/oracles/transport_sim.h"
-#include "actors/plan/model/channel.h"
 #include "t/lib/plans.h"
 
 #include <sys/mman.h>

@@ -12,7 +12,6 @@
 #ifndef RILLE_T_TRAIN_H
 #define RILLE_T_TRAIN_H
 
-#include "rille.h"
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 

@@ -7,12 +7,7 @@
 #include "actors/plan/outline/comm_ranks.h"
 #include "t/lib/parts.h"
 
-#include "actors/act/bus/message.h"
-#include "runtime/device/communicator.h"
-#include "runtime/device/stream.h"
 #include "t/lib/collecting.h"
-
-#include <unistd.h>
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
 

@@ -6,11 +6,9 @@
  * cuda:0x4, the test runs random programs with these devices. */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/sim/merge_partitions.h"
-#include "actors/plan/sim/plan_sim.h"
 #include "t/lib/parts.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
 

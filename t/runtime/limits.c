@@ -5,7 +5,6 @@
 #include <ftw.h>
 #include <limits.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MB = 1 << 20, LEVELS = 3, CHOICES = 3, CASES = CHOICES * CHOICES * CHOICES };
 

@@ -10,7 +10,6 @@
 #include "t/lib/tap.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 enum { STREAMS = 12, ROUNDS = 2000 };
 

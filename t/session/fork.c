@@ -4,7 +4,6 @@
 #include "t/lib/tap.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct rille_session *
 open_session(const struct rille_options *o)

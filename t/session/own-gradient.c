@@ -1,5 +1,4 @@
 /* own-gradient.c - tests gradient functions and hooks in C: values, errors, and that each `arg` is dropped once. */
-#include "rille.h"
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 

@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 enum { BODY = 1000, QUEUE = 3, ANSWER = 1 << 16 };
 
