@@ -22,7 +22,7 @@ local function training(kind, how, seed)
   local t = {net = net}
   t.opt = kind[3]({{params = {net[1].weight, net[3].weight}, lr = 0.02}, {params = {net[1].bias, net[3].bias}}}, kind[2])
   t.data = rille.data.tokens(ids, {batch = 2, length = 4, seed = seed, placement = P, sbp = "S(0)"})
-  local function run(x, y) return tap.backward(net(x:to("f32") / 10):cross_entropy(y[{{}, 0}] % 3)) end
+  local function run(x, y) return tap_backward(net(x:to("f32") / 10):cross_entropy(y[{{}, 0}] % 3)) end
   local step = how == "eager" and run or rille.graph(run)
   local function apply() t.opt:step(); t.opt:zero_grad() end
   local update = rille.graph(function(x, y) local loss = run(x, y); apply(); return loss end)

@@ -40,7 +40,7 @@ local function train(places, options)
   end
   local function run(x)
     local y = rille.autocast("bf16", forward, x)
-    return tap.update(opt, y:to("f32"):sum())
+    return tap_update(opt, y:to("f32"):sum())
   end
   local step = options and rille.graph(run, options) or run
   local losses = {}

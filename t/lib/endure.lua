@@ -116,7 +116,7 @@ local opt = rille.optim.AdamW(net:parameters(), {lr = 1e-3})
 local function batch(n) return rille.ones({n or 8, 16}, {placement = P, sbp = "S(0)"}) end
 local function path(name) return folder .. "/" .. name end
 
-local function train(n) return tap.update(opt, net(batch(n)):pow(2):mean()) end
+local function train(n) return tap_update(opt, net(batch(n)):pow(2):mean()) end
 local step = rille.graph(train)
 step(8)
 local parts = {model = net, optimizer = opt}

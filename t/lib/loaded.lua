@@ -62,7 +62,7 @@ local function pipeline(first, second)
   local opt, losses = rille.optim.SGD({w, c}, {lr = 0.01}), {}
   local step = rille.graph(function(x)
     local h = first(x * w, 2):to_global{placement = B, sbp = "S(1)"}
-    return tap.update(opt, second(h, c):mean())
+    return tap_update(opt, second(h, c):mean())
   end, {micro_batches = 4, schedule = "1f1b"})
   for i = 1, 4 do losses[i] = step(x):item() end
   return losses

@@ -102,22 +102,22 @@ end
 -- Returns the bytes that all devices received in a step's last run.
 function tap.received(step) return tap.sum(step:stats().devices, function(d) return d.bytes_in end) end
 
--- Computes gradients of the loss. Returns the loss.
-function tap.backward(loss)
+-- Computes gradients of the loss. Returns the loss. This function and tap_update are globals, because rille.graph follows
+-- everything that a step's function can reach through `tap`.
+function tap_backward(loss)
   loss:backward()
   return loss
 end
 
 -- Computes gradients of the loss, updates the parameters of opt, and clears the gradients. Returns the loss.
-function tap.update(opt, loss)
-  tap.backward(loss)
-  opt:step(); opt:zero_grad()
+function tap_update(opt, loss)
+  loss:backward(); opt:step(); opt:zero_grad()
   return loss
 end
 
 -- Compiles a training step with the loss f(...). The step updates the parameters of opt and returns the loss.
 function tap.training(opt, f, options)
-  return require("rille").graph(function(...) return tap.update(opt, f(...)) end, options)
+  return require("rille").graph(function(...) return tap_update(opt, f(...)) end, options)
 end
 
 -- Runs a group of checks. An error in f fails one check, and the test continues with the next group.

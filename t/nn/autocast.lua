@@ -108,7 +108,7 @@ local function train(how)
   local opt = optim.AdamW(net:parameters(), {lr = 1e-2})
   local input = rille.randn{2, 4, 8}
   local function step(a)
-    return tap.update(opt, how == "f32" and net(a):square():mean() or under(function() return net(a):square():mean() end))
+    return tap_update(opt, how == "f32" and net(a):square():mean() or under(function() return net(a):square():mean() end))
   end
   local run = how == "graph" and rille.graph(step) or step
   local losses = tap.list(3, function() return run(input):item() end)

@@ -105,7 +105,7 @@ tap.group("modes", function()
   tap.near(narrow(forward, new()), narrow(formula, new()), "autocast: values are near", 0.05, 0.05)
   local function gradients(forward, options)
     local m, x = new()
-    local function step(x) return tap.backward(forward(m, x):square():mean()) end
+    local function step(x) return tap_backward(forward(m, x):square():mean()) end
     if options then step = rille.graph(step, options) end
     step(x)
     return {whole(m.up.grad), whole(m.down.grad), whole(m.router.weight.grad)}

@@ -81,7 +81,7 @@ local function step(place, sbp, pieces)
   local bn = nn.BatchNorm2d(3)
   bn:to_global{placement = place, sbp = "B"}
   local a = x:to_global{placement = place, sbp = sbp}
-  local function run(v) return tap.backward((bn(v) * v):square():sum()) end
+  local function run(v) return tap_backward((bn(v) * v):square():sum()) end
   local loss = (pieces and rille.graph(run, {micro_batches = pieces}) or run)(a)
   return {loss:item(), bn.weight.grad:totable(), bn.running_mean:totable(), bn.running_var:totable()}
 end

@@ -29,7 +29,7 @@ local function trained(Class, n, how)
   if how.recipe then rille.parallel(net, how.recipe) end
   local a, b = net[1]:parameters(), net[3]:parameters()
   local opt = Class({{params = a, weight_decay = 0.1}, {params = b, lr = 0.02}}, {lr = 0.01})
-  local function train(x) return tap.update(opt, net(x):square():mean()) end
+  local function train(x) return tap_update(opt, net(x):square():mean()) end
   local step = how.eager and train or rille.graph(train, {micro_batches = how.micro_batches})
   local x = X:to_global{placement = how.place, sbp = how.x or "B"}
   if how.dtype then x = x:to(how.dtype) end

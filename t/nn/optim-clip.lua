@@ -80,7 +80,8 @@ tap.group("the sum of squares", function()
   local params = tap.list(6, function(i) return rille.randn(3, i, {requires_grad = true}) end)
   local opt, out = optim.SGD(params, {lr = 1}), os.tmpname()
   local step = rille.graph(function()
-    local loss = tap.sum(params, function(p) return (p * p):sum() end)
+    local loss = 0
+    for _, p in ipairs(params) do loss = loss + (p * p):sum() end
     loss:backward()
     optim.clip_grad_norm(params, 1)
     opt:step(); opt:zero_grad()

@@ -203,7 +203,7 @@ tap.group("a batch with an invalid label", function()
   for name, kind in pairs{SGD = {momentum = 0.9}, AdamW = {}} do
     local net, x = rille.nn.Linear(4, 3), rille.randn{2, 4}
     local opt = optim[name](net:parameters(), kind)
-    local function train(label) return tap.update(opt, net(x):cross_entropy(rille.tensor({0, label}, {dtype = "i64"}))):item() end
+    local function train(label) return tap_update(opt, net(x):cross_entropy(rille.tensor({0, label}, {dtype = "i64"}))):item() end
     train(1)
     local before = net.weight:totable()
     tap.fails(function() train(7) end, {"label 7"}, name .. ": a label out of range is an error")

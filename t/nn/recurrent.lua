@@ -101,7 +101,7 @@ end)
 local function train_step(net, options)
   return rille.graph(function(x, n)
     local y, h = net(x, {lengths = n})
-    return tap.backward(y:square():mean() + h:square():mean())
+    return tap_backward(y:square():mean() + h:square():mean())
   end, options)
 end
 

@@ -83,7 +83,7 @@ tap.group("prefetch", function()
     local net = nn.Sequential(nn.TransformerBlock(16, 2), nn.TransformerBlock(16, 2), nn.TransformerBlock(16, 2))
     net:to_global{placement = P, sbp = "B"}
     rille.parallel(net, {data = 0, zero = 3})
-    local step = rille.graph(function(x) return tap.backward(net(x):square():mean()) end, {zero = 3, prefetch = prefetch})
+    local step = rille.graph(function(x) return tap_backward(net(x):square():mean()) end, {zero = 3, prefetch = prefetch})
     local x = rille.randn({4, 8, 16}):to_global{placement = P, sbp = "S(0)"}
     return step(x):item(), arena(step, 0)
   end

@@ -108,7 +108,7 @@ local function four_stages(schedule)
   end
   local step = rille.graph(function(x, y)
     for s = 1, STAGES do x = layer[s](x:to_global{placement = on[s], sbp = "B"}):gelu() end
-    return tap.backward(x:mse_loss(y))
+    return tap_backward(x:mse_loss(y))
   end, {micro_batches = PIECES, schedule = schedule})
   return step, rille.randn({2 * PIECES, 8}, {placement = on[1]}), rille.randn({2 * PIECES, 8}, {placement = on[STAGES]})
 end

@@ -26,7 +26,7 @@ local function trained(kind, options, dropout, rows)
       x = layer(x):gelu()
       if dropout then x = x:dropout(dropout) end
     end
-    return tap.backward(x:square():mean())
+    return tap_backward(x:square():mean())
   end, options)
   local loss = step(rille.randn({(rows or 2) * PIECES, WIDTH}, {placement = on[1]}))
   return kind == "cpu" and {loss:item(), layers[1].weight.grad:totable()}, step

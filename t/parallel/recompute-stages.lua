@@ -29,7 +29,7 @@ local function trained(place, devices, pieces, schedule, recompute)
       if i > 1 and block[1] ~= net[i - 1][1] then x = x:to_global{placement = place(block[1]), sbp = "B"} end
       x = block[2](x)
     end
-    return tap.backward(x:square():sum())
+    return tap_backward(x:square():sum())
   end, {micro_batches = pieces, schedule = schedule, recompute = recompute == true})
   local loss = step(rille.randn({pieces * ROWS, WIDTH}, {placement = place(devices[1])}))
   if place(0).device == "meta" then return nil, step end

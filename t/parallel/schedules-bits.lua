@@ -38,7 +38,7 @@ local function trained(net, place, options, look, rows)
       for k = 3, #layer do sum = sum + here(k) end
       value[i] = sum:matmul(weight[i]):relu()
     end
-    return tap.backward(value[#net]:sum())
+    return tap_backward(value[#net]:sum())
   end
   local step = options and rille.graph(forward, options) or forward
   local loss = step(x)
@@ -163,7 +163,7 @@ tap.group("a circle of devices", function()
     local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = place(0)}):to("f32"):detach()
     local step = rille.graph(function(x)
       local g = rille.grad(through(x):sum(), {weight[1]})
-      return tap.backward((again and through(g:sum{axis = 0, keepdim = true}, true) or g):sum())
+      return tap_backward((again and through(g:sum{axis = 0, keepdim = true}, true) or g):sum())
     end, options)
     local result = {step(x):item()}
     for d = 1, p do result[d + 1] = weight[d].grad:totable() end
@@ -246,7 +246,7 @@ tap.group("a weight of two stages", function()
     options.micro_batches = pieces
     local step = rille.graph(function(x)
       local h = x:matmul(w):to_global{placement = cpu(1), sbp = "B"}
-      return tap.backward(h:matmul(w:to_global{placement = cpu(1), sbp = "B"}):square():mean())
+      return tap_backward(h:matmul(w:to_global{placement = cpu(1), sbp = "B"}):square():mean())
     end, options)
     local loss = step(rille.ones({PIECES * ROWS, WIDTH}, {placement = cpu(0)})):item()
     return {loss, w.grad:totable()}, step:stats().devices[1].bytes_in
@@ -276,7 +276,7 @@ local function updated(at, batch, options)
       if i > 1 and at[i] ~= at[i - 1] then x = x:to_global{placement = at[i], sbp = batch} end
       x = x:matmul(weight[i]):relu()
     end
-    return tap.update(opt, x:sum())
+    return tap_update(opt, x:sum())
   end, options)
   local result = tap.list(2, function() return step(x):item() end)
   for i = 1, 4 do result[i + 2] = weight[i]:totable() end
@@ -318,7 +318,7 @@ tap.group("a step with an estimated time of 0", function()
   for _, schedule in ipairs{"auto", {memory = 2}, "1f1b"} do
     local w = rille.ones({4, 4}):to("bf16"):to_global{placement = all, sbp = {"B", "B"}}:detach():requires_grad_(true)
     local step = rille.graph(function(x)
-      return tap.backward(x:matmul(w):to("f32"):sum())
+      return tap_backward(x:matmul(w):to("f32"):sum())
     end, {micro_batches = 4, schedule = schedule})
     local x = rille.ones({16, 4}):to("bf16"):to_global{placement = all, sbp = {"S(0)", "B"}}
     tap.is(step(x):item(), 256, schedule_name(schedule))

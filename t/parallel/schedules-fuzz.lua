@@ -125,7 +125,7 @@ local function trained(c, alone)
       y = y:matmul(weight[i])
       value[i] = (bias[i] and y + bias[i] or y):relu():minimum(2)
     end
-    return tap.backward(value[#c.layer]:to("f32"):sum())
+    return tap_backward(value[#c.layer]:to("f32"):sum())
   end
   local function step(x)
     local loss = forward(x)

@@ -81,7 +81,7 @@ do
     local table_of = rille.parallel(net, {data = 0, zero = recipe})
     local opt = optim.AdamW(net:parameters(), {lr = 0.01})
     graph_line = here() + 1
-    local step = rille.graph(function(x) return tap.update(opt, net(x):square():mean()) end, {zero = graph})
+    local step = rille.graph(function(x) return tap_update(opt, net(x):square():mean()) end, {zero = graph})
     local x = rille.randn({4, 3, 8}, {placement = P}):to_global(rille.parallel.input(net))
     return net, function() return step(x):item() end, table_of
   end

@@ -10,7 +10,7 @@ local function step_of(place, batch_sbp)
   local opt = optim.AdamW(net:parameters(), {lr = 1e-2})
   local how = {placement = place, sbp = batch_sbp}
   local x, y = rille.randn({8, 4}, how), rille.tensor({0, 1, 2, 0, 1, 2, 0, 1}, {dtype = "i64"}):to_global(how)
-  return function() return tap.update(opt, net(x):cross_entropy(y)):item() end
+  return function() return tap_update(opt, net(x):cross_entropy(y)):item() end
 end
 
 -- Returns the number of plans compiled in n steps.

@@ -38,7 +38,7 @@ local function pipeline(devices, pieces, schedule, skip)
     local first = x
     for s = 1, #devices do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weight[s]) end
     if skip then x = x + first:to_global{placement = on[#devices], sbp = "B"} end
-    return tap.backward(x:mse_loss(y))
+    return tap_backward(x:mse_loss(y))
   end, {micro_batches = pieces, schedule = schedule})
   local x = rille.randn({2 * pieces, 8}, {placement = on[1]})
   step(x, rille.randn({2 * pieces, 8}, {placement = on[#devices]}))
@@ -68,7 +68,7 @@ tap.group("a value that all micro-batches read does not wait for a micro-batch",
         local step = rille.graph(function(x)
           for s = 1, 3 do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weights[s]):relu() end
           x = x:matmul(weights[3])
-          return tap.backward(x[loss](x))
+          return tap_backward(x[loss](x))
         end, {micro_batches = pieces, schedule = schedule})
         local good, why = pcall(step, x)
         tap.ok(good, ("%s, the %s of %d micro-batches: the step runs"):format(schedule, loss, pieces), why)

@@ -107,7 +107,7 @@ tap.group("optimisers", function()
       local function step(first)
         local loss = 0
         for i = first, 6 do loss = loss + (params[i] - i):square():sum() end
-        return tap.update(opt, loss)
+        return tap_update(opt, loss)
       end
       step(4)
       local run, values = wrap(function() return step(1) end), {}

@@ -35,7 +35,7 @@ local function train(device, pieces)
   end
   local step = rille.graph(function(x)
     for i = 1, K do x = layer[i](x):relu() end
-    return tap.backward(x:sum())
+    return tap_backward(x:sum())
   end, {micro_batches = pieces, schedule = "1f1b"})
   step(rille.randn({ROWS, N}, {placement = p}))
   return arena(device)
@@ -79,7 +79,7 @@ tap.group("memory_limit", function()
     end
     local made = rille.graph(function(x)
       for i = 1, 6 do x = layer[i](x):gelu() end
-      return tap.backward(x:square():mean())
+      return tap_backward(x:square():mean())
     end, {memory_limit = limit})
     made(rille.ones({512, 32}, {placement = p}))
     return made

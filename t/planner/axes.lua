@@ -40,7 +40,7 @@ local programs = {
     local w = rille.randn({64, 64}, {placement = place, sbp = entries("S(0)", "S(1)")}):requires_grad_()
     local x = rille.randn({128, 64}, {placement = place, sbp = entries("S(0)", "B")})
     local opt = rille.optim.SGD({w}, {lr = 0.1, momentum = 0.9})
-    return function() return tap.update(opt, x:matmul(w):square():mean()) end
+    return function() return tap_update(opt, x:matmul(w):square():mean()) end
   end,
 }
 

@@ -77,7 +77,7 @@ do
     local layers = tap.list(4, function(i) return nn.Linear(16, 16):to_global{placement = i <= 2 and A or B, sbp = "B"} end)
     local step = rille.graph(function(x)
       for i, layer in ipairs(layers) do x = layer(i == 3 and x:to_global{placement = B, sbp = "S(0)"} or x):gelu() end
-      return tap.backward(x:square():mean())
+      return tap_backward(x:square():mean())
     end, {auto_parallel = mode, time_limit = 600, micro_batches = PIECES, schedule = "auto", memory_limit = limit})
     local bits = {step(rille.randn({64 * PIECES, 16}, {placement = A, sbp = "S(0)"})):item()}
     for i, layer in ipairs(layers) do bits[i + 1] = layer.weight.grad:totable() end
@@ -143,7 +143,7 @@ tap.group("a bound within a limit", function()
     local function planned(mode, limit)
       local step = rille.graph(function(h)
         for _, w in ipairs(weights) do h = h:matmul(w):relu() end
-        return tap.backward(h:square():sum())
+        return tap_backward(h:square():sum())
       end, {auto_parallel = mode, memory_limit = limit, time_limit = 0.1})
       local good, why = pcall(step, x)
       return good and step:explain(), why

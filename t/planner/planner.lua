@@ -102,7 +102,7 @@ do
     local net = programs[run[1]]()
     net:to_global{placement = P, sbp = "auto"}
     local step = rille.graph(function(x)
-      return tap.backward(net(x):square():sum())
+      return tap_backward(net(x):square():sum())
     end, {auto_parallel = true, time_limit = run[2]})
     step(rille.ones({24, 16}, {placement = P, sbp = "S(0)"}))
     local e, good, between = step:explain(), true, 0

@@ -15,7 +15,7 @@ local function train(program, hint, mode)
   lay(net, program, hint)
   local opt = optim.SGD(net:parameters(), {lr = 0.05, momentum = 0.9})
   local step = rille.graph(function(x, ids, y)
-    return tap.update(opt, (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y))
+    return tap_update(opt, (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y))
   -- a time limit so long that the proof does not depend on the clock
   end, {auto_parallel = mode, time_limit = mode == true and 600 or nil})
   local at = {placement = hint[1], sbp = hint[2]}

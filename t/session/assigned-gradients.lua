@@ -155,7 +155,7 @@ tap.group("micro-batches", function()
       ("functions of several sums and means, in %d micro-batches"):format(m), 1e-5, 1e-5)
   end
   tap.fails(function()
-    rille.graph(function(rows) return tap.backward((rows * w):sum():square()) end, {micro_batches = 2})(x)
+    rille.graph(function(rows) return tap_backward((rows * w):sum():square()) end, {micro_batches = 2})(x)
   end, {"square (", "needs a sum over the rows"}, "a loss that is no sum over the rows is refused, and the operator is named")
   tap.fails(function() rille.graph(function(rows) outside:copy_(rows) return rows * 1 end, {micro_batches = 2})(x) end,
     {"once per batch", "a sum or a mean"}, "rows cannot be assigned to a variable from outside of the step")
@@ -189,7 +189,7 @@ tap.group("a compiled step", function()
   local w, x = pair()
   local step = rille.graph(function(k)
     x[1] = w[0] * k
-    return tap.backward(x:square():sum())
+    return tap_backward(x:square():sum())
   end)
   tap.is({step(rille.tensor(3)):item(), step(rille.tensor(2)):item(), w.grad[0]:item()}, {9, 4, 18 + 8}, "assigns and differentiates in each call")
   tap.is({x:totable(), x.is_leaf, x.requires_grad}, {{0, 2, 0}, true, false}, "the variable has the value, without its history")
@@ -197,7 +197,7 @@ tap.group("a compiled step", function()
   tap.is(reads():item(), 2, "a step reads the variable")
   x:copy_(w)
   tap.is(reads():item(), 6, "and its later value, which has a gradient")
-  tap.fails(function() rille.graph(function() return tap.backward(x:sum()) end)() end,
+  tap.fails(function() rille.graph(function() return tap_backward(x:sum()) end)() end,
     {"assigned outside of the step", "detach"}, "a gradient from outside of the step is an error")
 end)
 

@@ -22,7 +22,7 @@ local function make()
     return b(a(x):gelu():to_global{placement = second, sbp = "S(0)"}):cross_entropy(y)
   end
   function net.step(x, y)
-    return tap.update(net.optimiser, net.loss(x, y))
+    return tap_update(net.optimiser, net.loss(x, y))
   end
   return net
 end

@@ -158,7 +158,7 @@ tap.group("cross_entropy over split classes", function()
   local logits, labels = rille.tensor(rows), rille.zeros({32}, {dtype = "i64"})
   local w = placed(logits, P4, "S(1)")
   w.requires_grad = true
-  local step = rille.graph(function(y) return tap.backward(w:cross_entropy(y)) end)
+  local step = rille.graph(function(y) return tap_backward(w:cross_entropy(y)) end)
   step(rille.zeros({32}, {dtype = "i64", placement = P4, sbp = "B"}))
   tap.is(step:explain().bytes, 4 * 480, "a step moves 480 bytes per rank: each row's maximum is reduced once")
   local got, want = w:logsumexp(1):totable(), logits:logsumexp(1):totable()

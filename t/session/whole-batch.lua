@@ -114,7 +114,7 @@ tap.group("a mean by hand with a scale that changes", function()
   local x = rille.randn{ROWS, WIDTH}
   local function loss_of(x) return scale * ((x * w):square():sum() / x.shape[1]) end
   for _, m in ipairs{1, 2, 4} do
-    local step = rille.graph(function(x) return tap.backward(loss_of(x)) end, {micro_batches = m, check = "trace"})
+    local step = rille.graph(function(x) return tap_backward(loss_of(x)) end, {micro_batches = m, check = "trace"})
     for _, value in ipairs{1.5, 2.5, 0.25, 7} do
       scale, w.grad = value, nil
       local want = loss_of(x)
@@ -335,7 +335,7 @@ end)
 
 tap.group("a refused step", function()
   local w = rille.ones({6}, {requires_grad = true})
-  local bad = rille.graph(function(x) return tap.backward((x * w):sum() * 7) end, {micro_batches = 4})
+  local bad = rille.graph(function(x) return tap_backward((x * w):sum() * 7) end, {micro_batches = 4})
   tap.fails(function() bad(rille.randn{6, 6}) end, "divide", "rows that the micro-batches do not divide are refused")
   w.grad = nil
   local s = rille.graph(function(x) local l = (x * w):sum(); l:backward(); return w.grad * 1 end)
@@ -406,10 +406,10 @@ tap.group("losses whose scale is unknown", function()
     w.grad = nil
   end
   local function z(a) return a:matmul(w) end
-  refused(function(a) return tap.backward(z(a):square():sum() / z(a):sum()) end, {"detach()", "micro_batches"},
+  refused(function(a) return tap_backward(z(a):square():sum() / z(a):sum()) end, {"detach()", "micro_batches"},
     "a divisor with a gradient")
-  refused(function(a) return tap.backward(z(a):sum():square()) end, {"detach()", "micro_batches"}, "the square of a sum")
-  refused(function(a) return tap.backward((z(a) / z(a):sum(0)):sum()) end, {"div", "detach()"},
+  refused(function(a) return tap_backward(z(a):sum():square()) end, {"detach()", "micro_batches"}, "the square of a sum")
+  refused(function(a) return tap_backward((z(a) / z(a):sum(0)):sum()) end, {"div", "detach()"},
     "rows divided by a sum over rows")
   refused(function(a) return z(a):max():square() end, {"square", "combines rows"}, "a function of a maximum over rows")
   refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows moved to another dimension")

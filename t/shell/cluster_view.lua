@@ -86,7 +86,7 @@ tap.group(":actors", function()
   local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
   local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
   local pipe = rille.graph(function(x)
-    return tap.backward((x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum())
+    return tap_backward((x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum())
   end, {micro_batches = 8, schedule = "1f1b"})
   rille._slow_op("sin", 0.05)
   rille._fail_act(40)
@@ -102,7 +102,7 @@ tap.group(":explain and :plan", function()
   local Q = rille.placement("cpu", {0, 1})
   local w = rille.randn({8, 8}, {placement = Q, sbp = "S(0)", requires_grad = true})
   for _, pieces in ipairs{1, 2, 4} do
-    local step = rille.graph(function(a) return tap.backward(a:matmul(w):mean()) end, {micro_batches = pieces})
+    local step = rille.graph(function(a) return tap_backward(a:matmul(w):mean()) end, {micro_batches = pieces})
     step(rille.ones({8, 8}, {placement = Q, sbp = "S(0)"}))
     local e, plan, received = step:explain(), tostring(step:plan()), 0
     for _, d in ipairs(step:stats().devices) do received = received + d.bytes_in end
