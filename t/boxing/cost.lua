@@ -2,7 +2,6 @@
 
 local tap = dofile("t/lib/tap.lua")
 
--- Runs rille and returns its output.
 local function run(env, options) return (tap.output(("%s %s -d cpu:4 --no-init %s 2>&1"):format(env, tap.program(), options))) end
 -- Returns the candidate paths of one move.
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})

@@ -13,15 +13,10 @@ local function matrix(list, options) return rille.tensor(list, options):reshape{
 
 -- Returns a nested list of f(value, weight), with an entry per element of x.
 local function map(f)
-  local out = {}
-  for r = 1, ROWS do
-    out[r] = {}
-    for c = 1, COLUMNS do
-      local i = (r - 1) * COLUMNS + c
-      out[r][c] = f(values[i], weights[i])
-    end
-  end
-  return out
+  return tap.rows(ROWS, COLUMNS, function(r, c)
+    local i = (r - 1) * COLUMNS + c
+    return f(values[i], weights[i])
+  end)
 end
 local first, second, cubed = map(function(_, w) return w end), map(function(x, w) return 2 * x * w end),
                              map(function(_, w) return 6 * w end)

@@ -29,23 +29,8 @@ local function file_of(case)
     :format(case.added_tokens, case.normalizer, case.pre_tokenizer, case.decoder, model_of(case.model))
 end
 
-local strings = {}
-local function texts()
-  for seed = #strings, golden.count - 1 do strings[seed + 1] = lib.generated(golden, seed, true) end
-  return strings
-end
-
--- Compares ids and decoded texts of all strings with the digests.
 local function same(tok, case)
-  local h, g, bad = lib.first_digest, lib.first_digest, nil
-  for i, text in ipairs(texts()) do
-    local ids = tok:encode(text)
-    h, g = lib.digest(h, ids), lib.digest_text(g, tok:decode(ids))
-    if i % golden.each == 0 and (h ~= case.ids[i // golden.each] or g ~= case.texts[i // golden.each]) then
-      bad = ("%s differ before string %d"):format(h ~= case.ids[i // golden.each] and "ids" or "texts", i)
-      break
-    end
-  end
+  local bad = lib.differ(tok, golden, case)
   tap.ok(not bad, case.name .. ": the same ids and texts for every string", bad)
 end
 

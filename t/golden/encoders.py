@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
-from families import NEEDLESS, VOCAB, digest_of, gradient_sums, spread, summed, weight
+from families import NEEDLESS, VOCAB, digest_of, gradient_sums, numbers, spread, summed, weight
 
 import numpy as np
 import torch
@@ -92,9 +92,6 @@ def run(name, task, config):
         digest = digest_of(shapes)
     keeps = ("architectures", "pad_token_id")
     kept = {k: v for k, v in words.items() if (k not in NEEDLESS or k in keeps) and k not in MORE and v is not None}
-
-    def numbers(list_of):
-        return ", ".join("%.6f" % x for x in list_of)
 
     print(f'  {{name = "{name}", config = [=[{json.dumps(kept)}]=], types = {given["token_type_ids"].max().item() + 1 if "token_type_ids" in given else 0},')
     print(f"    out = {{{numbers(out.detach()[1].reshape(-1)[:6].tolist())}}}, all = {summed(out.detach() * mask if out.dim() == 3 else out.detach(), 'all').item():.5f},")

@@ -181,6 +181,10 @@ embedding_dropout residual_dropout num_nextn_predict_layers init_device verbose 
 scale_attention_softmax_in_fp32 slow_but_exact qk_head_dim aux_loss_alpha seq_aux ep_size""".split()
 
 
+def numbers(list_of, form="%.6f"):
+    return ", ".join(form % x for x in list_of)
+
+
 def digest_of(shapes):
     return sum(hash_of(n + " " + "x".join(map(str, s))) for n, s in shapes.items()) & 0xFFFFFFFF
 
@@ -228,9 +232,6 @@ def run(name, config):
     kept = {k: v for k, v in words.items() if k not in NEEDLESS and v is not None}
     if "attn_config" in kept:
         kept["attn_config"] = {k: v for k, v in kept["attn_config"].items() if k in ("alibi", "alibi_bias_max", "clip_qkv", "qk_ln")}
-
-    def numbers(list_of, form):
-        return ", ".join(form % x for x in list_of)
 
     print(f'  {{name = "{name}", config = [=[{json.dumps(kept)}]=],')
     print(f"    logits = {{{numbers(some.tolist(), '%.6f')}}}, all_logits = {total:.6f},")

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
-from families import NEEDLESS, VOCAB, digest_of, gradient_sums, spread, summed, weight
+from families import NEEDLESS, VOCAB, digest_of, gradient_sums, numbers, spread, summed, weight
 
 import numpy as np
 import torch
@@ -150,9 +150,6 @@ def run(name, cls, config):
             greedy = model.generate(**given, max_new_tokens=NEW, do_sample=False, num_beams=1).tolist()
         weighted, absolute = gradient_sums(model, d)
         digest = digest_of(shapes)
-
-    def numbers(list_of):
-        return ", ".join("%.6f" % x for x in list_of)
 
     def some(t):
         t = t.detach()

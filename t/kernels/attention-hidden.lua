@@ -46,7 +46,6 @@ local function placed(t, layout, i) return t:to_global{placement = layout[2], sb
 
 local function flat(t) return t:detach():to_global{placement = ONE, sbp = "B"}:to"f64" end
 
--- Returns the result and the gradients of q, k and v.
 local function values(x, y, leaves)
   local out = {flat(y)}
   for i, g in ipairs{rille.grad((y * x.slope):sum(), leaves)} do out[i + 1] = flat(g) end

@@ -35,10 +35,8 @@ local function weight(name, shape, n)
   return rille.tensor(list, {dtype = "f64"}):to("f32"):reshape(shape)
 end
 
--- Returns an entry's config.json as a table.
 function families.words(entry) return json.decode(entry.config) end
 
--- Writes a table to the config.json of a folder.
 function families.write_words(words, path)
   local file <close> = assert(io.open(path .. "/config.json", "w"))
   file:write(json.encode(words))

@@ -32,7 +32,6 @@ function gguf.write(path, metadata, tensors)
   file:write(table.concat(out))
 end
 
--- Returns a tensor of GGUF type F32.
 function gguf.f32(name, t)
   local list, n = t:to("f32"):reshape{-1}:totable(), {}
   for i = 1, #list, 128 do

@@ -101,7 +101,6 @@ tap.group("coroutines", function()
   tap.is(dtype(), "f32", "a coroutine that fails does not change the caller's autocast")
 end)
 
--- Returns the losses of three training steps.
 local function train(how)
   rille.manual_seed(3)
   local net = nn.TransformerBlock(8, 2)

@@ -5,7 +5,6 @@ local tap = dofile("t/lib/tap.lua")
 rille.manual_seed(tap.seed(11))
 local P0, P1, P01, P23 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 
--- Returns true if two tensors have equal values up to `within`.
 local function near(a, b, within)
   local x, y = a:to_global{placement = P0, sbp = "B"}, b:to_global{placement = P0, sbp = "B"}
   return (x - y):abs():max():item() <= (within or 1e-5)

@@ -15,14 +15,12 @@ end
 
 local counts = rille.arange(golden.length):reshape{1, golden.length}:lt(rille.tensor({{golden.length}, {golden.second}}, {dtype = "i64"}))
 
--- Returns the ids and the options of an entry.
 local function inputs(entry)
   local padding = families.words(entry).pad_token_id
   return rille.where(counts, integers("ids", 3, golden.vocab), padding), {mask = counts,
     types = entry.types > 0 and integers("types", 0, entry.types) or nil}
 end
 
--- Returns ids and options in a layout.
 local function moved(ids, given, where)
   if not where then return ids, given end
   local other = {}

@@ -62,7 +62,6 @@ local function inputs(entry, where)
   return list
 end
 
--- Returns the vectors of an entry's images and texts.
 local function vectors(model, list)
   if not model.embed_images then return model:embed(list[1]) end
   local images, ids = model:embed_images(list[2]), model:embed_texts(list[1], list[3])

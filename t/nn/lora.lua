@@ -22,7 +22,6 @@ local function write_base(name)
   end
 end
 
--- Writes the PEFT folder of an entry.
 local function write_adapter(entry)
   local tensors = {}
   local function put(name, a, b)
@@ -125,7 +124,6 @@ local losses = {
   end,
 }
 
--- Returns the losses of three steps.
 local function train(what, placement, recipe, micro_batches)
   rille.manual_seed(7)
   local m = rille.models.load(base, {placement = placement, quantize = what == "int8" and "int8" or nil})
@@ -154,12 +152,8 @@ end)
 tap.group("fused cross entropy", function()
   rille.manual_seed(3)
   local x, w = rille.nn.Parameter(rille.randn{4, 10, 8}), rille.nn.Parameter(rille.randn{50, 8})
-  local b, y = rille.nn.Parameter(rille.randn{50}), {}
-  for r = 1, 4 do
-    y[r] = {}
-    for i = 1, 10 do y[r][i] = r * i % 3 == 0 and -100 or (r * 7 + i * 11) % 50 end
-  end
-  y = T(y)
+  local b = rille.nn.Parameter(rille.randn{50})
+  local y = T(tap.rows(4, 10, function(r, i) return r * i % 3 == 0 and -100 or (r * 7 + i * 11) % 50 end))
   local function grads(loss)
     for _, p in ipairs{x, w, b} do p.grad = nil end
     loss:sum():backward()

@@ -16,7 +16,6 @@ for _, entry in ipairs(golden) do by_name[entry.name] = entry end
 local ids = tap.list(families.spread("ids", golden.rows * golden.length), function(v) return math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end)
 ids = rille.tensor(ids, {dtype = "i64"}):reshape{golden.rows, golden.length}
 
--- Writes an entry's folder and its GGUF file.
 local function write(entry)
   os.execute(("mkdir '%s'"):format(dir))
   families.write(entry.config and entry or by_name[entry.name], dir)

@@ -92,7 +92,6 @@ tap.group("the sum of squares", function()
   tap.ok(names:find('"add+add+add+add+add"', 1, true), "the squares of six parameters are added in one task", names)
 end)
 
--- Returns the peak bytes of all tensors.
 local function peak() return tap.sum(rille.devices(), function(d) return d.peak_bytes end) end
 
 tap.group("in place", function()

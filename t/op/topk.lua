@@ -14,7 +14,6 @@ local function drawn(dtype, n)
   return x:to(dtype)
 end
 
--- Returns the positions of a row, best first.
 local function order(row, largest)
   local at = tap.list(#row, function(i) return i end)
   local function rank(v) return v ~= v and math.huge or v, v ~= v and 1 or 0 end

@@ -310,7 +310,6 @@ local recipes = {
   {"stages, two micro-batches", P1, {stages = {P1, Q1}}, pieces = 2},
 }
 
--- Returns the recipe of a row for this kind of model.
 local function recipe_for(kind, r)
   if r[3] == "plan" then return r[3] end
   local recipe = tap.with(r[3])

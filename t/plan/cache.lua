@@ -13,7 +13,6 @@ local function step_of(place, batch_sbp)
   return function() return tap_update(opt, net(x):cross_entropy(y)):item() end
 end
 
--- Returns the number of plans compiled in n steps.
 local function compiles(step, n)
   local before = rille.counters().compiles
   for _ = 1, n do step() end

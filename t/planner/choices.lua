@@ -6,7 +6,6 @@ local P2 = rille.placement("cpu", {0, 1})
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
--- Returns a leaf with the values of x in the given layout.
 local function placed(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
 
 tap.group("two plain tensors", function()

@@ -240,7 +240,6 @@ for _, length in ipairs{16, 128} do
   end
 end
 
--- Returns the strategies among the hints of a step.
 local function strategies(step) return tap.list(step:hints(), function(h) return h.what:match(".* strategy$") end) end
 
 do

@@ -161,7 +161,6 @@ tap.group("micro-batches", function()
     {"once per batch", "a sum or a mean"}, "rows cannot be assigned to a variable from outside of the step")
 end)
 
--- Returns a parameter and a variable.
 local function pair() return rille.tensor{1, 2, 3}:requires_grad_(), rille.zeros(3) end
 
 tap.group("the variable's properties", function()

@@ -35,7 +35,6 @@ local function first_error(f, ...)
   return ok and "" or tostring(e)
 end
 
--- Returns the error's text without the line number.
 local function reason(e) return (e:gsub("^[^:]*:%d+: ", ""):gsub(" %(needed at .*", "")) end
 
 for _, case in ipairs(cases) do

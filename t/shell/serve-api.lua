@@ -89,7 +89,6 @@ end
 
 local function valid(text) return require("rille.serve.answers").valid(text) end
 
--- Returns the events of a stream.
 local function events(text) return tap.all(text:gmatch("data: ([^\n]*)\n\n")) end
 
 tap.group("completions", function()

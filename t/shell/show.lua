@@ -3,7 +3,6 @@
 
 local tap = dofile("t/lib/tap.lua")
 
--- Runs a chunk in a new process and returns its output.
 local function run(options, chunk)
   return (tap.run("-d cpu:4 " .. options, 'local rille = require "rille"\nlocal P = rille.placement("cpu", {{0, 1}, {2, 3}})\n' .. chunk))
 end
