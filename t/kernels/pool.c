@@ -251,6 +251,8 @@ test_count_padding(uint64_t seed)
     const char *shape = "1,16,8,28",
                *window = "kernel_size=3 stride=2 padding=1 ceil_mode=true count_include_pad=false";
     ok(try_variant(3, dnnl, DT_F32, &shape, 1, window, seed) == NVALUES, "oneDNN averages the parts of cut windows");
+    ok(try_variant(3, dnnl, DT_F32, &shape, 1, "kernel_size=3 stride=1 padding=1", seed) == NVALUES,
+       "oneDNN's averages count padding");
 }
 
 /* Compares a batch of 33 planes with separate calls for the same planes. */
