@@ -92,9 +92,7 @@ tap.group("another mesh", function()
       labels = rille.parallel.labels(m)})
     local step = tap.training(opt, function(a, b) return m(a):reshape{-1, 31}:cross_entropy(b:reshape{-1}) end)
     local t = {parts = {model = m, optimizer = opt, data = data}}
-    function t.run(n)
-      return tap.list(n, function() return step(data:next()):item() end)
-    end
+    function t.run(n) return tap.list(n, function() return step(data:next()):item() end) end
     function t.values()
       local all = {}
       for i, p in ipairs(opt.params) do

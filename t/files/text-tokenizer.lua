@@ -151,9 +151,7 @@ tap.group("files", function()
     end
     tap.ok(same, name .. ": saved and read again, the tokenizer gives the same ids")
   end
-  local pairs_json = json:gsub('"merges":%b[]', function(list)
-    return (list:gsub('"([^" ]+) ([^" ]+)"', '["%1","%2"]'))
-  end)
+  local pairs_json = json:gsub('"merges":%b[]', function(list) return (list:gsub('"([^" ]+) ([^" ]+)"', '["%1","%2"]')) end)
   local strings_json = json:gsub('%["([^"]+)","([^"]+)"%]', '"%1 %2"')
   for name, text in pairs{["pairs"] = pairs_json, ["texts"] = strings_json} do
     tap.is(rille.tokenizer(write("m.json", text)):encode("hello the"), tok:encode("hello the"), "merges as " .. name)

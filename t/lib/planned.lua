@@ -16,9 +16,7 @@ end
 
 -- Programs by name: each function returns a module and the shape of an input batch.
 local programs = {
-  mlp = function()
-    return nn.Sequential(nn.Linear(16, 48), nn.GELU(), nn.Linear(48, 8)), {24, 16}
-  end,
+  mlp = function() return nn.Sequential(nn.Linear(16, 48), nn.GELU(), nn.Linear(48, 8)), {24, 16} end,
   blocks = function() return nn.Sequential(block(16), block(16), nn.Linear(16, 8)), {24, 16} end,
   tied = function()
     local net = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.Linear(16, 8))

@@ -116,9 +116,7 @@ function tap_update(opt, loss)
 end
 
 -- Compiles a training step with the loss f(...). The step updates the parameters of opt and returns the loss.
-function tap.training(opt, f, options)
-  return require("rille").graph(function(...) return tap_update(opt, f(...)) end, options)
-end
+function tap.training(opt, f, options) return require("rille").graph(function(...) return tap_update(opt, f(...)) end, options) end
 
 -- Runs a group of checks. An error in f fails one check, and the test continues with the next group.
 function tap.group(name, f)

@@ -29,9 +29,7 @@ os.execute(("rm -r '%s'"):format(dir))
 -- ---- options that are names in generation.py, and functions in Lua ----
 
 local function allowed_step(step)
-  return function(ids)
-    return tap.list({1, 7, step}, function(k) return (ids[#ids] + k) % VOCAB end)
-  end
+  return function(ids) return tap.list({1, 7, step}, function(k) return (ids[#ids] + k) % VOCAB end) end
 end
 
 -- Halves the logits of all ids with the parity of the last id.

@@ -156,9 +156,7 @@ local function filled(name, g, options, fill)
   return m
 end
 local function by_names(name, g, path, options)
-  return filled(name, g, options, function(m)
-    files.fill(m, path)
-  end)
+  return filled(name, g, options, function(m) files.fill(m, path) end)
 end
 
 -- Functions that write a model in each format and return the path. load: function that loads the format, if the model

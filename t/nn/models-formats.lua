@@ -13,9 +13,7 @@ local want = m(ids):totable()
 m:save(dir .. "/model")
 
 -- Returns the output of a child that runs the code with these variables of the environment.
-local function run(env, code)
-  return (tap.run("-d cpu:1", code, ("cd '%s' && env %s"):format(dir, env)):gsub("%s+$", ""))
-end
+local function run(env, code) return (tap.run("-d cpu:1", code, ("cd '%s' && env %s"):format(dir, env)):gsub("%s+$", "")) end
 
 tap.group("names of folders", function()
   local says = 'local m = rille.models.load(%q); print(m.config.width, m(rille.tensor({{3, 1, 4}}, {dtype = "i64"})):sum():item())'

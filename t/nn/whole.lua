@@ -37,9 +37,7 @@ local function state_of(net)
   return state
 end
 
-local function traced(fn)
-  return function(net) return rille.graph(function(x) fn(net) return x end)(rille.ones{1}) end
-end
+local function traced(fn) return function(net) return rille.graph(function(x) fn(net) return x end)(rille.ones{1}) end end
 
 local function saved_values(net)
   local state = {}

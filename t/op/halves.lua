@@ -32,9 +32,7 @@ for _, smoothing in ipairs{0, 0.25} do
     return x:cross_entropy(labels, {label_smoothing = smoothing})
   end
 end
-calls["scatter_add"] = function(x, labels)
-  return (x * 0 - 8):scatter_add(0, labels:reshape{ROWS, 1}:expand{ROWS, COLUMNS}, x)
-end
+calls["scatter_add"] = function(x, labels) return (x * 0 - 8):scatter_add(0, labels:reshape{ROWS, 1}:expand{ROWS, COLUMNS}, x) end
 local labels = tap.list(ROWS, function(i) return i * 13 % COLUMNS end)
 labels = rille.tensor(labels, {dtype = "i64"})
 

@@ -181,18 +181,14 @@ local function inverse(order)
   return list
 end
 
-local function difference(a, b)
-  return (a:to_global{placement = b.placement, sbp = "B"} - b):abs():max():item()
-end
+local function difference(a, b) return (a:to_global{placement = b.placement, sbp = "B"} - b):abs():max():item() end
 
 local rings = {
   full = {function() return attention.ring(false) end, false},
   causal = {function() return attention.ring(true) end, true},
   zigzag = {function(P)
     local order, fn = attention.zigzag_order(P.size), attention.zigzag()
-    return function(q, k, v)
-      return reorder(fn(reorder(q, order), reorder(k, order), reorder(v, order)), inverse(order))
-    end
+    return function(q, k, v) return reorder(fn(reorder(q, order), reorder(k, order), reorder(v, order)), inverse(order)) end
   end, true},
 }
 

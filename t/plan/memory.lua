@@ -95,9 +95,7 @@ end)
 -- the last call.
 tap.group("stats are of the last call", function()
   local p = rille.placement("cpu", {6})
-  local function made()
-    return rille.graph(function(x) return x:exp():matmul(x:transpose(0, 1)):relu():sum() end)
-  end
+  local function made() return rille.graph(function(x) return x:exp():matmul(x:transpose(0, 1)):relu():sum() end) end
   local function stats_of(step, rows)
     local value = step(rille.full({rows, 16}, 0.25, {placement = p})):item()
     local s = step:stats()

@@ -36,9 +36,7 @@ local function check(name, step)
 end
 
 -- Returns the loss function of a language model. (The next function makes the training step of any model.)
-local function language(net, vocab)
-  return function(x, y) return net(x):reshape{-1, vocab}:cross_entropy(y:reshape{-1}) end
-end
+local function language(net, vocab) return function(x, y) return net(x):reshape{-1, vocab}:cross_entropy(y:reshape{-1}) end end
 local function trainer(net, loss_of, options)
   local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
   return tap.training(opt, function(x, y) return loss_of(x, y) end, options)

@@ -66,9 +66,7 @@ for _, name in ipairs{"a sum of rows", "a training step"} do
       return few == 1 and e[1] or e
     end)
     for _, other in ipairs{"B", "S(0)", "S(1)"} do
-      local b, b1, b2, bs = planned(with, program, function(...)
-        return spread({...}, at, many, other)
-      end)
+      local b, b1, b2, bs = planned(with, program, function(...) return spread({...}, at, many, other) end)
       local off = differs(a.cost, b.cost) or differs(a.bound, b.bound) or differs(a.bytes, b.bytes) or
         differs(most(as), most(bs)) or (math.abs(b2 - a2) > 1e-4 * math.abs(a2) and differs(a2, b2)) or nil
       tap.ok(not off and math.abs(b1 - a1) <= 1e-4 * math.abs(a1),

@@ -103,9 +103,7 @@ do
     local step = tap.training(opt, function(x, ids, y)
       return (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
     end, {auto_parallel = true, time_limit = 0.01})
-    local function argument(shape, dtype)
-      return rille.zeros(shape, {dtype = dtype, placement = hint[1], sbp = hint[2]})
-    end
+    local function argument(shape, dtype) return rille.zeros(shape, {dtype = dtype, placement = hint[1], sbp = hint[2]}) end
     step(argument{64, table.unpack(program[2])}, argument({64}, "i64"), argument({64}, "i64"))
     return step
   end

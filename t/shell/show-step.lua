@@ -33,9 +33,7 @@ end)
 
 tap.group("reported waits", function()
   local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
-  local step = rille.graph(function(x)
-    return x:tanh():to_global{placement = second, sbp = "B"}:exp()
-  end, {micro_batches = 8})
+  local step = rille.graph(function(x) return x:tanh():to_global{placement = second, sbp = "B"}:exp() end, {micro_batches = 8})
   rille._slow_op("exp", 0.002)
   step(rille.randn({16, 4}, {placement = first}))
   rille._slow_op("exp", 0)
@@ -229,9 +227,7 @@ end)
 tap.group("devices that only store offloaded values", function()
   local costs = {forward = 1, backward = 1, weight = 1, update = 0}
   for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2"} do
-    local function chart(offload)
-      return trained({micro_batches = 4, schedule = schedule, offload = offload}):chart(costs)
-    end
+    local function chart(offload) return trained({micro_batches = 4, schedule = schedule, offload = offload}):chart(costs) end
     local kept, storage = chart(), chart(rille.placement("meta", {3, 4, 5}))
     tap.is({kept.computing, #kept.devices, storage.computing, #storage.devices}, {3, 3, 3, 6}, schedule .. ": storage devices do not count as computing")
     tap.near(storage.planned.bubble, kept.planned.bubble, schedule .. ": storage devices do not count as idle")
