@@ -133,7 +133,9 @@ end
 
 -- Published schedules (Qi et al. 2024) for F = B = W: zb-v has 1F1B's memory, v-half half of it, v-min the least.
 -- added(): slots of a step beyond 6 m; room(): number of micro-batches held.
-local function added(name, p) return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1 end
+local function added(name, p)
+  return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1
+end
 local function room(name, p)
   return name == "zb-v" and 2 * p or name == "v-half" and p + 2 or 2 * (p // 3) + 2 + (p % 3 == 2 and 2 or 0)
 end

@@ -18,14 +18,20 @@ local function planned(f, mode, ...)
   return step:explain(), step
 end
 
-local function column_row(x, w1, w2) return x:matmul(w1):relu():matmul(w2) end
+local function column_row(x, w1, w2)
+  return x:matmul(w1):relu():matmul(w2)
+end
 local function chain(x)
   local y = x:relu():exp()
   y = y:to_global{sbp = "S(1)"}
   return y:tanh():exp()
 end
-local function product(x, w) return x:matmul(w):relu() end
-local function cut(x, w) return x:matmul(w, {strategy = {{1, 1}, {1, 2}}}):relu() end
+local function product(x, w)
+  return x:matmul(w):relu()
+end
+local function cut(x, w)
+  return x:matmul(w, {strategy = {{1, 1}, {1, 2}}}):relu()
+end
 local function two(x, y)
   local a = x:relu()
   local b = y:exp()

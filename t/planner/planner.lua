@@ -226,7 +226,8 @@ do
     "strategy {{2, 1}, {1, 1}}"}, "a strategy in a step is refused with its line")
   local function met(a)
     local y = a:matmul(a, {strategy = {{4, 1}, {1, 1}}})
-    return y:to_global{placement = P, sbp = "P"}:matmul(a:tanh():to_global{placement = P, sbp = "S(1)"}, {strategy = {{1, 4}, {4, 1}}}):sum()
+    local w = a:tanh():to_global{placement = P, sbp = "S(1)"}
+    return y:to_global{placement = P, sbp = "P"}:matmul(w, {strategy = {{1, 4}, {4, 1}}}):sum()
   end
   at = debug.getinfo(met, "S").linedefined
   local want = met(x):item()

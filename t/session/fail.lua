@@ -166,7 +166,9 @@ tap.group("bad ids and labels of values that are not read", function()
     ["index_select in rows"] = function(w, ids) return w:index_select(0, ids) end,
     ["index_select in columns"] = function(w, ids) return w:transpose(0, 1):index_select(1, ids) end,
     gather = function(w, ids) return w:gather(0, ids:unsqueeze(1)) end,
-    ["scatter_add's src"] = function(w, ids) return rille.zeros({8, 8}, there):scatter_add(0, ids:unsqueeze(1):expand{2, 8}, w) end,
+    ["scatter_add's src"] = function(w, ids)
+      return rille.zeros({8, 8}, there):scatter_add(0, ids:unsqueeze(1):expand{2, 8}, w)
+    end,
     cross_entropy = function(w, ids) return rille.ones({2, 8}, there):matmul(w):cross_entropy(ids) end,
   }
   for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
