@@ -7,8 +7,6 @@
 
 #include "t/lib/collecting.h"
 
-#include <unistd.h>
-
 static int
 count(const struct plan *p)
 {

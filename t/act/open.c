@@ -21,7 +21,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { CALLS = 14, SEEDS = 24, FEW = 8 /* number of rows of the smaller step */ };
 
@@ -40,7 +39,6 @@ struct result {
 struct steps {
     struct train t;
     struct rille_graph *graph[2]; /* graphs of the steps with FEW rows and with ROWS rows */
-    struct rille_live *rate;
     int done, opened; /* done: number of steps; opened: number of steps that returned before their work was done */
 };
 
@@ -52,20 +50,6 @@ rate_of(void *of, double *out)
     return 0;
 }
 
-static int
-update(struct steps *x, struct rille_tensor *w, int line)
-{
-    struct rille_tensor *g = rille_tensor_grad(w);
-    struct rille_arg arg[4] = {{.kind = RILLE_ARG_TENSOR, .tensor = w},
-                               {.kind = RILLE_ARG_NONE},
-                               {.kind = RILLE_ARG_TENSOR, .tensor = g},
-                               {.kind = RILLE_ARG_LIVE, .live = x->rate}};
-    rille_at(x->t.s, "train.lua", line, NULL, 0);
-    int status = rille_update(x->t.s, rille_op_find("sgd"), 4, arg, 0, NULL);
-    rille_tensor_free(&g);
-    return status;
-}
-
 /* Returns the loss of the classifier on data with noise (dropout). */
 static int
 body(struct steps *x, struct rille_tensor *data, struct rille_tensor *labels, struct rille_tensor **loss)
@@ -74,12 +58,7 @@ body(struct steps *x, struct rille_tensor *data, struct rille_tensor *labels, st
     struct rille_tensor *noisy = NULL;
     int status = train_call(t, "dropout", 8, data, NULL, &noisy);
     if (!status) status = train_loss(t, noisy, labels, loss);
-    if (!status) status = rille_tensor_backward(*loss);
-    if (!status) status = update(x, t->w1, 6);
-    if (!status) status = update(x, t->w2, 7);
-    if (!status) status = rille_step(t->s);
-    if (!status) status = rille_tensor_set_grad(t->w1, NULL);
-    if (!status) status = rille_tensor_set_grad(t->w2, NULL);
+    if (!status) status = train_descend(t, *loss);
     rille_tensor_free(&noisy);
     return status;
 }
@@ -127,7 +106,7 @@ steps_open(struct steps *x, const struct trial *how)
     train_open(&x->t, &o);
     /* poisoning is off, because the session waits for every run with poisoned registers */
     x->t.s->runs.poison = false;
-    must(rille_live_new(x->t.s, rate_of, NULL, x, &x->rate), "a live number");
+    must(rille_live_new(x->t.s, rate_of, NULL, x, &x->t.rate), "a live number");
     trace(x, FEW, &x->graph[0]);
     trace(x, ROWS, &x->graph[1]);
     move_to_other_stream(x->graph[1]);
@@ -138,7 +117,7 @@ steps_close(struct steps *x)
 {
     rille_graph_free(&x->graph[0]);
     rille_graph_free(&x->graph[1]);
-    rille_live_free(&x->rate);
+    rille_live_free(&x->t.rate);
     train_close(&x->t);
 }
 

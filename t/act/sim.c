@@ -9,7 +9,6 @@
 #include "t/lib/train.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { STEPS = 2 };
 

@@ -10,8 +10,6 @@
 #include "t/lib/plans.h"
 
 #include <sched.h>
-#include <stdatomic.h>
-#include <unistd.h>
 
 /* ---- work that waits for work of other streams ---- */
 

@@ -12,8 +12,6 @@
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 
-#include <unistd.h>
-
 enum { ROWS = 5, COLUMNS = 7, DEPTH = 4, NELEM = ROWS * COLUMNS, NDEV = 18, MAX_LAYOUT = 40 };
 
 static struct rille_session *s;

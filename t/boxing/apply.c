@@ -5,8 +5,6 @@
  * of transmissions. The test compares values after box_apply, sent bytes, the bound, and received bytes. A
  * hierarchical reduction must give the same bits. Pairs on small meshes are enumerated, pairs on larger ones drawn
  * by seed; RILLE_LONG=1 draws twenty times as many. */
-#include "boxing/box.h"
-#include "runtime/base/error.h"
 #include "t/lib/moves.h"
 #include "t/oracles/box_apply.h"
 

@@ -3,7 +3,6 @@
  * The test runs each such move as a collective on host memory and compares the result with that of box_plan(). Every
  * move that a library can do must be found. Layouts of small meshes are enumerated. */
 #include "boxing/collective.h"
-#include "boxing/grid.h"
 #include "t/lib/moves.h"
 #include "t/oracles/box_apply.h"
 

@@ -1,27 +1,8 @@
 -- cost.lua - tests that the path of a move depends on machine costs: built-in ones, costs in a file, and measured costs.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
--- Runs rille and returns its output.
-local function run(env, options)
-  local p = assert(io.popen(("%s %s -d cpu:4 --no-init %s 2>&1"):format(env, tap.program(), options)))
-  local text = p:read("a")
-  p:close()
-  return text
-end
-local function write(path, text)
-  local f = assert(io.open(path, "w"))
-  f:write(text)
-  f:close()
-end
-local function has(text, ...)
-  for _, part in ipairs{...} do
-    if not text:find(part, 1, true) then return false end
-  end
-  return true
-end
-
+local function run(env, options) return (tap.output(("%s %s -d cpu:4 --no-init %s 2>&1"):format(env, tap.program(), options))) end
 -- Returns the candidate paths of one move.
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 local two = rille.boxing{shape = {8, 8}, dtype = "f32", from = {placement = P22, sbp = {"S(0)", "S(1)"}},
@@ -34,47 +15,45 @@ for _, c in ipairs(two.candidates) do
   tap.is(c.bytes, two.bytes, c.name .. " sends the same bytes")
   tap.is(c.layouts[#c.layouts], "(B, B)", "the last layout is the target")
 end
-tap.ok(has(tostring(two), "chosen", "or", " via "), "the text shows both candidates")
+tap.ok(tap.has(tostring(two), "chosen", "or", " via "), "the text shows both candidates")
 
 -- Checks that the cost of messages in a file decides the number of hops of this move.
 local script, file = os.tmpname(), os.tmpname()
-write(script, [[
-local rille = require "rille"
+tap.write(script, [[
 local P = rille.placement("cpu", {{0, 1}, {2, 3}})
 local b = rille.boxing{shape = {8, 8}, from = {placement = P, sbp = {"S(0)", "S(1)"}},
                        to = {placement = P, sbp = {"B", "B"}}}
 print(#b.candidates[1].layouts)]])
 local function with_cost(text, of)
-  write(file, text)
+  tap.write(file, text)
   return run("RILLE_COST=" .. file, of or script)
 end
 tap.is(with_cost("alpha_ns 1e6\nhop_ns 0\n"), "2\n", "with expensive messages, the move takes two hops")
 tap.is(with_cost("# here\nhop_ns 1e6\n"), "1\n", "with expensive hops, the move is direct")
-tap.ok(has(with_cost("beta 3\n"), ":1: unknown cost 'beta'"), "an unknown cost is refused with its line")
-tap.ok(has(with_cost("\27[2J 3\n"), "unknown cost '\\x1b[2J'"), "control characters in an error are escaped")
-tap.ok(has(run("RILLE_COST=/no/such", script), "costs: /no/such cannot be read: No such file"), "a missing file is refused")
-tap.ok(has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: expected the name of a cost"), "an endless file is refused")
-tap.ok(has(run("RILLE_COST=t", script), "costs: t cannot be read: Is a directory"), "a directory is refused")
-tap.ok(has(with_cost("alpha_ns 3 4\n"), "expected the name of a cost and a number"), "two numbers are refused")
-tap.ok(has(with_cost("hop_ns 1\n\nhop_ns 1\n"), ":3: hop_ns is given twice"), "a repeated cost is refused")
+tap.ok(tap.has(with_cost("beta 3\n"), ":1: unknown cost 'beta'"), "an unknown cost is refused with its line")
+tap.ok(tap.has(with_cost("\27[2J 3\n"), "unknown cost '\\x1b[2J'"), "control characters in an error are escaped")
+tap.ok(tap.has(run("RILLE_COST=/no/such", script), "costs: /no/such cannot be read: No such file"), "a missing file is refused")
+tap.ok(tap.has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: expected the name of a cost"), "an endless file is refused")
+tap.ok(tap.has(run("RILLE_COST=t", script), "costs: t cannot be read: Is a directory"), "a directory is refused")
+tap.ok(tap.has(with_cost("alpha_ns 3 4\n"), "expected the name of a cost and a number"), "two numbers are refused")
+tap.ok(tap.has(with_cost("hop_ns 1\n\nhop_ns 1\n"), ":3: hop_ns is given twice"), "a repeated cost is refused")
 for _, n in ipairs{"-3", "nan", "-nan", "inf", "-inf", "1e999", "x", "3x"} do
-  tap.ok(has(with_cost("hop_ns " .. n .. "\n"), (":1: hop_ns must be a number from 0 to 1e+09, found '%s'"):format(n)), ("hop_ns %s is refused"):format(n))
+  tap.ok(tap.has(with_cost("hop_ns " .. n .. "\n"), (":1: hop_ns must be a number from 0 to 1e+09, found '%s'"):format(n)), ("hop_ns %s is refused"):format(n))
 end
-tap.ok(has(with_cost("hop_ns\n"), ":1: expected the name of a cost and a number"), "a missing number is refused")
-tap.ok(has(with_cost("hop_ns 1\nbeta_ns_per_byte 1e12\n"), ":2: beta_ns_per_byte must be a number from 0 to 1e+06, found '1e12'"),
+tap.ok(tap.has(with_cost("hop_ns\n"), ":1: expected the name of a cost and a number"), "a missing number is refused")
+tap.ok(tap.has(with_cost("hop_ns 1\nbeta_ns_per_byte 1e12\n"), ":2: beta_ns_per_byte must be a number from 0 to 1e+06, found '1e12'"),
   "a number that is too large is refused")
-tap.ok(has(with_cost("flops_per_ns 0\n"), ":1: flops_per_ns must be a number from 1e-06 to 1e+09, found '0'"), "zero flops are refused")
+tap.ok(tap.has(with_cost("flops_per_ns 0\n"), ":1: flops_per_ns must be a number from 1e-06 to 1e+09, found '0'"), "zero flops are refused")
 for _, n in ipairs{100, 199, 200, 201, 5000} do
   local line = "# " .. ("x"):rep(n)
   tap.is({with_cost(line .. "\nhop_ns 1e6" .. (" "):rep(n)), with_cost("hop_ns 1e6\n" .. line)}, {"1\n", "1\n"},
     ("comments and blanks of %d bytes are read"):format(n))
-  tap.ok(has(with_cost(line .. "\n" .. ("x"):rep(n) .. "\n"), ":2: "), "lines are counted")
+  tap.ok(tap.has(with_cost(line .. "\n" .. ("x"):rep(n) .. "\n"), ":2: "), "lines are counted")
 end
 
 -- Checks that the planner uses the costs of computation in a file.
 local planned = os.tmpname()
-write(planned, [[
-local rille = require "rille"
+tap.write(planned, [[
 local x = rille.ones({64, 64})
 local step = rille.graph(function(x) return x:matmul(x):exp() end, {auto_parallel = true})
 step(x)
@@ -84,8 +63,7 @@ tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
   ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "costs of products, of element-wise passes and of acts are used")
 
 -- Checks that a planner counts the sent bytes of a move as added memory, even if moves cost nothing.
-write(planned, [[
-local rille = require "rille"
+tap.write(planned, [[
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.ones({64, 64}, {placement = P, sbp = "S(0)"})
 local step = rille.graph(function(x)
@@ -102,8 +80,7 @@ tap.is({with_cost("", planned), with_cost(free, planned)}, {"from 12288 to 16384
 -- names the file.
 do
   local absurd = os.tmpname()
-  write(absurd, [[
-local rille = require "rille"
+  tap.write(absurd, [[
 local P = rille.placement("cpu", {{0, 1}, {2, 3}})
 local w = rille.ones({24, 16}, {placement = P, sbp = "auto", requires_grad = true})
 local step = rille.graph(function(x) local y = x:matmul(w):softmax(1):square():sum(); y:backward(); w.grad = nil; return y end,
@@ -155,12 +132,12 @@ end
 local home = os.tmpname()
 os.remove(home)
 local reported = run("XDG_CONFIG_HOME=" .. home, "--calibrate")
-tap.ok(has(reported, "was", "ns per message", "saved to " .. home .. "/rille/cost"), "--calibrate measures and reports", reported)
+tap.ok(tap.has(reported, "was", "ns per message", "saved to " .. home .. "/rille/cost"), "--calibrate measures and reports", reported)
 local f = io.open(home .. "/rille/cost")
 local kept = f and f:read("a") or ""
 if f then f:close() end
-tap.ok(has(kept, "alpha_ns ", "beta_ns_per_byte ", "gamma_ns_per_byte ", "hop_ns ", "flops_per_ns ", "bytes_per_ns "), "measured costs are saved", kept)
-write(home .. "/rille/cost", "alpha_ns 1e6\nhop_ns 0\n")
+tap.ok(tap.has(kept, "alpha_ns ", "beta_ns_per_byte ", "gamma_ns_per_byte ", "hop_ns ", "flops_per_ns ", "bytes_per_ns "), "measured costs are saved", kept)
+tap.write(home .. "/rille/cost", "alpha_ns 1e6\nhop_ns 0\n")
 tap.is(run("RILLE_COST= XDG_CONFIG_HOME=" .. home, script), "2\n", "saved costs are used at the next start")
 os.execute("rm -r " .. table.concat({home, script, planned, file}, " "))
 

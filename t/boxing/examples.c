@@ -70,6 +70,19 @@ bytes_and_names(void)
     }
 }
 
+/* Checks the names of moves on 2 x 2 ranks: an axis without an effect, or with a local effect, leaves the name. */
+static void
+names_on_two_axes(void)
+{
+    static const char *const row[][3] = {{"(B, S(0))", "(S(1), B)", "all-gather"},
+                                         {"(S(0), B)", "(B, S(1))", "all-gather"},
+                                         {"(B, P)", "(S(0), B)", "all-reduce"},
+                                         {"(B, S(0))", "(S(0), S(0))", "exchange"}};
+    const struct type t = matrix(12, 8);
+    for (size_t k = 0; k < countof(row); k++)
+        is_str(box_name(&t, layout(mesh(2, 2, 0), row[k][0]), layout(mesh(2, 2, 0), row[k][1])), row[k][2], row[k][1]);
+}
+
 /* ---- text ---- */
 
 static void
@@ -93,6 +106,7 @@ main(void)
 {
     atlas = atlas_new();
     bytes_and_names();
+    names_on_two_axes();
     steps_as_text();
     arena_fini(&arena);
     atlas_free(&atlas);

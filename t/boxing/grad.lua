@@ -3,7 +3,6 @@
 -- Moves on one mesh axis: on the same ranks, to overlapping ranks and to other ranks; samples on two axes.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ROWS, COLUMNS = 5, 3
 local values, weights = {}, {}
@@ -14,15 +13,10 @@ local function matrix(list, options) return rille.tensor(list, options):reshape{
 
 -- Returns a nested list of f(value, weight), with an entry per element of x.
 local function map(f)
-  local out = {}
-  for r = 1, ROWS do
-    out[r] = {}
-    for c = 1, COLUMNS do
-      local i = (r - 1) * COLUMNS + c
-      out[r][c] = f(values[i], weights[i])
-    end
-  end
-  return out
+  return tap.rows(ROWS, COLUMNS, function(r, c)
+    local i = (r - 1) * COLUMNS + c
+    return f(values[i], weights[i])
+  end)
 end
 local first, second, cubed = map(function(_, w) return w end), map(function(x, w) return 2 * x * w end),
                              map(function(_, w) return 6 * w end)
@@ -58,11 +52,7 @@ local function leaf_gradient_is_right(from, to)
 end
 
 local function mesh(ranks) return rille.placement("cpu", ranks) end
-local function placed(placement, list)
-  local out = {}
-  for _, sbp in ipairs(list) do out[#out + 1] = {placement = placement, sbp = sbp} end
-  return out
-end
+local function placed(placement, list) return tap.list(list, function(sbp) return {placement = placement, sbp = sbp} end) end
 local function is_partial(sbp)
   for _, e in ipairs(type(sbp) == "table" and sbp or {sbp}) do if e:find("^P") then return e end end
 end
@@ -90,8 +80,7 @@ end
 local one = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}
 local state = {at = tap.seed(1)}
 for _, ranks in ipairs{{0, 1}, {0, 1, 2}} do
-  local size, other = #ranks, {}
-  for i, r in ipairs(ranks) do other[i] = r + 4 end
+  local size, other = #ranks, tap.list(ranks, function(r) return r + 4 end)
   local home = placed(mesh(ranks), one)
   all_pairs(size .. " ranks, on the same ranks", home, home, 1, state)
   all_pairs(size .. " ranks, to overlapping ranks", home, placed(mesh(size == 2 and {1, 2} or {1, 2, 3}), one), 1, state)

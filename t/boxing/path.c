@@ -9,7 +9,6 @@
 #include "boxing/path.h"
 #include "t/lib/moves.h"
 
-#include <math.h>
 #include <time.h>
 
 static struct arena arena;
@@ -66,14 +65,9 @@ complain(const char *what, const struct type *t, const struct layout *from, cons
 {
     struct str s = {0};
     if (nwrong++ > 5) return;
-    type_print(t, &s);
-    str_add(&s, " ");
-    layout_print(from, &s);
-    str_add(&s, " -> ");
-    layout_print(to, &s);
-    str_add(&s, "\n");
+    diag_move(what, t, from, to);
     print_path(p, &s);
-    diag("%s: %s", what, str_text(&s));
+    diag("%s", str_text(&s));
     str_free(&s);
 }
 

@@ -8,9 +8,6 @@
 #include "runtime/device/device.h"
 #include "t/lib/moves.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct arena arena;
 static long npair, nrelay, nread, nwrong;
 

@@ -3,9 +3,6 @@
 #include "actors/cluster/coordinator/coordinator.h"
 #include "t/lib/tap.h"
 
-#include <stdio.h>
-#include <string.h>
-
 struct heard {
     char refusal[512]; /* text of the last REFUSE packet; "": none */
     int full;          /* number of times that the coordinator reported all ranks as present */

@@ -6,8 +6,6 @@
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
-
 enum { PLACES = 64, UNIT = 4096, TURNS = 20000 };
 
 struct model {

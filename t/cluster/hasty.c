@@ -9,7 +9,6 @@
 #include "t/lib/tap.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 enum { PATIENCE_MS = 60000, ROUNDS = 8 };
 

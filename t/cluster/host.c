@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { BYTES = 1 << 24, PIECES = 400, SLOTS = 4, MESSAGES = 20000 };
 

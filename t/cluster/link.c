@@ -4,10 +4,7 @@
 #include "t/lib/tap.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { WORDS = 512, BYTES = 1 << 14, PATIENCE_MS = 60000 };
 

@@ -7,8 +7,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { BYTES = 64, DEADLINE_MS = 300 };
 

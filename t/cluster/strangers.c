@@ -9,7 +9,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum { SOCKETS = NLINK_SOCKET + 2, PATIENCE_MS = 60000 };
 

@@ -6,8 +6,6 @@
 #include "kernels/cuda/product.h"
 #include "t/lib/trial.h"
 
-#include <math.h>
-
 /* ---- the specification ---- */
 
 static const enum dtype dtype_of[] = {

@@ -6,11 +6,7 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
 local P = rille.placement("cpu", {0, 1})
 local dir = tap.folder()
-local function list(at)
-  local names = {}
-  for name in tap.output("ls '" .. at .. "'"):gmatch("[^\n]+") do names[#names + 1] = name end
-  return names
-end
+local function list(at) return tap.all(tap.output("ls '" .. at .. "'"):gmatch("[^\n]+")) end
 
 local kinds = {
   {"SGD", {lr = 0.1}}, {"SGD with momentum", {lr = 0.1, momentum = 0.9}, optim.SGD}, {"AdamW", {lr = 0.05, betas = {0.8, 0.95}}, optim.AdamW}}
@@ -22,16 +18,11 @@ local function training(kind, how, seed)
   local net = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3))
   net:to_global{placement = P, sbp = "B"}
   net[1].weight:to_global_{placement = P, sbp = "S(1)"}
-  local ids = {}
-  for i = 1, 40 do ids[i] = i * i % 11 end
+  local ids = tap.list(40, function(i) return i * i % 11 end)
   local t = {net = net}
   t.opt = kind[3]({{params = {net[1].weight, net[3].weight}, lr = 0.02}, {params = {net[1].bias, net[3].bias}}}, kind[2])
   t.data = rille.data.tokens(ids, {batch = 2, length = 4, seed = seed, placement = P, sbp = "S(0)"})
-  local function run(x, y)
-    local loss = net(x:to("f32") / 10):cross_entropy(y[{{}, 0}] % 3)
-    loss:backward()
-    return loss
-  end
+  local function run(x, y) return tap_backward(net(x:to("f32") / 10):cross_entropy(y[{{}, 0}] % 3)) end
   local step = how == "eager" and run or rille.graph(run)
   local function apply() t.opt:step(); t.opt:zero_grad() end
   local update = rille.graph(function(x, y) local loss = run(x, y); apply(); return loss end)
@@ -96,17 +87,12 @@ tap.group("another mesh", function()
     rille.manual_seed(seed)
     local m = rille.models.gpt2.new{vocab = 31, length = 8, layers = 2, heads = 4, width = 16, placement = place[2]}
     rille.parallel(m, place[3])
-    local opt, x, ids = optim.AdamW(m:parameters(), {lr = 1e-2}), rille.parallel.input(m), {}
-    for i = 1, 200 do ids[i] = i * i % 31 end
+    local opt, x, ids = optim.AdamW(m:parameters(), {lr = 1e-2}), rille.parallel.input(m), tap.list(200, function(i) return i * i % 31 end)
     local data = rille.data.tokens(ids, {batch = 4, length = 8, seed = 3, placement = x.placement, sbp = x.sbp,
       labels = rille.parallel.labels(m)})
     local step = tap.training(opt, function(a, b) return m(a):reshape{-1, 31}:cross_entropy(b:reshape{-1}) end)
     local t = {parts = {model = m, optimizer = opt, data = data}}
-    function t.run(n)
-      local losses = {}
-      for i = 1, n do losses[i] = step(data:next()):item() end
-      return losses
-    end
+    function t.run(n) return tap.list(n, function() return step(data:next()):item() end) end
     function t.values()
       local all = {}
       for i, p in ipairs(opt.params) do
@@ -330,9 +316,7 @@ tap.group("other names in the folder", function()
 end)
 
 local function small(kind, more)
-  local c = {vocab = 16, length = 8, layers = 2, heads = 2, width = 8}
-  for name, value in pairs(more or {}) do c[name] = value end
-  return rille.models[kind].new(c)
+  return rille.models[kind].new(tap.with({vocab = 16, length = 8, layers = 2, heads = 2, width = 8}, more))
 end
 
 tap.group("unsuitable checkpoints", function()

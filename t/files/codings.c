@@ -6,10 +6,6 @@
 
 #include "t/golden/codings.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { BLOCKS = 64, MOST_BYTES = BLOCKS * 512, MOST_ELEMENTS = BLOCKS * 256 };
 
 /* Fills bytes with splitmix64 from the seed 1. */

@@ -1,6 +1,5 @@
 -- Tests rille.data.loader: it returns each row once per epoch, in an order that depends on seed and epoch.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local data = rille.data
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{2, 3}})
 
@@ -95,11 +94,9 @@ tap.group("resuming", function()
   local a, b = new(1), new(2)
   for _ = 1, 6 do a:next() end
   local state = a:state()
-  local want = {}
-  for i = 1, 9 do want[i] = a:next():totable() end
+  local want = tap.list(9, function() return a:next():totable() end)
   b:load_state(state)
-  local got = {}
-  for i = 1, 9 do got[i] = b:next():totable() end
+  local got = tap.list(9, function() return b:next():totable() end)
   tap.is(got, want, "a loaded state continues in the epoch, for any earlier seed")
   b:load_state(state)
   local n = 0

@@ -142,8 +142,7 @@ tap.group("llm.c", function()
   tap.is(rille.io.llmc.tokens(token_file("t.bin", 65530, 65540, true)):totable()[7], 65536, "tokens of 32 bits")
   local head = string.pack("<i4i4i4i4i4i4i4i4", 20240326, 5, 4, 3, 2, 1, 2, 3) .. ("\0"):rep(1024 - 32)
   local sizes = {6, 8, 4, 4, 24, 12, 8, 4, 4, 4, 32, 16, 32, 4, 2, 2}
-  local count = 0
-  for _, n in ipairs(sizes) do count = count + n end
+  local count = tap.sum(sizes, function(n) return n end)
   local path = write("gpt.bin", head .. ("\0\0"):rep(count - 2) .. string.pack("<I2I2", 0x3f80, 0xc000))
   local t, config = rille.io.llmc.load(path)
   tap.is({t.lnfb.dtype, t.lnfb:totable(), t.qkvw.shape, config.num_layers, config.padded_vocab_size}, {"bf16", {1, -2}, {2, 6, 2}, 2, 3},

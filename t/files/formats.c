@@ -13,7 +13,6 @@
 #include "runtime/base/rng.h"
 #include "t/lib/tap.h"
 
-#include <unistd.h>
 #include <zlib.h>
 
 /* ---- samples: a tensor "x", f32 {3, 4} of 0 .. 11, among others ---- */

@@ -6,7 +6,6 @@
 #include "t/lib/tap.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char dir[] = "/tmp/rille-npy-XXXXXX";
 

@@ -5,11 +5,7 @@ local T, nn = rille.tensor, rille.nn
 
 local dir = tap.folder()
 
-local function list(at)
-  local names = {}
-  for name in tap.output("ls -A '" .. (at or dir) .. "'"):gmatch("[^\n]+") do names[#names + 1] = name end
-  return names
-end
+local function list(at) return tap.all(tap.output("ls -A '" .. (at or dir) .. "'"):gmatch("[^\n]+")) end
 local function same(a, b)
   if type(a) ~= "table" or type(b) ~= "table" then return a == b end
   for i = 1, math.max(#a, #b) do
@@ -160,8 +156,7 @@ tap.group("modules", function()
   tap.fails(function() b:load(path) end, {"load: " .. path, "'0.bias'", "{4}", "{2, 2}", "'2.weight' is missing", "'extra'"}, "the error lists all differences")
   tap.is(b[1].weight:totable(), before, "the refused load changes nothing")
   rille.save(path, {["0.weight"] = rille.ones({1})})
-  local deep = {}
-  for i = 1, 12 do deep[i] = nn.Linear(2, 2) end
+  local deep = tap.list(12, function() return nn.Linear(2, 2) end)
   tap.fails(function() nn.Sequential(table.unpack(deep)):load(path) end, {"'3.bias' is missing; and 16 more"}, "of many differences the error lists the first")
   rille.save(dir .. "/one.npy", {x = rille.ones({4, 3})})
   tap.fails(function() b:load(dir .. "/one.npy") end, {"one.npy: a .npy file holds one tensor"}, "loading a module from a .npy file is refused")

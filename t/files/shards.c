@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char folder[] = "/tmp/rille-shards-XXXXXX";
 

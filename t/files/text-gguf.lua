@@ -23,17 +23,8 @@ end
 local tiktoken = path .. ".tiktoken"
 tap.write(tiktoken, lib.tiktoken())
 
--- Compares ids and decoded texts of all strings with the digests.
 local function same(tok, want, name)
-  local h, g, bad = lib.first_digest, lib.first_digest, nil
-  for i = 1, golden.count do
-    local ids = tok:encode(lib.generated(golden, i - 1, true))
-    h, g = lib.digest(h, ids), lib.digest_text(g, tok:decode(ids))
-    if i % golden.each == 0 and (h ~= want.ids[i // golden.each] or g ~= want.texts[i // golden.each]) then
-      bad = ("%s differ before string %d"):format(h ~= want.ids[i // golden.each] and "ids" or "texts", i)
-      break
-    end
-  end
+  local bad = lib.differ(tok, golden, want)
   tap.ok(not bad, name .. ": the same ids and texts for every string", bad)
 end
 
@@ -53,12 +44,10 @@ end
 
 -- The byte-level BPE of t/golden/tokenizer.json.
 local bytes = json.decode(read("t/golden/tokenizer.json")).model
-local merges = {}
-for i, m in ipairs(bytes.merges) do merges[i] = type(m) == "table" and table.concat(m, " ") or m end
+local merges = tap.list(bytes.merges, function(m) return type(m) == "table" and table.concat(m, " ") or m end)
 local function byte_level(pre, more)
   local tokens, types = tokens_of(bytes.vocab, {})
-  local fields = {model = {"s", "gpt2"}, pre = {"s", pre}, tokens = {"s", tokens}, token_type = {"i", types}, merges = {"s", merges}}
-  for key, value in pairs(more or {}) do fields[key] = value end
+  local fields = tap.with({model = {"s", "gpt2"}, pre = {"s", pre}, tokens = {"s", tokens}, token_type = {"i", types}, merges = {"s", merges}}, more)
   return rille.tokenizer(write(fields))
 end
 

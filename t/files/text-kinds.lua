@@ -29,23 +29,8 @@ local function file_of(case)
     :format(case.added_tokens, case.normalizer, case.pre_tokenizer, case.decoder, model_of(case.model))
 end
 
-local strings = {}
-local function texts()
-  for seed = #strings, golden.count - 1 do strings[seed + 1] = lib.generated(golden, seed, true) end
-  return strings
-end
-
--- Compares ids and decoded texts of all strings with the digests.
 local function same(tok, case)
-  local h, g, bad = lib.first_digest, lib.first_digest, nil
-  for i, text in ipairs(texts()) do
-    local ids = tok:encode(text)
-    h, g = lib.digest(h, ids), lib.digest_text(g, tok:decode(ids))
-    if i % golden.each == 0 and (h ~= case.ids[i // golden.each] or g ~= case.texts[i // golden.each]) then
-      bad = ("%s differ before string %d"):format(h ~= case.ids[i // golden.each] and "ids" or "texts", i)
-      break
-    end
-  end
+  local bad = lib.differ(tok, golden, case)
   tap.ok(not bad, case.name .. ": the same ids and texts for every string", bad)
 end
 
@@ -92,8 +77,7 @@ tap.group("tekken.json", function()
   local function file(head, list)
     return ('{"config":{"pattern":"%s",%s},"vocab":[%s]%s}'):format(pattern:gsub("\\", "\\\\"), head, table.concat(entries, ","), list or "")
   end
-  local names = {}
-  for i, text in ipairs(special) do names[i] = ('{"rank":%d,"token_str":"%s","is_control":true}'):format(i - 1, text) end
+  local names = tap.list(special, function(text, i) return ('{"rank":%d,"token_str":"%s","is_control":true}'):format(i - 1, text) end)
   local sizes = ('"default_vocab_size":%d,"default_num_special_tokens":5'):format(#entries + 5)
   local list = ',"special_tokens":[' .. table.concat(names, ",") .. "]"
   local tok = rille.tokenizer(write("tekken.json", file(sizes, list)))
@@ -175,8 +159,7 @@ tap.group("damage", function()
     local encoded, ids = pcall(tok.encode, tok, "the thing <s> 12\xff\u{fb01}\u{3000} user ")
     if encoded then tok:decode(ids) elseif not ids:find("encode:", 1, true) then wrong[#wrong + 1] = ids end
   end
-  local files = {}
-  for _, case in ipairs(golden.json) do files[#files + 1] = {"d.json", file_of(case)} end
+  local files = tap.list(golden.json, function(case) return {"d.json", file_of(case)} end)
   for _, case in ipairs(golden.sentencepiece) do files[#files + 1] = {"d.model", tap.read("t/golden/kinds-" .. case.name .. ".model")} end
   for _, file in ipairs(files) do
     if tap.share() then

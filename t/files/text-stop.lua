@@ -1,6 +1,5 @@
 -- Tests Ctrl-C during training and encoding of a tokenizer: the call ends soon with an error, and the tokenizer stays as it was.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local stat = assert(io.open("/proc/self/stat"))
 local own = stat:read("n")
@@ -35,12 +34,9 @@ local function pressed(name, wait, fn)
 end
 
 local function letters(n, from)
-  local t = {}
-  for i = 1, n do t[i] = string.char(math.random(from or 97, 122)) end
-  return table.concat(t)
+  return table.concat(tap.list(n, function() return string.char(math.random(from or 97, 122)) end))
 end
-local some = {}
-for i = 1, 20000 do some[i] = letters(math.random(2, 9)) end
+local some = tap.list(20000, function() return letters(math.random(2, 9)) end)
 local text = table.concat(some, " ")
 local tok = rille.tokenizer.train({text}, {size = 2000})
 local want = tok:encode(text)
@@ -49,8 +45,7 @@ local huge = text:rep(1 << 10)
 pressed("training, cutting words", 0.2, function() rille.tokenizer.train({huge}, {size = 300}) end)
 local marks = ("a<x>"):rep(1 << 25)
 pressed("training, special tokens", 0.2, function() rille.tokenizer.train({marks}, {size = 300, special = {"<x>", "<y>"}}) end)
-local words = {}
-for i = 1, 200000 do words[i] = letters(12) end
+local words = tap.list(200000, function() return letters(12) end)
 words = table.concat(words, " ")
 pressed("training, joining", 0.6, function() rille.tokenizer.train({words}, {size = 1 << 20}) end)
 pressed("encode", 0.2, function() tok:encode(huge) end)

@@ -123,8 +123,7 @@ end)
 tap.group("any bytes", function()
   local tok, draw, wrong = rille.tokenizer("t/golden/tokenizer.json"), generator(tonumber(os.getenv("SEED")) or 17), 0
   for _ = 1, 2000 do
-    local bytes = {}
-    for i = 1, draw(60) do bytes[i] = string.char(draw(3) == 0 and draw(256) or 32 + draw(90)) end
+    local bytes = tap.list(draw(60), function() return string.char(draw(3) == 0 and draw(256) or 32 + draw(90)) end)
     local s = table.concat(bytes)
     if tok:decode(tok:encode(s)) ~= s then wrong = wrong + 1 end
   end
@@ -152,9 +151,7 @@ tap.group("files", function()
     end
     tap.ok(same, name .. ": saved and read again, the tokenizer gives the same ids")
   end
-  local pairs_json = json:gsub('"merges":%b[]', function(list)
-    return (list:gsub('"([^" ]+) ([^" ]+)"', '["%1","%2"]'))
-  end)
+  local pairs_json = json:gsub('"merges":%b[]', function(list) return (list:gsub('"([^" ]+) ([^" ]+)"', '["%1","%2"]')) end)
   local strings_json = json:gsub('%["([^"]+)","([^"]+)"%]', '"%1 %2"')
   for name, text in pairs{["pairs"] = pairs_json, ["texts"] = strings_json} do
     tap.is(rille.tokenizer(write("m.json", text)):encode("hello the"), tok:encode("hello the"), "merges as " .. name)

@@ -24,7 +24,6 @@
 #include "t/oracles/packet_print.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 #include <zlib.h>
 
 /* ---- packets ---- */

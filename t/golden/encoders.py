@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
-from families import NEEDLESS, VOCAB, gradient_sums, hash_of, spread, weight
+from families import NEEDLESS, VOCAB, digest_of, gradient_sums, numbers, spread, summed, weight
 
 import numpy as np
 import torch
@@ -70,10 +70,6 @@ def inputs(config):
     return words
 
 
-def summed(t, name):
-    return (t.reshape(-1) * torch.tensor(spread(name, t.numel()).astype(np.float32))).sum()
-
-
 def run(name, task, config):
     with tempfile.TemporaryDirectory() as d:
         auto = getattr(T, "AutoModelFor" + task if task else "AutoModel")
@@ -93,12 +89,9 @@ def run(name, task, config):
         loss = summed(out * mask if out.dim() == 3 else out, "loss") + (summed(pooled, "pooled") if pooled is not None else 0)
         loss.backward()
         weighted, absolute = gradient_sums(model, d)
-        digest = sum(hash_of(n + " " + "x".join(map(str, s))) for n, s in shapes.items()) & 0xFFFFFFFF
+        digest = digest_of(shapes)
     keeps = ("architectures", "pad_token_id")
     kept = {k: v for k, v in words.items() if (k not in NEEDLESS or k in keeps) and k not in MORE and v is not None}
-
-    def numbers(list_of):
-        return ", ".join("%.6f" % x for x in list_of)
 
     print(f'  {{name = "{name}", config = [=[{json.dumps(kept)}]=], types = {given["token_type_ids"].max().item() + 1 if "token_type_ids" in given else 0},')
     print(f"    out = {{{numbers(out.detach()[1].reshape(-1)[:6].tolist())}}}, all = {summed(out.detach() * mask if out.dim() == 3 else out.detach(), 'all').item():.5f},")

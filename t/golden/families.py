@@ -181,6 +181,18 @@ embedding_dropout residual_dropout num_nextn_predict_layers init_device verbose 
 scale_attention_softmax_in_fp32 slow_but_exact qk_head_dim aux_loss_alpha seq_aux ep_size""".split()
 
 
+def numbers(list_of, form="%.6f"):
+    return ", ".join(form % x for x in list_of)
+
+
+def digest_of(shapes):
+    return sum(hash_of(n + " " + "x".join(map(str, s))) for n, s in shapes.items()) & 0xFFFFFFFF
+
+
+def summed(t, name):
+    return (t.reshape(-1) * torch.tensor(spread(name, t.numel()).astype(np.float32))).sum()
+
+
 def gradient_sums(model, folder):
     """The sum of a model's gradients weighted by the formula, and of their absolute values. Saves the gradients as the model's parameters."""
     with torch.no_grad():
@@ -214,15 +226,12 @@ def run(name, config):
         loss = torch.nn.functional.cross_entropy(model(ids[:, :-1]).logits.reshape(-1, VOCAB), ids[:, 1:].reshape(-1))
         loss.backward()
         weighted, absolute = gradient_sums(model, d)
-        digest = sum(hash_of(n + " " + "x".join(map(str, s))) for n, s in shapes.items()) & 0xFFFFFFFF
+        digest = digest_of(shapes)
         some = torch.cat([logits[0, -1, :6], logits[1, LENGTH // 2, :6]])
         total = float((logits.numpy().ravel() * spread("logits", logits.numel())).sum())
     kept = {k: v for k, v in words.items() if k not in NEEDLESS and v is not None}
     if "attn_config" in kept:
         kept["attn_config"] = {k: v for k, v in kept["attn_config"].items() if k in ("alibi", "alibi_bias_max", "clip_qkv", "qk_ln")}
-
-    def numbers(list_of, form):
-        return ", ".join(form % x for x in list_of)
 
     print(f'  {{name = "{name}", config = [=[{json.dumps(kept)}]=],')
     print(f"    logits = {{{numbers(some.tolist(), '%.6f')}}}, all_logits = {total:.6f},")

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
-from families import NEEDLESS, VOCAB, hash_of, spread, weight
+from families import NEEDLESS, VOCAB, digest_of, gradient_sums, numbers, spread, summed, weight
 
 import numpy as np
 import torch
@@ -104,10 +104,6 @@ def inputs(config):
     return dict(pixel_values=numbers_of("images", ROWS, config.num_channels, side, side))
 
 
-def summed(t, name):
-    return (t.reshape(-1) * torch.tensor(spread(name, t.numel()).astype(np.float32))).sum()
-
-
 def found_in(out):
     """Returns the outputs, and the pooled vectors or None."""
     if "logits_per_image" in out:
@@ -152,21 +148,8 @@ def run(name, cls, config):
             if config.model_type == "whisper":
                 model.generation_config.suppress_tokens, model.generation_config.begin_suppress_tokens = [16, 20], [11, 56]
             greedy = model.generate(**given, max_new_tokens=NEW, do_sample=False, num_beams=1).tolist()
-        with torch.no_grad():
-            for p in model.parameters():
-                p.copy_(p.grad if p.grad is not None else torch.zeros_like(p))
-            for n, b in model.named_buffers():
-                b.zero_()
-        model.save_pretrained(d)
-        weighted = absolute = 0.0
-        for n, g in load_file(path).items():
-            g = g.double().numpy().ravel()
-            weighted += float((g * spread("gradient " + n, g.size)).sum())
-            absolute += float(abs(g).sum())
-        digest = sum(hash_of(n + " " + "x".join(map(str, s))) for n, s in shapes.items()) & 0xFFFFFFFF
-
-    def numbers(list_of):
-        return ", ".join("%.6f" % x for x in list_of)
+        weighted, absolute = gradient_sums(model, d)
+        digest = digest_of(shapes)
 
     def some(t):
         t = t.detach()

@@ -3,7 +3,6 @@
 -- steps. The script prints "go" when the next signal may arrive, "bad ..." on an error, and reads a line after each
 -- interrupt. At the end it writes a checkpoint, runs five more steps and prints their losses. With 0 trials it loads
 -- that checkpoint instead and runs the same five steps undisturbed.
-local rille = require "rille"
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local options = {placement = P, sbp = "B", requires_grad = true}
 local params = {}

@@ -2,7 +2,6 @@
 -- of a half, for any lengths, sizes and layouts, and also for large scores, because the kernels do not round scores to
 -- halves.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(5))
 local unit = {bf16 = 2 ^ -8, f16 = 2 ^ -11}

@@ -2,7 +2,6 @@
 -- for every mask, layout, dtype and form of the call. Other queries must not be affected. The reference is written in
 -- f64: a softmax in which hidden keys have the score -1e30, and then the weight 0.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(3))
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
@@ -47,7 +46,6 @@ local function placed(t, layout, i) return t:to_global{placement = layout[2], sb
 
 local function flat(t) return t:detach():to_global{placement = ONE, sbp = "B"}:to"f64" end
 
--- Returns the result and the gradients of q, k and v.
 local function values(x, y, leaves)
   local out = {flat(y)}
   for i, g in ipairs{rille.grad((y * x.slope):sum(), leaves)} do out[i + 1] = flat(g) end

@@ -2,21 +2,18 @@
 -- merged without a copy. Compiled steps must equal eager calls in every layout. With 32 or more queries, attention
 -- must be a single operator.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local B, T, H, D = 4, 192, 4, 16
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 rille.manual_seed(tap.seed(11))
-local values = {}
-for i = 1, 3 do values[i] = rille.randint(-3, 4, {B, T, H * D}):to"f32" end
+local values = tap.list(3, function() return rille.randint(-3, 4, {B, T, H * D}):to"f32" end)
 local slope = rille.randint(-3, 4, {B, T, H * D}):to"f32"
 
 local function heads(x) return x:reshape{B, T, H, D}:permute{0, 2, 1, 3} end
 
 -- Returns the result and the three gradients on device 0, and the step.
 local function all(compiled, place, sbp, more)
-  local x = {}
-  for i = 1, 3 do x[i] = values[i]:to_global{placement = place, sbp = sbp}:detach():requires_grad_() end
+  local x = tap.list(3, function(i) return values[i]:to_global{placement = place, sbp = sbp}:detach():requires_grad_() end)
   local w = slope:to_global{placement = place, sbp = sbp}
   local function run()
     local y = rille.scaled_dot_product_attention(heads(x[1]), heads(x[2]), heads(x[3]), nil, {is_causal = true})
@@ -32,9 +29,7 @@ local function all(compiled, place, sbp, more)
 end
 
 local function copies(step)
-  local n = 0
-  for _, act in ipairs(dofile("t/lib/acts.lua")(step)) do n = n + (act.name == "copy" and 1 or 0) end
-  return n
+  return tap.sum(dofile("t/lib/acts.lua")(step), function(act) return (act.name == "copy" and 1 or 0) end)
 end
 
 local want = all(false, ONE, "B")

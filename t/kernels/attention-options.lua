@@ -2,7 +2,6 @@
 -- f64: values, and the gradients of q, k, v and sinks, for every dtype, layout and length. A step of a long sequence needs
 -- memory that is linear in the length, and a query that sees no key returns 0.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(4))
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
@@ -56,8 +55,7 @@ local function reference(x, how, seen)
   local sink = x[4] and x[4]:reshape{1, HEADS, 1, 1} or rille.full({1, HEADS, 1, 1}, -1e30, {dtype = "f64"})
   local shape = scores.shape
   shape[4] = 1
-  local p = rille.concat({scores, sink:expand(shape)}, 3):softmax(3):slice(3, 0, scores.shape[4])
-  return seen:where(p, 0):matmul(x[3])
+  return seen:where(rille.concat({scores, sink:expand(shape)}, 3):softmax(3):slice(3, 0, scores.shape[4]), 0):matmul(x[3])
 end
 
 local function flat(t) return t:detach():to_global{placement = ONE, sbp = "B"}:to"f64" end
@@ -80,8 +78,7 @@ end
 local function worst_of(option, dtype, layout)
   local worst, where = 0, ""
   for _, n in ipairs(lengths) do
-    local how, x = option[2], {}
-    for i = 1, 3 do x[i] = rille.randn{BATCH, HEADS, i == 1 and n[1] or n[2], SIZE}:to(dtype):to"f64" end
+    local how, x = option[2], tap.list(3, function(i) return rille.randn{BATCH, HEADS, i == 1 and n[1] or n[2], SIZE}:to(dtype):to"f64" end)
     if option.sinks then x[4] = rille.randn{HEADS}:to(dtype):to"f64" end
     local spans, slope = option.spans and spans_of(option.spans, n[1], n[2]), rille.randn{BATCH, HEADS, n[1], SIZE}:to(dtype)
     local exact, own = leaves_of(x, "f64", layouts[1]), leaves_of(x, dtype, layout)

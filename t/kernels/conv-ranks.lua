@@ -1,7 +1,6 @@
 -- conv-ranks.lua - compares convolutions, their gradients and second gradients on two ranks with one rank, bit for bit, in every
 -- dtype and layout. Partial sums of halves are f32 between ranks.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 

@@ -3,9 +3,6 @@
 #include "kernels/cpu/base/copies.h"
 #include "t/lib/tap.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST = 140000, MARGIN = 64 };
 
 static const int order[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};

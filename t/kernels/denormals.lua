@@ -1,7 +1,6 @@
 -- denormals.lua - tests that kernels and their references treat denormals of f32, f64 and bf16 as zeros, on every
 -- thread. Denormals of f16 are kept, and the user's thread keeps its own mode.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 -- Expected results for half of the smallest normal number. Functions that inspect bits must treat it as zero, too, both

@@ -1,17 +1,9 @@
 -- epilogue.lua - tests that operators after a matrix product are fused into its task, without a register for the product, and
 -- give the same values as separate calls, on one rank and on several.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 -- Whole numbers, so that sums are exact however they are sharded.
-local function whole(rows, cols)
-  local t = {}
-  for i = 1, rows do
-    t[i] = {}
-    for j = 1, cols do t[i][j] = (i * 7 + j * 3) % 9 - 4 end
-  end
-  return rille.tensor(t)
-end
+local function whole(rows, cols) return rille.tensor(tap.rows(rows, cols, function(i, j) return (i * 7 + j * 3) % 9 - 4 end)) end
 
 local x, w, v, b = whole(16, 8), whole(8, 12), whole(8, 12), whole(1, 12)
 local image, kernel = whole(1, 2 * 2 * 5 * 5):reshape(2, 2, 5, 5), whole(1, 4 * 2 * 3 * 3):reshape(4, 2, 3, 3)

@@ -1,5 +1,6 @@
 /* exec.c - tests how the kernel variant of a call is chosen: the first variant that accepts the call, if necessary
  * after operands are made dense; otherwise the reference. Also tests RILLE_CHECK. */
+#include "kernels/exec/exec.h"
 #include "t/lib/exec.h"
 
 enum { N = 6 };
@@ -273,8 +274,11 @@ test_unread(void)
             struct call call = {.op = op_find("add"), .nin = 2, .nout = 1, .in = t, .out = &out};
             struct view view[3] = {view_dense(&t[0], NULL), view_dense(&t[1], NULL), view_dense(&out, NULL)};
             struct kcall k = {.call = &call, .in = view, .out = view + 2, .threads = 1, .unread = true};
+            struct exec *e;
             memset(y, 0xff, sizeof y);
-            bool good = !kcall_once(&k, (void *[]){x, x}, (void *[]){y + skip}, NULL);
+            bool good = !exec_new(&k, DEV_CPU, &e) && e->k.unread;
+            exec_free(&e);
+            good = good && !kcall_once(&k, (void *[]){x, x}, (void *[]){y + skip}, NULL);
             for (int64_t i = 0; good && i < n; i++) good = y[skip + i] == 2 * x[i];
             for (int64_t i = 0; good && i < MOST + 32; i++) good = (i >= skip && i < skip + n) || isnan(y[i]);
             if (!good) ok(false, "%lld elements from %d on", (long long)n, skip);

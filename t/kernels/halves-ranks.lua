@@ -1,7 +1,6 @@
 -- halves-ranks.lua - tests that sums of bf16 and f16 do not depend on the number of ranks or micro-batches: partial sums are
 -- f32, and only the complete sum is rounded.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ONE = rille.placement("cpu", {0})
 local EIGHT, SQUARE = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7}), rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})
@@ -11,18 +10,13 @@ local function same(a, b) return home(a):eq(home(b)):all():item() end
 
 -- Returns integers whose sums f32 can represent but halves cannot. The sum, rounded once, is the same for every layout.
 local function grid(rows, cols, d)
-  local t = {}
-  for i = 1, rows do
-    t[i] = {}
-    for j = 1, cols do t[i][j] = (i * 7 + j * 3) % 11 + (i == 1 and (d == "f16" and 100 or 250) or 0) end
-  end
-  return rille.tensor(t, {dtype = d})
+  local most = d == "f16" and 100 or 250
+  return rille.tensor(tap.rows(rows, cols, function(i, j) return (i * 7 + j * 3) % 11 + (i == 1 and most or 0) end), {dtype = d})
 end
 
 for _, d in ipairs{"bf16", "f16"} do
   local x, w = grid(64, 24, d), grid(24, 40, d)
-  local list = {}
-  for i = 1, 64 do list[i] = i % 5 end
+  local list = tap.list(64, function(i) return i % 5 end)
   local ids = rille.tensor(list, {dtype = "i64"})
   local calls = {
     {"sum", function(a) return a:sum(0) end, "S(0)"},

@@ -3,7 +3,6 @@
 -- place of the largest of 1, |m| and |y|, where m is the maximum. The reference is a compensated sum in f64, with an
 -- error of one unit.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 -- Returns m + log (sum of e^(x - m)), and m; the sum is compensated (Neumaier 1974).
 local function reference(row)
@@ -40,10 +39,7 @@ local function made(dtype, n, target)
   return row
 end
 
-local layouts = {}
-for _, ranks in ipairs{{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}} do
-  layouts[#layouts + 1] = {rille.placement("cpu", ranks), #ranks}
-end
+local layouts = tap.list({{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}}, function(ranks) return {rille.placement("cpu", ranks), #ranks} end)
 local function over(x, l)
   return x:to_global{placement = l[1], sbp = l[2] == 1 and "B" or "S(1)"}:logsumexp(1):to_global{sbp = "B"}:to"f64":totable()
 end
@@ -119,8 +115,7 @@ for _, dtype in ipairs{"f32", "f64"} do
   worst = {}
   for _, near in ipairs{2, 0.2, 1e-3, 1e-5, 1e-7, 1e-9, 1e-12, 0} do
     for _, n in ipairs{6, 9, 24, 100} do
-      local rows = {}
-      for i = 1, 6 do rows[i] = made(dtype, n, (i % 2 == 0 and 1 or -1) * near) end
+      local rows = tap.list(6, function(i) return made(dtype, n, (i % 2 == 0 and 1 or -1) * near) end)
       try(dtype, rows, ("%d numbers, %g from 0"):format(n, near), worst)
     end
   end
@@ -133,5 +128,12 @@ for _, dtype in ipairs{"f32", "f64"} do
     end
   end
   judge(dtype, worst, "random numbers")
+  worst = {}
+  -- A sum of many equal numbers rounds each time in the same direction.
+  for _, less in ipairs(dtype == "f32" and {0.1, 0.3, 0.7} or {}) do
+    local m = rounded(dtype, -math.log(1 + 19999 * math.exp(-less)))
+    try(dtype, {tap.list(20000, function(i) return i == 1 and m or rounded(dtype, m - less) end)}, "20000 numbers", worst)
+  end
+  judge(dtype, worst, "long lines near 0")
 end
 tap.done()

@@ -4,8 +4,6 @@
 #include "runtime/base/rng.h"
 #include "t/lib/exec.h"
 
-#include <math.h>
-
 /* Calls of operators that sum. Operands are filled with ones, ids with zeros; absent operands stay empty. */
 static const struct {
     const char *op, *text;

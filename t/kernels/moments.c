@@ -6,8 +6,6 @@
 #include "kernels/op/lib/moments.h"
 #include "t/lib/tap.h"
 
-#include <math.h>
-
 struct code {
     double number, scale;
 };

@@ -1,7 +1,6 @@
 -- norm-parts.lua - compares layer_norm and rms_norm over a sharded axis (values, gradients and second gradients) with one device
 -- in f64, for many layouts, weights and distances between the shards of a row. Also checks the bytes moved.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 rille.manual_seed(tap.seed(7))
 
 local ONE = rille.placement("cpu", {0})

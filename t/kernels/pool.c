@@ -242,6 +242,19 @@ test_long(uint64_t seed)
                                     seed + w);
 }
 
+/* oneDNN counts whole windows, so it computes averages of cut windows only if padding is not counted. */
+static void
+test_count_padding(uint64_t seed)
+{
+    const struct kernel_variant *dnnl = op_find(ops[3])->host.kernel;
+    while (strcmp(dnnl->name, "dnnl")) dnnl++;
+    const char *shape = "1,16,8,28",
+               *window = "kernel_size=3 stride=2 padding=1 ceil_mode=true count_include_pad=false";
+    ok(try_variant(3, dnnl, DT_F32, &shape, 1, window, seed) == NVALUES, "oneDNN averages the parts of cut windows");
+    ok(try_variant(3, dnnl, DT_F32, &shape, 1, "kernel_size=3 stride=1 padding=1", seed) == NVALUES,
+       "oneDNN's averages count padding");
+}
+
 /* Compares a batch of 33 planes with separate calls for the same planes. */
 static void
 test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
@@ -315,6 +328,7 @@ main(void)
     test_sizes();
     test_rows(seed);
     test_long(seed);
+    test_count_padding(seed);
     for (size_t o = 0; o < 2 * countof(ops); o++) {
         const char *op = ops[o / 2];
         enum dtype d = o % 2 ? DT_F64 : DT_F32;

@@ -6,10 +6,6 @@
 #include "runtime/base/denormal.h"
 #include "t/lib/exec.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { DENSE, TURNED, REPEATED, BACKWARDS, FAR, NFORM };
 enum { ORDINARY, ONE_NAN, ONE_INFINITE, BOTH_INFINITE, ZEROS, SUBNORMAL, NVALUES };
 static const char *const form_text[] = {"dense", "transposed", "repeated", "reversed", "strided"};

@@ -2,7 +2,6 @@
 -- shift c, or shifts by c, errors at x + c must be as small as at x; also in gradients and second gradients. For f32 the
 -- exact values are computed in f64; for f64, without the shift.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local COLUMNS = 512
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
@@ -125,8 +124,7 @@ local BIG = 3.4e38
 local special = {1, 0, -3, -math.huge, math.huge, 0 / 0, BIG, -BIG}
 local all = {}
 for i = 0, (1 << 12) - 1 do
-  local row = {}
-  for j = 1, 4 do row[j] = special[(i >> 3 * (j - 1)) % 8 + 1] end
+  local row = tap.list(4, function(j) return special[(i >> 3 * (j - 1)) % 8 + 1] end)
   all[i + 1] = row
 end
 local x = rille.tensor(all)

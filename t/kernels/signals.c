@@ -7,10 +7,8 @@
 #include "t/lib/tap.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { EVERY_US = 200 };
 

@@ -4,8 +4,6 @@
 #include "t/lib/tap.h"
 
 #include <stdatomic.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MOST = 200000, THREADS = 5 };
 

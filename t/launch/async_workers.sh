@@ -53,9 +53,7 @@ local x = rille.randn({16, 8}, {placement = P, sbp = "S(0)"})
 local step = rille.graph(function(x)
   local y = net(x)
   local loss = (y * y):mean()
-  loss:backward()
-  adam:step()
-  adam:zero_grad()
+  loss:backward() adam:step() adam:zero_grad()
   return loss
 end)
 local i, losses = 0, {}

@@ -22,9 +22,7 @@ local x, y = rille.parallel.input(model), rille.parallel.labels(model)
 local opt = rille.optim.AdamW(model:parameters(), {lr = 0.01})
 local step = rille.graph(function(ids, labels)
   local loss = model(ids):reshape{-1, 31}:cross_entropy(labels:reshape{-1})
-  loss:backward()
-  opt:step()
-  opt:zero_grad()
+  loss:backward() opt:step() opt:zero_grad()
   return loss
 end, pieces and {micro_batches = pieces, schedule = "1f1b"} or {})
 local ids, labels = {}, {}

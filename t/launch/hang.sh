@@ -16,9 +16,7 @@ local x = rille.randn({1024, 1024}, {placement = placement, sbp = "B", requires_
 local opt = rille.optim.SGD({w}, {lr = 1e-3})
 local step = rille.graph(function()
   local loss = w:matmul(x):tanh():matmul(x):tanh():matmul(x):square():mean()
-  loss:backward()
-  opt:step()
-  opt:zero_grad()
+  loss:backward() opt:step() opt:zero_grad()
   return loss
 end)
 local last

@@ -3,12 +3,6 @@
 # for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c) whose ranks communicate across processes. nccl.sh path/to/rille;
 # prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
-. t/lib/processes.sh
-. t/lib/toolkit.sh
-if [ ! -f "$headers/nccl.h" ]; then
-  skip "collectives by NCCL among workers" "its header is not installed"
-  finish
-fi
 . t/lib/nccl.sh
 collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
 near() { paste "$1" "$2" | awk -F'\t' '{ n = split($2, a, " "); split($4, b, " "); for (i = 1; i <= n; i++) { d = a[i] - b[i]; if (d < 0) d = -d; if (d > 0.0001 * b[i]) exit 1 } if (n == 0 || $1 != $3) exit 1 }'; }
@@ -70,19 +64,8 @@ is "collectives copy nothing through host memory" "$(grep -c '^carry' "$dir/told
 
 # ---- failures
 
-checks='local p = rille.placement("cuda", {0, 1, 2, 3})
-  local w = rille.ones({4, 2}):to_global{placement = p, sbp = "B"}
-  for i = 1, 3 do
-    for _, ids in ipairs{{0, 1, 2, 3}, {0, 9, 2, 3}} do
-      local rows = rille.tensor(ids, {dtype = "i64"}):to_global{placement = p, sbp = "S(0)"}
-      local ok, e = pcall(function() return rows:embedding(w):sum(0):to_global{sbp = "B"}:sum():item() end)
-      print(ok, ok and e or e:match("embedding: [^,;(]*"))
-    end
-  end'
-FAKE_CUDA=$alone go -d cuda:all,cpu:1 -e "$checks"
-want=$stdout
-nccl -n 2 -d cuda:0,cuda:1,cpu:1 -e "$checks"
-is "a run that fails on one worker ends on all, and the next is right" "$(wc -l <<<"$stdout") $stdout" "6 ${want:-nothing}"
+four="placement = rille.placement('cuda', {0, 1, 2, 3})"
+fails cuda:0,cuda:1 "$four, sbp = 'S(0)'" "$four, sbp = 'B'" "sbp = 'B'"
 ok "communicators are made again after each failure" test "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" -ge 3
 
 sed -n '/^cat >"$dir\/train.lua"/,/^LUA$/p' t/launch/async_workers.sh | sed '1d;$d; s/("%a"):format(step(x):item())/("%.6f"):format(step(x):item())/' >"$dir/train.lua"
@@ -118,16 +101,7 @@ want=$stdout
 RILLE_HOSTS=2 nccl -n 4 -d cuda:0,cpu:1 "$dir/amid.lua" dies
 is "after one of four workers is killed during a run, training resumes from a snapshot" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
 
-lost='local p = rille.placement("cuda", {0, 1})
-  local x = rille.ones({8}, {placement = p, sbp = "S(0)"})
-  local n, ok, e = 0
-  repeat ok, e = pcall(function() return (x + n):to_global{sbp = "B"}:sum():item() end) n = n + 1 until not ok or n == 50
-  print(ok, tostring(e):find("can no longer use cuda devices", 1, true) ~= nil or e)
-  print(rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())'
-for at in 5 11 20; do
-  FAKE_CUDA=$FAKE_CUDA,lost=$at nccl -n 2 -d cuda:0,cpu:1 -e "$lost"
-  is "workers' GPUs that are lost at call $at are an error, and cpus continue" "$code $stdout" $'0 false\ttrue\n8.0'
-done
+loses "placement = rille.placement('cuda', {0, 1}), sbp = 'S(0)'" 'sbp = "B"'
 
 unmet='local x = rille.ones({8}, {placement = rille.placement("cuda", {1, 2}), sbp = "S(0)"})
   local own = rille.ones({8}, {placement = rille.placement("cuda", {0}), sbp = "B"})
@@ -143,21 +117,7 @@ kill -INT "$(pgrep -P $waiting)"
 wait $waiting 2>/dev/null
 ok "an interrupt ends the wait, although the worker of rank 0 has ended" grep -q 'interrupted' "$dir/out" "$dir/err"
 
-endless='for _, w in ipairs(rille.workers()) do print(w.pid) end
-  io.stdout:flush()
-  local x = rille.ones({64}, {placement = rille.placement("cuda", {0, 1}), sbp = "S(0)"})
-  local step = rille.graph(function(x) return x:to_global{sbp = "B"}:sum() end)
-  while true do step(x):item() end'
-under_way() { [ "$(wc -l <"$dir/out")" = 2 ] && [ "$(grep -c ^all-gather "$dir/told")" -gt 20 ]; }
-gone() { for pid in $(cat "$dir/out"); do ! kill -0 "$pid" || return 1; done; }
-for signal in INT KILL; do
-  anew
-  "$rille" launch --collectives nccl -n 2 -d cuda:0,cpu:1 -e "$endless" >"$dir/out" 2>"$dir/err" </dev/null & controller=$!
-  ok "two workers run collectives" await under_way
-  kill -$signal $controller
-  wait $controller 2>/dev/null
-  ok "the workers end when SIG$signal ends their controller" await gone
-done
+outlives all-gather "placement = rille.placement('cuda', {0, 1}), sbp = 'S(0)'" 'sbp = "B"'
 
 # ---- unsupported setups are rejected
 

@@ -17,9 +17,7 @@ local w = rille.zeros({64, 64}, {placement = placement, sbp = "S(0)", requires_g
 local opt = rille.optim.SGD({w}, {lr = 1e-3})
 local step = rille.graph(function()
   local loss = (w - 1):square():sum()
-  loss:backward()
-  opt:step()
-  opt:zero_grad()
+  loss:backward() opt:step() opt:zero_grad()
   return loss
 end)
 local options = {signals = {"TERM", "USR1", "USR2", "HUP"}, file = arg[2]}

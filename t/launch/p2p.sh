@@ -3,12 +3,6 @@
 # plug-in runs in each worker, on stand-ins for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c) whose ranks communicate
 # across processes. Sends either wait for the matching receives, or are buffered. p2p.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
-. t/lib/processes.sh
-. t/lib/toolkit.sh
-if [ ! -f "$headers/nccl.h" ]; then
-  skip "pipelines by NCCL" "its header is not installed"
-  finish
-fi
 . t/lib/nccl.sh
 count() { grep -c "^$1" "$dir/told"; }
 
@@ -106,46 +100,7 @@ for word in "" ,buffers; do
   is "a worker killed during${word:+ buffered} sends is lost, and training continues with the same bits" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
 done
 
-lost='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
-  local x = rille.ones({8}, {placement = first})
-  local n, ok, e = 0
-  repeat ok, e = pcall(function() return (x + n):to_global{placement = second}:sum():item() end) n = n + 1 until not ok or n == 50
-  print(ok, tostring(e):find("can no longer use cuda devices", 1, true) ~= nil or e)
-  print(rille.ones({8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())'
-for at in 5 11 20; do
-  FAKE_CUDA=$FAKE_CUDA,lost=$at nccl -n 2 -d cuda:0,cpu:1 -e "$lost"
-  is "workers' GPUs that are lost at call $at are an error, and cpus continue" "$code $stdout" $'0 false\ttrue\n8.0'
-done
-
-checks='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
-  local w = rille.ones({4, 2}):to_global{placement = first}
-  for i = 1, 3 do
-    for _, ids in ipairs{{0, 1, 2, 3}, {0, 9, 2, 3}} do
-      local rows = rille.tensor(ids, {dtype = "i64"}):to_global{placement = first}
-      local ok, e = pcall(function() return rows:embedding(w):to_global{placement = second}:sum():item() end)
-      print(ok, ok and e or e:match("embedding: [^,;(]*"))
-    end
-  end'
-FAKE_CUDA=$alone go -d cuda:all,cpu:1 -e "$checks"
-want=$stdout
-nccl -n 2 -d cuda:0,cpu:1 -e "$checks"
-is "a run that fails on one worker ends on all, and the next is right" "$(wc -l <<<"$stdout") $stdout" "6 ${want:-nothing}"
-
-cat >"$dir/endless.lua" <<'LUA'
-for _, w in ipairs(rille.workers()) do print(w.pid) end
-io.stdout:flush()
-local x = rille.ones({64}, {placement = rille.placement("cuda", {0})})
-local step = rille.graph(function(x) return x:to_global{placement = rille.placement("cuda", {1})}:sum() end)
-while true do step(x):item() end
-LUA
-under_way() { [ "$(wc -l <"$dir/out")" = 2 ] && [ "$(count send)" -gt 20 ]; }
-gone() { for pid in $(cat "$dir/out"); do ! kill -0 "$pid" || return 1; done; }
-for signal in INT KILL; do
-  anew
-  "$rille" launch --collectives nccl -n 2 -d cuda:0,cpu:1 "$dir/endless.lua" >"$dir/out" 2>"$dir/err" </dev/null & controller=$!
-  ok "two workers run sends" await under_way
-  kill -$signal $controller
-  wait $controller 2>/dev/null
-  ok "the workers end when SIG$signal ends their controller" await gone
-done
+loses 'placement = first' 'placement = second'
+fails cuda:0 'placement = first' 'placement = first' 'placement = second'
+outlives send "placement = rille.placement('cuda', {0})" "placement = rille.placement('cuda', {1})"
 finish

@@ -5,7 +5,6 @@
 #define RILLE_T_CUDA_LED_H
 
 #include "kernels/cuda/source.h"
-#include "kernels/op/lib/table.h"
 #include "t/lib/trial.h"
 
 enum { LED_STEPS = 5, LED_MORE = 4, LED_IN = OP_OPERAND + LED_MORE, LED_OUT = LED_STEPS + OP_OUT };

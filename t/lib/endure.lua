@@ -10,7 +10,6 @@
 -- of a slow feature; `caches` is the size in kB of caches that fill slowly. SHARE selects features. Prints TAP.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local folder = os.getenv("ENDURE_FOLDER")
 local count <const> = tonumber(arg[1])
 -- increase per round that is not counted as a leak; kB: memory; ms: processor time, which depends on the machine's
@@ -117,13 +116,7 @@ local opt = rille.optim.AdamW(net:parameters(), {lr = 1e-3})
 local function batch(n) return rille.ones({n or 8, 16}, {placement = P, sbp = "S(0)"}) end
 local function path(name) return folder .. "/" .. name end
 
-local function train(n)
-  local loss = net(batch(n)):pow(2):mean()
-  loss:backward()
-  opt:step()
-  opt:zero_grad()
-  return loss
-end
+local function train(n) return tap_update(opt, net(batch(n)):pow(2):mean()) end
 local step = rille.graph(train)
 step(8)
 local parts = {model = net, optimizer = opt}
@@ -136,9 +129,7 @@ write("table.csv", ("1,2,3\n"):rep(32))
 write("text.txt", ("a text of some words\n"):rep(32))
 write("bad.safetensors", "\8\0\0\0\0\0\0\0{\"a\": 1}")
 local tokens = rille.data.tokens((function()
-  local ids = {}
-  for i = 1, 400 do ids[i] = i % 50 end
-  return ids
+  return tap.list(400, function(i) return i % 50 end)
 end)(), {batch = 2, length = 8, seed = 1})
 
 local function fails(f, ...) assert(not pcall(f, ...)) end

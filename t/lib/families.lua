@@ -1,6 +1,5 @@
 -- families.lua - writes model folders for the entries of t/golden/families.lua, encoders.lua and towers.lua, with weights by the
 -- formula in families.py.
-local rille = require "rille"
 local json = require "rille.json"
 local files = require "rille.models.files"
 -- loads rille.models first, because llama then extends its kind
@@ -36,10 +35,8 @@ local function weight(name, shape, n)
   return rille.tensor(list, {dtype = "f64"}):to("f32"):reshape(shape)
 end
 
--- Returns an entry's config.json as a table.
 function families.words(entry) return json.decode(entry.config) end
 
--- Writes a table to the config.json of a folder.
 function families.write_words(words, path)
   local file <close> = assert(io.open(path .. "/config.json", "w"))
   file:write(json.encode(words))

@@ -1,6 +1,5 @@
 -- gguf.lua - writes GGUF files, for tests. Entries of t/golden/gguf_files.lua describe how tensors of Hugging Face's
 -- files are converted to those of a GGUF file.
-local rille = require "rille"
 
 local gguf, common = {}, dofile("t/golden/gguf_files.lua").common
 
@@ -33,7 +32,6 @@ function gguf.write(path, metadata, tensors)
   file:write(table.concat(out))
 end
 
--- Returns a tensor of GGUF type F32.
 function gguf.f32(name, t)
   local list, n = t:to("f32"):reshape{-1}:totable(), {}
   for i = 1, #list, 128 do

@@ -6,13 +6,11 @@
 
 #include "runtime/device/device_cuda.h"
 #include "runtime/file/file.h"
-#include "runtime/base/str.h"
 #include "t/lib/trial.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { GPU_SLAB = 32 << 20, GPU_ALIGN = 256 };
 

@@ -42,13 +42,7 @@ end
 local function train(f, options)
   local x, c = xs:to_global{placement = place, sbp = "S(0)"}, cs:to_global{placement = place, sbp = "B"}:detach():requires_grad_(true)
   local opt, losses = rille.optim.SGD({c}, {lr = 0.01}), {}
-  local step = rille.graph(function(x)
-    local loss = f(x, c):mean()
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
-  end, options)
+  local step = tap.training(opt, function(x) return f(x, c):mean() end, options)
   for i = 1, 4 do losses[i] = step(x):item() end
   return losses
 end
@@ -68,11 +62,7 @@ local function pipeline(first, second)
   local opt, losses = rille.optim.SGD({w, c}, {lr = 0.01}), {}
   local step = rille.graph(function(x)
     local h = first(x * w, 2):to_global{placement = B, sbp = "S(1)"}
-    local loss = second(h, c):mean()
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
+    return tap_update(opt, second(h, c):mean())
   end, {micro_batches = 4, schedule = "1f1b"})
   for i = 1, 4 do losses[i] = step(x):item() end
   return losses

@@ -7,9 +7,6 @@
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MAX_MESH = 1024, MAX_LAYOUT = 4000 };
 
 static struct atlas *atlas;

@@ -3,7 +3,6 @@
 --
 --   RILLE_THREADS=1 rille -d async:4 t/lib/naps.lua          prints ok, or fails with the measured time
 
-local rille = require "rille"
 local DEVICES <const>, SLEEP <const> = 4, 0.05
 local x, best = {}, math.huge
 for d = 1, DEVICES do x[d] = rille.ones({8}, {placement = rille.placement("async", {d - 1})}) end

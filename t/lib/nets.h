@@ -91,6 +91,28 @@ draw_credits(struct arena *a, struct net *n)
         if (draw(2)) n->tensor[i].credit = credit;
 }
 
+/* Draws the nodes: each has at least `least` candidates. most: limit of costs; never: see draw_cost, 0: no such costs.
+ */
+static inline void
+draw_nodes(struct arena *a, struct net *n, int least, int64_t most, int never)
+{
+    int all = CANDS + 2 * (least - 1);
+    n->node = ARENA_ARRAY(a, struct net_node, n->nnode);
+    for (int32_t i = 0; i < n->nnode; i++) {
+        n->node[i] = (struct net_node){.ncand = (int32_t)(least + draw(CANDS)), .time = i};
+        int64_t *cost = ARENA_ARRAY(a, int64_t, all), *memory = ARENA_ARRAY(a, int64_t, all);
+        uint8_t *part = ARENA_ARRAY(a, uint8_t, all);
+        for (int k = 0; k < all; k++) {
+            cost[k] = never ? draw_cost(most, never) : draw(most);
+            memory[k] = draw(10);
+            part[k] = (uint8_t)draw(2);
+        }
+        n->node[i].cost = cost;
+        n->node[i].memory = memory;
+        n->node[i].part = part;
+    }
+}
+
 /* Draws the cost network for a seed. */
 static inline struct net
 draw_net(struct arena *a, uint64_t seed)
@@ -98,20 +120,7 @@ draw_net(struct arena *a, uint64_t seed)
     net_state = seed;
     for (int i = 0; i < 4; i++) draw(2);
     struct net n = {.nnode = (int32_t)(1 + draw(NODES)), .nlevel = 1};
-    n.node = ARENA_ARRAY(a, struct net_node, n.nnode);
-    for (int32_t i = 0; i < n.nnode; i++) {
-        n.node[i] = (struct net_node){.ncand = (int32_t)(1 + draw(CANDS)), .time = i};
-        int64_t *cost = ARENA_ARRAY(a, int64_t, CANDS), *memory = ARENA_ARRAY(a, int64_t, CANDS);
-        uint8_t *part = ARENA_ARRAY(a, uint8_t, CANDS);
-        for (int k = 0; k < CANDS; k++) {
-            cost[k] = draw_cost(50, 20);
-            memory[k] = draw(10);
-            part[k] = (uint8_t)draw(2);
-        }
-        n.node[i].cost = cost;
-        n.node[i].memory = memory;
-        n.node[i].part = part;
-    }
+    draw_nodes(a, &n, 1, 50, 20);
     n.ntensor = (int32_t)draw(2 * n.nnode + 1);
     n.tensor = ARENA_ARRAY(a, struct net_tensor, n.ntensor + 1);
     for (int32_t i = 0; i < n.ntensor; i++) draw_tensor(a, &n, &n.tensor[i], (int32_t)draw(n.nnode));

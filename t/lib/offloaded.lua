@@ -1,6 +1,5 @@
 -- offloaded.lua COMPUTES HOLDS [ASIDE]: trains a network for three steps on two devices of kind COMPUTES. With ASIDE, two
 -- devices of kind HOLDS store saved activations and the optimiser's state. Prints losses and parameters bit by bit.
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local computes, holds, storage = arg[1], arg[2], arg[3]
 
@@ -11,11 +10,8 @@ local function trained(devices, others, pieces, zero)
   local net = nn.Sequential(table.unpack(layers))
   net:to_global{placement = P, sbp = "B"}
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x)
-    local loss = net(x):square():mean()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {micro_batches = pieces, zero = zero, offload = storage and rille.placement(holds, others) or nil})
+  local step = dofile("t/lib/tap.lua").training(opt, function(x) return net(x):square():mean() end,
+    {micro_batches = pieces, zero = zero, offload = storage and rille.placement(holds, others) or nil})
   local x = rille.randn({16, 16}, {placement = P, sbp = "S(0)"})
   for _ = 1, 3 do print(("%a"):format(step(x):item())) end
   for _, p in ipairs(net:parameters()) do print(("%a"):format(p:square():sum():item())) end

@@ -1,7 +1,6 @@
 -- packed.lua - measures how well a step's registers are packed. The plan reports the size of each device's arena of
 -- registers. Simulations of the plan find the peak bytes in use at once, a lower bound of the arena.
 
-local rille = require "rille"
 local packed = {}
 
 -- Calls play() for each setting of simulated costs, with and without jitter. Each phase is fast in some settings and
@@ -58,12 +57,8 @@ function packed.model(name, recipe)
   local m = rille.models[name].new(options)
   rille.parallel(m, at)
   local opt = rille.optim.AdamW(m:parameters(), {lr = 1e-2})
-  local step = rille.graph(function(x, y)
-    local loss = m(x):reshape{-1, SIZE.vocab}:cross_entropy(y:reshape{-1})
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
+  local step = dofile("t/lib/tap.lua").training(opt, function(x, y)
+    return m(x):reshape{-1, SIZE.vocab}:cross_entropy(y:reshape{-1})
   end, {micro_batches = pieces})
   local shape = {2 * pieces * #ranks, SIZE.length}
   local function ids(how) return rille.empty(shape, {dtype = "i64", placement = how.placement, sbp = how.sbp}) end

@@ -1,7 +1,6 @@
 -- packed_steps.lua FOLDER - writes the programs of pipelined training steps of language models on meta devices, one file
 -- per program, named by its options: all schedules, recompute, and ZeRO over pairs of devices.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local folder = arg[1]
 local SIZE <const> = {vocab = 512, length = 64, heads = 4, width = 64, hidden = 160}
@@ -23,19 +22,14 @@ local function stages(schedule, n, each)
 end
 
 local function traced(name, o)
-  local size = {layers = 2 * o.devices, placement = rille.placement("meta", {0}), sbp = "B"}
-  for k, v in pairs(SIZE) do size[k] = v end
+  local size = tap.with({layers = 2 * o.devices, placement = rille.placement("meta", {0}), sbp = "B"}, SIZE)
   if name == "gpt2" then size.hidden = nil end
   local each = o.zero and 2 or 1
   local m = rille.models[name].new(size)
   rille.parallel(m, {stages = stages(o.schedule, o.devices, each), data = o.zero and 0 or nil, zero = o.zero})
   local opt = rille.optim.AdamW(m:parameters(), {lr = 1e-2})
-  local step = rille.graph(function(x, y)
-    local loss = m(x):reshape{-1, SIZE.vocab}:cross_entropy(y:reshape{-1})
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
+  local step = tap.training(opt, function(x, y)
+    return m(x):reshape{-1, SIZE.vocab}:cross_entropy(y:reshape{-1})
   end, {micro_batches = o.pieces, schedule = o.schedule, recompute = o.recompute})
   local shape = {2 * o.pieces * each, SIZE.length}
   local function ids(how) return rille.empty(shape, {dtype = "i64", placement = how.placement, sbp = how.sbp}) end

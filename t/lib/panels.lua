@@ -1,7 +1,6 @@
 -- panels.lua - checks that the plan of a SUMMA product gathers each panel while the previous panel is multiplied, on
 -- devices with streams. Two panels are in memory at a time. t/act/streams.c runs products with such panels.
 
-local rille = require "rille"
 local panels = require "rille.nn.panels"
 
 -- Appends the task numbers of a text such as "0-1, 5" to the list.

@@ -7,7 +7,6 @@
 #define RILLE_T_PARTS_H
 
 #include "t/oracles/transport_sim.h"
-#include "actors/plan/model/channel.h"
 #include "t/lib/plans.h"
 
 #include <sys/mman.h>
@@ -343,6 +342,32 @@ parts_agree(const struct parts *x, const struct bench *whole)
         }
     }
     return true;
+}
+
+/* ---- planted mistakes ---- */
+
+/* Mistakes that a test puts into plans. name: NULL: not planted yet; tried, found: numbers; index: kind of mistake. */
+struct planted {
+    const char *name[16];
+    int tried[16], found[16];
+};
+
+static inline void
+planted_add(struct planted *n, int kind, const char *name, bool found, uint64_t seed)
+{
+    n->name[kind] = name;
+    n->tried[kind]++;
+    n->found[kind] += found;
+    if (!found) diag("seed %llu: %s", (unsigned long long)seed, name);
+}
+
+/* Checks that mistakes of every kind were planted, and that all were found. */
+static inline void
+planted_report(const struct planted *n, int kinds)
+{
+    for (int k = 0; k < kinds; k++)
+        ok(covered(n->tried[k] > 0) && n->found[k] == n->tried[k], "%s is found (%d of %d)",
+           n->name[k] ? n->name[k] : "nothing", n->found[k], n->tried[k]);
 }
 
 #endif

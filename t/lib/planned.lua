@@ -16,9 +16,7 @@ end
 
 -- Programs by name: each function returns a module and the shape of an input batch.
 local programs = {
-  mlp = function()
-    return nn.Sequential(nn.Linear(16, 48), nn.GELU(), nn.Linear(48, 8)), {24, 16}
-  end,
+  mlp = function() return nn.Sequential(nn.Linear(16, 48), nn.GELU(), nn.Linear(48, 8)), {24, 16} end,
   blocks = function() return nn.Sequential(block(16), block(16), nn.Linear(16, 8)), {24, 16} end,
   tied = function()
     local net = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.Linear(16, 8))
@@ -35,11 +33,7 @@ local function train(program, mesh, sbp, batch, options)
   local P = place(mesh)
   net:to_global{placement = P, sbp = sbp == "auto" and sbp or entries(mesh, sbp)}
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x, y)
-    local loss = net(x):cross_entropy(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, options)
+  local step = dofile("t/lib/tap.lua").training(opt, function(x, y) return net(x):cross_entropy(y) end, options)
   local x = rille.randn(shape, {placement = P, sbp = entries(mesh, batch)})
   local y = rille.randint(0, 8, {shape[1]}, {placement = P, sbp = entries(mesh, batch)})
   local losses = {}

@@ -7,9 +7,7 @@ net:to_global{placement = P, sbp = "B"}
 local opt = rille.optim.AdamW(net:parameters(), {lr = 0.1})
 local step = rille.graph(function(x, y)
   local loss = net(x):cross_entropy(y)
-  loss:backward()
-  opt:step()
-  opt:zero_grad()
+  loss:backward() opt:step() opt:zero_grad()
   return loss
 end)
 local y = rille.tensor({0, 1, 2, 3}, {dtype = "i64", placement = P, sbp = "S(0)"})

@@ -488,18 +488,21 @@ sound_holds(struct sound *s, const struct place *p, const struct layout *const *
 
 /* ---- text ---- */
 
-/* Prints a combination as "S(0), B -> P": one SBP entry per operand and result; "-" for an ignored operand. */
+/* Prints a combination as "S(0), B -> P": one layout, or SBP entry v, per operand and result; "-" for an ignored
+ * operand. */
 static inline const char *
-sound_text(const struct sound *s, const struct sbp *v)
+sound_combination(const struct sound *s, const struct sbp *v, const struct layout *const *layout)
 {
     static struct str text;
     str_clear(&text);
     for (int k = 0; k < s->noperand; k++) {
         str_add(&text, k == 0 ? "" : k == s->rule.nin ? " -> " : ", ");
-        if (s->rule.operand[k].ignored)
+        if (v ? s->rule.operand[k].ignored : !layout[k])
             str_add(&text, "-");
-        else
+        else if (v)
             sbp_print(v[k], &text);
+        else
+            layout_print(layout[k], &text);
     }
     return str_text(&text);
 }
@@ -507,16 +510,7 @@ sound_text(const struct sound *s, const struct sbp *v)
 static inline const char *
 sound_layout_text(const struct sound *s, const struct layout *const *layout)
 {
-    static struct str text;
-    str_clear(&text);
-    for (int k = 0; k < s->noperand; k++) {
-        str_add(&text, k == 0 ? "" : k == s->rule.nin ? " -> " : ", ");
-        if (layout[k])
-            layout_print(layout[k], &text);
-        else
-            str_add(&text, "-");
-    }
-    return str_text(&text);
+    return sound_combination(s, NULL, layout);
 }
 
 /* ---- every derived signature ---- */

@@ -1,7 +1,6 @@
 -- streams.lua - checks the trace of a step that offloads: each stream of async:0 has a track of its own, and acts on one
 -- track do not overlap.
 
-local rille = require "rille"
 local on, path = rille.placement("async", {0}), os.tmpname()
 local weight = {}
 for i = 1, 4 do weight[i] = rille.randn({8, 8}, {placement = on}):requires_grad_(true) end

@@ -94,4 +94,18 @@ function strings.digest_text(h, text)
 end
 strings.first_digest = 1469598103934665603
 
+-- Compares ids and decoded texts of all strings of `golden` with the digests of `want`. Returns nil if they are equal, else a text.
+local made = {}
+function strings.differ(tok, golden, want)
+  local h, g = strings.first_digest, strings.first_digest
+  for i = 1, golden.count do
+    made[i] = made[i] or strings.generated(golden, i - 1, true)
+    local ids = tok:encode(made[i])
+    h, g = strings.digest(h, ids), strings.digest_text(g, tok:decode(ids))
+    if i % golden.each == 0 and (h ~= want.ids[i // golden.each] or g ~= want.texts[i // golden.each]) then
+      return ("%s differ before string %d"):format(h ~= want.ids[i // golden.each] and "ids" or "texts", i)
+    end
+  end
+end
+
 return strings

@@ -100,20 +100,23 @@ function tap.has(text, ...)
 end
 
 -- Returns the bytes that all devices received in a step's last run.
-function tap.received(step)
-  local sum = 0
-  for _, d in ipairs(step:stats().devices) do sum = sum + d.bytes_in end
-  return sum
+function tap.received(step) return tap.sum(step:stats().devices, function(d) return d.bytes_in end) end
+
+-- Computes gradients of the loss. Returns the loss. This function and tap_update are globals, because rille.graph follows
+-- everything that a step's function can reach through `tap`.
+function tap_backward(loss)
+  loss:backward()
+  return loss
 end
 
--- Compiles a training step: it computes the loss f(...) and its gradients, updates parameters by opt, and returns the loss.
-function tap.training(opt, f, options)
-  return require("rille").graph(function(...)
-    local loss = f(...)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, options)
+-- Computes gradients of the loss, updates the parameters of opt, and clears the gradients. Returns the loss.
+function tap_update(opt, loss)
+  loss:backward(); opt:step(); opt:zero_grad()
+  return loss
 end
+
+-- Compiles a training step with the loss f(...). The step updates the parameters of opt and returns the loss.
+function tap.training(opt, f, options) return require("rille").graph(function(...) return tap_update(opt, f(...)) end, options) end
 
 -- Runs a group of checks. An error in f fails one check, and the test continues with the next group.
 function tap.group(name, f)
@@ -156,12 +159,56 @@ function tap.sorted(t)
   end
 end
 
--- Returns the ranks {0, 1, ... n - 1}. tap.numel returns the number of elements of a shape.
-function tap.ranks(n)
-  local list = {}
-  for i = 1, n do list[i] = i - 1 end
+-- Returns the list {f(1), ... f(n)} without nil; if `of` is a list instead of the number n, {f(of[1], 1), f(of[2], 2), ...}.
+function tap.list(of, f)
+  local list, items = {}, type(of) == "table" and of
+  for i = 1, items and #items or of do list[#list + 1] = f(items and items[i] or i, i) end
   return list
 end
+
+-- Returns the greatest of 0, f(list[1]), f(list[2]), ...
+function tap.most(list, f)
+  local most = 0
+  for _, item in ipairs(list) do most = math.max(most, f(item)) end
+  return most
+end
+
+-- Returns f(list[1]) + f(list[2]) + ...
+function tap.sum(list, f)
+  local sum = 0
+  for _, item in ipairs(list) do sum = sum + f(item) end
+  return sum
+end
+
+-- Returns a matrix as a list of rows; an element is f(row, column).
+function tap.rows(n, columns, f) return tap.list(n, function(i) return tap.list(columns, function(j) return f(i, j) end) end) end
+
+-- Returns the numbers of nested lists as one list; true counts as 1, false as 0.
+function tap.flat(v, list)
+  list = list or {}
+  if type(v) ~= "table" then list[#list + 1] = v == true and 1 or v or 0 end
+  for _, e in ipairs(type(v) == "table" and v or {}) do tap.flat(e, list) end
+  return list
+end
+
+-- Returns the values of an iterator as a list: tap.all(text:gmatch("%a+")), tap.all(pairs(t)).
+function tap.all(...)
+  local list = {}
+  for value in ... do list[#list + 1] = value end
+  return list
+end
+
+-- Returns a copy of table t in which the fields of the other tables replace those of t.
+function tap.with(t, ...)
+  local copy = {}
+  for _, other in ipairs{t, ...} do
+    for key, value in pairs(other) do copy[key] = value end
+  end
+  return copy
+end
+
+-- Returns the ranks {0, 1, ... n - 1}. tap.numel returns the number of elements of a shape.
+function tap.ranks(n) return tap.list(n, function(i) return i - 1 end) end
 function tap.numel(shape)
   local n = 1
   for _, size in ipairs(shape) do n = n * size end
@@ -214,6 +261,17 @@ function tap.run(options, chunk, before)
   os.remove(path)
   text = text:gsub(path, "script.lua")
   return text, code
+end
+
+-- Returns the drawings of x:show(...): the text for a terminal of this many columns, and the SVG.
+function tap.drawn(x, columns, color, ...)
+  local rille, plain, svg = require "rille", nil, nil
+  local show = rille._show
+  rille._show = function(_, make_svg, make_plain) svg, plain = make_svg(), make_plain(columns, color) end
+  local good, why = pcall(x.show, x, nil, ...)
+  rille._show = show
+  assert(good, why)
+  return plain, svg
 end
 
 -- Returns true in a build with ASan or TSan, which keep freed memory.

@@ -12,7 +12,6 @@
 #ifndef RILLE_T_TRAIN_H
 #define RILLE_T_TRAIN_H
 
-#include "rille.h"
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 
@@ -33,6 +32,7 @@ struct train {
     struct rille_session *s;
     struct rille_tensor *x, *y, *w1, *w2;
     struct rille_graph *graph;
+    struct rille_live *rate; /* learning rate of train_update(); NULL: a constant */
 };
 
 /* Results of a step, compared bit by bit. */
@@ -126,9 +126,23 @@ train_update(struct train *t, struct rille_tensor *w, int line)
                                {.kind = RILLE_ARG_NONE},
                                {.kind = RILLE_ARG_TENSOR, .tensor = g},
                                {.kind = RILLE_ARG_FLOAT, .f = t->options.exact ? 1 : 0.1}};
+    if (t->rate) arg[3] = (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = t->rate};
     rille_at(t->s, "train.lua", line, NULL, 0);
     int status = rille_update(t->s, rille_op_find("sgd"), 4, arg, 0, NULL);
     rille_tensor_free(&g);
+    return status;
+}
+
+/* Updates the weights by the gradients of a loss. */
+static inline int
+train_descend(struct train *t, struct rille_tensor *loss)
+{
+    int status = rille_tensor_backward(loss);
+    if (!status) status = train_update(t, t->w1, 6);
+    if (!status) status = train_update(t, t->w2, 7);
+    if (!status) status = rille_step(t->s);
+    if (!status) status = rille_tensor_set_grad(t->w1, NULL);
+    if (!status) status = rille_tensor_set_grad(t->w2, NULL);
     return status;
 }
 
@@ -136,12 +150,7 @@ static inline int
 train_body(struct train *t, struct rille_tensor *x, struct rille_tensor *y, struct rille_tensor **loss)
 {
     int status = train_loss(t, x, y, loss);
-    if (!status) status = rille_tensor_backward(*loss);
-    if (!status) status = train_update(t, t->w1, 6);
-    if (!status) status = train_update(t, t->w2, 7);
-    if (!status) status = rille_step(t->s);
-    if (!status) status = rille_tensor_set_grad(t->w1, NULL);
-    if (!status) status = rille_tensor_set_grad(t->w2, NULL);
+    if (!status) status = train_descend(t, *loss);
     if (status) rille_tensor_free(loss);
     return status;
 }

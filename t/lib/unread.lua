@@ -4,7 +4,7 @@
 --
 --   rille -d async:1 t/lib/unread.lua [KIND]        prints ok, or raises
 
-local rille = require "rille"
+local tap = dofile("t/lib/tap.lua")
 local nn <const>, STEPS <const> = rille.nn, 25
 local at <const> = {placement = rille.placement(arg[1] or "async", {0}), sbp = "B"}
 
@@ -12,21 +12,12 @@ local function train(waits, path)
   rille.manual_seed(3)
   local net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.Dropout(0.3), nn.Linear(16, 5)):to_global(at)
   local opt = rille.optim.AdamW(net:parameters(), {lr = 0.05})
-  local step = rille.graph(function(x, labels)
-    local loss = net(x):cross_entropy(labels)
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
-  end)
+  local step = tap.training(opt, function(x, labels) return net(x):cross_entropy(labels) end)
   local losses, said = {}, {}
   for i = 1, STEPS do
     opt.lr = 0.05 / i
-    local rows, labels = {}, {}
-    for r = 1, 12 do
-      rows[r], labels[r] = {}, (r * 7 + i) % 5
-      for c = 1, 6 do rows[r][c] = (r * c + i) % 11 - 5 end
-    end
+    local rows = tap.rows(12, 6, function(r, c) return (r * c + i) % 11 - 5 end)
+    local labels = tap.list(12, function(r) return (r * 7 + i) % 5 end)
     losses[i] = step(rille.tensor(rows, {dtype = "f32"}):to_global(at), rille.tensor(labels, {dtype = "i64"}):to_global(at))
     if waits then losses[i]:item() end
     if i % 7 == 0 then said[#said + 1] = ("%a"):format(losses[i - 3]:item()) end

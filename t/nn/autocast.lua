@@ -1,7 +1,6 @@
 -- autocast.lua - tests rille.autocast: matrix products are computed in 16 bits, sums and norms in 32. Parameters stay
 -- f32, traces keep autocast's state, and moved operands of products have half the bytes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local P = rille.placement("cpu", {0, 1})
 local x = rille.randn{4, 8}
@@ -102,20 +101,16 @@ tap.group("coroutines", function()
   tap.is(dtype(), "f32", "a coroutine that fails does not change the caller's autocast")
 end)
 
--- Returns the losses of three training steps.
 local function train(how)
   rille.manual_seed(3)
   local net = nn.TransformerBlock(8, 2)
   local opt = optim.AdamW(net:parameters(), {lr = 1e-2})
   local input = rille.randn{2, 4, 8}
   local function step(a)
-    local loss = how == "f32" and net(a):square():mean() or under(function() return net(a):square():mean() end)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+    return tap_update(opt, how == "f32" and net(a):square():mean() or under(function() return net(a):square():mean() end))
   end
   local run = how == "graph" and rille.graph(step) or step
-  local losses = {}
-  for i = 1, 3 do losses[i] = run(input):item() end
+  local losses = tap.list(3, function() return run(input):item() end)
   for _, p in ipairs(net:parameters()) do assert(p.dtype == "f32") end
   return losses
 end

@@ -3,7 +3,6 @@
 -- Compares values, gradients and second gradients for several numbers of experts, top_k, entries, dtypes and layouts.
 -- The layer's experts multiply only the entries that chose them.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local ONE, LINE, GRID = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local D <const>, HIDDEN <const> = 6, 10
@@ -106,11 +105,7 @@ tap.group("modes", function()
   tap.near(narrow(forward, new()), narrow(formula, new()), "autocast: values are near", 0.05, 0.05)
   local function gradients(forward, options)
     local m, x = new()
-    local function step(x)
-      local loss = forward(m, x):square():mean()
-      loss:backward()
-      return loss
-    end
+    local function step(x) return tap_backward(forward(m, x):square():mean()) end
     if options then step = rille.graph(step, options) end
     step(x)
     return {whole(m.up.grad), whole(m.down.grad), whole(m.router.weight.grad)}

@@ -1,12 +1,10 @@
 -- func.lua - tests rille.func: gradients by Lua functions equal those of the same operators, in every layout, eager
 -- and compiled, with micro-batches, stages and recomputation. Errors of mistakes name the function.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(11))
 local P0, P1, P01, P23 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 
--- Returns true if two tensors have equal values up to `within`.
 local function near(a, b, within)
   local x, y = a:to_global{placement = P0, sbp = "B"}, b:to_global{placement = P0, sbp = "B"}
   return (x - y):abs():max():item() <= (within or 1e-5)
@@ -256,11 +254,7 @@ local function peak(again, pieces)
   local net = rille.nn.Sequential(Block(), Block(), Block(), Block(), Block(), Block())
   for i = 1, again and #net or 0 do net[i]:recompute() end
   local opt = rille.optim.SGD(net:parameters(), {lr = 0.01})
-  local train = rille.graph(function(x)
-    local l = net(x):square():mean()
-    l:backward(); opt:step(); opt:zero_grad()
-    return l
-  end, {micro_batches = pieces})
+  local train = tap.training(opt, function(x) return net(x):square():mean() end, {micro_batches = pieces})
   local x = rille.randn{256, 16}
   train(x)
   local l = train(x):item()

@@ -2,7 +2,6 @@
 -- packed row, and a row with padding at either end, must have the logits of the text alone; a packed batch must have
 -- the gradients of its texts alone.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 
@@ -70,9 +69,7 @@ tap.ok((made.gpt2(T(ids), {positions = T(ids) * 0 + rille.arange(11):to("i64") +
 local function gradient(run)
   for _, p in ipairs(llama:parameters()) do p.grad = nil end
   run():backward()
-  local list = {}
-  for i, p in ipairs(llama:parameters()) do list[i] = p.grad:clone() end
-  return list
+  return tap.list(llama:parameters(), function(p) return p.grad:clone() end)
 end
 
 local whole = gradient(function() return llama(T(ids), {documents = T(documents)}):square():sum() end)

@@ -1,7 +1,6 @@
 -- golden-encoders.lua - tests that rille.models.load reads Hugging Face's encoders. Outputs, gradients and vectors of texts must
 -- match t/golden/encoders.lua, on one device and under recipes, and a saved folder must have the same tensors.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/encoders.lua")
 local families = dofile("t/lib/families.lua")
 local spread, summed, gradient_of = families.spread, families.summed, families.gradient
@@ -10,21 +9,18 @@ local dir = tap.folder()
 
 -- Returns a tensor {rows, length} of integers in [from, to), determined by name.
 local function integers(name, from, to)
-  local list = spread(name, golden.rows * golden.length)
-  for i, v in ipairs(list) do list[i] = math.floor((v + 1) / 2 * (to - from) + from) end
+  local list = tap.list(spread(name, golden.rows * golden.length), function(v) return math.floor((v + 1) / 2 * (to - from) + from) end)
   return rille.tensor(list, {dtype = "i64"}):reshape{golden.rows, golden.length}
 end
 
 local counts = rille.arange(golden.length):reshape{1, golden.length}:lt(rille.tensor({{golden.length}, {golden.second}}, {dtype = "i64"}))
 
--- Returns the ids and the options of an entry.
 local function inputs(entry)
   local padding = families.words(entry).pad_token_id
   return rille.where(counts, integers("ids", 3, golden.vocab), padding), {mask = counts,
     types = entry.types > 0 and integers("types", 0, entry.types) or nil}
 end
 
--- Returns ids and options in a layout.
 local function moved(ids, given, where)
   if not where then return ids, given end
   local other = {}

@@ -3,15 +3,13 @@
 --
 -- Each entry runs on one device, and under some recipes. RILLE_LONG=1 tries all entries under all recipes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 local spread, weighted, gradient_of = families.spread, families.weighted, families.gradient
 
 local dir = tap.folder()
 
-local ids = {}
-for i, v in ipairs(spread("ids", golden.rows * golden.length)) do ids[i] = math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end
+local ids = tap.list(spread("ids", golden.rows * golden.length), function(v) return math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end)
 ids = rille.tensor(ids, {dtype = "i64"}):reshape{golden.rows, golden.length}
 
 -- ---- one device ----

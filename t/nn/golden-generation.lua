@@ -1,7 +1,6 @@
 -- golden-generation.lua - tests that the options of m:generate give the texts of transformers' generate
 -- (t/golden/generation.lua): filters, penalties, banned and allowed ids, processors, log probabilities, beams.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/generation.lua")
 local families = dofile("t/lib/families.lua")
 local entries = dofile("t/golden/families.lua")
@@ -30,11 +29,7 @@ os.execute(("rm -r '%s'"):format(dir))
 -- ---- options that are names in generation.py, and functions in Lua ----
 
 local function allowed_step(step)
-  return function(ids)
-    local list = {}
-    for i, k in ipairs{1, 7, step} do list[i] = (ids[#ids] + k) % VOCAB end
-    return list
-  end
+  return function(ids) return tap.list({1, 7, step}, function(k) return (ids[#ids] + k) % VOCAB end) end
 end
 
 -- Halves the logits of all ids with the parity of the last id.
@@ -45,8 +40,7 @@ local function halves(ids, logits)
 end
 
 local function options_of(case)
-  local o = {max_new_tokens = golden.new, seed = case.seed}
-  for name, value in pairs(case.options) do o[name] = value end
+  local o = tap.with({max_new_tokens = golden.new, seed = case.seed}, case.options)
   if o.allowed_step then o.allowed, o.allowed_step = allowed_step(o.allowed_step), nil end
   if o.halves then o.processor, o.halves = halves, nil end
   return o
@@ -59,11 +53,7 @@ local function described(o)
   return table.concat(words, ", ")
 end
 
-local function new_ids(texts)
-  local list = {}
-  for r, row in ipairs(texts) do list[r] = table.move(row, golden.prompt + 1, #row, 1, {}) end
-  return list
-end
+local function new_ids(texts) return tap.list(texts, function(row) return table.move(row, golden.prompt + 1, #row, 1, {}) end) end
 
 local function sums_of(more)
   local sums = {}
@@ -81,8 +71,7 @@ for i, case in ipairs(golden) do
     local texts, more = m:generate(rows, o)
     tap.is(new_ids(texts), case.rows, name .. ": ids")
     if o.beams then
-      local scores = {}
-      for r, row in ipairs(more) do scores[r] = row.score end
+      local scores = tap.list(more, function(row) return row.score end)
       tap.near(scores, case.scores, name .. ": scores", 1e-5, 1e-5)
     else
       tap.near(sums_of(more), case.logprobs, name .. ": log probabilities", 1e-5, 2e-4)

@@ -3,7 +3,6 @@
 -- Compares logits, losses of five AdamW steps, and greedy text, from every file format and on every recipe over eight
 -- devices. RILLE_LONG=1 tries every recipe with every format.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local optim = rille.optim
 local files = require "rille.models.files"
 local golden = dofile("t/golden/models.lua")
@@ -150,17 +149,14 @@ end
 
 -- Makes a model with the sizes of g on options' placement, and fills it.
 local function filled(name, g, options, fill)
-  local config = {}
-  for k, v in pairs(g.config) do config[k] = v end
+  local config = tap.with(g.config)
   config.placement, config.sbp = options.placement, options.sbp
   local m = rille.models[name].new(config)
   fill(m)
   return m
 end
 local function by_names(name, g, path, options)
-  return filled(name, g, options, function(m)
-    files.fill(m, path)
-  end)
+  return filled(name, g, options, function(m) files.fill(m, path) end)
 end
 
 -- Functions that write a model in each format and return the path. load: function that loads the format, if the model

@@ -1,7 +1,6 @@
 -- golden-optim.lua - compares every optimiser, schedule, dtype and arrangement of parameters with PyTorch
 -- (t/golden/optim.py): eagerly, as a compiled step, and with both parameters split over two devices.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/optim.lua")
 local optim = rille.optim
 

@@ -2,7 +2,6 @@
 -- encoder-decoders. Outputs, vectors, gradients and greedy ids must match t/golden/towers.lua, on one device and under
 -- recipes, and a saved folder must have the same tensors.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/towers.lua")
 local families = dofile("t/lib/families.lua")
 local spread, summed = families.spread, families.summed
@@ -63,7 +62,6 @@ local function inputs(entry, where)
   return list
 end
 
--- Returns the vectors of an entry's images and texts.
 local function vectors(model, list)
   if not model.embed_images then return model:embed(list[1]) end
   local images, ids = model:embed_images(list[2]), model:embed_texts(list[1], list[3])
@@ -96,8 +94,7 @@ local function compare(entry, model, what, where)
   if entry.greedy then
     local rows = model:generate(list[1], {max_new_tokens = golden.new, temperature = 0, mask = list[3] and list[3].mask})
     for r, row in ipairs(rows) do rows[r] = table.move(row, #row - golden.new + 1, #row, 1, {}) end
-    local want = {}
-    for r, row in ipairs(entry.greedy) do want[r] = table.move(row, #row - golden.new + 1, #row, 1, {}) end
+    local want = tap.list(entry.greedy, function(row) return table.move(row, #row - golden.new + 1, #row, 1, {}) end)
     tap.is(rows, want, what .. ": greedy ids")
   end
 end
@@ -226,8 +223,7 @@ tap.group("generation", function()
         tap.is(rows[r], slowly(model, input, P, 5), ("%s: text %d has the likeliest ids, also beside others"):format(entry.name, r))
       end
       tap.is(model:generate(both, {prompt = P, max_new_tokens = 5, beams = 1, bad_words = {}}), rows, entry.name .. ": one beam is greedy")
-      local long = {}
-      for i = 1, 20 do long[i] = 3 + i end
+      local long = tap.list(20, function(i) return 3 + i end)
       local pair = model:generate(both, {prompt = long, max_new_tokens = 2, n = 2, temperature = 0})
       tap.is({#pair, pair[1], pair[3]}, {4, pair[2], pair[4]}, entry.name .. ": n texts for each input")
       tap.fails(function() model:generate(both, {draft = model}) end, {"the option draft is not supported"}, entry.name .. ": a draft")

@@ -2,7 +2,6 @@
 -- PyTorch's rules: they run in order of registration, each once per backward, and receive the complete gradient.
 -- retain_grad keeps the gradient as it is after all hooks.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local function leaf(values) return rille.tensor(values, {requires_grad = true}) end

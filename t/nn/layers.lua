@@ -1,7 +1,6 @@
 -- layers.lua - compares layers with values computed by hand or by plain Lua. t/nn/golden-models.lua compares blocks of a
 -- transformer, with their attention, with transformers' GPT-2.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
 
 local function set(p, values) rille.no_grad(function() p:copy_(T(values)) end) end

@@ -2,7 +2,6 @@
 -- and that every recipe trains adapters with the losses of one device, also with the other parts of fine-tuning: fused
 -- cross entropy, packed documents, and the loss of preferences.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local json = require "rille.json"
 local golden = dofile("t/golden/lora.lua")
 local entries = dofile("t/golden/families.lua")
@@ -23,12 +22,10 @@ local function write_base(name)
   end
 end
 
--- Writes the PEFT folder of an entry.
 local function write_adapter(entry)
   local tensors = {}
   local function put(name, a, b)
-    local list = families.spread(name, a * b)
-    for i, v in ipairs(list) do list[i] = 0.3 * v end
+    local list = tap.list(families.spread(name, a * b), function(v) return 0.3 * v end)
     tensors[name] = rille.tensor(list, {dtype = "f64"}):to("f32"):reshape{a, b}
   end
   for _, one in ipairs(entry.modules) do
@@ -127,7 +124,6 @@ local losses = {
   end,
 }
 
--- Returns the losses of three steps.
 local function train(what, placement, recipe, micro_batches)
   rille.manual_seed(7)
   local m = rille.models.load(base, {placement = placement, quantize = what == "int8" and "int8" or nil})
@@ -135,16 +131,8 @@ local function train(what, placement, recipe, micro_batches)
   if recipe then rille.parallel(m, recipe) end
   local x, y = rille.parallel.input(m), rille.parallel.labels(m)
   local opt = rille.optim.AdamW(m:parameters(), {lr = 0.05})
-  local step = rille.graph(function(...)
-    local loss = losses[what](m, ...)
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
-  end, {micro_batches = micro_batches or 1})
-  local list = {}
-  for i = 1, 3 do list[i] = step(T(ids, x), T(labels, y), T(documents, x)):item() end
-  return list
+  local step = tap.training(opt, function(...) return losses[what](m, ...) end, {micro_batches = micro_batches or 1})
+  return tap.list(3, function() return step(T(ids, x), T(labels, y), T(documents, x)):item() end)
 end
 
 tap.group("recipes", function()
@@ -164,12 +152,8 @@ end)
 tap.group("fused cross entropy", function()
   rille.manual_seed(3)
   local x, w = rille.nn.Parameter(rille.randn{4, 10, 8}), rille.nn.Parameter(rille.randn{50, 8})
-  local b, y = rille.nn.Parameter(rille.randn{50}), {}
-  for r = 1, 4 do
-    y[r] = {}
-    for i = 1, 10 do y[r][i] = r * i % 3 == 0 and -100 or (r * 7 + i * 11) % 50 end
-  end
-  y = T(y)
+  local b = rille.nn.Parameter(rille.randn{50})
+  local y = T(tap.rows(4, 10, function(r, i) return r * i % 3 == 0 and -100 or (r * 7 + i * 11) % 50 end))
   local function grads(loss)
     for _, p in ipairs{x, w, b} do p.grad = nil end
     loss:sum():backward()
@@ -204,8 +188,7 @@ tap.group("conversations", function()
   tap.write(path, '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}, ',
     '{"role": "user", "content": "x"}, {"role": "assistant", "content": "yes"}]}\n\n{"prompt": "Q: 1 A:", "completion": " two"}\n')
   local function shown(x, y, r)
-    local text = {}
-    for i, id in ipairs(y:totable()[r]) do text[i] = id == -100 and "_" or tok:decode{id} end
+    local text = tap.list(y:totable()[r], function(id) return id == -100 and "_" or tok:decode{id} end)
     return (table.concat(text):gsub("_+", "_"))
   end
   local x, y = rille.data.chats(path, {tokenizer = tok, length = 80, template = template})

@@ -1,7 +1,6 @@
 -- models-blocks.lua - tests models whose weights stay in quantised blocks: GGUF files with quantize = "keep", and
 -- quantize = "int4".
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local gguf = dofile("t/lib/gguf.lua")
 
 local path = os.tmpname()
@@ -25,8 +24,7 @@ local function blocks(kind, rows, columns)
   end
   local out, scale = {}, string.pack("<I2", 0x0800) -- 2^-13
   for i = 1, rows * columns // 256 do
-    local b = {}
-    for k = 1, bytes_of[kind] do b[k] = string.char(math.random(0, 255)) end
+    local b = tap.list(bytes_of[kind], function() return string.char(math.random(0, 255)) end)
     for _, at in ipairs(scales_at[kind]) do b[at + 1], b[at + 2] = scale:sub(1, 1), scale:sub(2, 2) end
     out[i] = table.concat(b)
   end
@@ -59,8 +57,7 @@ local function write(kinds, tied)
   gguf.write(file, metadata, list)
 end
 
-local ids = {}
-for i = 1, 12 do ids[i] = i * 7 % VOCAB end
+local ids = tap.list(12, function(i) return i * 7 % VOCAB end)
 local batch = rille.tensor({ids}, {dtype = "i64"})
 
 -- Returns the bytes of a model's tensors; tied tensors count once.
@@ -119,8 +116,7 @@ tap.group("every architecture", function()
         local name, x = t[1], t[2]
         list[i] = gguf.f32(name, x)
         if x.ndim > 1 and x.shape[x.ndim] % 32 == 0 and not name:find("position_embd") then
-          local bytes = rille.to_blocks(x:to("f32")):reshape{-1}:totable()
-          for k, b in ipairs(bytes) do bytes[k] = string.char(b) end
+          local bytes = tap.list(rille.to_blocks(x:to("f32")):reshape{-1}:totable(), function(b) return string.char(b) end)
           list[i] = {name = name, shape = x.shape, type = 8, bytes = table.concat(bytes)}
         end
       end

@@ -1,7 +1,6 @@
 -- models-edges.lua - tests edge cases of models, optimisers and data: experts with equal scores, tiny top_p, results in
 -- place of leaves, options of wrong types, recipes for groups of heads.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 -- ---- exactly top_k experts, even if experts are equal ----

@@ -1,7 +1,6 @@
 -- models-files.lua - tests language models in files: Hugging Face's folders, single and sharded files, and llm.c's
 -- checkpoints. Errors must name the part that does not fit.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local json = require "rille.json"
 local P2, P22 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 
@@ -12,9 +11,7 @@ local sizes = {
   moe = {vocab = 31, length = 12, layers = 1, heads = 2, width = 16, experts = 4},
 }
 local function new(kind, more)
-  local options = {}
-  for k, v in pairs(sizes[kind]) do options[k] = v end
-  for k, v in pairs(more or {}) do options[k] = v end
+  local options = tap.with(sizes[kind], more)
   rille.manual_seed(5)
   return rille.models[kind].new(options)
 end
@@ -50,8 +47,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local mixed = rille.load(at .. "/model.safetensors")
     for name, x in pairs(mixed) do mixed[name] = x.ndim > 1 and x or x:to("f32") end
     rille.save(at, mixed, {max_shard_size = "1GB"})
-    local found = {}
-    for i = 1, 8 do found[i] = load(at):parameters()[1].dtype end
+    local found = tap.list(8, function() return load(at):parameters()[1].dtype end)
     tap.is(table.concat(found, " "), ("f32 "):rep(7) .. "f32", kind .. ": a file of several dtypes is loaded in the dtype that holds all, each time")
     half:save(at)
     rewrite(at, function(c) c.dtype, c.bos_token_id = "bfloat16", 7 end)
@@ -77,8 +73,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
       kind .. ": int8 on request")
     local t = rille.load(at .. "/model.safetensors")
     local function refused(words, name, change)
-      local changed = {}
-      for n, x in pairs(t) do changed[n] = x end
+      local changed = tap.with(t)
       change(changed)
       rille.save(at, changed, {max_shard_size = "1GB"})
       words[#words + 1] = "models-files.lua"
@@ -166,8 +161,7 @@ tap.group("layouts chosen before reading", function()
       tap.is(layouts(two), layouts(one), ("%s: recipe %d gives the same layouts"):format(kind, i))
       local where = rille.parallel.input(two)
       tap.is(tostring(where.sbp), tostring(rille.parallel.input(one).sbp), "the layout of ids is the same")
-      local two_ids = {}
-      for k = 1, 4 do two_ids[k] = {k, 1, 4, 1, 5, 9, 2, 6} end
+      local two_ids = tap.list(4, function(k) return {k, 1, 4, 1, 5, 9, 2, 6} end)
       two_ids = rille.tensor(two_ids, {dtype = "i64"}):to_global(where)
       tap.is(two(two_ids):totable(), one(two_ids):totable(), "the model gives the same bits")
       if i == 1 then tap.is(layouts(load(at, {placement = P2, parallel = t})), layouts(one), "a table of layouts is accepted as recipe") end

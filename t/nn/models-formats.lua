@@ -1,7 +1,6 @@
 -- models-formats.lua - tests where rille.models.load finds models: folders with files of torch.save, "~", names in the cache of
 -- Hugging Face's tools; and partial loads.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local write_torch = dofile("t/lib/torch.lua")
 local P2 = rille.placement("cpu", {0, 1})
@@ -14,9 +13,7 @@ local want = m(ids):totable()
 m:save(dir .. "/model")
 
 -- Returns the output of a child that runs the code with these variables of the environment.
-local function run(env, code)
-  return (tap.run("-d cpu:1", code, ("cd '%s' && env %s"):format(dir, env)):gsub("%s+$", ""))
-end
+local function run(env, code) return (tap.run("-d cpu:1", code, ("cd '%s' && env %s"):format(dir, env)):gsub("%s+$", "")) end
 
 tap.group("names of folders", function()
   local says = 'local m = rille.models.load(%q); print(m.config.width, m(rille.tensor({{3, 1, 4}}, {dtype = "i64"})):sum():item())'
@@ -41,8 +38,7 @@ end)
 tap.group("partial loads", function()
   local t = rille.load(dir .. "/model/model.safetensors")
   local function save(change)
-    local changed = {}
-    for name, x in pairs(t) do changed[name] = x end
+    local changed = tap.with(t)
     change(changed)
     rille.save(dir .. "/model", changed, {max_shard_size = "1GB"})
   end

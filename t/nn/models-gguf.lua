@@ -1,7 +1,6 @@
 -- models-gguf.lua - tests that rille.models.load reads GGUF files: the logits equal those of the same model in a folder of Hugging
 -- Face, for each entry of t/golden/gguf_files.lua.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
 local entries = dofile("t/golden/gguf_files.lua")
 local families = dofile("t/lib/families.lua")
@@ -14,16 +13,13 @@ local P1, P2 = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local by_name = {}
 for _, entry in ipairs(golden) do by_name[entry.name] = entry end
 
-local ids = {}
-for i, v in ipairs(families.spread("ids", golden.rows * golden.length)) do ids[i] = math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end
+local ids = tap.list(families.spread("ids", golden.rows * golden.length), function(v) return math.floor((v + 1) / 2 * (golden.vocab - 3) + 3) end)
 ids = rille.tensor(ids, {dtype = "i64"}):reshape{golden.rows, golden.length}
 
--- Writes an entry's folder and its GGUF file.
 local function write(entry)
   os.execute(("mkdir '%s'"):format(dir))
   families.write(entry.config and entry or by_name[entry.name], dir)
-  local list = {}
-  for i, t in ipairs(gguf.tensors(entry, rille.load(dir .. "/model.safetensors"))) do list[i] = gguf.f32(t[1], t[2]) end
+  local list = tap.list(gguf.tensors(entry, rille.load(dir .. "/model.safetensors")), function(t) return gguf.f32(t[1], t[2]) end)
   gguf.write(path, entry.metadata, list)
 end
 
@@ -114,8 +110,7 @@ tap.group("other metadata", function()
     if seen[arch] or not tap.share() then goto next end
     seen[arch] = true
     write(entry)
-    local list = {}
-    for i, t in ipairs(gguf.tensors(entry, rille.load(dir .. "/model.safetensors"))) do list[i] = gguf.f32(t[1], t[2]) end
+    local list = tap.list(gguf.tensors(entry, rille.load(dir .. "/model.safetensors")), function(t) return gguf.f32(t[1], t[2]) end)
     for i, m in ipairs(entry.metadata) do
       for _, other in ipairs(others) do
         turn = turn + 1

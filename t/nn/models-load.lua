@@ -1,7 +1,6 @@
 -- models-load.lua - tests rille.models.load: it detects the kind of a folder, and reads older entries of config.json.
 -- Errors of damaged entries name the file and point at the user's line.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local check = require "rille.check"
 local describe = require "rille.models.describe"
 local kinds = require "rille.models.kinds"
@@ -12,11 +11,6 @@ local families = dofile("t/lib/families.lua")
 
 local dir = tap.folder() .. "/x"
 local function remove(path) os.execute(("rm -rf '%s'"):format(path)) end
-local function copy(t)
-  local c = {}
-  for k, v in pairs(t) do c[k] = v end
-  return c
-end
 
 -- Returns a copy of t without metatables, also in nested tables.
 local function plain(t)
@@ -85,7 +79,7 @@ tap.group("tensors of other shapes", function()
       for _, shape in ipairs(name:find("%.[1-9]%d*%.") and {} or shapes) do
         turn = turn + 1
         if turn % 5 == 0 or os.getenv "RILLE_LONG" then
-          local changed = copy(given)
+          local changed = tap.with(given)
           changed[name] = shape and rille.zeros(shape) or nil
           rille.save(dir .. "/model.safetensors", changed)
           local same = shape and table.concat(shape, "x") == table.concat(given[name].shape, "x")
@@ -135,7 +129,7 @@ tap.group("older words", function()
       words.rope_parameters, words.rope_theta, words.partial_rotary_factor = nil, full.rope_theta, full.partial_rotary_factor
       if model_type == "gemma3_text" then words.rope_local_base_freq = rope.sliding_attention.rope_theta end
       if full.rope_type ~= "default" then
-        words.rope_scaling = copy(full)
+        words.rope_scaling = tap.with(full)
         words.rope_scaling.partial_rotary_factor = nil
       end
     end
@@ -163,7 +157,7 @@ tap.group("damaged words", function()
       for _, value in ipairs(values) do
         turn = turn + 1
         if turn % 11 == 0 or os.getenv "RILLE_LONG" then
-          local changed = copy(t)
+          local changed = tap.with(t)
           changed[word] = value ~= "none" and value or nil
           try(word, with(changed))
         end
@@ -173,7 +167,7 @@ tap.group("damaged words", function()
       change(whole, word, function(words) return words end)
       for _, inner in ipairs(type(whole[word]) == "table" and check.sorted_keys(whole[word]) or {}) do
         change(whole[word], inner, function(t)
-          local words = copy(whole)
+          local words = tap.with(whole)
           words[word] = t
           return words
         end)

@@ -1,7 +1,6 @@
 -- models-low-bit.lua - tests that rille.models.load computes the weights of low-bit checkpoints: FP8 with scales,
 -- MXFP4, GPTQ, AWQ. Weights must equal those by each format's definition, computed in this test number by number.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 local write_safetensors = dofile("t/lib/safetensors.lua")
@@ -13,11 +12,7 @@ local entries = {}
 for _, entry in ipairs(golden) do entries[entry.name] = entry end
 
 math.randomseed(tap.seed())
-local function words(n)
-  local list = {}
-  for i = 1, n do list[i] = string.pack("<I4", math.random(0, 0xFFFFFFFF)) end
-  return table.concat(list)
-end
+local function words(n) return table.concat(tap.list(n, function() return string.pack("<I4", math.random(0, 0xFFFFFFFF)) end)) end
 local function word(bytes, i) return (string.unpack("<I4", bytes, 4 * i + 1)) end
 
 -- Returns the same n scales in two forms: as bytes of F32, and as a list. Scales are half a power of two, so products
@@ -51,8 +46,7 @@ end
 -- Returns a method for FP8 with a scale for each block of rows x columns.
 local function fp8(ending, rows, columns, config)
   return function(name, out, inner)
-    local bytes = {}
-    for i = 1, out * inner do bytes[i] = string.char(math.random(0, 1) << 7 | math.random(0, 0x6F)) end
+    local bytes = tap.list(out * inner, function() return string.char(math.random(0, 1) << 7 | math.random(0, 0x6F)) end)
     bytes = table.concat(bytes)
     local r, c = rows or out, columns or inner
     local down, across = (out + r - 1) // r, (inner + c - 1) // c
@@ -122,8 +116,7 @@ end, {quant_method = "awq", bits = 4, group_size = 16, version = "gemm"}}
 -- ---- loading ----
 
 local function f32(t)
-  local list = {}
-  for i, v in ipairs(t:to("f32"):reshape{-1}:totable()) do list[i] = string.pack("<f", v) end
+  local list = tap.list(t:to("f32"):reshape{-1}:totable(), function(v) return string.pack("<f", v) end)
   return {dtype = "F32", shape = t.shape, bytes = table.concat(list)}
 end
 

@@ -1,7 +1,6 @@
 -- models-memory.lua - tests that loading a model needs memory for one copy of its file: the peak of resident memory
 -- grows by at most 1.05 times the file's size. The file is sparse, so writing takes no time.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local json = require "rille.json"
 
 if tap.sanitized() then

@@ -1,7 +1,6 @@
 -- models.lua - tests rille.models: sizes, layouts, rejected arguments. Generated text must not depend on the form of the
 -- call or on layouts.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local P2, P22 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 
@@ -11,9 +10,7 @@ local sizes = {
   moe = {vocab = 31, length = 24, layers = 2, heads = 2, width = 16, experts = 4},
 }
 local function new(kind, more)
-  local options = {}
-  for k, v in pairs(sizes[kind]) do options[k] = v end
-  for k, v in pairs(more or {}) do options[k] = v end
+  local options = tap.with(sizes[kind], more)
   rille.manual_seed(5)
   return rille.models[kind].new(options)
 end
@@ -149,8 +146,7 @@ tap.group("few steps are cached, and freed with their model", function()
   end
   local before, m = bytes(), new("gpt2")
   local function write(batch)
-    local rows = {}
-    for r = 1, batch do rows[r] = text[1] end
+    local rows = tap.list(batch, function() return text[1] end)
     m:generate(rows, {max_new_tokens = 2, temperature = 0})
     return bytes()
   end
@@ -171,15 +167,12 @@ tap.group("distribution", function()
   rille.no_grad(function() for _, p in ipairs(m:parameters()) do p:mul_(6) end end)
   local row, n = text[1], 400
   local logits = (m(ids{row})[{0, -1}] * (1 / 1.5)):softmax(-1):totable()
-  local order = {}
-  for i = 1, #logits do order[i] = i end
+  local order = tap.list(#logits, function(i) return i end)
   table.sort(order, function(a, b) return logits[a] > logits[b] end)
-  local rows = {}
-  for i = 1, n do rows[i] = row end
+  local rows = tap.list(n, function() return row end)
   local function shares(more)
     more.max_new_tokens, more.temperature, more.seed = 1, 1.5, tap.seed(11)
-    local count = {}
-    for i = 1, #logits do count[i] = 0 end
+    local count = tap.list(#logits, function() return 0 end)
     for _, all in ipairs(m:generate(rows, more)) do count[all[#all] + 1] = count[all[#all] + 1] + 1 end
     return count
   end
@@ -200,8 +193,7 @@ end)
 tap.group("stop and on_token", function()
   local m = new("gpt2")
   local function go(ids, more)
-    local how = {max_new_tokens = 8, temperature = 2, seed = 9}
-    for k, v in pairs(more or {}) do how[k] = v end
+    local how = tap.with({max_new_tokens = 8, temperature = 2, seed = 9}, more)
     return m:generate(ids, how)
   end
   local want, reported, other = go(text), {}, {}
@@ -224,8 +216,7 @@ tap.group("stop and on_token", function()
   tap.is(text[1], {3, 1, 4, 1, 5, 9}, "the prompt is unchanged")
   local function line(words, f) words[#words + 1] = "models.lua"; tap.fails(f, words, table.concat(words, ", ")) end
   line({"6", "20", "24", "at most 18 new"}, function() m:generate(text, {max_new_tokens = 20}) end)
-  local long = {}
-  for i = 1, 30 do long[i] = 1 end
+  local long = tap.list(30, function() return 1 end)
   line({"30", "24", "a shorter prompt"}, function() m:generate({long}, {max_new_tokens = 1}) end)
   line({tostring(math.maxinteger), "24", "at most 18 new"}, function() m:generate(text, {max_new_tokens = math.maxinteger}) end)
   line({"prompt 1", "nil"}, function() m:generate{{1}, nil, {3}} end)
@@ -375,11 +366,7 @@ tap.group("int8", function()
     ["a split length"] = {P2, {tensor = 0, sequence = true}}, ["2D"] = {P22, {tensor = {0, 1}}},
     ["3D"] = {P222, {tensor = {0, 1, 2}, method = "3d"}}, ["stages"] = {one, {stages = {one, rille.placement("cpu", {1})}}}} do
     for _, length in ipairs{4, 12} do -- length of each of four rows, so that experts get few ids or many
-      local rows = {}
-      for r = 1, 4 do
-        rows[r] = {}
-        for i = 1, length do rows[r][i] = (r * 5 + i * i) % 11 end
-      end
+      local rows = tap.rows(4, length, function(r, i) return (r * 5 + i * i) % 11 end)
       local plain, split = experts(), experts():to_global{placement = case[1], sbp = require("rille.layout").replicated(case[1])}
       rille.parallel(split, case[2])
       local x = rille.tensor(rows, {dtype = "i64"})
@@ -516,8 +503,7 @@ tap.group("balance", function()
     rille.manual_seed(6)
     local m = rille.models.moe.new{vocab = 31, length = 8, layers = 3, heads = 2, width = 16, experts = 4, placement = place}
     if recipe then rille.parallel(m, recipe) end
-    local ids = {}
-    for i = 1, 4 do ids[i] = {i, 2 * i, 3 * i, 30 - i} end
+    local ids = tap.list(4, function(i) return {i, 2 * i, 3 * i, 30 - i} end)
     ids = rille.tensor(ids, {dtype = "i64"}):to_global(rille.parallel.input(m))
     local where = rille.parallel.labels(m)
     local function step(x)

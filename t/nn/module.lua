@@ -1,6 +1,5 @@
 -- module.lua - tests modules: order of parts, names, state, modes, placements.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local P0 = rille.placement("cpu", {0, 1})
 
@@ -15,11 +14,7 @@ function Net:init(d)
 end
 function Net:forward(x) return self.last(self.blocks[1](self.first(x)) * self.scale) end
 
-local function names_of(net)
-  local names = {}
-  for name in net:named_parameters() do names[#names + 1] = name end
-  return names
-end
+local function names_of(net) return tap.all(net:named_parameters()) end
 
 tap.group("names", function()
   local net = Net(3)

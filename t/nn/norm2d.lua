@@ -1,7 +1,6 @@
 -- norm2d.lua - tests nn.BatchNorm2d: in any layout, statistics are those of the complete batch, and running
 -- statistics change once per step.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local P = rille.placement("cpu", {0, 1})
 rille.manual_seed(2)
@@ -82,11 +81,7 @@ local function step(place, sbp, pieces)
   local bn = nn.BatchNorm2d(3)
   bn:to_global{placement = place, sbp = "B"}
   local a = x:to_global{placement = place, sbp = sbp}
-  local function run(v)
-    local loss = (bn(v) * v):square():sum()
-    loss:backward()
-    return loss
-  end
+  local function run(v) return tap_backward((bn(v) * v):square():sum()) end
   local loss = (pieces and rille.graph(run, {micro_batches = pieces}) or run)(a)
   return {loss:item(), bn.weight.grad:totable(), bn.running_mean:totable(), bn.running_var:totable()}
 end

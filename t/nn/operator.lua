@@ -1,7 +1,6 @@
 -- operator.lua - tests rille.operator: right rules are accepted and wrong claims refused, with the letter that is wrong;
 -- operators have their rule's layouts; calls check sizes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(3))
 

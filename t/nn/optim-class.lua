@@ -1,7 +1,6 @@
 -- optim-class.lua - tests optim.class: an AdamW written in tensor operations equals optim.AdamW, eager and compiled, in every
 -- layout, with ZeRO, micro-batches, groups, schedules and checkpoints. Also opt:add_param_group and norm types of clipping.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
 rille.manual_seed(tap.seed(5))
@@ -30,11 +29,7 @@ local function trained(Class, n, how)
   if how.recipe then rille.parallel(net, how.recipe) end
   local a, b = net[1]:parameters(), net[3]:parameters()
   local opt = Class({{params = a, weight_decay = 0.1}, {params = b, lr = 0.02}}, {lr = 0.01})
-  local function train(x)
-    local loss = net(x):square():mean()
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end
+  local function train(x) return tap_update(opt, net(x):square():mean()) end
   local step = how.eager and train or rille.graph(train, {micro_batches = how.micro_batches})
   local x = X:to_global{placement = how.place, sbp = how.x or "B"}
   if how.dtype then x = x:to(how.dtype) end
@@ -43,8 +38,7 @@ local function trained(Class, n, how)
     opt.lr = rate(i - 1)
     step(x)
   end
-  local list = {}
-  for _, p in ipairs(net:parameters()) do list[#list + 1] = p:to("f32"):totable() end
+  local list = tap.list(net:parameters(), function(p) return p:to("f32"):totable() end)
   return list, net, opt
 end
 
@@ -88,8 +82,7 @@ for i = 3, 5 do
   resumed:step()
   resumed:zero_grad()
 end
-local list = {}
-for _, p in ipairs(again:parameters()) do list[#list + 1] = p:totable() end
+local list = tap.list(again:parameters(), function(p) return p:totable() end)
 tap.near(list, want, "a training that is resumed from a checkpoint gives the same parameters", 1e-5, 1e-6)
 tap.is({resumed.steps, resumed.groups[1].weight_decay, resumed.groups[2].lr}, {6, 0.1, 0.02}, "options and counts are in the checkpoint")
 tap.fails(function() rille.checkpoint.load(dir, {model = again, optimizer = optim.AdamW(again:parameters())}) end,
@@ -270,8 +263,7 @@ end
 -- ---- mistakes ----
 
 local function class(update, more)
-  local c = {name = "Bad", update = update, state = {"m"}}
-  for k, v in pairs(more or {}) do c[k] = v end
+  local c = tap.with({name = "Bad", update = update, state = {"m"}}, more)
   return function()
     local p = rille.tensor({1, 2}, {requires_grad = true})
     local o = optim.class(c)({p}, {lr = 0.1})

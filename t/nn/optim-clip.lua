@@ -1,6 +1,5 @@
 -- optim-clip.lua - tests clip_grad_norm: one norm over parameters of several placements and layouts.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local optim, T = rille.optim, rille.tensor
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{2, 3}, {4, 5}})
 
@@ -78,8 +77,7 @@ tap.group("the update applies the factor", function()
 end)
 
 tap.group("the sum of squares", function()
-  local params = {}
-  for i = 1, 6 do params[i] = rille.randn(3, i, {requires_grad = true}) end
+  local params = tap.list(6, function(i) return rille.randn(3, i, {requires_grad = true}) end)
   local opt, out = optim.SGD(params, {lr = 1}), os.tmpname()
   local step = rille.graph(function()
     local loss = 0
@@ -94,12 +92,7 @@ tap.group("the sum of squares", function()
   tap.ok(names:find('"add+add+add+add+add"', 1, true), "the squares of six parameters are added in one task", names)
 end)
 
--- Returns the peak bytes of all tensors.
-local function peak()
-  local sum = 0
-  for _, d in ipairs(rille.devices()) do sum = sum + d.peak_bytes end
-  return sum
-end
+local function peak() return tap.sum(rille.devices(), function(d) return d.peak_bytes end) end
 
 tap.group("in place", function()
   local bytes = 4 * 1024 * 1024

@@ -2,7 +2,6 @@
 --
 -- Tries eager and compiled steps, every layout, micro-batches, stages and ZeRO, a checkpoint and a loaded state.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local optim = rille.optim
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
@@ -51,9 +50,7 @@ local methods = {
 -- Makes two parameters, their optimiser, and the function step(i, both). both: true: the second parameter has a
 -- gradient in step i, too.
 local function training(method, kind)
-  local function leaf(place)
-    return rille.tensor(START, {placement = place, sbp = method[3]}):detach():requires_grad_()
-  end
+  local function leaf(place) return rille.tensor(START, {placement = place, sbp = method[3]}):detach():requires_grad_() end
   local a, b = leaf(method[2]), leaf(method.second or method[2])
   local opt = optim[kind]({a, b}, {lr = LR, weight_decay = kind == "AdamW" and 0.1 or 0})
   local function with(both)

@@ -1,16 +1,13 @@
 -- optim-update.lua - tests optimisers whose parameters, options, groups or state change between steps, and their errors.
 -- t/nn/golden-optim.lua compares the updates with PyTorch's.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
 local P0 = rille.placement("cpu", {0, 1})
 
 tap.group("the learning rate and the step count", function()
   local w = T({1}, {requires_grad = true})
   local opt = optim.AdamW({w}, {lr = 0, weight_decay = 0})
-  local step = rille.graph(function()
-    w:sum():backward(); opt:step(); opt:zero_grad()
-  end)
+  local step = rille.graph(function() w:sum():backward(); opt:step(); opt:zero_grad() end)
   step(); step()
   tap.is({w:item(), opt.steps}, {1, 2}, "a step is counted once per call, also at rate 0")
   opt.lr = 0.1
@@ -156,8 +153,7 @@ tap.group("mistakes", function()
   end
   local state = optim.Adam({w}):state_dict()
   local function with(name, value)
-    local changed = {}
-    for k, v in pairs(state) do changed[k] = v end
+    local changed = tap.with(state)
     changed[name] = value
     return function() optim.Adam({w}):load_state_dict(changed) end
   end
@@ -206,11 +202,7 @@ tap.group("a batch with an invalid label", function()
   for name, kind in pairs{SGD = {momentum = 0.9}, AdamW = {}} do
     local net, x = rille.nn.Linear(4, 3), rille.randn{2, 4}
     local opt = optim[name](net:parameters(), kind)
-    local function train(label)
-      local loss = net(x):cross_entropy(rille.tensor({0, label}, {dtype = "i64"}))
-      loss:backward() opt:step() opt:zero_grad()
-      return loss:item()
-    end
+    local function train(label) return tap_update(opt, net(x):cross_entropy(rille.tensor({0, label}, {dtype = "i64"}))):item() end
     train(1)
     local before = net.weight:totable()
     tap.fails(function() train(7) end, {"label 7"}, name .. ": a label out of range is an error")

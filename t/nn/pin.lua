@@ -1,6 +1,5 @@
 -- pin.lua - tests pins: layouts of a running module's input, output and parameters, and of their gradients.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local pin = require "rille.nn.pin"
 local P, Q = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
@@ -129,8 +128,7 @@ tap.group("stages move the arguments of blocks", function()
     end
   end
   local _, step = run(A, {stages = {A, B}}, "compiled", mask)
-  local sizes = {}
-  for i, move in ipairs(step:explain().boxing) do sizes[i] = move.bytes end
+  local sizes = tap.list(step:explain().boxing, function(move) return move.bytes end)
   table.sort(sizes)
   tap.is(sizes, {4, 4, 4, 9, 192, 192, 192, 192}, "the stream and values read by all blocks move once, and so do their gradients")
 end)

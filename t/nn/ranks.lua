@@ -1,6 +1,5 @@
 -- ranks.lua - tests that a network trains equally on one rank and on many, in every layout, eager and compiled.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
 local P1 = rille.placement("cpu", {0})

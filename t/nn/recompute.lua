@@ -1,7 +1,6 @@
 -- recompute.lua - tests module:recompute(), and a step's option recompute = true: the same bits with less memory, eager
 -- and compiled, in every layout.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 
@@ -12,8 +11,7 @@ local function new(place, recipe, again, each)
     blocks[i] = nn.TransformerBlock(16, 2, {dropout = 0.2})
     if again then blocks[i]:recompute() end
   end
-  local net, whole = nn.Sequential(table.unpack(blocks)), {}
-  for i = 1, #place.shape do whole[i] = "B" end
+  local net, whole = nn.Sequential(table.unpack(blocks)), tap.list(#place.shape, function() return "B" end)
   net:to_global{placement = place, sbp = whole}
   rille.parallel(net, recipe)
   for _, m in ipairs(each and again and net:modules() or {}) do m:recompute() end
@@ -39,8 +37,7 @@ local function train(place, recipe, how, again)
   end
   local compiled = (how:find("compiled") or pieces) and
     rille.graph(step, {micro_batches = pieces and 2 or 1, recompute = function_ and true})
-  local losses = {}
-  for i = 1, 3 do losses[i] = (compiled or step)(x):item() end
+  local losses = tap.list(3, function() return (compiled or step)(x):item() end)
   return {losses, last}, compiled
 end
 

@@ -3,16 +3,13 @@
 -- Values and gradients are compared with PyTorch's (t/golden/recurrent.lua, made by recurrent.py), layers with cells step
 -- by step, f32 with f64, compiled steps with eager calls. t/parallel/any.lua trains a model with an LSTM by all recipes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local lengths <const> = {5, 2, 3}
 local kinds <const> = {"LSTM", "GRU", "RNN", "RNN relu"}
 
 -- Repeats the formula of recurrent.py.
 local function wave(shape, phase)
-  local values = {}
-  for i = 1, tap.numel(shape) do values[i] = math.sin(0.7 * (i - 1) + phase) * 0.6 end
-  return rille.tensor(values, {dtype = "f64"}):reshape(shape)
+  return rille.tensor(tap.list(tap.numel(shape), function(i) return math.sin(0.7 * (i - 1) + phase) * 0.6 end), {dtype = "f64"}):reshape(shape)
 end
 
 local function leaf(t, dtype) return t:to(dtype):detach():requires_grad_(true) end
@@ -104,9 +101,7 @@ end)
 local function train_step(net, options)
   return rille.graph(function(x, n)
     local y, h = net(x, {lengths = n})
-    local loss = y:square():mean() + h:square():mean()
-    loss:backward()
-    return loss
+    return tap_backward(y:square():mean() + h:square():mean())
   end, options)
 end
 

@@ -1,7 +1,6 @@
 -- scheduler.lua - tests m:scheduler: a text is the same alone, beside others, after a common beginning, with a draft, and
 -- under every recipe.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local sizes = {
   gpt2 = {vocab = 31, length = 64, layers = 2, heads = 4, width = 16},
@@ -10,8 +9,7 @@ local sizes = {
 }
 local function new(kind, layers, seed)
   rille.manual_seed(seed or 5)
-  local given = {}
-  for name, size in pairs(sizes[kind]) do given[name] = size end
+  local given = tap.with(sizes[kind])
   given.layers = layers or given.layers
   local m = rille.models[kind].new(given)
   for _, p in ipairs(m:parameters()) do rille.no_grad(function() p:mul_(4) end) end
@@ -28,11 +26,7 @@ local jobs = {
   {{9, 9, 1}, {max_new_tokens = 30, temperature = 1.5, seed = 1, stop = {1, 2, 3}, min_new_tokens = 2}},
 }
 
-local function alone(m)
-  local list = {}
-  for i, job in ipairs(jobs) do list[i] = m:generate({job[1]}, job[2])[1] end
-  return list
-end
+local function alone(m) return tap.list(jobs, function(job) return m:generate({job[1]}, job[2])[1] end) end
 
 -- Returns the texts of a kind of model by a function. Each text is written alone on one device.
 local function wanted(kind)

@@ -3,7 +3,6 @@
 -- In every layout, results and gradients must equal those of separate layers. Layers must stay separate if they
 -- differ from each other or have a user's forward method.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local stacked = require "rille.nn.stacked"
 local function mesh(ranks) return rille.placement("cpu", ranks) end
@@ -45,11 +44,7 @@ local function layers(place, weight, bias)
   return list
 end
 
-local function apart(x, list)
-  local out = {}
-  for i, m in ipairs(list) do out[i] = m(x) end
-  return out
-end
+local function apart(x, list) return tap.list(list, function(m) return m(x) end) end
 
 -- Returns the results of the layers, and the gradients of x and all parameters. All numbers are integers.
 local function values(products, x, list, compiled)
@@ -63,9 +58,7 @@ local function values(products, x, list, compiled)
     for i, y in ipairs(out) do loss = loss + (y:to("f32") * scale[i]):sum() end
     return out[1], out[2], out[3], rille.grad(loss, learned)
   end
-  local got = {}
-  for i, t in ipairs{(compiled and rille.graph(run) or run)()} do got[i] = {t.dtype, t:to("f32"):totable()} end
-  return got
+  return tap.list({(compiled and rille.graph(run) or run)()}, function(t) return {t.dtype, t:to("f32"):totable()} end)
 end
 
 local layouts = { -- Columns: mesh; layouts of weights, biases and inputs.
@@ -183,8 +176,7 @@ tap.group("in use", function()
   keep_apart(m)
   step(x, other)
   tap.is({n, count(step, "matmul") - 2}, {2, 4}, "a compiled step follows the layers")
-  local names = {}
-  for name in m:named_parameters() do names[#names + 1] = name end
+  local names = tap.all(m:named_parameters())
   tap.is(names, {"q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias", "out_proj.weight",
     "out_proj.bias"}, "parameters are those of the layers")
   local texts = {}

@@ -4,7 +4,6 @@
 -- uniform) and bounds must be within five standard errors for n elements. (The fourth moment's standard error is
 -- `spread` divided by the root of n.)
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 rille.manual_seed(tap.seed(1))

@@ -1,6 +1,5 @@
 -- stats.lua - tests net:stats(), operations in step:stats(), and the text of results that are tables of numbers.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 

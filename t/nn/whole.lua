@@ -4,7 +4,6 @@
 -- Tested: to_global, to, load_state_dict, a recipe, a checkpoint.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local P = rille.placement("cpu", {0, 1})
@@ -38,9 +37,7 @@ local function state_of(net)
   return state
 end
 
-local function traced(fn)
-  return function(net) return rille.graph(function(x) fn(net) return x end)(rille.ones{1}) end
-end
+local function traced(fn) return function(net) return rille.graph(function(x) fn(net) return x end)(rille.ones{1}) end end
 
 local function saved_values(net)
   local state = {}
@@ -132,8 +129,7 @@ tap.group("an optimiser's state", function()
   local opt = rille.optim.SGD(net:parameters(), {lr = 1, momentum = 0.5})
   local state = opt:state_dict()
   for name, t in pairs(state) do state[name] = t + 1 end
-  local short = {}
-  for name, t in pairs(state) do short[name] = t end
+  local short = tap.with(state)
   short["3.m"] = rille.ones{5}
   tap.fails(function() opt:load_state_dict(short) end, {"whole.lua:", "optim.SGD:load_state_dict: '3."}, "a value that does not fit is named")
   tap.is({opt.steps, opt:state_dict()["0.m"]:sum():item()}, {0, 0}, "nothing is loaded")
@@ -164,12 +160,10 @@ tap.group("successful changes", function()
 end)
 
 tap.group("many parameters", function()
-  local layers = {}
-  for i = 1, 400 do layers[i] = nn.Linear(1, 2) end
+  local layers = tap.list(400, function() return nn.Linear(1, 2) end)
   local net = nn.Sequential(table.unpack(layers))
   net:to_global{placement = P, sbp = "S(0)"}
-  local cut = 0
-  for _, p in ipairs(net:parameters()) do cut = cut + (p.sbp == "S(0)" and 1 or 0) end
+  local cut = tap.sum(net:parameters(), function(p) return (p.sbp == "S(0)" and 1 or 0) end)
   tap.is(cut, 800, "800 parameters get the new layout")
   net:load_state_dict(net:state_dict())
   net:to("f64")

@@ -1,7 +1,6 @@
 -- edges.lua - tests extreme numbers as operands: sums of terms of very different size, norms of NaN, second gradients
 -- far from 0, logarithms of tiny numbers, results near 0.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local HALVES = {"bf16", "f16"}
 

@@ -1,6 +1,5 @@
 -- golden.lua - tests that values and gradients of every operator match PyTorch's (t/golden/values.lua, made by make.py).
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local cases = dofile("t/golden/values.lua")
 
 -- Returns n numbers by the formula of make.py.
@@ -15,21 +14,10 @@ local function nested(list, shape, axis, at)
     at[1] = at[1] + 1
     return list[at[1]]
   end
-  local part = {}
-  for i = 1, shape[axis] do part[i] = nested(list, shape, axis + 1, at) end
-  return part
+  return tap.list(shape[axis], function() return nested(list, shape, axis + 1, at) end)
 end
 
-local function flat(v, list)
-  if type(v) ~= "table" then
-    list[#list + 1] = type(v) == "boolean" and (v and 1 or 0) or v
-  else
-    for _, e in ipairs(v) do flat(e, list) end
-  end
-  return list
-end
-
-local function values(t) return flat(t:to("f64"):totable(), {}) end
+local function values(t) return tap.flat(t:to("f64"):totable()) end
 
 local function tensor(list, shape, dtype, options)
   options = options or {}

@@ -2,7 +2,6 @@
 --
 -- No intermediate value may overflow or be rounded, on one device or between ranks, also in gradients.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ONE = rille.placement("cpu", {0})
 local LINE, SQUARE = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
@@ -10,14 +9,7 @@ local layouts = {{"one device", ONE, "B"}, {"S(0)", LINE, "S(0)"}, {"S(1)", LINE
 local ROWS, COLUMNS = 300, 240 -- 72,000 elements, more than the largest f16
 
 -- Operands of three kinds: with sums above 65,504, with sums near 0, and with many equal maxima.
-local function grid(f)
-  local rows = {}
-  for i = 1, ROWS do
-    rows[i] = {}
-    for j = 1, COLUMNS do rows[i][j] = f(i, j) end
-  end
-  return rille.tensor(rows)
-end
+local function grid(f) return rille.tensor(tap.rows(ROWS, COLUMNS, f)) end
 local operands = {
   {"ones", grid(function() return 1 end)},
   {"large", grid(function(i, j) return 150 + (i * 7 + j * 3) % 11 end)},
@@ -40,11 +32,8 @@ for _, smoothing in ipairs{0, 0.25} do
     return x:cross_entropy(labels, {label_smoothing = smoothing})
   end
 end
-calls["scatter_add"] = function(x, labels)
-  return (x * 0 - 8):scatter_add(0, labels:reshape{ROWS, 1}:expand{ROWS, COLUMNS}, x)
-end
-local labels = {}
-for i = 1, ROWS do labels[i] = i * 13 % COLUMNS end
+calls["scatter_add"] = function(x, labels) return (x * 0 - 8):scatter_add(0, labels:reshape{ROWS, 1}:expand{ROWS, COLUMNS}, x) end
+local labels = tap.list(ROWS, function(i) return i * 13 % COLUMNS end)
 labels = rille.tensor(labels, {dtype = "i64"})
 
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end

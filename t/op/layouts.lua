@@ -4,7 +4,6 @@
 -- Sizes are odd, so that shards are uneven and some are empty. t/op/sound.c proves signatures one by one on the
 -- reference; this test runs the whole system: choice of layouts, boxing (redistribution), kernels.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local seed = tonumber(os.getenv("SEED")) or 1
 math.randomseed(seed)
@@ -19,11 +18,7 @@ local ROUNDS = 2
 
 -- ---- operands ----
 
-local function sizes(n, low, high)
-  local s = {}
-  for i = 1, n do s[i] = R(low or 1, high or 7) end
-  return s
-end
+local function sizes(n, low, high) return tap.list(n, function() return R(low or 1, high or 7) end) end
 local function reals(shape, low, high) return {shape = shape, dtype = "f64", low = low or -2, high = high or 2} end
 local function whole(shape, low, high) return {shape = shape, dtype = "i64", low = low, high = high} end
 local function truth(shape) return {shape = shape, dtype = "bool"} end
@@ -48,9 +43,7 @@ local function values(o)
       if o.dtype == "i64" then return R(o.low, o.high) end
       return o.low + (o.high - o.low) * R()
     end
-    local list = {}
-    for i = 1, o.shape[axis] do list[i] = part(axis + 1) end
-    return list
+    return tap.list(o.shape[axis], function() return part(axis + 1) end)
   end
   return part(1)
 end
@@ -248,17 +241,8 @@ end
 
 -- ---- one device against many ----
 
-local function flat(v, list)
-  if type(v) ~= "table" then
-    list[#list + 1] = v == true and 1 or v == false and 0 or v
-  else
-    for _, e in ipairs(v) do flat(e, list) end
-  end
-  return list
-end
-
 local function distance(got, want)
-  got, want = flat(got, {}), flat(want, {})
+  got, want = tap.flat(got), tap.flat(want)
   if #got ~= #want then return math.huge end
   local worst = 0
   for i, v in ipairs(want) do
@@ -322,8 +306,7 @@ local function try(op, mesh)
   return false
 end
 
-local head = {}
-for i, m in ipairs(meshes) do head[i] = ("%6s"):format(m[1]) end
+local head = tap.list(meshes, function(m) return ("%6s"):format(m[1]) end)
 tap.diag(("%-30s%s"):format("mesh", table.concat(head)))
 local sources = {}
 for op in ("arange empty eye full linspace ones rand randint randn zeros to_global"):gmatch"%S+" do sources[op] = true end

@@ -1,14 +1,9 @@
 -- pages.lua - tests that the help page of every operator documents its arguments, and that the documented facts are true.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local P = rille.placement("meta", {0, 1})
 local function empty(shape, sbp, dtype) return rille.empty(shape, {placement = P, sbp = sbp, dtype = dtype}) end
-local function names(e)
-  local list = {}
-  for _, op in ipairs(e.ops) do list[#list + 1] = op.name end
-  return table.concat(list, ", ")
-end
+local function names(e) return table.concat(tap.list(e.ops, function(op) return op.name end), ", ") end
 
 -- Operators whose result may have any requested layout: sources and to_global.
 local free = {to_global = true}

@@ -203,7 +203,7 @@ explained(const struct sound *s, const struct sbp *v, const char *sig)
 static void
 missing(void *arg, const struct sound *s, const struct sbp *v)
 {
-    const char *sig = sound_text(s, v);
+    const char *sig = sound_combination(s, v, NULL);
     if (explained(s, v, sig)) return;
     diag("%s: %s holds, is not derived, and no reason is given", s->sample.call.op->name, sig);
     ++*(int *)arg;

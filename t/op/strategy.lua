@@ -3,7 +3,6 @@
 -- The result must have the layout that follows from the requested operand layouts, and the values of a call without a
 -- strategy. A strategy that fits no layout must be rejected with the operator's name and "strategy".
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local at = {placement = P, sbp = "B"}

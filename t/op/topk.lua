@@ -1,7 +1,6 @@
 -- topk.lua - tests topk of short and long rows in every dtype: best values first, NaN before all numbers, equal
 -- values in order of position. Tries both directions, repeated values, signed zeros and infinities.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 rille.manual_seed(tap.seed(3))
 
 local SIZES, ROWS = {1, 2, 7, 8, 16, 63, 64, 127, 128, 129, 300}, 5
@@ -15,10 +14,8 @@ local function drawn(dtype, n)
   return x:to(dtype)
 end
 
--- Returns the positions of a row, best first.
 local function order(row, largest)
-  local at = {}
-  for i = 1, #row do at[i] = i end
+  local at = tap.list(#row, function(i) return i end)
   local function rank(v) return v ~= v and math.huge or v, v ~= v and 1 or 0 end
   table.sort(at, function(i, j)
     local a, a_nan = rank(row[i])

@@ -4,7 +4,6 @@
 -- those of one device, and explain() must report the bytes that devices receive. Values are small integers, so no sum is
 -- rounded.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local MESHES = {{"2", {0, 1}, 2}, {"3", {2, 0, 1}, 3}, {"2x2", {{0, 1}, {2, 3}}, 2}} -- Columns: name, devices, shards per axis.
 local LAYOUTS = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}

@@ -4,7 +4,6 @@
 -- device within 1e-9, because sums over shards are added in another order. Recipes with stages must give the same bits.
 -- A line per model and recipe prints the bytes that a step moves beside the recipe's formula.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, Q1, P2, Q2, P4 = mesh{0}, mesh{1}, mesh{0, 1}, mesh{2, 3}, mesh{0, 1, 2, 3}
@@ -93,8 +92,7 @@ local VAE = class("VAE", function(self)
   self.decoder = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 10))
 end, function(self, x, noise)
   local h = self.encoder(x)
-  local mean = self.mean(h)
-  return self.decoder(mean + (self.log_variance(h) * 0.5):exp() * noise)
+  return self.decoder(self.mean(h) + (self.log_variance(h) * 0.5):exp() * noise)
 end)
 
 local Up = class("Up", function(self, n_in, n_out) self.conv = nn.Conv2d(n_in, n_out, 3, {padding = 1}) end,
@@ -167,9 +165,7 @@ local Recurrent = class("Recurrent", function(self)
   self.lstm = nn.LSTM(5, 6, {num_layers = 2, bidirectional = true})
   self.gru = nn.GRU(12, 6)
   self.head = nn.Linear(6, 5)
-end, function(self, x, lengths)
-  return self.head((self.gru((self.lstm(x, {lengths = lengths})))))
-end)
+end, function(self, x, lengths) return self.head((self.gru((self.lstm(x, {lengths = lengths}))))) end)
 
 local Translator = class("Translator", function(self)
   self.embed = nn.Embedding(9, 6)
@@ -211,8 +207,7 @@ local models = {
 
 local function make(kind, place, sbp)
   rille.manual_seed(7)
-  local m, whole = models[kind].make():to("f64"), {}
-  for axis = 1, #place.shape do whole[axis] = "B" end
+  local m, whole = models[kind].make():to("f64"), tap.list(#place.shape, function() return "B" end)
   return m:to_global{placement = place, sbp = sbp or whole}
 end
 
@@ -313,11 +308,9 @@ local recipes = {
   {"stages, two micro-batches", P1, {stages = {P1, Q1}}, pieces = 2},
 }
 
--- Returns the recipe of a row for this kind of model.
 local function recipe_for(kind, r)
   if r[3] == "plan" then return r[3] end
-  local recipe = {}
-  for key, value in pairs(r[3]) do recipe[key] = value end
+  local recipe = tap.with(r[3])
   if recipe.layers then recipe.layers = models[kind].layers end
   if recipe.stages then recipe.members = models[kind].members end
   if recipe.input then
@@ -350,8 +343,7 @@ local function check_bytes(name, kind, r, e, m, by_formula)
   tap.ok(ratio >= least and ratio <= r.bytes[2], name .. ": bytes are those of the formula", ratio)
 end
 
-local kinds = {}
-for kind in pairs(models) do kinds[#kinds + 1] = kind end
+local kinds = tap.all(pairs(models))
 table.sort(kinds)
 for _, kind in ipairs(kinds) do
   tap.group(kind, function()

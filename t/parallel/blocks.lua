@@ -3,7 +3,6 @@
 -- The planner's estimates of the blocks must add up to its estimate of the complete model. The estimates decide the
 -- division into stages, and the model is left unchanged.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local priced, plan, pin = require "rille.parallel.priced", require "rille.parallel.plan", require "rille.nn.pin"
 local function mesh(ranks) return rille.placement("cpu", ranks) end
@@ -19,23 +18,12 @@ local kinds = {
 }
 local function new(kind, place, o)
   rille.manual_seed(3)
-  local m, sbp = kinds[kind](o or {}), {}
-  for axis = 1, #place.shape do sbp[axis] = "B" end
+  local m, sbp = kinds[kind](o or {}), tap.list(#place.shape, function() return "B" end)
   return m:to_global{placement = place, sbp = sbp}
 end
 local function taken(kind) return kind == "resnet" and rille.ones{8, 2, 8, 8} or rille.zeros({8, 16}, {dtype = "i64"}) end
 local function blocks_of(m) return m.h or m.layers or m.blocks end
-local function sum(list)
-  local s = 0
-  for _, x in ipairs(list) do s = s + x end
-  return s
-end
-local function with(recipe, more)
-  local t = {}
-  for key, value in pairs(recipe) do t[key] = value end
-  for key, value in pairs(more) do t[key] = value end
-  return t
-end
+local function sum(list) return tap.sum(list, function(x) return x end) end
 
 local recipes = {{"data", LINE, {data = 0}}, {"1D", LINE, {tensor = 0}}, {"sequence parallel", LINE, {tensor = 0, sequence = true}},
   {"zero 3", LINE, {data = 0, zero = 3}}, {"data x 1D", GRID, {data = 0, tensor = 1}}, {"2D", GRID, {tensor = {0, 1}}}}
@@ -44,7 +32,7 @@ local recipes = {{"data", LINE, {data = 0}}, {"1D", LINE, {tensor = 0}}, {"seque
 local function whole(kind, place, recipe)
   local m = new(kind, place)
   rille.parallel(m, recipe)
-  local step = rille.graph(function(x) local loss = m(x):logsumexp(-1):sum(); loss:backward(); return loss end,
+  local step = rille.graph(function(x) return tap_backward(m(x):logsumexp(-1):sum()) end,
     {auto_parallel = "propagate", time_limit = 1e-6})
   step(taken(kind):to_global(rille.parallel.input(m)))
   return step:explain()
@@ -57,7 +45,7 @@ for kind in pairs(kinds) do
       local m = new(kind, stages[1])
       local first = {}
       for _, found in ipairs(m:named_tensors()) do first[found.name] = found.tensor end
-      local entries = plan.of(m, with(recipe, {stages = stages})).entries
+      local entries = plan.of(m, tap.with(recipe, {stages = stages})).entries
       local list = priced(m, {table.unpack(blocks_of(m))}, entries, stages, taken(kind))
       local all = whole(kind, stages[1], recipe)
       local ratio, bytes = sum(list.cost) / all.cost, (sum(list.memory) + sum(list.activations)) / all.memory
@@ -97,8 +85,7 @@ tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all bl
 -- byte less they cannot.
 local lists = {cost = {1, 1, 1, 1, 1, 1}, memory = {5, 2, 3, 4, 1, 6}, activations = {1, 2, 1, 2, 1, 2}, micro_batches = 4}
 local function limited(limit)
-  local o = {memory_limit = limit}
-  for k, v in pairs(lists) do o[k] = v end
+  local o = tap.with({memory_limit = limit}, lists)
   return pcall(dealt, LINE, {layers = 6}, o)
 end
 local least = tonumber(tostring(select(2, limited(0))):match("use memory_limit = (%d+)"))

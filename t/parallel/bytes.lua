@@ -15,7 +15,6 @@
 --                             2 (l-1)/l^3 (16 Th + W); norms sum numbers per row, here less than a twentieth of that
 --   data, d                   2 (d-1)/d of all parameters; with zero the same, as reduce-scatter and all-gather
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local pin = require "rille.nn.pin"
 
@@ -23,16 +22,13 @@ local function mesh(kind, shape)
   local n = -1
   local function part(axis)
     if axis > #shape then n = n + 1; return n end
-    local list = {}
-    for k = 1, shape[axis] do list[k] = part(axis + 1) end
-    return list
+    return tap.list(shape[axis], function() return part(axis + 1) end)
   end
   return rille.placement(kind, part(1))
 end
 
 local function block(place, recipe, h, heads)
-  local net, whole = nn.Sequential(nn.TransformerBlock(h, heads)), {}
-  for axis = 1, #place.shape do whole[axis] = "B" end
+  local net, whole = nn.Sequential(nn.TransformerBlock(h, heads)), tap.list(#place.shape, function() return "B" end)
   net:to_global{placement = place, sbp = whole}
   rille.parallel(net, recipe)
   return net, pin.of[net[1]].output
@@ -296,8 +292,7 @@ end)
 local function of_step(step, place)
   local kinds, each, e = {}, nil, step:explain()
   for _, rank in ipairs(place.ranks) do
-    local n = 0
-    for _, move in ipairs(e.boxing) do n = n + (move.received[rank] or 0) * move.times end
+    local n = tap.sum(e.boxing, function(move) return (move.received[rank] or 0) * move.times end)
     if each and each ~= n then return e.bytes end
     each = n
   end
@@ -340,8 +335,7 @@ tap.group("stages", function()
     local stages, d = table.unpack(n)
     local places, blocks, h, T = {}, {}, 8, 4 * 8 * d
     for k = 1, stages do
-      local ranks = {}
-      for i = 1, d do ranks[i] = (k - 1) * d + i - 1 end
+      local ranks = tap.list(d, function(i) return (k - 1) * d + i - 1 end)
       places[k], blocks[k] = rille.placement("meta", ranks), nn.TransformerBlock(h, 2)
     end
     local net = nn.Sequential(table.unpack(blocks)):to_global{placement = places[1], sbp = "B"}

@@ -2,7 +2,6 @@
 -- are read (actors/plan/rewrite/offload.c).
 --
 -- The bits must equal those of a step without offload, the memory must be less, and copies must overlap with computation.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
@@ -84,11 +83,7 @@ tap.group("prefetch", function()
     local net = nn.Sequential(nn.TransformerBlock(16, 2), nn.TransformerBlock(16, 2), nn.TransformerBlock(16, 2))
     net:to_global{placement = P, sbp = "B"}
     rille.parallel(net, {data = 0, zero = 3})
-    local step = rille.graph(function(x)
-      local loss = net(x):square():mean()
-      loss:backward()
-      return loss
-    end, {zero = 3, prefetch = prefetch})
+    local step = rille.graph(function(x) return tap_backward(net(x):square():mean()) end, {zero = 3, prefetch = prefetch})
     local x = rille.randn({4, 8, 16}):to_global{placement = P, sbp = "S(0)"}
     return step(x):item(), arena(step, 0)
   end

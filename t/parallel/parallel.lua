@@ -3,7 +3,6 @@
 -- The returned table of layouts can be printed, edited and applied again. A recipe that does not fit must be rejected
 -- and must change nothing.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, P2, P4, P8 = mesh{0}, mesh{0, 1}, mesh{0, 1, 2, 3}, mesh{0, 1, 2, 3, 4, 5, 6, 7}
@@ -22,18 +21,14 @@ local sizes = {
 local function whole(place) local t = {}; for i = 1, #place.shape do t[i] = "B" end; return t end
 local function new(kind, place, layers, of)
   rille.manual_seed(7)
-  local given = {}
-  for name, size in pairs((of or sizes)[kind]) do given[name] = size end
+  local given = tap.with((of or sizes)[kind])
   given.layers = layers or given.layers
   local m = rille.models[kind].new(given)
   return m:to_global{placement = place, sbp = whole(place)}
 end
 
-local rows, labels = {}, {}
-for r = 1, 8 do
-  rows[r], labels[r] = {}, {}
-  for i = 1, 8 do rows[r][i], labels[r][i] = (r * 7 + i * 5) % 37, (r * 7 + i * 5 + 5) % 37 end
-end
+local rows = tap.rows(8, 8, function(r, i) return (r * 7 + i * 5) % 37 end)
+local labels = tap.rows(8, 8, function(r, i) return (r * 7 + i * 5 + 5) % 37 end)
 local function ids(t, how) return rille.tensor(t, {dtype = "i64"}):to_global(how) end
 
 -- Trains two or three steps with clipping. Returns the losses and the optimiser.
@@ -334,11 +329,7 @@ tap.group("the list that stages deal", function()
     end
     return table.concat(on, " ")
   end
-  local function blocks(n)
-    local list = {}
-    for i = 1, n do list[i] = nn.TransformerBlock(4, 2) end
-    return list
-  end
+  local function blocks(n) return tap.list(n, function() return nn.TransformerBlock(4, 2) end) end
   for k = 1, #names do
     local order = table.move(names, k, #names, 1, {})
     table.move(names, 1, k - 1, #order + 1, order)
@@ -363,11 +354,7 @@ tap.group("stages by costs of blocks", function()
   local seed = tonumber(os.getenv("SEED")) or os.time()
   print("# SEED=" .. seed)
   math.randomseed(seed)
-  local function list(n, most)
-    local l = {}
-    for k = 1, n do l[k] = math.random(0, most) end
-    return l
-  end
+  local function list(n, most) return tap.list(n, function() return math.random(0, most) end) end
   local flight = {["1f1b"] = function(left) return left end, gpipe = function(_, _, m) return m end, ["zb-h1"] = function(_, p) return p end,
     ["zb-h2"] = function(_, p) return 2 * p - 1 end}
   local contexts = {["v-min"] = {2, 4, 4, 4, 6, 6}, ["v-half"] = {3, 4, 5, 6, 7, 8}, ["zb-v"] = {2, 4, 6, 8, 10, 12}}
@@ -423,9 +410,7 @@ tap.group("stages by costs of blocks", function()
     return want == time and 1 or time / want, want, time
   end
   local function dealt(p, v, back)
-    local device = {}
-    for s = 1, p * v do device[s] = back and s > p and 2 * p + 1 - s or (s - 1) % p + 1 end
-    return device
+    return tap.list(p * v, function(s) return back and s > p and 2 * p + 1 - s or (s - 1) % p + 1 end)
   end
   local wrong = 0
   local function exact(schedule, n, device)

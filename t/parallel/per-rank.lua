@@ -3,7 +3,6 @@
 -- Each function runs on meshes of 2, 4 and 2 x 2 ranks, for each layout of its input. The reference computes the value of
 -- each rank on one device, from slices of the global tensor. Values and gradients must agree.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local attention = dofile("examples/per_rank.lua")
 
 local function mesh(ranks) return rille.placement("cpu", ranks) end
@@ -12,8 +11,7 @@ local entries = {"S(0)", "S(1)", "B"}
 
 -- Iterates over a table in the order of its keys.
 local function sorted(t)
-  local names = {}
-  for name in pairs(t) do names[#names + 1] = name end
+  local names = tap.all(pairs(t))
   table.sort(names)
   local i = 0
   return function()
@@ -151,9 +149,7 @@ tap.group("operators", function()
     for _, sbp in ipairs(layouts(P)) do
       for name, op in sorted(operators) do
         compare(P, sbp, function(m, x) return op(x, m) end, function(x)
-          local values = shards(P, x, sbp)
-          for k, shard in ipairs(values) do values[k] = op(shard) end
-          return values
+          return tap.list(shards(P, x, sbp), function(shard) return op(shard) end)
         end, name)
       end
     end
@@ -185,18 +181,14 @@ local function inverse(order)
   return list
 end
 
-local function difference(a, b)
-  return (a:to_global{placement = b.placement, sbp = "B"} - b):abs():max():item()
-end
+local function difference(a, b) return (a:to_global{placement = b.placement, sbp = "B"} - b):abs():max():item() end
 
 local rings = {
   full = {function() return attention.ring(false) end, false},
   causal = {function() return attention.ring(true) end, true},
   zigzag = {function(P)
     local order, fn = attention.zigzag_order(P.size), attention.zigzag()
-    return function(q, k, v)
-      return reorder(fn(reorder(q, order), reorder(k, order), reorder(v, order)), inverse(order))
-    end
+    return function(q, k, v) return reorder(fn(reorder(q, order), reorder(k, order), reorder(v, order)), inverse(order)) end
   end, true},
 }
 

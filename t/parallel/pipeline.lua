@@ -3,7 +3,6 @@
 --
 -- Kernels are slowed by sleeps, so every act of an operator takes equally long on any machine.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
@@ -82,17 +81,11 @@ local function train(schedule)
   local opt = optim.AdamW(parameters, {lr = 1e-2})
   local data = rille.randn({2 * PIECES, 8}, {placement = first})
   local target = rille.randn({2 * PIECES, 4}, {placement = second})
-  local step = rille.graph(function(i, o)
-    local loss = b(a(i):gelu():to_global{placement = second, sbp = "B"}):mse_loss(o)
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
+  local step = tap.training(opt, function(i, o)
+    return b(a(i):gelu():to_global{placement = second, sbp = "B"}):mse_loss(o)
   end, {micro_batches = PIECES, schedule = schedule})
-  local losses = {}
-  for t = 1, 4 do losses[t] = step(data, target):item() end
-  local weights = {}
-  for i, p in ipairs(parameters) do weights[i] = p:totable() end
+  local losses = tap.list(4, function() return step(data, target):item() end)
+  local weights = tap.list(parameters, function(p) return p:totable() end)
   return {losses, weights}
 end
 
@@ -115,17 +108,14 @@ local function four_stages(schedule)
   end
   local step = rille.graph(function(x, y)
     for s = 1, STAGES do x = layer[s](x:to_global{placement = on[s], sbp = "B"}):gelu() end
-    local loss = x:mse_loss(y)
-    loss:backward()
-    return loss
+    return tap_backward(x:mse_loss(y))
   end, {micro_batches = PIECES, schedule = schedule})
   return step, rille.randn({2 * PIECES, 8}, {placement = on[1]}), rille.randn({2 * PIECES, 8}, {placement = on[STAGES]})
 end
 
 -- Returns, by stage, the largest number of registers of a forward result, read from the plan's text ("f32{2, 8} x4" has 4).
 local function registers(step)
-  local most = {}
-  for s = 1, STAGES do most[s] = 1 end
+  local most = tap.list(STAGES, function() return 1 end)
   for line in tostring(step:plan()):gmatch("[^\n]+") do
     local device = line:match("cpu%[(%d)%]")
     if device and line:find("; forward") and not line:find("^ *%d+ +box") then
@@ -139,8 +129,7 @@ end
 -- Returns, by stage, the most micro-batches that have begun forward and not ended backward at one time, read from a
 -- trace.
 local function ahead(step)
-  local events = {}
-  for s = 1, STAGES do events[s] = {} end
+  local events = tap.list(STAGES, function() return {} end)
   for _, a in ipairs(acts_of(step)) do
     local forward = a.name:find("gelu") ~= nil
     if forward or (a.phase ~= "forward" and a.name:find("%f[%a]mul$")) then -- in backward, the product with gelu's derivative
@@ -168,8 +157,7 @@ tap.group("credits", function()
     local name = type(schedule) == "table" and "lag 2" or schedule
     rille.manual_seed(4)
     local step, x, y = four_stages(schedule)
-    local want = {}
-    for s = 1, STAGES do want[s] = lag and math.min(PIECES, lag * (STAGES - s) + 1) or PIECES end
+    local want = tap.list(STAGES, function(s) return lag and math.min(PIECES, lag * (STAGES - s) + 1) or PIECES end)
     losses[#losses + 1] = step(x, y):item()
     tap.is(registers(step), want, name .. ": a stage has L (p - 1 - s) + 1 registers for values that backward reads")
     local within, most = true, {0, 0, 0, 0}

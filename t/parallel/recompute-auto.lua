@@ -2,7 +2,6 @@
 --
 -- The search keeps all values if they fit and this is fastest. Otherwise it recomputes parts of stages. Recomputation
 -- must not change bits, and no device may exceed the memory limit.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
@@ -27,9 +26,7 @@ local function trained(kind, options, dropout, rows)
       x = layer(x):gelu()
       if dropout then x = x:dropout(dropout) end
     end
-    local loss = x:square():mean()
-    loss:backward()
-    return loss
+    return tap_backward(x:square():mean())
   end, options)
   local loss = step(rille.randn({(rows or 2) * PIECES, WIDTH}, {placement = on[1]}))
   return kind == "cpu" and {loss:item(), layers[1].weight.grad:totable()}, step
@@ -67,8 +64,7 @@ tap.group("the least memory of several stages per device", function()
   local dealt = dofile("t/lib/dealt.lua")
   local function place(d) return rille.placement("meta", {d}) end
   local function chart(devices, memory, recompute)
-    local weight = {}
-    for i, d in ipairs(devices) do weight[i] = rille.ones({WIDTH, WIDTH}, {placement = place(d), requires_grad = true}) end
+    local weight = tap.list(devices, function(d) return rille.ones({WIDTH, WIDTH}, {placement = place(d), requires_grad = true}) end)
     local step = rille.graph(function(x)
       for i, d in ipairs(devices) do x = x:to_global{placement = place(d), sbp = "B"}:matmul(weight[i]):relu():matmul(weight[i]):tanh() end
       x:mean():backward()
@@ -162,8 +158,7 @@ local function limited(limit, recompute)
   local function options() return {memory_limit = limit, schedule = "auto", recompute = recompute} end
   local bits, step = trained("cpu", options())
   local _, reckoned = trained("meta", options())
-  local most = 0
-  for _, d in ipairs(step:stats().devices) do most = math.max(most, d.peak_memory) end
+  local most = tap.most(step:stats().devices, function(d) return d.peak_memory end)
   return most, bits, reckoned:chart().planned.time
 end
 

@@ -2,7 +2,6 @@
 --
 -- For each micro-batch in flight, a stage keeps its input. Its inner values are kept only for one micro-batch, or for
 -- those whose weight gradients are delayed. Tries schedules, numbers of stages and of micro-batches.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local dealt = dofile("t/lib/dealt.lua")
 local nn = rille.nn
@@ -30,9 +29,7 @@ local function trained(place, devices, pieces, schedule, recompute)
       if i > 1 and block[1] ~= net[i - 1][1] then x = x:to_global{placement = place(block[1]), sbp = "B"} end
       x = block[2](x)
     end
-    local loss = x:square():sum()
-    loss:backward()
-    return loss
+    return tap_backward(x:square():sum())
   end, {micro_batches = pieces, schedule = schedule, recompute = recompute == true})
   local loss = step(rille.randn({pieces * ROWS, WIDTH}, {placement = place(devices[1])}))
   if place(0).device == "meta" then return nil, step end

@@ -3,7 +3,6 @@
 --
 -- Every reader and writer of the variable must see the same values.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local optim = rille.optim
 -- a weight of 66,560 bytes, above the threshold for sharing; devices do not divide its rows evenly
 local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24
@@ -25,9 +24,7 @@ end
 
 local function live_bytes()
   collectgarbage(); collectgarbage()
-  local n = 0
-  for _, d in ipairs(rille.devices()) do n = n + d.live_bytes end
-  return n
+  return tap.sum(rille.devices(), function(d) return d.live_bytes end)
 end
 
 local function place(mesh) return rille.placement("cpu", mesh) end
@@ -87,11 +84,7 @@ tap.group("initial values", function()
     return {rille.zeros(shape, how), rille.full(shape, 3, how), rille.rand(shape, how), rille.randn(shape, how),
       rille.eye(ROWS, COLUMNS, how), rille.randn(shape, how) * 2 + 1}
   end
-  local function values(tensors)
-    local out = {}
-    for i, t in ipairs(tensors) do out[i] = t:totable() end
-    return out
-  end
+  local function values(tensors) return tap.list(tensors, function(t) return t:totable() end) end
   local want = values(made{placement = place{0}, sbp = "B"})
   for _, case in ipairs{{{0, 1}, "B"}, {{2, 0, 1}, "B"}, {{{0, 1}, {2, 3}}, {"B", "S(0)"}}, {{{0, 1}, {2, 3}}, {"S(1)", "B"}}} do
     local before = live_bytes()
@@ -117,17 +110,14 @@ tap.group("gradients", function()
   local bytes = 4 * SIDE * SIDE
   local function peak(ranks, batch, zero)
     local how = {placement = place(ranks), sbp = "B"}
-    local w = {}
-    for i = 1, LAYERS do w[i] = whole({SIDE, SIDE}):to_global(how):detach():requires_grad_() end
+    local w = tap.list(LAYERS, function() return whole({SIDE, SIDE}):to_global(how):detach():requires_grad_() end)
     local opt = optim.SGD(w, {lr = 1})
     local step = tap.training(opt, function(x)
       for i = 1, LAYERS do x = x:matmul(w[i]) end
       return x:sum()
     end, {zero = zero})
     step(whole({2 * #ranks, SIDE}):to_global{placement = how.placement, sbp = batch}):item()
-    local sum = 0
-    for _, d in ipairs(step:stats().devices) do sum = sum + d.peak_memory end
-    return sum
+    return tap.sum(step:stats().devices, function(d) return d.peak_memory end)
   end
   local one = peak({0}, "B", 0)
   for n = 2, 4 do

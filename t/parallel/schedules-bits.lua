@@ -3,7 +3,6 @@
 --
 -- Values are small integers, so no sum is rounded.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local WIDTH <const>, PIECES <const>, ROWS <const> = 4, 8, 2
@@ -39,9 +38,7 @@ local function trained(net, place, options, look, rows)
       for k = 3, #layer do sum = sum + here(k) end
       value[i] = sum:matmul(weight[i]):relu()
     end
-    local loss = value[#net]:sum()
-    loss:backward()
-    return loss
+    return tap_backward(value[#net]:sum())
   end
   local step = options and rille.graph(forward, options) or forward
   local loss = step(x)
@@ -58,8 +55,7 @@ local function schedule_name(s) return type(s) == "string" and s or s.memory and
 local function cpu(d) return rille.placement("cpu", {d}) end
 local storage = rille.placement("cpu", {4, 5, 6, 7})
 
-local names = {}
-for name in pairs(nets) do names[#names + 1] = name end
+local names = tap.all(pairs(nets))
 table.sort(names)
 
 for _, name in ipairs(names) do
@@ -167,9 +163,7 @@ tap.group("a circle of devices", function()
     local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = place(0)}):to("f32"):detach()
     local step = rille.graph(function(x)
       local g = rille.grad(through(x):sum(), {weight[1]})
-      local loss = (again and through(g:sum{axis = 0, keepdim = true}, true) or g):sum()
-      loss:backward()
-      return loss
+      return tap_backward((again and through(g:sum{axis = 0, keepdim = true}, true) or g):sum())
     end, options)
     local result = {step(x):item()}
     for d = 1, p do result[d + 1] = weight[d].grad:totable() end
@@ -252,9 +246,7 @@ tap.group("a weight of two stages", function()
     options.micro_batches = pieces
     local step = rille.graph(function(x)
       local h = x:matmul(w):to_global{placement = cpu(1), sbp = "B"}
-      local loss = h:matmul(w:to_global{placement = cpu(1), sbp = "B"}):square():mean()
-      loss:backward()
-      return loss
+      return tap_backward(h:matmul(w:to_global{placement = cpu(1), sbp = "B"}):square():mean())
     end, options)
     local loss = step(rille.ones({PIECES * ROWS, WIDTH}, {placement = cpu(0)})):item()
     return {loss, w.grad:totable()}, step:stats().devices[1].bytes_in
@@ -276,8 +268,7 @@ end)
 -- all values stay exact.
 local function updated(at, batch, options)
   rille.manual_seed(11)
-  local weight = {}
-  for i = 1, 4 do weight[i] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = at[i]}):to("f32"):detach():requires_grad_(true) end
+  local weight = tap.list(4, function(i) return rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = at[i]}):to("f32"):detach():requires_grad_(true) end)
   local opt = rille.optim.SGD(weight, {lr = 0.5, momentum = 0.5})
   local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = at[1], sbp = batch}):to("f32"):detach()
   local step = rille.graph(function(x)
@@ -285,14 +276,9 @@ local function updated(at, batch, options)
       if i > 1 and at[i] ~= at[i - 1] then x = x:to_global{placement = at[i], sbp = batch} end
       x = x:matmul(weight[i]):relu()
     end
-    local loss = x:sum()
-    loss:backward()
-    opt:step()
-    opt:zero_grad()
-    return loss
+    return tap_update(opt, x:sum())
   end, options)
-  local result = {}
-  for i = 1, 2 do result[i] = step(x):item() end
+  local result = tap.list(2, function() return step(x):item() end)
   for i = 1, 4 do result[i + 2] = weight[i]:totable() end
   return result
 end
@@ -332,9 +318,7 @@ tap.group("a step with an estimated time of 0", function()
   for _, schedule in ipairs{"auto", {memory = 2}, "1f1b"} do
     local w = rille.ones({4, 4}):to("bf16"):to_global{placement = all, sbp = {"B", "B"}}:detach():requires_grad_(true)
     local step = rille.graph(function(x)
-      local loss = x:matmul(w):to("f32"):sum()
-      loss:backward()
-      return loss
+      return tap_backward(x:matmul(w):to("f32"):sum())
     end, {micro_batches = 4, schedule = schedule})
     local x = rille.ones({16, 4}):to("bf16"):to_global{placement = all, sbp = {"S(0)", "B"}}
     tap.is(step(x):item(), 256, schedule_name(schedule))

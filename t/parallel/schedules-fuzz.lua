@@ -4,7 +4,6 @@
 -- schedule, zero, recompute, offload and optimiser. Values are small integers, so no sum is rounded; weights are
 -- rounded to integers again after each step.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local seed <const> = tonumber(os.getenv("SEED"))
@@ -66,8 +65,7 @@ local function named(c)
   local s, words = c.schedule, {}
   for k, v in pairs(type(s) == "table" and s or {}) do words[#words + 1] = k .. " " .. tostring(v) end
   table.sort(words)
-  local stages = {}
-  for i, l in ipairs(c.layer) do stages[i] = l.stage .. (l.skip and "+" .. l.skip or "") end
+  local stages = tap.list(c.layer, function(l) return l.stage .. (l.skip and "+" .. l.skip or "") end)
   return ("%s, stages %s of %d x %d, %d micro-batches of %d, zero %d, %s, %s%s%s"):format(type(s) == "string" and s or table.concat(words, " "),
     table.concat(stages, " "), c.replicas, c.parts, c.pieces, c.rows, c.zero, c.optimiser, c.dtype,
     c.recompute and ", recompute " .. tostring(c.recompute) or "", c.offload and ", offload" or "")
@@ -127,9 +125,7 @@ local function trained(c, alone)
       y = y:matmul(weight[i])
       value[i] = (bias[i] and y + bias[i] or y):relu():minimum(2)
     end
-    local loss = value[#c.layer]:to("f32"):sum()
-    loss:backward()
-    return loss
+    return tap_backward(value[#c.layer]:to("f32"):sum())
   end
   local function step(x)
     local loss = forward(x)

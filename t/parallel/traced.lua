@@ -3,7 +3,6 @@
 -- A step must move the bytes of the all-reduces that the roles need: one of each row layer's result, and one of the
 -- gradient of each column layer's input. An all-reduce of n bytes over p ranks moves 2 (p - 1) n bytes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local function mesh(p) return rille.placement("meta", tap.ranks(p)) end
@@ -24,11 +23,7 @@ local function bytes_of(m, place, ...)
 end
 
 local function laid(m, p) return m:to_global{placement = mesh(p), sbp = "B"} end
-local function sbp_of(t, names)
-  local list = {}
-  for k, name in ipairs(names) do list[k] = t[name].sbp end
-  return list
-end
+local function sbp_of(t, names) return tap.list(names, function(name) return t[name].sbp end) end
 
 tap.group("a stack of layers", function()
   for n = 1, 5 do

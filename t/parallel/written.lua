@@ -7,7 +7,6 @@
 -- must be equal. The bytes of data parallel steps must be those of the recipe's formula: creating tensors in forward moves
 -- none.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, Q1, P2, Q2, P4 = mesh{0}, mesh{1}, mesh{0, 1}, mesh{2, 3}, mesh{0, 1, 2, 3}
@@ -285,8 +284,7 @@ local function train(of, place, given, pieces, eager, schedule)
       i > 1 and i == #inputs and rille.parallel.labels(m) or rille.parallel.input(m))
   end
   for i = 1, 3 do losses[i] = call(table.unpack(inputs)):item() end
-  local held = 0
-  for _, p in ipairs(m:parameters()) do held = held + 8 * p:numel() end
+  local held = tap.sum(m:parameters(), function(p) return 8 * p:numel() end)
   rille.parallel(m, {})
   return losses, not eager and call:explain().bytes / held, held
 end
@@ -299,8 +297,7 @@ local function applies(of, r, eager)
   return not (r[3].layers and not of.layers) and not (r[4] and eager)
 end
 
-local kinds = {}
-for kind in pairs(models) do kinds[#kinds + 1] = kind end
+local kinds = tap.all(pairs(models))
 table.sort(kinds)
 for _, kind in ipairs(kinds) do
   local of = models[kind]

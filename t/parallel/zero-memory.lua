@@ -6,7 +6,6 @@
 -- With n parameters of 4 bytes, parameters and gradients have n elements each, and Adam's two moments 2 n. Over d ranks,
 -- each of these is replicated or split into d shards. With micro-batches, full gradients accumulate, and the scattered
 -- sum is stored in addition.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

@@ -1,7 +1,6 @@
 -- zero.lua - tests zero and schedules as options of a graph (actors/plan/rewrite/zero.c): sliced updates and state must
 -- give the same bits.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
 local function train(mesh, sbp, batch, options, make)
@@ -14,8 +13,7 @@ local function train(mesh, sbp, batch, options, make)
   local step = tap.training(opt, function(x, y) return net(x):cross_entropy(y) end, options)
   local x = rille.randn({24, 10}, {placement = P, sbp = batch})
   local y = rille.randint(0, 6, {24}, {placement = P, sbp = batch})
-  local losses = {}
-  for i = 1, 3 do losses[i] = step(x, y):item() end
+  local losses = tap.list(3, function() return step(x, y):item() end)
   return {losses, net:parameters()[1]:totable()}, step, net, opt
 end
 
@@ -83,18 +81,13 @@ do
     local table_of = rille.parallel(net, {data = 0, zero = recipe})
     local opt = optim.AdamW(net:parameters(), {lr = 0.01})
     graph_line = here() + 1
-    local step = rille.graph(function(x)
-      local loss = net(x):square():mean()
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
-    end, {zero = graph})
+    local step = rille.graph(function(x) return tap_update(opt, net(x):square():mean()) end, {zero = graph})
     local x = rille.randn({4, 3, 8}, {placement = P}):to_global(rille.parallel.input(net))
     return net, function() return step(x):item() end, table_of
   end
   local function losses(recipe, graph)
     local net, step = make(recipe, graph)
-    local out = {}
-    for i = 1, 3 do out[i] = step() end
+    local out = tap.list(3, function() return step() end)
     return {out, net:parameters()[3]:totable()}
   end
   local want = losses()

@@ -7,8 +7,6 @@
  * host and in plan partitions. */
 #include "t/lib/parts.h"
 
-#include <unistd.h>
-
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
 
 /* A program under construction. Values with layout `whole` differ between micro-batches; a move from `whole` to

@@ -4,7 +4,6 @@
 -- have the same bits as those of separate tasks. Covers silu and each form of gelu, f32 and f64, with and without a
 -- matrix product before the function, and with and without another reader of the operand.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 -- Returns the loss and gradient of one step as exact text, and the trace of a second step. other: adds a second

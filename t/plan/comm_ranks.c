@@ -7,12 +7,7 @@
 #include "actors/plan/outline/comm_ranks.h"
 #include "t/lib/parts.h"
 
-#include "actors/act/bus/message.h"
-#include "runtime/device/communicator.h"
-#include "runtime/device/stream.h"
 #include "t/lib/collecting.h"
-
-#include <unistd.h>
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
 
@@ -317,70 +312,69 @@ member_at(const struct plan *p, uint64_t which)
     return -1;
 }
 
-enum { KINDS = 9 };
-static const char *const mistake[KINDS] = {"another verb",
-                                           "another dtype",
-                                           "another rank",
-                                           "another time of the act",
-                                           "a move of another hop",
-                                           "another list of devices",
-                                           "another number of elements",
-                                           "another value",
-                                           "another number of acts"};
-
-static void
-plant(struct plan *p, int32_t i, int kind, struct arena *a)
+/* Returns true if the partition's verifier, or the comparison with the other partitions, finds a mistake. */
+static bool
+list_differs(struct parts *x, int m)
 {
+    return plan_verify(x->plan[m]) || match(x, 0, NULL);
+}
+
+static bool
+ends_differ(struct parts *x, int m)
+{
+    return plan_verify(x->plan[m]) || parts_connect(x);
+}
+
+/* A place of mistakes. plant() puts a mistake into a plan and returns its name; NULL: it is impossible there. */
+struct place_of_mistakes {
+    int kinds;
+    int (*counted)(const struct parts *x);
+    const char *(*plant)(struct plan *p, int kind, uint64_t seed, struct arena *a);
+    bool (*differs)(struct parts *x, int m);
+};
+
+static const char *
+plant(struct plan *p, int kind, uint64_t seed, struct arena *a)
+{
+    int32_t i = member_at(p, seed / 5);
+    if (i < 0 || !comm_ranks_abroad(p, i)) return NULL;
     struct task *t = &p->task[i];
     struct plan_move *of = (struct plan_move *)(uintptr_t)t->move.of;
     struct collective *by = arena_dup(a, of->by, sizeof *by);
     struct move_comm_rank *member = arena_dup(a, t->move.member, sizeof *member);
     struct communicator *in = arena_dup(a, member->in, sizeof *in);
     int32_t *device = arena_dup(a, in->device, sizeof *device * (size_t)in->n);
-    switch (kind) {
-    case 0: by->verb = (uint8_t)((by->verb + 1) % 4); break;
-    case 1: by->dtype = by->dtype == DT_F32 ? DT_I32 : DT_F32; break;
-    case 2: member->comm_rank = (member->comm_rank + 1) % in->n; break;
-    case 3: of->late = !of->late; break;
-    case 4: of->hop++; break;
-    case 5:
-        device[0]++;
-        in->device = device;
-        member->in = in;
-        break;
-    case 6: member->numel++; break;
-    case 7: of->value.index++; break;
-    case 8: t->nact++; break;
-    default: break;
-    }
     of->by = by;
     t->move.member = member;
+    switch (kind) {
+    case 0: return by->verb = (uint8_t)((by->verb + 1) % 4), "another verb";
+    case 1: return by->dtype = by->dtype == DT_F32 ? DT_I32 : DT_F32, "another dtype";
+    case 2: return member->comm_rank = (member->comm_rank + 1) % in->n, "another rank";
+    case 3: return of->late = !of->late, "another time of the act";
+    case 4: return of->hop++, "a move of another hop";
+    case 5: return device[0]++, in->device = device, member->in = in, "another list of devices";
+    case 6: return member->numel++, "another number of elements";
+    case 7: return of->value.index++, "another value";
+    default: return t->nact++, "another number of acts";
+    }
 }
 
-/* Puts mistakes into collective tasks. The partition's verifier or the comparison of lists must find each mistake. */
+/* Puts mistakes into collective tasks or ends of links. The verifier or a comparison must find each mistake. */
 static void
-mistakes(struct rille_session *s, uint64_t first)
+mistakes(struct rille_session *s, uint64_t first, const struct place_of_mistakes *at)
 {
-    int planted[KINDS] = {0}, found[KINDS] = {0};
+    struct planted n = {0};
     for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 20000 : 3000); seed++) {
         struct parts x;
         struct arena a = {0};
-        if (!draw(s, seed, count_all, &x)) continue;
-        int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % KINDS);
-        int32_t i = member_at(x.plan[m], seed / 5);
-        if (i >= 0 && comm_ranks_abroad(x.plan[m], i)) {
-            plant(x.plan[m], i, kind, &a);
-            bool is = plan_verify(x.plan[m]) || match(&x, 0, NULL);
-            planted[kind]++;
-            found[kind] += is;
-            if (!is) diag("seed %llu: %s in partition %d", (unsigned long long)seed, mistake[kind], m);
-        }
+        if (!draw(s, seed, at->counted, &x)) continue;
+        int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % (uint64_t)at->kinds);
+        const char *text = at->plant(x.plan[m], kind, seed, &a);
+        if (text) planted_add(&n, kind, text, at->differs(&x, m), seed);
         parts_close(&x);
         arena_fini(&a);
     }
-    for (int k = 0; k < KINDS; k++)
-        ok(covered(planted[k] > 0) && found[k] == planted[k], "%s is found (%d of %d)", mistake[k], found[k],
-           planted[k]);
+    planted_report(&n, at->kinds);
 }
 
 /* Replaces the list of collectives of one partition: by an empty list, and by a damaged one. Both must be refused. */
@@ -463,74 +457,36 @@ show_early(const struct plan *p, int32_t i)
     return true;
 }
 
-static const char *const end_mistake[] = {
-    "another direction",
-    "the link of other devices",
-    "a communicator that is no link",
-    "a channel that is not direct",
-    "another number of elements",
-    "another dtype",
-    "another stream",
-    "a reader notified early",
-    "a slice at another offset",
-    "a missing slice",
-    "an edge from its own hop",
-    "a kind that host code carries out",
-};
-enum { END_KINDS = countof(end_mistake) };
-
-/* Puts a mistake into one end of a link. Returns false if this mistake is impossible there. */
-static bool
-plant_end(struct plan *p, int32_t i, int kind, struct arena *a)
+/* Puts a mistake into one end of a link. */
+static const char *
+plant_end(struct plan *p, int kind, uint64_t seed, struct arena *a)
 {
+    bool slices = kind == 8 || kind == 9;
+    int32_t i = end_at(p, slices || seed / 3 % 2, slices, seed / 5);
+    if (i < 0) return NULL;
     struct task *t = &p->task[i];
     struct move_comm_rank *member = arena_dup(a, t->move.member, sizeof *member);
     struct communicator *in = arena_dup(a, member->in, sizeof *in);
     const int32_t other[] = {in->device[1], in->device[0]};
-    bool packs = member->npack > 0;
-    struct comm_rank_copy *pack = packs ? arena_dup(a, member->pack, sizeof *pack * (size_t)member->npack) : NULL;
+    struct comm_rank_copy *pack = slices ? arena_dup(a, member->pack, sizeof *pack * (size_t)member->npack) : NULL;
+    bool receives = t->kind == &kind_p2p_recv;
     member->in = in;
-    member->pack = pack;
+    if (slices) member->pack = pack;
     t->move.member = member;
     switch (kind) {
-    case 0: return member->comm_rank = !member->comm_rank, true;
-    case 1: return in->device = arena_dup(a, other, sizeof other), true;
-    case 2: return in->edge = false, true;
-    case 3: return p->channel[t->channel].direct = false, true;
-    case 4: return member->numel++, true;
-    case 5: return member->dtype = member->dtype == DT_F32 ? DT_I32 : DT_F32, true;
-    case 6: return t->stream = STREAM_MOVE, true;
-    case 7: return t->kind == &kind_p2p_recv && show_early(p, i);
-    case 8: return packs && (pack[0].from_skip += 4, true);
-    case 9: return packs && (member->npack--, true);
-    case 10: return t->kind == &kind_p2p_recv && follow_hop(p, i);
-    default: return t->kind = t->kind == &kind_p2p_send ? &kind_send : &kind_recv, true;
+    case 0: return member->comm_rank = !member->comm_rank, "another direction";
+    case 1: return in->device = arena_dup(a, other, sizeof other), "the link of other devices";
+    case 2: return in->edge = false, "a communicator that is no link";
+    case 3: return p->channel[t->channel].direct = false, "a channel that is not direct";
+    case 4: return member->numel++, "another number of elements";
+    case 5: return member->dtype = member->dtype == DT_F32 ? DT_I32 : DT_F32, "another dtype";
+    case 6: return t->stream = STREAM_MOVE, "another stream";
+    case 7: return receives && show_early(p, i) ? "a reader notified early" : NULL;
+    case 8: return pack[0].from_skip += 4, "a slice at another offset";
+    case 9: return member->npack--, "a missing slice";
+    case 10: return receives && follow_hop(p, i) ? "an edge from its own hop" : NULL;
+    default: return t->kind = receives ? &kind_recv : &kind_send, "a kind that host code carries out";
     }
-}
-
-static void
-edge_mistakes(struct rille_session *s, uint64_t first)
-{
-    int planted[END_KINDS] = {0}, found[END_KINDS] = {0};
-    for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 20000 : 3000); seed++) {
-        struct parts x;
-        struct arena a = {0};
-        if (!draw(s, seed, count_edges, &x)) continue;
-        int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % END_KINDS);
-        bool packs = kind == 8 || kind == 9;
-        int32_t i = end_at(x.plan[m], packs || seed / 3 % 2, packs, seed / 5);
-        if (i >= 0 && plant_end(x.plan[m], i, kind, &a)) {
-            bool is = plan_verify(x.plan[m]) || parts_connect(&x);
-            planted[kind]++;
-            found[kind] += is;
-            if (!is) diag("seed %llu: %s in partition %d", (unsigned long long)seed, end_mistake[kind], m);
-        }
-        parts_close(&x);
-        arena_fini(&a);
-    }
-    for (int k = 0; k < END_KINDS; k++)
-        ok(covered(planted[k] > 0) && found[k] == planted[k], "%s is found (%d of %d)", end_mistake[k], found[k],
-           planted[k]);
 }
 
 /* Compiles one partition without a library, beside partitions with a library. parts_connect() must find the
@@ -691,9 +647,9 @@ main(void)
     random_programs(s, seed, getenv("RILLE_LONG") ? 20000 : 600);
     failures(s, seed + 1, count_all);
     failures(s, seed + 10000, count_edges);
-    mistakes(s, seed + 2);
+    mistakes(s, seed + 2, &(struct place_of_mistakes){9, count_all, plant, list_differs});
     other_lists(s, seed + 3);
-    edge_mistakes(s, seed + 4);
+    mistakes(s, seed + 4, &(struct place_of_mistakes){12, count_edges, plant_end, ends_differ});
     one_without(s, seed + 5);
     other_orders(s, seed + 6);
     words();

@@ -2,7 +2,6 @@
 --
 -- The test reads the text of plans, so nothing depends on time.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local function text_of(step) return tostring(step:plan()) end
@@ -39,9 +38,7 @@ local function pipeline(devices, pieces, schedule, skip)
     local first = x
     for s = 1, #devices do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weight[s]) end
     if skip then x = x + first:to_global{placement = on[#devices], sbp = "B"} end
-    local loss = x:mse_loss(y)
-    loss:backward()
-    return loss
+    return tap_backward(x:mse_loss(y))
   end, {micro_batches = pieces, schedule = schedule})
   local x = rille.randn({2 * pieces, 8}, {placement = on[1]})
   step(x, rille.randn({2 * pieces, 8}, {placement = on[#devices]}))
@@ -71,21 +68,17 @@ tap.group("a value that all micro-batches read does not wait for a micro-batch",
         local step = rille.graph(function(x)
           for s = 1, 3 do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weights[s]):relu() end
           x = x:matmul(weights[3])
-          local l = x[loss](x)
-          l:backward()
-          return l
+          return tap_backward(x[loss](x))
         end, {micro_batches = pieces, schedule = schedule})
         local good, why = pcall(step, x)
         tap.ok(good, ("%s, the %s of %d micro-batches: the step runs"):format(schedule, loss, pieces), why)
         for s = 1, 3 do grads[s] = weights[s].grad and weights[s].grad:totable() end
-        local h, plain = x:detach(), {}
-        for s = 1, 3 do plain[s] = weights[s]:detach():clone():requires_grad_(true) end
+        local h, plain = x:detach(), tap.list(3, function(s) return weights[s]:detach():clone():requires_grad_(true) end)
         for s = 1, 3 do h = (s > 1 and h:to_global{placement = on[s], sbp = "B"} or h):matmul(plain[s]):relu() end
         h = h:matmul(plain[3])
         local l = h[loss](h)
         l:backward()
-        local want = {}
-        for s = 1, 3 do want[s] = plain[s].grad:totable() end
+        local want = tap.list(3, function(s) return plain[s].grad:totable() end)
         tap.near(grads, want, "its gradients equal those of one batch")
       end
     end

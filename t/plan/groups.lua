@@ -3,7 +3,6 @@
 --
 -- An update must stay a separate task if it is large, or reads the variable of another update.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local STEPS <const> = 3
 
@@ -63,14 +62,9 @@ local function train(kind, all, together, scale)
   return values, tostring(steps[1]:plan())
 end
 
-local function by_itself(n)
-  local list = {}
-  for i = 1, n do list[i] = {i} end
-  return list
-end
+local function by_itself(n) return tap.list(n, function(i) return {i} end) end
 local function at_once(n)
-  local list = {}
-  for i = 1, n do list[i] = i end
+  local list = tap.list(n, function(i) return i end)
   return {list}
 end
 
@@ -108,14 +102,12 @@ end
 tap.group("optimisers", function()
   for _, name in ipairs{"Adam", "AdamW", "SGD"} do
     local function trained(wrap)
-      local params = {}
-      for i = 1, 6 do params[i] = rille.ones({i}, {requires_grad = true}) end
+      local params = tap.list(6, function(i) return rille.ones({i}, {requires_grad = true}) end)
       local opt = rille.optim[name](params, {lr = 0.1})
       local function step(first)
         local loss = 0
         for i = first, 6 do loss = loss + (params[i] - i):square():sum() end
-        loss:backward(); opt:step(); opt:zero_grad()
-        return loss
+        return tap_update(opt, loss)
       end
       step(4)
       local run, values = wrap(function() return step(1) end), {}

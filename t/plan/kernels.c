@@ -6,10 +6,6 @@
  * they compute the same on one thread. */
 #include "t/lib/plans.h"
 
-#include "runtime/device/device.h"
-
-#include <unistd.h>
-
 struct count {
     int planted, refused, harmless;
 };

@@ -8,8 +8,6 @@
 #include "actors/plan/sim/pipeline.h"
 #include "t/lib/tap.h"
 
-#include <unistd.h>
-
 enum { MOST_STAGES = 64 };
 
 /* ---- lanes ---- */

@@ -1,6 +1,5 @@
 -- memory.lua - tests that registers share memory, for any number of tasks, also with micro-batches.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
@@ -36,9 +35,7 @@ local function train(device, pieces)
   end
   local step = rille.graph(function(x)
     for i = 1, K do x = layer[i](x):relu() end
-    local loss = x:sum()
-    loss:backward()
-    return loss
+    return tap_backward(x:sum())
   end, {micro_batches = pieces, schedule = "1f1b"})
   step(rille.randn({ROWS, N}, {placement = p}))
   return arena(device)
@@ -82,9 +79,7 @@ tap.group("memory_limit", function()
     end
     local made = rille.graph(function(x)
       for i = 1, 6 do x = layer[i](x):gelu() end
-      local loss = x:square():mean()
-      loss:backward()
-      return loss
+      return tap_backward(x:square():mean())
     end, {memory_limit = limit})
     made(rille.ones({512, 32}, {placement = p}))
     return made
@@ -100,9 +95,7 @@ end)
 -- the last call.
 tap.group("stats are of the last call", function()
   local p = rille.placement("cpu", {6})
-  local function made()
-    return rille.graph(function(x) return x:exp():matmul(x:transpose(0, 1)):relu():sum() end)
-  end
+  local function made() return rille.graph(function(x) return x:exp():matmul(x:transpose(0, 1)):relu():sum() end) end
   local function stats_of(step, rows)
     local value = step(rille.full({rows, 16}, 0.25, {placement = p})):item()
     local s = step:stats()

@@ -8,8 +8,6 @@
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/outline/redistribute.h"
 
-#include <unistd.h>
-
 /* ---- counts ---- */
 
 struct count {

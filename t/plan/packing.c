@@ -10,8 +10,6 @@
 #include "t/lib/net.h"
 #include "t/lib/tap.h"
 
-#include <unistd.h>
-
 enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16 };
 
 static const struct rille_layout *split, *all;

@@ -6,11 +6,9 @@
  * cuda:0x4, the test runs random programs with these devices. */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/sim/merge_partitions.h"
-#include "actors/plan/sim/plan_sim.h"
 #include "t/lib/parts.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
 
@@ -453,8 +451,7 @@ static void
 mistakes(struct rille_session *s, uint64_t first)
 {
     int tried = 0, accepted = 0;
-    int planted[KINDS] = {0}, found[KINDS] = {0};
-    const char *name[KINDS] = {0};
+    struct planted n = {0};
     for (uint64_t seed = first; seed < first + 300; seed++) {
         struct parts x;
         uint64_t rng = seed;
@@ -464,17 +461,11 @@ mistakes(struct rille_session *s, uint64_t first)
         int m = (int)(seed / 3 % (uint64_t)x.n);
         spoil_list(&x, m, &rng, &tried, &accepted);
         if (x.plan[m]->nchannel) text = plant(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000));
-        if (text) {
-            name[kind] = text;
-            planted[kind]++;
-            found[kind] += is_found(&x, m);
-        }
+        if (text) planted_add(&n, kind, text, is_found(&x, m), seed);
         parts_close(&x);
     }
     ok(accepted < tried / 4, "a damaged list of channels is rejected (all but %d of %d)", accepted, tried);
-    for (int k = 0; k < KINDS; k++)
-        ok(covered(planted[k] > 0) && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing",
-           found[k], planted[k]);
+    planted_report(&n, KINDS);
 }
 
 /* Finds the first channel, from task `at` on, that passes through host memory: its send or receive task, and its
@@ -545,8 +536,7 @@ plant_halfway(struct plan *p, int kind, int32_t at)
 static void
 mistakes_halfway(struct rille_session *s, uint64_t first)
 {
-    int planted[HALVES] = {0}, found[HALVES] = {0};
-    const char *name[HALVES] = {0};
+    struct planted n = {0};
     other_kind = DEV_ASYNC;
     for (uint64_t seed = first; seed < first + 400; seed++) {
         struct parts x;
@@ -556,19 +546,12 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
         for (int m = 0; m < x.n; m++) {
             const char *text =
                 x.plan[m]->nchannel ? plant_halfway(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000)) : NULL;
-            if (!text) continue;
-            name[kind] = text;
-            planted[kind]++;
-            bool refused = plan_verify(x.plan[m]);
-            if (!refused) diag("seed %llu, partition %d: %s", (unsigned long long)seed, m, text);
-            found[kind] += refused;
+            if (text) planted_add(&n, kind, text, plan_verify(x.plan[m]), seed);
         }
         parts_close(&x);
     }
     other_kind = DEV_CPU;
-    for (int k = 0; k < HALVES; k++)
-        ok(covered(planted[k] > 0) && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing",
-           found[k], planted[k]);
+    planted_report(&n, HALVES);
 }
 
 /* Checks that a worker without cpu devices cannot send from devices whose memory host code cannot read. */

@@ -2,7 +2,6 @@
 --
 -- Steps: models, also with recompute, with micro-batches, and with recipes of rille.parallel. The test uses meta
 -- devices, so nothing is computed. Pipelines are tested in packing.c.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
@@ -37,9 +36,7 @@ local function check(name, step)
 end
 
 -- Returns the loss function of a language model. (The next function makes the training step of any model.)
-local function language(net, vocab)
-  return function(x, y) return net(x):reshape{-1, vocab}:cross_entropy(y:reshape{-1}) end
-end
+local function language(net, vocab) return function(x, y) return net(x):reshape{-1, vocab}:cross_entropy(y:reshape{-1}) end end
 local function trainer(net, loss_of, options)
   local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
   return tap.training(opt, function(x, y) return loss_of(x, y) end, options)
@@ -55,8 +52,7 @@ local size = {
 local function words(rows, place) return rille.empty({rows, LENGTH}, {dtype = "i64", placement = place}) end
 
 local function model(kind, place, recipe, options, rows)
-  local net, all = rille.models[kind].new(size[kind]), {}
-  for i = 1, #place.shape do all[i] = "B" end
+  local net, all = rille.models[kind].new(size[kind]), tap.list(#place.shape, function() return "B" end)
   net:to_global{placement = place, sbp = all}
   if recipe then rille.parallel(net, recipe) end
   local step = trainer(net, language(net, VOCAB), options)

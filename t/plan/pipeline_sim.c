@@ -9,9 +9,6 @@
 #include "t/lib/net.h"
 #include "t/lib/tap.h"
 
-#include <math.h>
-#include <unistd.h>
-
 enum { WIDTH = 4, MOST_STAGES = 32 };
 
 static void

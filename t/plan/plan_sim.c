@@ -8,8 +8,6 @@
 #include "actors/plan/sim/account.h"
 #include "actors/plan/sim/lower_bound.h"
 
-#include <unistd.h>
-
 struct count {
     int plans, acts, once, apart, caused, explained, balanced, shared, ran, patient, rows, above;
 };

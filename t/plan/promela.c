@@ -11,7 +11,6 @@
 #include "t/lib/net.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char dir[] = "/tmp/rille-promela-XXXXXX";
 

@@ -12,7 +12,6 @@
 #include "t/lib/tap.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { DEVICES = 4, PIECES = 8, WIDTH = 8, RUNS = 4 };
 

@@ -8,8 +8,6 @@
 #include "t/lib/acts.h"
 #include "t/lib/net.h"
 
-#include <unistd.h>
-
 enum { DEVICES = 4, PIECES = 8, WIDTH = 8, TRIES = 5, RUNS = 3 };
 
 static const int64_t FOR_EVER = 1000000000000000000;

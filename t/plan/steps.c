@@ -11,7 +11,6 @@
 #include "t/lib/parts.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { WIDE = 8, LAYERS = 4 };
 

@@ -5,11 +5,8 @@
  * cpu devices in place of the asynchronous ones. Memory of asynchronous devices faults if host code touches it. A
  * second pass without ONE_SPACE simulates GPUs without peer access. Finally a training step has stages on both kinds
  * of devices. */
-#include "runtime/device/device.h"
 #include "t/lib/plans.h"
 #include "t/lib/train.h"
-
-#include <unistd.h>
 
 /* ---- a program and its copy on cpu devices ---- */
 

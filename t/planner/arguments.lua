@@ -3,7 +3,6 @@
 -- The planner chooses layouts of arguments as it does for parameters. At later calls, arguments are converted to the
 -- layouts of the first call.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local places = {line = {0, 1, 2, 3}, grid = {{0, 1}, {2, 3}}, pair = {0, 1}}
 local modes = {true, "propagate", "recursive", "greedy"}
 
@@ -32,9 +31,7 @@ for where, ranks in pairs(places) do
       local fn = make(w)
       local step = rille.graph(function(...) calls = calls + 1; return fn(...) end, {auto_parallel = mode, time_limit = 0.1})
       local function arguments(seed, how)
-        local x = {}
-        for i = 1, 2 do x[i] = fresh(P, auto[i] and how or "B", seed + i) end
-        return table.unpack(x)
+        return table.unpack(tap.list(2, function(i) return fresh(P, auto[i] and how or "B", seed + i) end))
       end
       name = ("%s, %s, %s"):format(where, mode, name)
       local good, why, placed = true, nil, nil

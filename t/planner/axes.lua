@@ -3,7 +3,6 @@
 -- An axis of one device must cost nothing and must not change the plan, whatever its SBP entries. On many axes, the
 -- operators of a long program have few candidates, but requested strategies must be among them.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local P = rille.placement
 local line = {"cpu", {0, 1, 2, 3}}
@@ -27,8 +26,7 @@ end
 
 -- Returns an SBP list for all axes: `entries` on the axes at positions `at`, `other` on the axes of size 1.
 local function spread(entries, at, n, other)
-  local sbp = {}
-  for a = 1, n do sbp[a] = other end
+  local sbp = tap.list(n, function() return other end)
   for k, a in ipairs(at) do sbp[a] = entries[k] end
   return sbp
 end
@@ -42,13 +40,7 @@ local programs = {
     local w = rille.randn({64, 64}, {placement = place, sbp = entries("S(0)", "S(1)")}):requires_grad_()
     local x = rille.randn({128, 64}, {placement = place, sbp = entries("S(0)", "B")})
     local opt = rille.optim.SGD({w}, {lr = 0.1, momentum = 0.9})
-    return function()
-      local loss = x:matmul(w):square():mean()
-      loss:backward()
-      opt:step()
-      opt:zero_grad()
-      return loss
-    end
+    return function() return tap_update(opt, x:matmul(w):square():mean()) end
   end,
 }
 
@@ -62,11 +54,7 @@ local function planned(place, program, entries)
   return step:explain(), first, step():sum():item(), step:stats()
 end
 
-local function most(stats)
-  local peak = 0
-  for _, d in ipairs(stats.devices) do peak = math.max(peak, d.peak_memory) end
-  return peak
-end
+local function most(stats) return tap.most(stats.devices, function(d) return d.peak_memory end) end
 
 for _, name in ipairs{"a sum of rows", "a training step"} do
   local program = programs[name]
@@ -78,9 +66,7 @@ for _, name in ipairs{"a sum of rows", "a training step"} do
       return few == 1 and e[1] or e
     end)
     for _, other in ipairs{"B", "S(0)", "S(1)"} do
-      local b, b1, b2, bs = planned(with, program, function(...)
-        return spread({...}, at, many, other)
-      end)
+      local b, b1, b2, bs = planned(with, program, function(...) return spread({...}, at, many, other) end)
       local off = differs(a.cost, b.cost) or differs(a.bound, b.bound) or differs(a.bytes, b.bytes) or
         differs(most(as), most(bs)) or (math.abs(b2 - a2) > 1e-4 * math.abs(a2) and differs(a2, b2)) or nil
       tap.ok(not off and math.abs(b1 - a1) <= 1e-4 * math.abs(a1),

@@ -1,13 +1,11 @@
 -- choices.lua - tests the choice of layouts as users see it: results, their layouts, and bytes moved.
 
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local P2 = rille.placement("cpu", {0, 1})
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 
--- Returns a leaf with the values of x in the given layout.
 local function placed(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
 
 tap.group("two plain tensors", function()

@@ -3,7 +3,6 @@
 -- Equal programs get equal plans. Variables and tensors that follow their layouts have the chosen layouts. Other
 -- graphs and clusters use or ignore hints as documented. Prices of hints, texts and certificates are right.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, entries = dofile("t/lib/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}
@@ -134,11 +133,7 @@ tap.group("graphs that share variables agree", function()
       local train = rille.graph(function(x) local y = net(x):square():mean(); y:backward(); opt:step(); opt:zero_grad(); return y end,
         {auto_parallel = true, time_limit = 0.2})
       local eval = rille.graph(function(x) return net(x):square():mean() end, {auto_parallel = true, time_limit = 0.2})
-      local function lie()
-        local list = {}
-        for i, p in ipairs(net:parameters()) do list[i] = p.sbp end
-        return list
-      end
+      local function lie() return tap.list(net:parameters(), function(p) return p.sbp end) end
       local one, other = first == "train" and train or eval, first == "train" and eval or train
       one(rows(batch[1], batch[2]))
       local fixed, name = lie(), ("%s first, on %d rows: "):format(first, batch[1])

@@ -4,7 +4,6 @@
 -- explain().meetings lists each conflict: a place where layouts from two hints require a move. The table below lists
 -- programs with their expected conflicts and the bytes of these moves.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local line, grid = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 

@@ -5,7 +5,6 @@
 -- candidate must be the one that runs, and lines must be those of the calls. A regret must be the extra cost of a plan
 -- that is forced to use a candidate.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local line, storage = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local D <const>, ROWS <const> = 16, 32
@@ -20,16 +19,12 @@ local function train(c)
   rille.parallel(net, {data = 0, zero = c.recipe})
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
   local first = debug.getinfo(1, "l").currentline
-  local step = rille.graph(function(x)
-    local loss = net(x):square():mean()
-    loss:backward()
-    opt:step(); opt:zero_grad()
-    return loss
+  local step = tap.training(opt, function(x)
+    return net(x):square():mean()
   end, {zero = c.zero, recompute = c.recompute, offload = c.offload, micro_batches = c.pieces, auto_parallel = c.mode,
     time_limit = c.mode and 600, memory_limit = c.recompute == "auto" and 1e9 or nil})
   local x = rille.randn({ROWS, D}, {placement = line, sbp = "S(0)"})
-  local losses = {}
-  for i = 1, 2 do losses[i] = step(x):item() end
+  local losses = tap.list(2, function() return step(x):item() end)
   return losses, step, first
 end
 

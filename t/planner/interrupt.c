@@ -4,8 +4,6 @@
 #include "rille.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
-
 static struct rille_tensor *
 ones(struct rille_session *s, const struct rille_layout *at)
 {

@@ -4,7 +4,6 @@
 -- If no plan meets a limit, the error names the least limit with a plan. The planner must find a plan with that limit,
 -- and none with a smaller limit. Every plan must keep its limit.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local SEED <const> = tonumber(os.getenv("SEED") or 1)
 local CHAINS <const> = os.getenv("RILLE_LONG") and 200 or 10
 local UNARY <const> = {"neg", "exp", "tanh", "relu", "square", "sigmoid"}
@@ -44,8 +43,7 @@ local function chain(seed)
       return last
     end, {auto_parallel = true, memory_limit = limit, time_limit = 0.5})
     step(x)
-    local held = 0
-    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
+    local held = tap.most(step:stats().devices, function(d) return d.peak_memory end)
     return held, rille.whatif(step, {mesh = {4}}).memory
   end
 end
@@ -84,8 +82,7 @@ local function program(seed)
   end
   local rows, cols, cast, backward = 8 * math.random(8), 8 * math.random(8), math.random(2) == 1, math.random(3) == 1
   local function leaf(n)
-    local sbp = {}
-    for i = 1, #sizes do sbp[i] = LAYOUT[math.random(3)] end
+    local sbp = tap.list(#sizes, function() return LAYOUT[math.random(3)] end)
     return rille.randn({n, cols}, {placement = place, sbp = #sizes == 1 and sbp[1] or sbp})
   end
   local function pieces()
@@ -127,9 +124,7 @@ local function program(seed)
       return last
     end, {auto_parallel = true, memory_limit = limit, time_limit = 0.2})
     step(x)
-    local held = 0
-    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
-    return held
+    return tap.most(step:stats().devices, function(d) return d.peak_memory end)
   end
 end
 

@@ -2,7 +2,6 @@
 --
 -- No device may hold more than the limit. If no plan meets the limit, the error must name the least limit.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, _, train = dofile("t/lib/planned.lua")
 
@@ -37,9 +36,7 @@ do
       return net(x):square():mean()
     end, {auto_parallel = mode, time_limit = 0.1, memory_limit = limit})
     for _ = 1, 2 do step(rille.ones({24, 16}, {placement = P, sbp = {"S(0)", "B"}})) end
-    local held = 0
-    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
-    return held
+    return tap.most(step:stats().devices, function(d) return d.peak_memory end)
   end
   local function reported(limit, mode)
     local good, why = pcall(most, limit, "auto", mode, "blocks")
@@ -77,18 +74,14 @@ do
   local PIECES <const> = 4
   local function staged(limit, mode)
     rille.manual_seed(1)
-    local layers = {}
-    for i = 1, 4 do layers[i] = nn.Linear(16, 16):to_global{placement = i <= 2 and A or B, sbp = "B"} end
+    local layers = tap.list(4, function(i) return nn.Linear(16, 16):to_global{placement = i <= 2 and A or B, sbp = "B"} end)
     local step = rille.graph(function(x)
       for i, layer in ipairs(layers) do x = layer(i == 3 and x:to_global{placement = B, sbp = "S(0)"} or x):gelu() end
-      local loss = x:square():mean()
-      loss:backward()
-      return loss
+      return tap_backward(x:square():mean())
     end, {auto_parallel = mode, time_limit = 600, micro_batches = PIECES, schedule = "auto", memory_limit = limit})
     local bits = {step(rille.randn({64 * PIECES, 16}, {placement = A, sbp = "S(0)"})):item()}
     for i, layer in ipairs(layers) do bits[i + 1] = layer.weight.grad:totable() end
-    local most = 0
-    for _, d in ipairs(step:stats().devices) do most = math.max(most, d.peak_memory) end
+    local most = tap.most(step:stats().devices, function(d) return d.peak_memory end)
     return most, bits, step
   end
   for _, mode in ipairs{"greedy", "optimal"} do
@@ -150,9 +143,7 @@ tap.group("a bound within a limit", function()
     local function planned(mode, limit)
       local step = rille.graph(function(h)
         for _, w in ipairs(weights) do h = h:matmul(w):relu() end
-        local loss = h:square():sum()
-        loss:backward()
-        return loss
+        return tap_backward(h:square():sum())
       end, {auto_parallel = mode, memory_limit = limit, time_limit = 0.1})
       local good, why = pcall(step, x)
       return good and step:explain(), why

@@ -4,7 +4,6 @@
 -- The reported memory of a device must be that of the plan, and a plan must exist for the reported least limit. SEED
 -- draws programs, layouts, micro-batches and schedules; RILLE_LONG=1 tries all.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local programs, hints, lay = dofile("t/lib/layouts.lua")
 local ROWS <const> = 64
 local SEED <const>, ALL <const> = tonumber(os.getenv("SEED") or 1), os.getenv("RILLE_LONG")
@@ -12,8 +11,7 @@ local some <const> = not tap.share(1) -- true if this run takes only a share of 
 print("# SEED=" .. SEED)
 math.randomseed(SEED + (tap.which or 0))
 
-local names = {}
-for name in pairs(programs) do names[#names + 1] = name end
+local names = tap.all(pairs(programs))
 table.sort(names)
 
 -- Returns n random combinations, each with one entry of every list; with RILLE_LONG all combinations.
@@ -33,11 +31,7 @@ local function drawn(n, ...)
   return ALL and all or table.move(all, 1, n, 1, {})
 end
 
-local function held_by(step)
-  local held = 0
-  for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
-  return held
-end
+local function held_by(step) return tap.most(step:stats().devices, function(d) return d.peak_memory end) end
 
 -- Returns a training step that has not been called yet, and the step's arguments.
 local function step_of(program, hint, options)
@@ -149,10 +143,8 @@ do
   m:to_global{placement = place, sbp = "auto"}
   local opt = rille.optim.AdamW(m:parameters(), {lr = 1e-4})
   local x = rille.zeros({16, 1024}, {dtype = "i64", placement = place, sbp = "S(0)"})
-  local step = rille.graph(function(ids)
-    local loss = m(ids):reshape{-1, 32000}:cross_entropy(ids:reshape{-1})
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+  local step = tap.training(opt, function(ids)
+    return m(ids):reshape{-1, 32000}:cross_entropy(ids:reshape{-1})
   end, {auto_parallel = "propagate"})
   step(x)
   local function peak() return tonumber(io.open("/proc/self/status"):read("a"):match("VmHWM:%s+(%d+)")) end

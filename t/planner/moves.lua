@@ -2,7 +2,6 @@
 --
 -- explain() must report the bytes that actors count, with and without a planner, with and without micro-batches.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local seed <const> = tonumber(os.getenv("SEED"))
@@ -17,8 +16,7 @@ local readers = {
 -- layout; reader: a function that reads the result.
 local function drawn(number)
   math.randomseed(number)
-  local moves = {}
-  for i = 1, math.random(2, 4) do moves[i] = {of = math.random(0, i - 1), to = one_of(layouts), reader = one_of(readers)} end
+  local moves = tap.list(math.random(2, 4), function(i) return {of = math.random(0, i - 1), to = one_of(layouts), reader = one_of(readers)} end)
   return {moves = moves, x = one_of(layouts), w = one_of(layouts), grad = math.random(2) == 1,
     how = {auto_parallel = one_of{true, "propagate", "greedy"}, micro_batches = one_of{1, 2}}}
 end

@@ -3,7 +3,6 @@
 -- For every choice of the planner, the step must have the results of one device and must move the reported bytes. No
 -- mode may cost less than the optimal one.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, place, entries, train, near = dofile("t/lib/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}
@@ -59,8 +58,7 @@ do
       traces = traces + 1
       return net(x):softmax(1):square():sum()
     end, {auto_parallel = mode, time_limit = 600})
-    local losses = {}
-    for i = 1, 3 do losses[i] = step(rille.randn({rows, 32}, {placement = P, sbp = "B"})):item() end
+    local losses = tap.list(3, function() return step(rille.randn({rows, 32}, {placement = P, sbp = "B"})):item() end)
     return losses, step
   end
   for _, case in ipairs{{1, 65536, true}, {64, 2048, false}} do
@@ -104,9 +102,7 @@ do
     local net = programs[run[1]]()
     net:to_global{placement = P, sbp = "auto"}
     local step = rille.graph(function(x)
-      local loss = net(x):square():sum()
-      loss:backward()
-      return loss
+      return tap_backward(net(x):square():sum())
     end, {auto_parallel = true, time_limit = run[2]})
     step(rille.ones({24, 16}, {placement = P, sbp = "S(0)"}))
     local e, good, between = step:explain(), true, 0

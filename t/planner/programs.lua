@@ -3,7 +3,6 @@
 --
 -- A plan must cost no more than the greedy one, compute the values of one device, and move the reported bytes.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
 local one, line = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
@@ -16,9 +15,7 @@ local function train(program, hint, mode)
   lay(net, program, hint)
   local opt = optim.SGD(net:parameters(), {lr = 0.05, momentum = 0.9})
   local step = rille.graph(function(x, ids, y)
-    local loss = (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
+    return tap_update(opt, (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y))
   -- a time limit so long that the proof does not depend on the clock
   end, {auto_parallel = mode, time_limit = mode == true and 600 or nil})
   local at = {placement = hint[1], sbp = hint[2]}
@@ -36,13 +33,11 @@ local function is_cut(e)
   end
   return false
 end
-local methods = {}
-for how in pairs(hints) do methods[#methods + 1] = how end
+local methods = tap.all(pairs(hints))
 table.sort(methods)
 local function has(name, how) return how ~= "sp" or name == "gpt" end
 local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- combinations of the short run; RILLE_LONG=1 tries all
-local names = {}
-for name in pairs(programs) do names[#names + 1] = name end
+local names = tap.all(pairs(programs))
 table.sort(names) -- sorted, because shares need a fixed order of cases
 for _, name in ipairs(names) do
   local program = programs[name]
@@ -94,8 +89,7 @@ end
 do
   local Blocks = nn.Module:extend("Blocks")
   function Blocks:init()
-    local blocks = {}
-    for k = 1, 10 do blocks[k] = nn.TransformerBlock(16, 4, {is_causal = true}) end
+    local blocks = tap.list(10, function() return nn.TransformerBlock(16, 4, {is_causal = true}) end)
     self.blocks, self.head = nn.Sequential(table.unpack(blocks)), nn.Linear(16, 8)
   end
   function Blocks:forward(x) return self.head(self.blocks(x:reshape{x.shape[1] // 8, 8, 16})):reshape{x.shape[1], 8} end
@@ -109,9 +103,7 @@ do
     local step = tap.training(opt, function(x, ids, y)
       return (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y)
     end, {auto_parallel = true, time_limit = 0.01})
-    local function argument(shape, dtype)
-      return rille.zeros(shape, {dtype = dtype, placement = hint[1], sbp = hint[2]})
-    end
+    local function argument(shape, dtype) return rille.zeros(shape, {dtype = dtype, placement = hint[1], sbp = hint[2]}) end
     step(argument{64, table.unpack(program[2])}, argument({64}, "i64"), argument({64}, "i64"))
     return step
   end

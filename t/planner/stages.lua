@@ -4,7 +4,6 @@
 -- The time must follow the schedule's closed form, and a device must hold only the memory of its own stages. The test
 -- uses meta devices, so nothing is computed.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local WIDTH <const>, ROWS <const>, BLOCKS <const> = 4096, 64, 4
 
 -- Makes a step of BLOCKS blocks of equal work, distributed over devices in order. x is scaled by a variable, so that the
@@ -41,8 +40,7 @@ end
 local NEAR <const> = 0.03
 local function near(name, got, want) tap.ok(math.abs(got / want - 1) < NEAR, name, ("%.3g, not %.3g"):format(got, want)) end
 local function far(step, cluster)
-  local c = {mesh = {1}}
-  for k, v in pairs(cluster or {}) do c[k] = v end
+  local c = tap.with({mesh = {1}}, cluster)
   return rille.whatif(step, c)
 end
 

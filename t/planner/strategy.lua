@@ -5,7 +5,6 @@
 -- moved value, the strategy of the call does not apply to the view. Operators of an expanded call are split like the
 -- call's operand.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local P <const> = rille.placement("cpu", {0, 1, 2, 3})
@@ -241,12 +240,7 @@ for _, length in ipairs{16, 128} do
   end
 end
 
--- Returns the strategies among the hints of a step.
-local function strategies(step)
-  local list = {}
-  for _, h in ipairs(step:hints()) do list[#list + 1] = h.what:match(".* strategy$") end
-  return list
-end
+local function strategies(step) return tap.list(step:hints(), function(h) return h.what:match(".* strategy$") end) end
 
 do
   local q, k = operand({4, 4, 16, 16}, P, "B"), operand({4, 4, 256, 16}, P, "B")
@@ -283,8 +277,7 @@ do
       local step = rille.graph(function() return table.unpack(call{s[1]}) end, {auto_parallel = true})
       local got = {step()}
       for k, y in ipairs(want) do tap.is(got[k]:totable(), y:totable(), ("%s %d as %s: right values"):format(name, k, s[2])) end
-      local n = 0
-      for _, op in ipairs(step:explain().ops) do n = n + (op.name == "slice" and op.inputs[1] == s[2] and 1 or 0) end
+      local n = tap.sum(step:explain().ops, function(op) return (op.name == "slice" and op.inputs[1] == s[2] and 1 or 0) end)
       tap.is(n, #want, name .. " as " .. s[2] .. ": each slice reads that layout")
     end
     tap.fails(function() return call{{3, 1}} end, "slice: strategy {{3, 1}} fits no layout", name .. ": four devices cannot split into three")

@@ -33,13 +33,7 @@ def aligned(array):
 
 
 OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # this NumPy cannot share bools or read-only memory
-VIEWS = {
-    "all": lambda a: a,
-    "transposed": lambda a: a.T,
-    "strided": lambda a: a[::2, ::-1],
-    "empty": lambda a: a[1:1],
-    "scalar": lambda a: a[1, 2],
-}
+VIEWS = {"all": lambda a: a, "transposed": lambda a: a.T, "strided": lambda a: a[::2, ::-1], "empty": lambda a: a[1:1], "scalar": lambda a: a[1, 2]}
 
 
 def counters():
@@ -55,30 +49,17 @@ def copies():
         for view, of in VIEWS.items():
             array = of(np.arange(24).reshape(4, 6).astype(kind))
             t = rille.tensor(array)
-            if (
-                t.dtype != name
-                or t.shape != array.shape
-                or not np.array_equal(t.numpy(), array)
-                or t.tolist() != array.tolist()
-            ):
+            if (t.dtype != name or t.shape != array.shape or not np.array_equal(t.numpy(), array) or t.tolist() != array.tolist()):
                 wrong.append((name, view))
     tap.equal("each dtype and form of an array is copied in and out", wrong, [])
-    tap.equal(
-        "numbers and lists have the dtypes f32, i64 and bool",
-        [rille.tensor(v).dtype for v in (1.5, [1, 2], [[True]])],
-        ["f32", "i64", "bool"],
-    )
+    tap.equal("numbers and lists have the dtypes f32, i64 and bool", [rille.tensor(v).dtype for v in (1.5, [1, 2], [[True]])], ["f32", "i64", "bool"])
     t = rille.tensor([1.0, 2.5], dtype="bf16")
     tap.equal(
         "bf16 is made of numbers and read as float32",
         (t.dtype, t.is_leaf, t.numpy().dtype, t.tolist()),
         ("bf16", True, np.float32, [1.0, 2.5]),
     )
-    tap.equal(
-        "item has the type of the dtype",
-        [rille.tensor(v, dtype=d).item() for v, d in ((2, "f64"), (2, "i32"), (1, "bool"))],
-        [2.0, 2, True],
-    )
+    tap.equal("item has the type of the dtype", [rille.tensor(v, dtype=d).item() for v, d in ((2, "f64"), (2, "i32"), (1, "bool"))], [2.0, 2, True])
 
 
 def shared_memory():
@@ -103,9 +84,7 @@ def shared_memory():
     if not OLD_NUMPY:
         array.flags.writeable = False
         t = rille.from_dlpack(array)
-        tap.raises(
-            "a copy by DLPack is refused", lambda: np.from_dlpack(t, copy=True), BufferError, "t.numpy() is a copy"
-        )
+        tap.raises("a copy by DLPack is refused", lambda: np.from_dlpack(t, copy=True), BufferError, "t.numpy() is a copy")
         tap.ok("read-only memory is copied", np.from_dlpack(t).ctypes.data != array.ctypes.data and close(t, array))
     before = counters().live_bytes
     capsules = [rille.ones((1000,)).__dlpack__(max_version=version) for version in (None, (1, 0))]
@@ -130,11 +109,7 @@ def table():
     )
     found = operators.public().values()
     tap.ok("there are at least 80 operators", len(found) >= 80, len(found))
-    tap.equal(
-        "the help page of each operator is its docstring",
-        [op.name for op in found if not op.__doc__.startswith(op.name)],
-        [],
-    )
+    tap.equal("the help page of each operator is its docstring", [op.name for op in found if not op.__doc__.startswith(op.name)], [])
     tap.equal("each operator has a signature", [op.name for op in found if not inspect.signature(op)], [])
     tap.equal("a method has the page, too", rille.ones((2,)).relu.__doc__, rille.relu.__doc__)
 
@@ -185,9 +160,7 @@ KEYS = [
 def indexing():
     array = np.arange(24).reshape(2, 3, 4)
     t = rille.tensor(array)
-    tap.equal(
-        "each index selects what NumPy selects", [k for k in KEYS if not np.array_equal(t[k].numpy(), array[k])], []
-    )
+    tap.equal("each index selects what NumPy selects", [k for k in KEYS if not np.array_equal(t[k].numpy(), array[k])], [])
     tap.equal("a tensor of integers selects rows", t[:, rille.tensor([2, 0])].tolist(), array[:, [2, 0]].tolist())
     tap.equal("a loop has the rows", [r.tolist() for r in t], array.tolist())
 
@@ -227,17 +200,9 @@ def layouts():
         if t.placement != place or not np.array_equal(u.numpy(), array):
             wrong.append((sbp, to))
     tap.equal("moves between layouts keep the values", wrong, [])
-    tap.equal(
-        "a placement has kind, shape and ranks",
-        (mesh.kind, mesh.shape, mesh.ranks, str(line)),
-        ("cpu", (2, 2), [0, 1, 2, 3], "cpu[0, 1]"),
-    )
+    tap.equal("a placement has kind, shape and ranks", (mesh.kind, mesh.shape, mesh.ranks, str(line)), ("cpu", (2, 2), [0, 1, 2, 3], "cpu[0, 1]"))
     split = rille.tensor(array, placement=line, sbp=rille.sbp.split(0))
-    tap.equal(
-        "a split matrix has a sum of addends",
-        (split.sbp, split.sum().sbp, split.to_local(1).tolist()),
-        ("S(0)", "P", array[2:].tolist()),
-    )
+    tap.equal("a split matrix has a sum of addends", (split.sbp, split.sum().sbp, split.to_local(1).tolist()), ("S(0)", "P", array[2:].tolist()))
     tap.equal("an SBP without a placement keeps the devices", split.to_global(sbp="B").placement, line)
     tap.ok("explain shows the moves", "2 operators" in rille.explain((split @ split.transpose(0, 1))))
 
@@ -287,32 +252,17 @@ def errors():
         (lambda: a.sum(colour=1), "sum: unknown argument 'colour'; expected one of: x, axis, keepdim, dtype"),
         (lambda: a.relu(1), "relu: expected at most 1 argument, (x), found 2"),
         (lambda: rille.ones(2, 3), "ones: expected the shape as one argument, such as (4, 5), found 2 arguments"),
-        (
-            lambda: rille.ones(2, device="cuda"),
-            "ones: unknown argument 'device'; expected one of: dtype, placement, sbp, requires_grad",
-        ),
+        (lambda: rille.ones(2, device="cuda"), "ones: unknown argument 'device'; expected one of: dtype, placement, sbp, requires_grad"),
         (lambda: rille.graph(3), "graph: expected a function, found 3"),
         (lambda: rille.matmul(a), "matmul: expected the argument b, found none"),
         (lambda: rille.matmul(a, b=a, a=a), "matmul: a is given twice"),
         (lambda: rille.zeros(), "zeros: expected a shape such as (4, 5), found none"),
-        (
-            lambda: rille.zeros(2, dtype=np.float32),
-            "zeros: dtype must be a dtype such as \"f32\", found <class 'numpy.float32'>",
-        ),
-        (
-            lambda: rille.zeros(2, placement="cpu"),
-            "placement must be made by rille.placement(kind, ranks), found 'cpu'",
-        ),
-        (
-            lambda: a.to_global(sbp=3),
-            'sbp must be a text such as "S(0)", or a list with one text for each mesh axis, found 3',
-        ),
+        (lambda: rille.zeros(2, dtype=np.float32), "zeros: dtype must be a dtype such as \"f32\", found <class 'numpy.float32'>"),
+        (lambda: rille.zeros(2, placement="cpu"), "placement must be made by rille.placement(kind, ranks), found 'cpu'"),
+        (lambda: a.to_global(sbp=3), 'sbp must be a text such as "S(0)", or a list with one text for each mesh axis, found 3'),
         (lambda: rille.placement(0, [1]), 'placement: kind must be "cpu", "cuda" or "meta", found 0'),
         (lambda: rille.zeros("x"), "zeros: the shape must be a list of sizes such as (4, 5), found 'x'"),
-        (
-            lambda: rille.tensor(np.zeros(2, np.int16)),
-            "expected one of the dtypes f32, f64, f16, i32, i64, u8, bool, bf16, found int16",
-        ),
+        (lambda: rille.tensor(np.zeros(2, np.int16)), "expected one of the dtypes f32, f64, f16, i32, i64, u8, bool, bf16, found int16"),
         (lambda: rille.graph(abs, lags=1), "graph: unknown option 'lags'; expected one of: micro_batches, schedule"),
         (lambda: rille.graph(abs, lag="x"), "graph: lag must be an integer of at least 0, found 'x'"),
         (lambda: rille.graph(abs, schedule=2), "graph: schedule must be a string, found 2"),
@@ -320,10 +270,7 @@ def errors():
         (lambda: rille.graph(abs, memory="x"), "graph: memory must be a number, found 'x'"),
         (lambda: rille.graph(abs, offload=3), "graph: offload must be an object of this package, found 3"),
         (lambda: rille.graph(abs)(3), "graph: argument 0 must be a tensor, found int"),
-        (
-            lambda: rille.graph(lambda x: 3)(a),
-            "graph: the function must return tensors, or lists or dicts of tensors, found int",
-        ),
+        (lambda: rille.graph(lambda x: 3)(a), "graph: the function must return tensors, or lists or dicts of tensors, found int"),
         (lambda: optim.SGD(nn.Linear(2, 2)), "SGD: expected a list of parameters, found a module; use net.parameters()"),
         (lambda: optim.SGD([a + 1]), "SGD: parameter 0 must be a leaf tensor, found f32 (1, 3) B on cpu[0]"),
     ]
@@ -336,12 +283,7 @@ def errors():
     ]
     for call, kind, message in values:
         tap.raises(message, call, kind, message)
-    tap.raises(
-        "an unknown word of an attribute is an error of the library",
-        lambda: a.gelu(approximate="x"),
-        rille.Error,
-        "gelu",
-    )
+    tap.raises("an unknown word of an attribute is an error of the library", lambda: a.gelu(approximate="x"), rille.Error, "gelu")
     tap.raises("a second session is refused", lambda: rille.open(), rille.Error, "a session is open already")
     x = rille.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     for name, hint in OTHERS.items():
@@ -445,17 +387,8 @@ def failed_steps():
     for name, run in ("eager", step), ("compiled", rille.graph(step)):
         run(rille.tensor([1])).item()
         before = opt.steps, table.tolist()
-        tap.raises(
-            f"{name}: data out of range is an error",
-            lambda: run(rille.tensor([9])).item(),
-            rille.Error,
-            "embedding: id 9",
-        )
-        tap.equal(
-            f"{name}: a step that failed changes neither the parameters nor the count",
-            (opt.steps, table.tolist()),
-            before,
-        )
+        tap.raises(f"{name}: data out of range is an error", lambda: run(rille.tensor([9])).item(), rille.Error, "embedding: id 9")
+        tap.equal(f"{name}: a step that failed changes neither the parameters nor the count", (opt.steps, table.tolist()), before)
         run(rille.tensor([2])).item()
         tap.equal(f"{name}: the next step is counted", opt.steps, before[0] + 1)
 
@@ -477,23 +410,13 @@ def pipelines():
             return loss
 
         run = rille.graph(step, **how)
-        losses.append(
-            [run(rille.tensor(x, placement=first), rille.tensor(y, placement=second)).item() for _ in range(4)]
-        )
-    tap.ok(
-        "two stages with micro-batches compute the losses of one batch",
-        close(losses[0], losses[1]) and close(losses[0], losses[2]),
-        losses,
-    )
+        losses.append([run(rille.tensor(x, placement=first), rille.tensor(y, placement=second)).item() for _ in range(4)])
+    tap.ok("two stages with micro-batches compute the losses of one batch", close(losses[0], losses[1]) and close(losses[0], losses[2]), losses)
     place = rille.placement("cpu", [0, 1, 2, 3])
     w = rille.rand((64, 64), placement=place, sbp="auto", requires_grad=True)
     planned = rille.graph(lambda x: (x @ w).relu().sum(), auto_parallel="optimal")
     found = planned(rille.ones((32, 64), placement=place, sbp="auto")).item()
-    tap.ok(
-        "a planner chooses the layout of an auto tensor",
-        close(found, w.numpy().sum() * 32, 1e-3) and w.sbp != "B",
-        (found, w.sbp),
-    )
+    tap.ok("a planner chooses the layout of an auto tensor", close(found, w.numpy().sum() * 32, 1e-3) and w.sbp != "B", (found, w.sbp))
 
 
 def modes():
@@ -537,16 +460,12 @@ def steps():
         return state["n"]
 
     live = rille.graph(lambda x: x * rille.live(ask))
-    tap.equal(
-        "a live number is asked for at each call", [live(a).tolist() for _ in range(3)], [[3, 4], [6, 8], [9, 12]]
-    )
+    tap.equal("a live number is asked for at each call", [live(a).tolist() for _ in range(3)], [[3, 4], [6, 8], [9, 12]])
 
     def bad(x):
         x.backward_gone()
 
-    tap.raises(
-        "an exception of the function is passed on", lambda: rille.graph(bad)(a), AttributeError, "backward_gone"
-    )
+    tap.raises("an exception of the function is passed on", lambda: rille.graph(bad)(a), AttributeError, "backward_gone")
     tap.equal("after it, no trace is open", lib.rille_tracing(current().pointer), False)
     broken = rille.graph(lambda x: x * rille.live(lambda: state["gone"]))
     try:
@@ -584,25 +503,12 @@ def layers():
     tap.equal("parameters have names", [n for n, _ in model.named_parameters()], names)
     state = {name: p.numpy() + 1 for name, p in model.state_dict().items()}
     model.load_state_dict(state)
-    tap.equal(
-        "a module shows its parameters",
-        repr(model).splitlines()[:2],
-        ["Sequential", f"  {names[0]}: {linear.weight!r}"],
-    )
+    tap.equal("a module shows its parameters", repr(model).splitlines()[:2], ["Sequential", f"  {names[0]}: {linear.weight!r}"])
     tap.ok("a state of arrays is loaded", all(np.array_equal(p.numpy(), state[n]) for n, p in model.named_parameters()))
     tap.raises("a missing name is reported", lambda: model.load_state_dict({}), KeyError, "is missing")
-    tap.raises(
-        "a wrong shape is reported",
-        lambda: model.load_state_dict({**state, names[1]: x}),
-        ValueError,
-        "must have the shape (3,)",
-    )
+    tap.raises("a wrong shape is reported", lambda: model.load_state_dict({**state, names[1]: x}), ValueError, "must have the shape (3,)")
     place = rille.placement("cpu", [0, 1])
-    tap.equal(
-        "to_global moves the parameters",
-        {(p.placement, p.sbp) for p in model.to_global(place, "B").parameters()},
-        {(place, "B")},
-    )
+    tap.equal("to_global moves the parameters", {(p.placement, p.sbp) for p in model.to_global(place, "B").parameters()}, {(place, "B")})
     single = nn.Sequential(nn.Linear(6, 4), rille.gelu, nn.LayerNorm(4))
     before = single(t).numpy()
     single.to_global(place, "B")
@@ -639,11 +545,7 @@ def lifetimes():
     thread = threading.Thread(target=held.clear)
     thread.start()
     thread.join()
-    tap.equal(
-        "handles that another thread drops are freed by the session's thread",
-        (len(held), full - counters().live_values),
-        (0, 10),
-    )
+    tap.equal("handles that another thread drops are freed by the session's thread", (len(held), full - counters().live_values), (0, 10))
     found = []
 
     def other(prepare):
@@ -658,9 +560,7 @@ def lifetimes():
         thread.start()
         thread.join()
     rille.adopt()
-    tap.equal(
-        "another thread is refused until it adopts the session", (found, rille.ones((1,)).item()), ([True, [1, 1]], 1.0)
-    )
+    tap.equal("another thread is refused until it adopts the session", (found, rille.ones((1,)).item()), ([True, [1, 1]], 1.0))
 
 
 rille.open(devices="cpu:4")

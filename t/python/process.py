@@ -21,9 +21,7 @@ BUILD = pathlib.Path(os.environ["RILLE_BUILD"])
 
 def run(*command, **how):
     """Runs Python; returns the status and the output with errors."""
-    done = subprocess.run(
-        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, **how
-    )
+    done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, **how)
     return done.returncode, done.stdout
 
 
@@ -76,29 +74,17 @@ raise SystemExit(os.waitstatus_to_exitcode(status))
 
 
 def fork():
-    tap.equal(
-        "the child of fork refuses its parent's session by name, and opens one of its own",
-        run("-W", "ignore", "-c", FORK),
-        (0, ""),
-    )
+    tap.equal("the child of fork refuses its parent's session by name, and opens one of its own", run("-W", "ignore", "-c", FORK), (0, ""))
 
 
 def libraries():
     status, said = run("-c", "import rille", env={**os.environ, "RILLE_LIBRARY": "/none/librille.so"})
-    tap.ok(
-        "a missing library is an ImportError with the remedy",
-        status == 1 and "set RILLE_LIBRARY to the path" in said,
-        said,
-    )
+    tap.ok("a missing library is an ImportError with the remedy", status == 1 and "set RILLE_LIBRARY to the path" in said, said)
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "other.c").write_text('const char *rille_version(void) { return "9.1.0"; }')
         made = subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{folder}/other.so", f"{folder}/other.c"])
         status, said = run("-c", "import rille", env={**os.environ, "RILLE_LIBRARY": f"{folder}/other.so"})
-    tap.ok(
-        "a library of another version is refused",
-        made.returncode == 0 and "or a later patch of it, found 9.1.0" in said,
-        said,
-    )
+    tap.ok("a library of another version is refused", made.returncode == 0 and "or a later patch of it, found 9.1.0" in said, said)
 
 
 def example():
@@ -127,20 +113,14 @@ def printed(programs, name):
 
 
 def page():
-    blocks = re.findall(
-        r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", pathlib.Path("docs/python.md").read_text(), re.M | re.S
-    )
+    blocks = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", pathlib.Path("docs/python.md").read_text(), re.M | re.S)
     found = printed([program for program, _ in blocks], "block%d")
     tap.equal("each block of docs/python.md prints what the page shows", found, [said for _, said in blocks])
     tap.ok("the page has at least 4 blocks", len(blocks) >= 4)
 
 
 def notebook():
-    cells = [
-        c
-        for c in json.loads(pathlib.Path("python/examples/layouts.ipynb").read_text())["cells"]
-        if c["cell_type"] == "code"
-    ]
+    cells = [c for c in json.loads(pathlib.Path("python/examples/layouts.ipynb").read_text())["cells"] if c["cell_type"] == "code"]
     found = printed(["".join(cell["source"]) for cell in cells], "In[%d]")
     wanted = ["".join(text for output in cell["outputs"] for text in output["text"]) for cell in cells]
     tap.equal("each cell of the notebook prints what the notebook shows", found, wanted)

@@ -2,8 +2,6 @@
 #include "runtime/base/hash.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
-
 enum { ITEMS = 3000, STEPS = 60000 };
 
 static int

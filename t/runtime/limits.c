@@ -4,12 +4,7 @@
 
 #include <ftw.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MB = 1 << 20, LEVELS = 3, CHOICES = 3, CASES = CHOICES * CHOICES * CHOICES };
 

@@ -3,10 +3,6 @@
 #include "runtime/base/pages.h"
 #include "t/lib/tap.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 enum { KB = 1 << 10, MB = 1 << 20 };
 
 /* Returns a field of /proc/self/smaps_rollup in bytes: resident memory, or memory on huge pages. */

@@ -5,7 +5,6 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 enum { KB = 1000, MB = 1000 * 1000, GB = 1000 * MB };
 

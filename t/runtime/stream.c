@@ -10,8 +10,6 @@
 #include "t/lib/tap.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { STREAMS = 12, ROUNDS = 2000 };
 

@@ -5,9 +5,6 @@
 #include "runtime/tensor/type.h"
 #include "t/lib/tap.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Expected promotions: the table of PyTorch's torch.promote_types. */
 static const char *const order[] = {"bool", "u8", "i32", "i64", "bf16", "f16", "f32", "f64"};
 enum { N = 8 };

@@ -5,8 +5,6 @@
 #include "sbp/search/local.h"
 #include "t/lib/nets.h"
 
-#include <string.h>
-
 enum { LEVELS = 2, PARTS = 2 };
 
 /* Describes candidates on two mesh axes: candidate k has entry k / 2 on the first axis and entry k % 2 on the second.

@@ -4,8 +4,6 @@
 
 #include "t/lib/nets.h"
 
-#include <string.h>
-
 /* Finds the most expensive valid choice. Returns false if no choice is valid. */
 static bool
 dearest(const struct net *n, int32_t *choice)

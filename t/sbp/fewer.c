@@ -5,8 +5,6 @@
 #include "t/lib/nets.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
-
 enum { FORTH = 3, BACK = 4, SHARED = 3 };
 
 /* A stack of n layers: the node `shared`, then forward nodes forth[0] to forth[n - 1], then backward nodes back[n -

@@ -7,7 +7,6 @@
 #include "sbp/proof/proof_read.h"
 #include "t/lib/tap.h"
 
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 

@@ -302,21 +302,8 @@ draw_tangle(struct arena *a, uint64_t seed)
     net_state = seed;
     for (int i = 0; i < 4; i++) draw(2);
     struct net n = {.nnode = (int32_t)(10 + draw(20)), .nlevel = 1};
-    n.node = ARENA_ARRAY(a, struct net_node, n.nnode);
     int most = draw(2) ? 50 : 5000;
-    for (int32_t i = 0; i < n.nnode; i++) {
-        n.node[i] = (struct net_node){.ncand = (int32_t)(2 + draw(CANDS)), .time = i};
-        int64_t *cost = ARENA_ARRAY(a, int64_t, CANDS + 2), *memory = ARENA_ARRAY(a, int64_t, CANDS + 2);
-        uint8_t *part = ARENA_ARRAY(a, uint8_t, CANDS + 2);
-        for (int k = 0; k < CANDS + 2; k++) {
-            cost[k] = draw(most);
-            memory[k] = draw(10);
-            part[k] = (uint8_t)draw(2);
-        }
-        n.node[i].cost = cost;
-        n.node[i].memory = memory;
-        n.node[i].part = part;
-    }
+    draw_nodes(a, &n, 2, most, 0);
     n.ntensor = (int32_t)(2 * n.nnode + draw(n.nnode));
     n.tensor = ARENA_ARRAY(a, struct net_tensor, n.ntensor + 1);
     for (int32_t i = 0; i < n.ntensor; i++) {

@@ -45,7 +45,7 @@ try_golden(const struct op *op, const char *sample, const char *sigs)
     int status = sound_start(&s, op, sample, 1);
     for (int g = 0; g < s.list.nsig && !status; g++) {
         str_add(&all, g ? " | " : "");
-        str_add(&all, sound_text(&s, s.list.sig[g].v));
+        str_add(&all, sound_combination(&s, s.list.sig[g].v, NULL));
     }
     str_addf(&name, "signatures of %s %s", op->name, sample);
     is_str(status ? err_text() : str_text(&all), sigs, str_text(&name));
@@ -123,7 +123,7 @@ collect(void *arg, const struct sound *s, const struct sbp *v)
 {
     struct str *all = arg;
     str_add(all, all->len ? " | " : "");
-    str_add(all, sound_text(s, v));
+    str_add(all, sound_combination(s, v, NULL));
 }
 
 static void

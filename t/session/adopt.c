@@ -5,7 +5,6 @@
 #include "t/lib/tap.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 enum { THREADS = 3, TURNS = 12 };
 

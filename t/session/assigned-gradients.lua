@@ -1,7 +1,6 @@
 -- assigned-gradients.lua - tests gradients through assignments: random programs that change variables in place equal the
 -- same programs without assignments, eagerly and compiled, in several layouts.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ROWS <const>, COLUMNS <const> = 4, 3
 
@@ -51,9 +50,7 @@ local function numbers(...)
 end
 
 local function text(program)
-  local words = {}
-  for i, line in ipairs(program) do words[i] = ("%d: %d from %d"):format(table.unpack(line)) end
-  return table.concat(words, ", ")
+  return table.concat(tap.list(program, function(line) return ("%d: %d from %d"):format(table.unpack(line)) end), ", ")
 end
 
 local layouts = {{{0}, "B"}, {{0, 1}, "B"}, {{0, 1}, "S(0)"}, {{0, 1, 2, 3}, "S(1)"}}
@@ -141,11 +138,7 @@ tap.group("micro-batches", function()
     return h.grad * 1, y.grad, rille.grad(rows:detach():requires_grad_():sum() + (h * w):sum(), {h})
   end, {micro_batches = 2})
   local each = 1 / (ROWS * COLUMNS)
-  local function rows_of(...)
-    local t = {}
-    for i = 1, ROWS do t[i] = {...} end
-    return t
-  end
+  local function rows_of(a, b, c) return tap.list(ROWS, function() return {a, b, c} end) end
   tap.near(numbers(linear(x)), {rows_of(each, 2 * each, 3 * each), rows_of(each, each, each), rows_of(1, 2, 3)},
     "a gradient that depends on no data has the rows of the batch", 1e-6, 1e-6)
   local seen = rille.zeros{1}
@@ -162,13 +155,12 @@ tap.group("micro-batches", function()
       ("functions of several sums and means, in %d micro-batches"):format(m), 1e-5, 1e-5)
   end
   tap.fails(function()
-    rille.graph(function(rows) local l = (rows * w):sum():square() l:backward() return l end, {micro_batches = 2})(x)
+    rille.graph(function(rows) return tap_backward((rows * w):sum():square()) end, {micro_batches = 2})(x)
   end, {"square (", "needs a sum over the rows"}, "a loss that is no sum over the rows is refused, and the operator is named")
   tap.fails(function() rille.graph(function(rows) outside:copy_(rows) return rows * 1 end, {micro_batches = 2})(x) end,
     {"once per batch", "a sum or a mean"}, "rows cannot be assigned to a variable from outside of the step")
 end)
 
--- Returns a parameter and a variable.
 local function pair() return rille.tensor{1, 2, 3}:requires_grad_(), rille.zeros(3) end
 
 tap.group("the variable's properties", function()
@@ -196,9 +188,7 @@ tap.group("a compiled step", function()
   local w, x = pair()
   local step = rille.graph(function(k)
     x[1] = w[0] * k
-    local loss = x:square():sum()
-    loss:backward()
-    return loss
+    return tap_backward(x:square():sum())
   end)
   tap.is({step(rille.tensor(3)):item(), step(rille.tensor(2)):item(), w.grad[0]:item()}, {9, 4, 18 + 8}, "assigns and differentiates in each call")
   tap.is({x:totable(), x.is_leaf, x.requires_grad}, {{0, 2, 0}, true, false}, "the variable has the value, without its history")
@@ -206,7 +196,7 @@ tap.group("a compiled step", function()
   tap.is(reads():item(), 2, "a step reads the variable")
   x:copy_(w)
   tap.is(reads():item(), 6, "and its later value, which has a gradient")
-  tap.fails(function() rille.graph(function() local l = x:sum() l:backward() return l end)() end,
+  tap.fails(function() rille.graph(function() return tap_backward(x:sum()) end)() end,
     {"assigned outside of the step", "detach"}, "a gradient from outside of the step is an error")
 end)
 

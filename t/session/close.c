@@ -2,8 +2,6 @@
 #include "rille.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
-
 static struct rille_session *
 open_session(void)
 {

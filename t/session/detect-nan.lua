@@ -2,7 +2,6 @@
 -- has, an error must name the first such operator and its line. Tries eager calls and compiled steps, every layout
 -- and micro-batch.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, inf = rille.nn, math.huge
 
@@ -36,7 +35,6 @@ local function first_error(f, ...)
   return ok and "" or tostring(e)
 end
 
--- Returns the error's text without the line number.
 local function reason(e) return (e:gsub("^[^:]*:%d+: ", ""):gsub(" %(needed at .*", "")) end
 
 for _, case in ipairs(cases) do
@@ -71,14 +69,12 @@ tap.group("places", function()
   tap.fails(function() step(x) end, {"log: element 0 is -inf"}, "a shard")
   local net = nn.Linear(2, 1)
   local train = rille.graph(function(v)
-    local loss = (net(v) * v:sum(1, {keepdim = true}):log()):mean()
-    loss:backward()
-    return loss
+    return tap_backward((net(v) * v:sum(1, {keepdim = true}):log()):mean())
   end, {check = "nan", micro_batches = 2})
   tap.ok(train(rille.ones{4, 2}):item() == train(rille.ones{4, 2}):item(), "finite micro-batches")
   tap.fails(function() train(rille.tensor{{1, 1}, {1, 1}, {0, 0}, {1, 1}}) end, {"log: element 0 is -inf"}, "the second micro-batch")
   local w = rille.zeros({2}, {requires_grad = true})
-  local root = rille.graph(function(v) local loss = (w * v):sqrt():sum() loss:backward() return loss end, {check = "nan"})
+  local root = rille.graph(function(v) return tap_backward((w * v):sqrt():sum()) end, {check = "nan"})
   tap.fails(function() root(rille.ones{2}) end, {"is inf, though the operands are finite"}, "an exploding gradient of a finite loss")
 end)
 
@@ -88,9 +84,7 @@ tap.group("bits", function()
     local net = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 3))
     local opt = rille.optim.AdamW(net:parameters(), {lr = 0.1})
     local step = tap.training(opt, function(v, y) return nn.CrossEntropyLoss()(net(v), y) end, options)
-    local seen = {}
-    for i = 1, 4 do seen[i] = ("%a"):format(step(rille.randn{6, 8}, rille.tensor({0, 1, 2, 0, 1, 2}, {dtype = "i64"})):item()) end
-    return seen
+    return tap.list(4, function() return ("%a"):format(step(rille.randn{6, 8}, rille.tensor({0, 1, 2, 0, 1, 2}, {dtype = "i64"})):item()) end)
   end
   tap.is(losses{check = "nan"}, losses{}, "a searched step has the bits of a fused one")
 end)

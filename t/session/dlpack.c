@@ -5,8 +5,6 @@
 #include "t/lib/tap.h"
 
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MOST = 64 };
 static const char *const dtypes[] = {"f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool"};

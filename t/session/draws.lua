@@ -1,7 +1,6 @@
 -- draws.lua - tests random numbers in steps of micro-batches: values, results and gradients are those of the complete
 -- batch on one device, for any micro-batches, stages and ranks; also numbers per row and blocks of rows.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ROWS <const>, WIDTH <const> = 8, 6
 local P0, P1, P01, P23 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})

@@ -2,7 +2,6 @@
 --
 -- The step is that of the digits example on a smaller network, as a pipeline of two stages with two devices each (pp-tp).
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
@@ -47,9 +46,7 @@ y:totable()
 
 local function flat(t)
   if type(t) ~= "table" then return ("%a"):format(t) end
-  local parts = {}
-  for i, e in ipairs(t) do parts[i] = flat(e) end
-  return table.concat(parts, " ")
+  return table.concat(tap.list(t, function(e) return flat(e) end), " ")
 end
 
 -- Returns the variables of training: weights and optimiser state.
@@ -59,16 +56,10 @@ local function variables(net)
   return list
 end
 
-local function texts_of(list)
-  local texts = {}
-  for i, v in ipairs(list) do texts[i] = flat(v:totable()) end
-  return texts
-end
+local function texts_of(list) return tap.list(list, function(v) return flat(v:totable()) end) end
 
 local function copies(list)
-  local out = {}
-  for i, p in ipairs(list) do out[i] = rille.tensor(p:totable(), {placement = p.placement, sbp = p.sbp}) end
-  return out
+  return tap.list(list, function(p) return rille.tensor(p:totable(), {placement = p.placement, sbp = p.sbp}) end)
 end
 
 local function set(list, values)
@@ -248,8 +239,7 @@ tap.group("positions of bad labels and ids", function()
       for c, call in ipairs(calls) do
         local step = rille.graph(call, {micro_batches = pieces})
         for at = 0, 15 do
-          local values = {}
-          for i = 1, 16 do values[i] = i == at + 1 and 7 or 1 end
+          local values = tap.list(16, function(i) return i == at + 1 and 7 or 1 end)
           local ids = rille.tensor(values, {dtype = "i64", placement = how.placement, sbp = how.sbp})
           local got, want = words(step, ids, logits), c == 4 and ("{%d,"):format(at) or tostring(at)
           tried = tried + 1
@@ -273,8 +263,7 @@ tap.group("an error of the script in a step", function()
     return loss
   end, {micro_batches = 4})
   tap.fails(function() step(x, y) end, here .. ":", "in a trace is reported with its line")
-  local gradients = 0
-  for _, p in ipairs(net.parameters) do gradients = gradients + (p.grad and 1 or 0) end
+  local gradients = tap.sum(net.parameters, function(p) return (p.grad and 1 or 0) end)
   tap.is({texts_of(list), gradients}, {old, 0}, "variables and gradients are as before the trace")
   local again = rille.graph(net.step, {micro_batches = 4})
   tap.ok(again(x, y):item() > 0, "another graph can be traced and runs")

@@ -3,9 +3,7 @@
 #include "rille.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct rille_session *
 open_session(const struct rille_options *o)

@@ -1,7 +1,6 @@
 -- Tests that a compiled step computes the same as the plain function after settings of modules and optimisers change.
 -- A change must cause a new trace; nothing else may. Optimisers must count steps as in the plain function.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
 
 -- ---- modules ----

@@ -1,7 +1,6 @@
 -- Tests that a compiled step follows changes of everything that its function reads besides arguments: upvalues,
 -- globals, fields, functions, modules, metatables. The reference is an eager call of the same function.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local function traces(step) return tonumber(tostring(step):match("(%d+) trace")) end
 
@@ -288,7 +287,6 @@ local kinds = {
   {"local a@, t@ = 1, {[0] = 3, 4, 5}", "y = y * (t@[a@] or a@)", "a@ = $", "t@[1] = $"},
 }
 
--- Returns a new optimiser, for the programs.
 function optimizer() return rille.optim.SGD({rille.ones(2):requires_grad_()}, {lr = 0.5, momentum = 0.5}) end
 
 local function program(random)

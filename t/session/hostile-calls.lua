@@ -2,7 +2,6 @@
 -- layout and device, numbers at the limits of 64 bits, strings, functions. A call must return a value, or raise an
 -- error that begins with line and operator and names the operands. Sanitizers find memory errors.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local T = rille.tensor
 local LARGE, MOST, LEAST = 1 << 62, math.maxinteger, math.mininteger
 local I64 = {dtype = "i64"}
@@ -93,8 +92,7 @@ for _, op in ipairs(ops) do
     local bad = err and fault(op, err, n > 0 and args[1])
     ncall, nfailed = ncall + 1, nfailed + (err and 1 or 0)
     if bad and not why then
-      local list = {}
-      for k = 1, n do list[k] = shown(args[k] == nil and NIL or args[k]) end
+      local list = tap.list(n, function(k) return shown(args[k] == nil and NIL or args[k]) end)
       why = ("%s(%s) %s: %s"):format(op, table.concat(list, ", "), bad, err)
     end
   end

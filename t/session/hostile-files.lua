@@ -1,7 +1,6 @@
 -- hostile-files.lua - tests of malformed files and options: the error must name the file or option, the wrong part, and
 -- the value of that part.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
 local dir = tap.folder()
 local function write(name, s) return tap.write(dir .. "/" .. name, s) end
@@ -153,11 +152,7 @@ refused(function() rille.checkpoint.save(dir, rille.optim.SGD({p})) end, "found 
 refused(function() rille.checkpoint.load(nn.Linear(1, 1), dir) end, "expected the name of a folder, found an nn.Linear", "swapped arguments")
 refused(function() rille.checkpoint.save(dir, {model = rille.optim.SGD({p})}) end, "model must be a module, found an optim.SGD", "an optimizer as model")
 refused(function() rille.optim.clip_grad_norm({p, nil, p}, 1) end, "optim.clip_grad_norm: entry 2 of the list of parameters is nil", "a gap")
-local function adam(n)
-  local list = {}
-  for i = 1, n do list[i] = rille.ones({2}, {requires_grad = true}) end
-  return rille.optim.AdamW(list)
-end
+local function adam(n) return rille.optim.AdamW(tap.list(n, function() return rille.ones({2}, {requires_grad = true}) end)) end
 refused(function() adam(1):load_state_dict(adam(2):state_dict()) end, "optim.AdamW:load_state_dict: '1.m' is not state of the 1 parameters here", "a state of more")
 refused(function() rille.optim.SGD({p}, {lr = 1}):load_state_dict(adam(1):state_dict()) end,
   "optim.SGD:load_state_dict: '0.m' is not state of the 1 parameters here", "a state of another kind")

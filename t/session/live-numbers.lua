@@ -1,6 +1,5 @@
 -- Tests live numbers. The function of a live number may do anything except call the step that uses the number. Rille
 -- calls this function before it binds arguments.
-local rille = require "rille"
 local tap = dofile "t/lib/tap.lua"
 
 tap.group("a function that assigns what its step reads", function()

@@ -2,7 +2,6 @@
 -- fault, the value found, the expectation, and what to write instead. An error about data, found during a run, also
 -- names the operator's line and module.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn, T = rille.nn, rille.tensor
 local x, ids = rille.ones({4, 5}), T({0, 9}, {dtype = "i64"})
 local image = rille.ones({2, 3, 8, 8})

@@ -2,9 +2,6 @@
 #include "rille.h"
 #include "t/lib/tap.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Returns true if the page has no gap: no operand without a name, and no line that ends in a blank. */
 static bool
 is_complete(const char *page, const char *name)

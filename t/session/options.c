@@ -4,8 +4,6 @@
 #include "t/lib/tap.h"
 
 #include <stddef.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct rille_session *s;
 

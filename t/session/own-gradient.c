@@ -1,9 +1,6 @@
 /* own-gradient.c - tests gradient functions and hooks in C: values, errors, and that each `arg` is dropped once. */
-#include "rille.h"
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
-
-#include <string.h>
 
 /* What a gradient function or hook of the test should do, and what it has done. */
 struct calls {

@@ -1,7 +1,6 @@
 -- placing.lua - tests calls whose operands are on several placements: tensors created without a placement, and values of
 -- several pipeline stages.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P, Q, R, G = mesh{0}, mesh{1}, mesh{2, 3}, mesh{{0, 1}, {2, 3}}

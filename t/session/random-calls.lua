@@ -1,6 +1,5 @@
 -- Tests that a random value depends only on the seed, the call and the element: loops, graphs and layouts must give equal values.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local P1 = rille.placement("cpu", {0})
 local P3 = rille.placement("cpu", {2, 0, 1})

@@ -4,7 +4,6 @@
 --
 -- PROGRAMS=300 SEED=1 runs programs 1 to 300; RILLE_LONG=1 runs 2000.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local seed <const> = tap.seed(1)
 local PROGRAMS <const> = tonumber(os.getenv("PROGRAMS")) or os.getenv("RILLE_LONG") and 2000 or 100
@@ -151,8 +150,7 @@ local function leaves_of(p, place)
   local list = {}
   for i, leaf in ipairs(p.leaves) do
     math.randomseed(leaf.seed)
-    local flat = {}
-    for k = 1, tap.numel(leaf.shape) do flat[k] = R(-2, 2) end
+    local flat = tap.list(tap.numel(leaf.shape), function() return R(-2, 2) end)
     local x = rille.tensor(flat, {dtype = "f64"}):reshape(leaf.shape)
     if place then x = x:to_global{placement = place, sbp = leaf.sbp} end
     list[i] = x:detach():requires_grad_(true)

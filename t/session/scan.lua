@@ -1,7 +1,6 @@
 -- scan.lua - tests that rille.scan gives the bits of a Lua loop: eager and compiled, in every layout, in micro-batches,
 -- with recomputation. States and outputs may be nested tables; the size of plans must be linear in the length.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local BATCH <const>, WIDTH <const> = 4, 3
 local function mesh(n) return rille.placement("cpu", tap.ranks(n)) end

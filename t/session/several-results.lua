@@ -1,7 +1,6 @@
 -- several-results.lua - reads the results of operators with several results one by one, in every order, some of them
 -- twice, with first- and second-order gradients in between. The values must equal those of reading all results at once.
 -- At the end the program counts buffers, to find leaks.
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local function permutations(list, at, found)
@@ -55,9 +54,7 @@ local cases = {
 
 local function leaves(sizes)
   rille.manual_seed(7)
-  local list = {}
-  for i, size in ipairs(sizes) do list[i] = rille.randn(size, {requires_grad = true}) end
-  return list
+  return tap.list(sizes, function(size) return rille.randn(size, {requires_grad = true}) end)
 end
 
 local function results(case)
@@ -80,8 +77,7 @@ local function apart(a, b)
   return worst
 end
 
-local names = {}
-for name in pairs(cases) do names[#names + 1] = name end
+local names = tap.all(pairs(cases))
 table.sort(names)
 for _, name in ipairs(names) do
   local case, want = cases[name], {}

@@ -2,17 +2,9 @@
 -- and written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give equal
 -- gradients. The bytes that a plan writes must be linear in the number of slices.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local ROWS, COLUMNS = 4, 12
-local function whole(rows, cols)
-  local t = {}
-  for i = 1, rows do
-    t[i] = {}
-    for j = 1, cols do t[i][j] = (i * 5 + j * 3) % 7 - 3 end
-  end
-  return rille.tensor(t)
-end
+local function whole(rows, cols) return rille.tensor(tap.rows(rows, cols, function(i, j) return (i * 5 + j * 3) % 7 - 3 end)) end
 local weight = whole(ROWS, COLUMNS)
 
 -- Cases: lists of slices {begin, end} of columns. The loss sums the slices; slice k has weight k.

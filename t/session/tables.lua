@@ -1,13 +1,11 @@
 -- tables.lua - tests tables with tensors as arguments and results of compiled steps. Values must be those of the
 -- plain function. A new table with the same structure must cause no new trace; another structure must cause one.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
 local P = rille.placement("cpu", {0, 1})
 local function x(scale, sbp) return rille.arange(0, 12):reshape{4, 3}:to_global{placement = P, sbp = sbp or "B"} * scale end
 
--- Returns all leaves of a result as text.
 local function text(v)
   if type(v) ~= "table" then return type(v) == "userdata" and table.concat(v:to_global{sbp = "B"}:reshape{-1}:totable(), " ") or tostring(v) end
   local keys, parts = {}, {}

@@ -2,7 +2,6 @@
 -- 1 MiB, computed or not, the process must stay below 100 MB (RILLE_LONG=1 computes all of them). Averages of parameters
 -- that are never read must not keep old versions of the parameters.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local function status(key)
   for line in io.lines("/proc/self/status") do

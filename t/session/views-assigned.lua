@@ -2,7 +2,6 @@
 -- get the same bits as later readers, whatever the strides of the view. Runs with the default kernels, and with
 -- oneDNN's AVX2 kernels, which sum in another order.
 
-local rille = require "rille"
 local t = dofile("t/lib/tap.lua")
 
 if arg[1] ~= "again" then
@@ -34,8 +33,7 @@ for _, layout in ipairs(layouts) do
       x[i], y[i] = rille.randn({rows, 96}, {placement = P, sbp = "B"}), rille.randn({rows, 64}, {placement = P, sbp = "B"})
     end
     local function products()
-      local z = {}
-      for i = 1, #x do z[i] = {x[i]:matmul(w:transpose(0, 1)), y[i]:matmul(w)} end
+      local z = t.list(#x, function(i) return {x[i]:matmul(w:transpose(0, 1)), y[i]:matmul(w)} end)
       for i = 1, #x do z[i] = {z[i][1]:totable(), z[i][2]:totable()} end
       return z
     end

@@ -2,7 +2,6 @@
 -- sums and data-dependent divisors, also if a micro-batch has no labels. Tries one device, split rows, stages, and
 -- stages with split rows. If the scale of a loss is unknown, the error must suggest other code.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 rille.manual_seed(tap.seed(7))
 local IGNORED <const>, ROWS <const>, WIDTH <const>, CLASSES <const> = -100, 8, 5, 4
@@ -115,11 +114,7 @@ tap.group("a mean by hand with a scale that changes", function()
   local x = rille.randn{ROWS, WIDTH}
   local function loss_of(x) return scale * ((x * w):square():sum() / x.shape[1]) end
   for _, m in ipairs{1, 2, 4} do
-    local step = rille.graph(function(x)
-      local loss = loss_of(x)
-      loss:backward()
-      return loss
-    end, {micro_batches = m, check = "trace"})
+    local step = rille.graph(function(x) return tap_backward(loss_of(x)) end, {micro_batches = m, check = "trace"})
     for _, value in ipairs{1.5, 2.5, 0.25, 7} do
       scale, w.grad = value, nil
       local want = loss_of(x)
@@ -340,7 +335,7 @@ end)
 
 tap.group("a refused step", function()
   local w = rille.ones({6}, {requires_grad = true})
-  local bad = rille.graph(function(x) local l = (x * w):sum() * 7; l:backward(); return l end, {micro_batches = 4})
+  local bad = rille.graph(function(x) return tap_backward((x * w):sum() * 7) end, {micro_batches = 4})
   tap.fails(function() bad(rille.randn{6, 6}) end, "divide", "rows that the micro-batches do not divide are refused")
   w.grad = nil
   local s = rille.graph(function(x) local l = (x * w):sum(); l:backward(); return w.grad * 1 end)
@@ -411,10 +406,10 @@ tap.group("losses whose scale is unknown", function()
     w.grad = nil
   end
   local function z(a) return a:matmul(w) end
-  refused(function(a) local l = z(a):square():sum() / z(a):sum(); l:backward(); return l end, {"detach()", "micro_batches"},
+  refused(function(a) return tap_backward(z(a):square():sum() / z(a):sum()) end, {"detach()", "micro_batches"},
     "a divisor with a gradient")
-  refused(function(a) local l = z(a):sum():square(); l:backward(); return l end, {"detach()", "micro_batches"}, "the square of a sum")
-  refused(function(a) local l = (z(a) / z(a):sum(0)):sum(); l:backward(); return l end, {"div", "detach()"},
+  refused(function(a) return tap_backward(z(a):sum():square()) end, {"detach()", "micro_batches"}, "the square of a sum")
+  refused(function(a) return tap_backward((z(a) / z(a):sum(0)):sum()) end, {"div", "detach()"},
     "rows divided by a sum over rows")
   refused(function(a) return z(a):max():square() end, {"square", "combines rows"}, "a function of a maximum over rows")
   for _, op in ipairs{"max", "min"} do
@@ -517,8 +512,7 @@ tap.group("branches on the number of rows", function()
     {"another operator", function(w, a) return (a.shape[1] > 4 and a:matmul(w):sin() or a:matmul(w):cos()):mean() end, {"'cos'", "'sin'"}},
     {"another parameter", function(w, a) return a:matmul(a.shape[1] > 4 and w or other):mean() + w:mean() end, {"another parameter"}},
     {"a list with an entry per row", function(w, a)
-      local list = {}
-      for i = 1, a.shape[1] do list[i] = i end
+      local list = tap.list(a.shape[1], function(i) return i end)
       return (a:matmul(w):sum(1) * number(list)):mean()
     end, {"tensor", "number of rows", "argument"}},
     {"positions of rows", function(w, a) return (a:matmul(w):sum(1) * rille.arange(a.shape[1])):mean() end, {"arange", "entry of each row"}},

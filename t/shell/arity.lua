@@ -1,6 +1,5 @@
 -- Tests that no public function ignores extra arguments: the error must report the expected number of arguments.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 -- Functions that accept any number of arguments, because they pass the arguments on or make a list of them. Also

@@ -1,7 +1,6 @@
 -- cluster_view.lua - tests the prompt's commands :whos, :mem, :actors, :top and :doctor, which show tensors, memory,
 -- actors, and this machine.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 local whos, actors_text = require "rille.show.whos", require "rille.show.actors"
 
@@ -81,23 +80,19 @@ tap.group(":actors", function()
   -- Checks :actors after a failure: it must show the act at which each actor stopped.
   local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
   tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
-  local waiting = {}
-  for _, a in ipairs(failing:actors()) do waiting[#waiting + 1] = a.state:find("^waits for") and a.state end
+  local waiting = tap.list(failing:actors(), function(a) return a.state:find("^waits for") and a.state end)
   tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for missing inputs", table.concat(waiting, "; "))
   -- Makes a run fail in the middle of a pipeline: the first stage then waits for registers that its backward still reads.
   local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
   local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
   local pipe = rille.graph(function(x)
-    local loss = (x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum()
-    loss:backward()
-    return loss
+    return tap_backward((x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum())
   end, {micro_batches = 8, schedule = "1f1b"})
   rille._slow_op("sin", 0.05)
   rille._fail_act(40)
   tap.fails(function() pipe(x):item() end, "made to fail", "a run that fails in its middle")
   rille._slow_op("sin", 0)
-  local states = {}
-  for k, a in ipairs(pipe:actors()) do states[k] = a.name .. ": " .. a.state end
+  local states = tap.list(pipe:actors(), function(a) return a.name .. ": " .. a.state end)
   tap.ok(table.concat(states, "\n"):find("mul%+exp: waits for [^\n]- on cpu:%d to read one of its %d registers"),
     "leaves an actor that waits for a register, and names the reader", table.concat(states, "; "))
   tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan the text says that no plan has run")
@@ -107,7 +102,7 @@ tap.group(":explain and :plan", function()
   local Q = rille.placement("cpu", {0, 1})
   local w = rille.randn({8, 8}, {placement = Q, sbp = "S(0)", requires_grad = true})
   for _, pieces in ipairs{1, 2, 4} do
-    local step = rille.graph(function(a) local l = a:matmul(w):mean() l:backward() return l end, {micro_batches = pieces})
+    local step = rille.graph(function(a) return tap_backward(a:matmul(w):mean()) end, {micro_batches = pieces})
     step(rille.ones({8, 8}, {placement = Q, sbp = "S(0)"}))
     local e, plan, received = step:explain(), tostring(step:plan()), 0
     for _, d in ipairs(step:stats().devices) do received = received + d.bytes_in end

@@ -1,6 +1,5 @@
 -- Tests of Tab completion and of hints after an open call.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local nn = rille.nn
 Net = nn.Module:extend("Net")
@@ -86,8 +85,7 @@ tap.group("any text", function()
     "end", "?", "trap", "sbp", "\\", "\255", "=="}
   local wrong
   for _ = 1, os.getenv("RILLE_LONG") and 100000 or 3000 do
-    local line = {}
-    for k = 1, math.random(12) do line[k] = parts[math.random(#parts)] end
+    local line = tap.list(math.random(12), function() return parts[math.random(#parts)] end)
     line = table.concat(line)
     local good, why = pcall(rille._complete, line)
     wrong = wrong or not good and ("%q: %s"):format(line, why)

@@ -1,6 +1,5 @@
 -- Tests of error messages: each must name the mistake, and the user's line exactly once.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local T = rille.tensor
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local a, b = rille.ones({4, 5}), rille.ones({6, 8})

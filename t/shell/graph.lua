@@ -1,6 +1,5 @@
 -- Tests of rille.graph and rille.live: arguments, results, and the choice of a trace for a call.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local T = rille.tensor
 
 -- Returns a step and a function that counts its traces.
@@ -96,8 +95,7 @@ end)
 tap.group("rows of micro-batches", function()
   local P, Q = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3, 4})
   local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
-  local rows = {}
-  for i = 1, 24 do rows[i] = i * i % 17 end
+  local rows = tap.list(24, function(i) return i * i % 17 end)
   local function batch(sbp, place) return rille.tensor(rows, {placement = place or P, sbp = sbp}) end
   local layouts = {"S(0)", "B", "P"}
   local parts = {["S(0)"] = 2, B = 1, P = 1}

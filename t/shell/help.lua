@@ -1,7 +1,6 @@
 -- Tests the help pages: every public name has a page, every example runs and prints the stated result, all pages have
 -- the same form, and a search for users' words finds the right pages.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local pages = require "rille.pages"
 
 tap.group("examples", function()

@@ -8,12 +8,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 enum { BODY = 1000, QUEUE = 3, ANSWER = 1 << 16 };
 

@@ -1,7 +1,6 @@
 -- index.lua - tests indexing against an interpreter of keys in plain Lua, which follows NumPy's rules: every combination of
 -- kinds of entries on the axes of a tensor, read, differentiated, assigned and accumulated, on several layouts.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 
 local SHAPE <const> = {2, 3, 4}
 
@@ -56,8 +55,7 @@ local function expanded(key, ndim)
       out[#out + 1] = {gap = true}
       fill()
     elseif e.mask then
-      local lists = {}
-      for d = 1, #e.shape do lists[d] = {} end
+      local lists = tap.list(#e.shape, function() return {} end)
       for i, v in ipairs(e.mask) do
         local at = coordinates(i - 1, e.shape)
         for d = 1, #e.shape do if v then table.insert(lists[d], at[d]) end end
@@ -98,8 +96,7 @@ local function interpret(key, shape)
       if e.range then dims[#dims + 1] = {axis = axis, list = range_positions(e.range, shape[axis])} end
     end
   end
-  local where, result, sizes = run == 3 and 0 or first or 0, {}, {}
-  for d, dim in ipairs(dims) do sizes[d] = dim.list and #dim.list or 1 end
+  local where, result, sizes = run == 3 and 0 or first or 0, {}, tap.list(dims, function(dim) return dim.list and #dim.list or 1 end)
   for d = 1, where do result[d] = sizes[d] end
   for _, n in ipairs(#arrays > 0 and together or {}) do result[#result + 1] = n end
   for d = where + 1, #dims do result[#result + 1] = sizes[d] end
@@ -113,8 +110,7 @@ local function interpret(key, shape)
       local size = shape[a]
       if e.at then source[a] = e.at end
       if e.ids then
-        local own = {}
-        for d, n in ipairs(e.shape) do own[d] = n == 1 and 0 or at[where + nb - #e.shape + d] end
+        local own = tap.list(e.shape, function(n, d) return n == 1 and 0 or at[where + nb - #e.shape + d] end)
         source[a] = flatten(e.ids, {})[flat_index(own, e.shape) + 1]
       end
       if source[a] < 0 then source[a] = source[a] + size end
@@ -160,8 +156,7 @@ end
 -- ---- the grid ----
 
 local function entries(size, axis)
-  local mask = {}
-  for i = 1, size do mask[i] = i ~= 2 or size < 3 end
+  local mask = tap.list(size, function(i) return i ~= 2 or size < 3 end)
   while size > 2 and #mask > 2 and mask[4] do mask[4] = false end -- leaves two entries true
   return {
     {at = -1}, {range = {}}, {range = {1}}, {range = {nil, nil, -1}}, {range = {-1, 0, -2}},
@@ -196,8 +191,7 @@ keys[#keys + 1] = {{rest = true}}
 
 -- Returns index tensors that are 0, 1, 2, ... along an axis, alone and beside other entries of a key.
 local function counted(size, axis)
-  local rows = {}
-  for i = 1, size do rows[i] = i - 1 end
+  local rows = tap.list(size, function(i) return i - 1 end)
   return {
     {ids = rows, shape = {size}, counts = true}, {ids = rows, shape = {size, 1}, counts = true}, {range = {}}, {at = -1},
     {ids = {axis % size, -1}, shape = {2}}, {ids = {{0, 1, -1}, {size - 1, 0, 1}}, shape = {2, 3}}, {ids = {{0}, {-1}, {1}}, shape = {3, 1}},
@@ -262,8 +256,7 @@ local function difference(key, x, tensors)
   led[rillekey] = weights:unsqueeze(0)
   sums:index_put_(rillekey, weights, {accumulate = true})
   zeros[rillekey] = 0
-  local cleared = {}
-  for i = 1, numel do cleared[i] = values[i] end
+  local cleared = tap.list(numel, function(i) return values[i] end)
   for _, p in ipairs(at) do cleared[p + 1] = 0.0 end
   return compare("the value", shown(shape, want), shown(y.shape, flat(y)))
     or compare("the gradient", shown(SHAPE, slopes), shown(SHAPE, flat((rille.grad((y * weights):sum(), {leaf})))))
@@ -325,8 +318,7 @@ for _, l in ipairs(layouts) do
     filled[i] = values[i] > 4 and -1.0 or values[i]
     slopes[i] = values[i] > 4 and 2 * values[i] or 0.0
   end
-  local found = {}
-  for i, row in ipairs(x:nonzero():totable()) do found[i] = table.concat(row, " ") end
+  local found = tap.list(x:nonzero():totable(), function(row) return table.concat(row, " ") end)
   tap.is(found, places, "nonzero of " .. name)
   tap.is(x:masked_select(mask):totable(), chosen, "masked_select of " .. name)
   tap.is(flat(x:masked_fill(mask, -1)), filled, "masked_fill of " .. name)

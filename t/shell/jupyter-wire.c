@@ -2,8 +2,6 @@
 #include "shell/jupyter/jupyter_wire.h"
 #include "t/lib/tap.h"
 
-#include <string.h>
-
 /* A request with a signature computed by Python's hmac module, with the key "key". */
 static const char *const parts[] = {"client",
                                     "<IDS|MSG>",

@@ -1,7 +1,6 @@
 -- misuse.lua - tests how the shell explains Lua's own errors (lua/misuse.lua): the user's line, the module and the remedy.
 local tap = dofile("t/lib/tap.lua")
 
--- Runs a program by the shell, and returns what it prints.
 local function printed(code, before)
   return (tap.output(("%s '%s' -d cpu:1 --no-init -e '%s' 2>&1"):format(before or "", tap.program(), code:gsub("'", "'\\''"))))
 end

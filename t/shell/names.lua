@@ -1,6 +1,5 @@
 -- names.lua - tests that names of PyTorch, Torch7 and Python exist in Rille, or have an error with the name to write.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local net = nn.Linear(2, 2)

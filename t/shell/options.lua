@@ -1,6 +1,5 @@
 -- Tests that every public function with options rejects a misspelt option by name.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local pages = require "rille.pages"
 local nn, optim, data = rille.nn, rille.optim, rille.data
 

@@ -1,6 +1,5 @@
 -- Tests rille.plot: the SVG must be well formed, and its curves visible on light and dark pages.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local path = os.tmpname()
 
 local function draw(series, options)
@@ -49,8 +48,7 @@ tap.group("curves", function()
 end)
 
 tap.group("unusual values", function()
-  local long = {}
-  for i = 1, 100000 do long[i] = i % 7 end
+  local long = tap.list(100000, function(i) return i % 7 end)
   tap.ok(#points(draw{long = long})[1] <= 2000, "a long series is thinned")
   for name, series in pairs{empty = {}, ["no values"] = {a = {}}, one = {a = {5}}, flat = {a = {2, 2, 2}},
     ["not numbers"] = {a = {0 / 0, 1 / 0, 3}}, ["named by a number"] = {[3] = {1, 2}}, ["far apart"] = {a = {1.7e308, -1.7e308, 1e299, -1e299, 2}},

@@ -1,7 +1,6 @@
 -- positions.lua - tests that the error of a wrong argument names the user's line: every public function and method is called
 -- with every combination of up to two values of all types, and layers with every value as input.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local nn = rille.nn
 
 local function nothing() end

@@ -1,14 +1,9 @@
 -- print.lua - tests of the printed form of tensors, shapes, statistics and histograms.
-local rille = require "rille"
 local tap = require "t.lib.tap"
 
 local P = rille.placement("cpu", {0, 1, 2, 3})
 
-local function lines(value)
-  local list = {}
-  for line in (tostring(value) .. "\n"):gmatch("(.-)\n") do list[#list + 1] = line end
-  return list
-end
+local function lines(value) return tap.all((tostring(value) .. "\n"):gmatch("(.-)\n")) end
 
 -- Checks that every layout prints the same values.
 for _, shape in ipairs{{7}, {3, 5}, {40, 50}, {9, 8, 70}, {2, 3, 4, 100}, {1200}, {0, 4}} do

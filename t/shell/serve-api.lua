@@ -1,7 +1,6 @@
 -- serve-api.lua - tests the API of rille serve (lua/serve). Lua tables replace the HTTP transport. Covers answers,
 -- streams, usage, errors with their status, clients that close their connection, a full queue, and the server's end.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local json = require "rille.json"
 local new_server = require "rille.serve.server"
 
@@ -90,12 +89,7 @@ end
 
 local function valid(text) return require("rille.serve.answers").valid(text) end
 
--- Returns the events of a stream.
-local function events(text)
-  local list = {}
-  for line in text:gmatch("data: ([^\n]*)\n\n") do list[#list + 1] = line end
-  return list
-end
+local function events(text) return tap.all(text:gmatch("data: ([^\n]*)\n\n")) end
 
 tap.group("completions", function()
   local o = {max_new_tokens = 8, temperature = 0.7, top_k = 50}
@@ -152,8 +146,7 @@ tap.group("chat and streams", function()
   local o, stop, _ = {max_new_tokens = 30, temperature = 1}, nil, nil
   text, _, _, stop = text_with("[\33-\126][\33-\126]+", "hello", o)
   a = ask{{COMPLETIONS, {prompt = "hello", max_tokens = 30, temperature = 1, seed = o.seed, stop = stop, stream = true}}}[1]
-  local parts = {}
-  for _, line in ipairs(events(a.text)) do parts[#parts + 1] = line ~= "[DONE]" and json.decode(line).choices[1].text or "" end
+  local parts = tap.list(events(a.text), function(line) return line ~= "[DONE]" and json.decode(line).choices[1].text or "" end)
   tap.is(table.concat(parts), valid(text:sub(1, text:find(stop, 1, true) - 1)), "a stream never contains the beginning of a stop string")
 end)
 
@@ -179,11 +172,7 @@ tap.group("chat templates", function()
 end)
 
 tap.group("errors", function()
-  local function good(more)
-    local t = {prompt = "x", max_tokens = 2}
-    for name, value in pairs(more) do t[name] = value end
-    return t
-  end
+  local function good(more) return tap.with({prompt = "x", max_tokens = 2}, more) end
   local cases = {
     {400, "must be JSON", COMPLETIONS, "{"}, {400, "must be a JSON object", COMPLETIONS, "[1]"}, {400, "must be JSON", COMPLETIONS, ""},
     {400, "prompt is missing", COMPLETIONS, {max_tokens = 1}}, {400, "messages is missing", CHAT, {max_tokens = 1}},
@@ -204,8 +193,7 @@ tap.group("errors", function()
     {400, "response_format", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_object"}}},
     {404, "unknown path /nowhere", "/nowhere", "{}"}, {405, "must be POST", COMPLETIONS, "", "GET"}, {405, "must be GET", "/health", "{}"},
   }
-  local list = {}
-  for i, case in ipairs(cases) do list[i] = {case[3], case[4], case[5]} end
+  local list = tap.list(cases, function(case) return {case[3], case[4], case[5]} end)
   for i, a in ipairs(ask(list)) do
     local message = a.body and a.body.error and a.body.error.message or a.text
     tap.ok(a.status == cases[i][1] and message:find(cases[i][2], 1, true), ("%d: %s"):format(cases[i][1], cases[i][2]), a.status .. " " .. message)

@@ -1,24 +1,9 @@
 -- show-step.lua - tests of step:chart() and step:show(): the data of a chart, and its drawing.
 
-local rille = require "rille"
 local tap = dofile("t/lib/tap.lua")
 
--- Returns a pipelined step: a chain of products over p devices.
-local function pipeline(p, pieces, schedule)
-  local on, weight = {}, {}
-  for s = 1, p do
-    on[s] = rille.placement("cpu", {s - 1})
-    weight[s] = rille.randn({8, 8}, {placement = on[s]}):requires_grad_(true)
-  end
-  local step = rille.graph(function(x, y)
-    for s = 1, p do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weight[s]):tanh() end
-    local loss = x:mse_loss(y)
-    loss:backward()
-    return loss
-  end, {micro_batches = pieces, schedule = schedule})
-  step(rille.randn({2 * pieces, 8}, {placement = on[1]}), rille.randn({2 * pieces, 8}, {placement = on[p]}))
-  return step
-end
+local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
+local function pipeline(p, pieces, schedule) return stages(tap.ranks(p), pieces, schedule, {kind = "cpu"}) end
 
 tap.group("the data of a chart", function()
   local step = pipeline(4, 8, "1f1b")
@@ -48,40 +33,26 @@ end)
 
 tap.group("reported waits", function()
   local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
-  local step = rille.graph(function(x)
-    return x:tanh():to_global{placement = second, sbp = "B"}:exp()
-  end, {micro_batches = 8})
+  local step = rille.graph(function(x) return x:tanh():to_global{placement = second, sbp = "B"}:exp() end, {micro_batches = 8})
   rille._slow_op("exp", 0.002)
   step(rille.randn({16, 4}, {placement = first}))
   rille._slow_op("exp", 0)
-  local words = {}
-  for _, s in ipairs(step:chart().planned.stalls) do words[#words + 1] = s.text end
+  local words = tap.list(step:chart().planned.stalls, function(s) return s.text end)
   tap.ok(table.concat(words, "; "):find("stage 0 waited %d+ %% for a register of tanh %(.-show%-step.lua:%d+%), which was still read by"),
     "a stage that is ahead waits for its own register, and the text names the line", table.concat(words, "; "))
 end)
 
--- Returns the drawing of step:show() for a terminal of this many columns.
-local function drawn(step, columns, color, costs)
-  local plain, svg
-  local show = rille._show
-  rille._show = function(_, make_svg, make_plain) svg, plain = make_svg(), make_plain(columns, color) end
-  local good, why = pcall(step.show, step, nil, costs)
-  rille._show = show
-  assert(good, why)
-  return plain, svg
-end
-
 tap.group("the drawing", function()
   for _, step in ipairs{pipeline(4, 8, "1f1b"), pipeline(2, 1, "gpipe"), pipeline(3, 200, "1f1b"), pipeline(4, 8, "zb-h1")} do
     for _, columns in ipairs{1, 20, 40, 80, 120} do
-      local plain = drawn(step, columns, false)
+      local plain = tap.drawn(step, columns, false)
       local widest = 0
       for line in plain:gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end
       if columns >= 40 then tap.ok(widest <= columns, ("fits into %d columns"):format(columns), widest) end
-      local colored = drawn(step, columns, true)
+      local colored = tap.drawn(step, columns, true)
       tap.ok(colored:find("\27[30;48;5;", 1, true) and not plain:find("\27"), "has colours only if requested")
     end
-    local _, svg = drawn(step, 80, false)
+    local _, svg = tap.drawn(step, 80, false)
     local open = 0
     for slash, closed in svg:gmatch("<(/?)[%a]+[^<>]-(/?)>") do open = open + (slash == "/" and -1 or closed == "/" and 0 or 1) end
     tap.is(open, 0, "every SVG element is closed")
@@ -99,14 +70,14 @@ tap.group("the drawing", function()
     tap.ok(not svg:find("paint%-order"), "the SVG does not rely on paint-order")
     tap.ok(svg:find("prefers%-color%-scheme:dark") and svg:find("<title>Schedule"), "the SVG has colours for dark pages, and a title")
   end
-  local plain = drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})
+  local plain = tap.drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})
   tap.ok(plain:find("idle %(as given%)"), "the text says that costs were given")
   tap.ok(plain:gsub("%s+", " "):find("in theory 27.3 % = A / (A + m (F + B + W)), A = (p - 1) (F + B + W), p = 4 stages, m = 8 micro-batches cpu", 1, true), "theory says (p - 1) / (m + p - 1)")
   tap.ok(plain:find("cpu:0 0"), "device 0 begins with micro-batch 0")
   for row in plain:match("planned.-measured"):gmatch("\n  (cpu:%d [^\n]+)") do
     tap.ok(row:find("▓") and not row:find("▒"), "1F1B: each stage has a backward pass, also the first, whose input needs no gradient: " .. row)
   end
-  tap.ok(drawn(pipeline(4, 8, "zb-h1"), 80, false, {forward = 1, backward = 1, weight = 1}):match("cpu:0 [^\n]+"):find("▒"),
+  tap.ok(tap.drawn(pipeline(4, 8, "zb-h1"), 80, false, {forward = 1, backward = 1, weight = 1}):match("cpu:0 [^\n]+"):find("▒"),
     "a schedule that splits backward shows weight gradients")
   local rows, less = 0, {}
   for _, pieces in ipairs{4, 16, 32} do
@@ -116,7 +87,7 @@ tap.group("the drawing", function()
       local run = step:chart(costs).planned
       for _, width in ipairs{40, 80, 160} do
         local at = 0
-        for row in drawn(step, width, false, costs):gmatch("\n  cpu:%d ([^\n]+)") do
+        for row in tap.drawn(step, width, false, costs):gmatch("\n  cpu:%d ([^\n]+)") do
           at = at + 1
           if at > #run.devices then break end
           local idle = select(2, row:gsub("·", ""))
@@ -139,7 +110,6 @@ tap.group("the drawing", function()
 end)
 
 -- schedules with two stages per device; all other schedules have one stage per device
-local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 local twice = {interleaved = {2, false}, ["zb-v"] = {2, true}, ["v-half"] = {2, true}}
 
 -- Returns the value of a formula of theory.lua. c: the numbers that the formula names, and the chart's times.
@@ -192,7 +162,7 @@ tap.group("planned and measured runs of very different length", function()
   local step, hidden, drawn_rows = pipeline(3, 4, "1f1b"), {}, 0
   for k = -7, 5 do
     local costs = {forward = 10 ^ k, backward = 10 ^ k, weight = 10 ^ k}
-    local _, svg = drawn(step, 80, false, costs)
+    local _, svg = tap.drawn(step, 80, false, costs)
     for x, width in svg:gmatch('<rect x="([%d.]+)" y="[%d.]+" width="([%d.]+)" height="20.0" class="idle"') do
       drawn_rows = drawn_rows + 1
       if width + 0 < 300 then hidden[#hidden + 1] = ("costs of 1e%d: %s wide"):format(k, width) end
@@ -257,9 +227,7 @@ end)
 tap.group("devices that only store offloaded values", function()
   local costs = {forward = 1, backward = 1, weight = 1, update = 0}
   for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2"} do
-    local function chart(offload)
-      return trained({micro_batches = 4, schedule = schedule, offload = offload}):chart(costs)
-    end
+    local function chart(offload) return trained({micro_batches = 4, schedule = schedule, offload = offload}):chart(costs) end
     local kept, storage = chart(), chart(rille.placement("meta", {3, 4, 5}))
     tap.is({kept.computing, #kept.devices, storage.computing, #storage.devices}, {3, 3, 3, 6}, schedule .. ": storage devices do not count as computing")
     tap.near(storage.planned.bubble, kept.planned.bubble, schedule .. ": storage devices do not count as idle")
@@ -274,11 +242,11 @@ tap.group("the measured call", function()
   for _ = 1, 9 do step(x) end
   local c = step:chart()
   tap.is({c.call, c.calls}, {3, 9}, "the first three calls are timed")
-  tap.ok(drawn(step, 200, false):find("measured in call 3 of 9: ", 1, true), "the text says which call was measured")
+  tap.ok(tap.drawn(step, 200, false):find("measured in call 3 of 9: ", 1, true), "the text says which call was measured")
   step(x)
   c = step:chart()
   tap.is({c.call, c.calls}, {10, 10}, "after the first chart every call is timed")
-  tap.ok(drawn(step, 200, false):find("measured: ", 1, true), "then the last call is shown")
+  tap.ok(tap.drawn(step, 200, false):find("measured: ", 1, true), "then the last call is shown")
 end)
 
 -- ---- step:trace() ----

@@ -1,6 +1,5 @@
 -- Tests of tensors in Lua: creation, fields, indexing and assignment to an index, arguments of operators, printing.
 local tap = dofile("t/lib/tap.lua")
-local rille = require "rille"
 local T = rille.tensor
 local P2, P3 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {0, 1, 2})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
@@ -20,9 +19,7 @@ local function taken(v, picks, axis, shape)
   if axis > #shape then return v end
   local list = positions(picks[axis] or {}, shape[axis])
   if type(picks[axis]) == "number" then return taken(v[list[1] + 1], picks, axis + 1, shape) end
-  local out = {}
-  for i, at in ipairs(list) do out[i] = taken(v[at + 1], picks, axis + 1, shape) end
-  return out
+  return tap.list(list, function(at) return taken(v[at + 1], picks, axis + 1, shape) end)
 end
 
 -- Returns a copy of v with f(k) at the k-th selected position, counted from 0.
@@ -209,13 +206,11 @@ tap.group("arguments of operators", function()
   tap.is(rille.cat({x, x}, 1).shape, {2, 6}, "cat is concat")
   local rounded = rille.concat({T{257}, T({258}, {dtype = "f64"})}, {dtype = "bf16"})
   tap.is({rounded.dtype, rounded:totable()}, {"bf16", {256, 258}}, "concat may round to another dtype")
-  local many = {}
-  for i = 1, 200 do many[i] = T(i) end
+  local many = tap.list(200, function(i) return T(i) end)
   tap.is(rille.stack(many):sum():item(), 20100.0, "a long list is stacked in parts")
   tap.is((T({1, 2}, {dtype = "bf16"}) * T(2.5)).dtype, "bf16", "a tensor of one element does not widen others of its class")
   tap.is(T({1e-9}, {dtype = "f64"}):rms_norm():item() > 0.06, true, "rms_norm of tiny f64 values is accurate")
-  local many = {}
-  for i = 1, 60 do many[i] = T({i}) end
+  local many = tap.list(60, function(i) return T({i}) end)
   tap.is(rille.concat(many):sum():item(), 1830, "a long list can be concatenated")
   tap.is(x:pad({1, 0}, {value = 9}):totable(), {{9, 1, 2, 3}, {9, 4, 5, 6}}, "a list and named options can be combined")
   tap.is(x:add_(1):totable(), {{2, 3, 4}, {5, 6, 7}}, "an in-place operator returns the variable")
@@ -231,8 +226,7 @@ tap.group("arguments of operators", function()
   local none = rille.zeros({0, 3}):chunk(4)
   tap.ok(#none == 4 and none[4].shape[1] == 0 and none[4].shape[2] == 3, "an empty axis has the requested number of chunks")
   tap.ok(not pcall(none[1].chunk, none[1], 1 << 40), "too many chunks are refused")
-  local sizes = {}
-  for i, part in ipairs(T({1, 2, 3, 4, 5}):chunk(3)) do sizes[i] = part.shape[1] end
+  local sizes = tap.list(T({1, 2, 3, 4, 5}):chunk(3), function(part) return part.shape[1] end)
   tap.is(sizes, {2, 2, 1}, "the last chunk is smaller")
 end)
 
