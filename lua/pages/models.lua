@@ -101,6 +101,7 @@ a model; m(ids), m:generate(ids), m:save(dir), m.config;
 of an encoder m(ids, {mask =, types =}) and m:embed(ids);
 of a model for images m(images) and m:embed(images);
 of CLIP and SigLIP m(ids, images), m:embed_images(images), m:embed_texts(ids, {mask =});
+of one of their towers m(ids, {mask =}) or m(images), and m:embed of the same arguments;
 of T5 and Whisper m(inputs, targets), m:encode(inputs), m:generate(inputs), m:log_mel(sound);
 if strict is false also {missing =, unexpected =}, lists of names]],
     errors = [[
