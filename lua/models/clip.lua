@@ -3,6 +3,7 @@
 --
 --   m(ids, images[, {mask =}])       logits (images, texts)
 --   m:embed_texts(ids[, {mask =}])   a vector for each text, and m:embed_images(images) for each image
+--   m:prepare(pixels)                images for m, as the folder describes (prepare.lua)
 --
 -- A tower alone returns features, m(ids[, {mask =}]) or m(images), and vectors, m:embed(ids[, {mask =}]) or
 -- m:embed(images).
@@ -14,6 +15,7 @@ local nn = rille.nn
 local describe = require "rille.models.describe"
 local feed_forward = require "rille.models.feed_forward"
 local new_norm = require "rille.models.norms"
+local prepare = require "rille.models.prepare"
 local towers = require "rille.models.towers"
 local vision = require "rille.models.vision"
 
@@ -109,6 +111,7 @@ local function text_vectors(model, method, ids, given)
 end
 
 local Pair = towers.Model:extend("models.pair")
+Pair.prepare = prepare.images
 
 function Pair:init(config)
   towers.Model.init(self, config)
@@ -149,6 +152,7 @@ function TextTower:embed(ids, given) return text_vectors(self, "embed", ids, giv
 function TextTower:describe() return text_words(self.config.texts) end
 
 local ImageTower = towers.Model:extend("models.image_tower")
+ImageTower.prepare = prepare.images
 
 function ImageTower:init(config)
   towers.Model.init(self, config)

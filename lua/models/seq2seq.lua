@@ -10,7 +10,6 @@
 
 local rille = require "rille"
 local check = require "rille.check"
-local json = require "rille.json"
 local layout = require "rille.layout"
 local nn = rille.nn
 local heads = require "rille.nn.heads"
@@ -18,6 +17,7 @@ local Attention = require "rille.models.attention"
 local Decoder = require "rille.models.decoder"
 local language = require "rille.models.language"
 local new_norm = require "rille.models.norms"
+local optional = require "rille.models.optional"
 local prompts = require "rille.models.prompts"
 local log_mel = require "rille.models.mel"
 local Relative = require "rille.models.relative"
@@ -341,13 +341,7 @@ end
 -- Reads into d the suppressed ids, and the ids that are suppressed only at the beginning of a text. The lists are in
 -- generation_config.json, or, without that file, in c, the contents of config.json.
 local function read_suppressed(d, c, dir)
-  local path = dir .. "/generation_config.json"
-  local file = io.open(path, "rb")
-  if file then
-    file:close()
-    c = json.load(path)
-    check.that(type(c) == "table", "%s: expected a JSON object, found %s", path, check.shown(c))
-  end
+  c = optional(dir .. "/generation_config.json") or c
   d.suppressed, d.suppressed_first = ids_of(c.suppress_tokens, d.vocab), ids_of(c.begin_suppress_tokens, d.vocab)
 end
 

@@ -99,7 +99,7 @@ dropout: number, for GPT-2]],
     returns = [[
 a model; m(ids), m:generate(ids), m:save(dir), m.config;
 of an encoder m(ids, {mask =, types =}) and m:embed(ids);
-of a model for images m(images) and m:embed(images);
+of a model for images m(images), m:embed(images), m:prepare(pixels);
 of CLIP and SigLIP m(ids, images), m:embed_images(images), m:embed_texts(ids, {mask =});
 of one of their towers m(ids, {mask =}) or m(images), and m:embed of the same arguments;
 of T5 and Whisper m(inputs, targets), m:encode(inputs), m:generate(inputs), m:log_mel(sound);
@@ -115,7 +115,7 @@ m = rille.models.load(dir)
 os.execute("rm -r " .. dir)]],
     shows = "m.config.layers",
     gives = "1",
-    see = "models.gpt2 models.llama model.generate model.embed tokenizer",
+    see = "models.gpt2 models.llama model.generate model.embed model.prepare tokenizer",
     words = "bert encoder vit clip siglip t5 whisper resnet convnext speech image translation huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
   },
   ["models.moe"] = {
@@ -195,6 +195,28 @@ ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})]],
     gives = "8",
     see = "models.load model.features tokenizer",
     words = "bert encoder sentence embedding embeddings vector search retrieval similarity pooling",
+  },
+  ["model.prepare"] = {
+    sign = "m:prepare(images)",
+    text = [[
+Prepares images for a loaded model: resizes, crops, scales and normalises them as preprocessor_config.json of the model's
+folder describes. Results equal those of transformers' image processors that use Pillow.]],
+    args = "images: u8 tensor (batch, channels, height, width) or (channels, height, width)",
+    returns = "a tensor (batch, channels, height, width), f32",
+    errors = "the folder must have preprocessor_config.json or processor_config.json",
+    code = [[
+dir = os.tmpname()
+os.remove(dir)
+rille.save(dir, {["classifier.weight"] = rille.randn{2, 8}})
+function write(name, text) local f = io.open(dir .. name, "w"); f:write(text); f:close() end
+write("/config.json", '{"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 32}')
+write("/preprocessor_config.json", '{"size": {"height": 32, "width": 32}}')
+m = rille.models.load(dir, {strict = false})
+os.execute("rm -r " .. dir)]],
+    shows = "m:prepare(rille.zeros({3, 40, 50}, {dtype = 'u8'})).shape[4]",
+    gives = "32",
+    see = "models.load model.embed",
+    words = "image preprocess processor resize crop normalise mean std pillow transform",
   },
   ["model.forward"] = {
     sign = "m(ids, {positions =, documents =, mask =})",

@@ -271,7 +271,7 @@ tap.group("arguments", function()
   local other = rille.models.load(at)
   tap.is({other.config.suppressed, other.config.suppressed_first}, {{16, 27, 11}, {}}, "generation_config.json says which ids are suppressed")
   write "3"
-  tap.fails(function() rille.models.load(at) end, {at .. "/generation_config.json: expected a JSON object, found 3"}, "a number for generation_config.json")
+  tap.fails(function() rille.models.load(at) end, {at .. "/generation_config.json: expected JSON with an object or a list, found 3"}, "a number for generation_config.json")
   os.remove(at .. "/generation_config.json")
   local resnet = model_of "resnet"
   tap.fails(function() resnet(rille.zeros{1, 1, 8, 8}) end, {"images must be a tensor (batch, 3, height, width), found {1, 1, 8, 8}"}, "images of one channel")
