@@ -199,15 +199,16 @@ ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})]],
   ["model.prepare"] = {
     sign = "m:prepare(images)",
     text = [[
-Prepares images for a loaded model: resizes, crops, scales and normalises them as preprocessor_config.json of the model's
-folder describes. Results equal those of transformers' image processors that use Pillow.]],
+Prepares images for a loaded model: resizes, crops, scales and normalises them.
+preprocessor_config.json of the model's folder describes the steps, as for transformers' image processors.]],
     args = "images: u8 tensor (batch, channels, height, width) or (channels, height, width)",
     returns = "a tensor (batch, channels, height, width), f32",
     errors = "the folder must have preprocessor_config.json or processor_config.json",
     code = [[
 dir = os.tmpname()
 os.remove(dir)
-rille.save(dir, {["classifier.weight"] = rille.randn{2, 8}})
+os.execute("mkdir " .. dir)
+rille.save(dir .. "/model.safetensors", {["classifier.weight"] = rille.randn{2, 8}})
 function write(name, text) local f = io.open(dir .. name, "w"); f:write(text); f:close() end
 write("/config.json", '{"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 32}')
 write("/preprocessor_config.json", '{"size": {"height": 32, "width": 32}}')
@@ -216,7 +217,7 @@ os.execute("rm -r " .. dir)]],
     shows = "m:prepare(rille.zeros({3, 40, 50}, {dtype = 'u8'})).shape[4]",
     gives = "32",
     see = "models.load model.embed",
-    words = "image preprocess processor resize crop normalise mean std pillow transform",
+    words = "image preprocess processor resize crop normalise mean std pillow",
   },
   ["model.forward"] = {
     sign = "m(ids, {positions =, documents =, mask =})",
