@@ -3,7 +3,7 @@
 
 local rille = require "rille"
 local layout = require "rille.layout"
-local weight = require("rille.models.resample").cubic(-0.75)
+local weight = require("rille.data.resample").cubic(-0.75)
 
 -- Returns the weights of n samples for each of m new samples, (m, n). A sample beyond an end equals the last sample
 -- at that end.

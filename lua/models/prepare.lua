@@ -7,7 +7,7 @@ local check = require "rille.check"
 local json = require "rille.json"
 local layout = require "rille.layout"
 local optional = require "rille.models.optional"
-local resample = require "rille.models.resample"
+local resample = require "rille.data.resample"
 
 local prepare = {}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes images.lua: results of the image processors of transformers that use Pillow, for pixels by the formula in families.py.
 
-    pip install torch transformers pillow
+    pip install torch transformers 'pillow>=13'
     python3 t/golden/images.py > t/golden/images.lua
 
 By case: preprocessor_config.json, a model_type, the height and width of the pixels, the shape of the result, the sum of its

@@ -1,5 +1,5 @@
--- resample.lua - changes the size of images with the bits of Pillow: weights are rounded to 22 binary places, and the
--- pixels are rounded to 8 bits after the pass along the rows and after the pass along the columns.
+-- resample.lua - changes the size of images with the bits of Pillow 13: weights are rounded to 22 binary places, and
+-- the pixels are rounded to 8 bits after the pass along the rows and after the pass along the columns.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -75,9 +75,19 @@ local function along(x, filter, m)
   return ((y + ONE / 2) * (1 / ONE)):floor():clamp(0, 255)
 end
 
--- Resizes images (batch, channels, height, width) of f64 pixels from 0 to 255.
+local function along_columns(x, filter, m) return along(x:transpose(2, 3), filter, m):transpose(2, 3) end
+
+-- Resizes images (batch, channels, height, width) of f64 pixels from 0 to 255. Pillow 13 begins with the columns if
+-- many rows are removed; earlier versions always begin with the rows, and some pixels differ by one or two.
 function resample.resize(x, filter, height, width)
-  return along(along(x, filter, width):transpose(2, 3), filter, height):transpose(2, 3)
+  local fewer = x.shape[3] - height
+  if fewer > 0 and fewer > 2 * (x.shape[4] - width) then return along(along_columns(x, filter, height), filter, width) end
+  return along_columns(along(x, filter, width), filter, height)
+end
+
+-- Resizes one image, u8 (channels, height, width), by Pillow's cubic filter.
+function resample.resized(t, height, width)
+  return resample.resize(t:unsqueeze(0):to("f64"), resample.filters[3], height, width):squeeze(0):to("u8")
 end
 
 return resample
