@@ -18,12 +18,24 @@ local contractions = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)]]
 local spaces = [[\s*[\r\n]+|\s+(?!\S)|\s+]]
 local upper, lower = [=[[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]]=], [=[[\p{Ll}\p{Lm}\p{Lo}\p{M}]]=]
 
-local function words(digits) return contractions .. [[|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}]] .. digits .. [[| ?[^\s\p{L}\p{N}]+[\r\n]*|]] .. spaces end
+local function words(digits, ending)
+  return [[[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}]] .. digits .. [[| ?[^\s\p{L}\p{N}]+[\r\n]*|]] .. (ending or spaces)
+end
+local function english(...) return contractions .. "|" .. words(...) end
 
 local function cased(ending, digits)
   return upper .. "*" .. lower .. "+" .. ending .. "|" .. upper .. "+" .. lower .. "*" .. ending .. [[|\p{N}]] .. digits ..
     [[| ?[^\s\p{L}\p{N}]+[\r\n/]*|]] .. spaces
 end
+
+-- Characters of upper-case and of lower-case words, without Chinese ones.
+local upper_other = [=[(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])]=]
+local lower_other = [=[(?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])]=]
+local ascii_words = [=[[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+]=]
+local kanji = "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+"
+-- Spaces in runs of powers of two, longest first.
+local runs = [[\s*[\r\n]+]]
+for _, n in ipairs{512, 256, 128, 64, 32, 16, 8, 4, "1,2"} do runs = ("%s|\\s{%s}(?!\\S)"):format(runs, n) end
 
 local function split(pattern)
   return {type = "Split", pattern = {Regex = pattern}, behavior = "Isolated", invert = false}
@@ -38,21 +50,40 @@ local patterns = {}
 for names, how in pairs{
   ["gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum jais trillion granite-docling exaone4"] = {gpt2 = true},
   ["mpt olmo modern-bert"] = {gpt2 = true, nfc = true},
-  ["llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano"] = {words"{1,3}", whole = true, bos = true},
-  ["dbrx smaug-bpe chatglm-bpe"] = {words"{1,3}"},
-  ["glm4 glm5"] = {words"{1,3}", whole = true},
-  ["qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2"] = {words"", nfc = true},
-  ["hunyuan solar-open grok-2"] = {words""},
+  ["llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano"] = {english"{1,3}", whole = true, bos = true},
+  ["dbrx smaug-bpe chatglm-bpe"] = {english"{1,3}"},
+  ["glm4 glm5"] = {english"{1,3}", whole = true},
+  ["qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2"] = {english"", nfc = true},
+  ["hunyuan solar-open grok-2"] = {english""},
+  ufakzeka = {words""},
+  laguna = {[=[[^\n]+|[\n]+]=], english""},
+  minicpm5 = {[[\p{N}{1,3}]], english"+", whole = true},
+  ["jais-2"] = {english("{1,3}", runs .. [[|\s{1}]])},
   qwen35 = {contractions .. [[|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|]] .. spaces, nfc = true},
   ["starcoder refact command-r smollm codeshell exaone minerva-7b mellum2"] = {[[\p{N}]], gpt2 = true},
   falcon = {steps = {{type = "Punctuation", behavior = "Contiguous"}, {type = "ByteLevel", add_prefix_space = false, trim_offsets = true,
     use_regex = true}, {type = "Digits", individual_digits = false}, split"[0-9][0-9][0-9]"}},
   default = {[=[[\p{P}\$\+<=>\^~\|]+]=], "gpt2", [[\p{N}+]], "[0-9][0-9][0-9]"},
   ["deepseek-coder"] = {[=[[\r\n]]=], [[\s?\p{L}+]], [[\s?\p{P}+]], "[\u{4e00}-\u{9fa5}\u{800}-\u{4e00}\u{ac00}-\u{d7ff}]+", [[\p{N}]]},
-  ["deepseek-v3 hunyuan-dense joyai-llm hy_v4"] = {[[\p{N}{1,3}]], "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+",
-    [=[[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|]=] .. spaces},
+  ["deepseek-llm"] = {[=[[\r\n]]=], "\\s?(?:(?![\u{560}-\u{588}\u{10c7}-\u{10ff}\u{1c80}-\u{1c88}\u{2d00}-\u{2d2d}" ..
+    "\u{a790}-\u{ab68}\u{10570}-\u{105bc}\u{16e40}-\u{1df1e}])[\\p{Lu}\\p{Ll}\\p{Lt}])+",
+    "\\s?[!-/:-~\u{ff01}-\u{ff0f}\u{ff1a}-\u{ff5e}\u{2018}-\u{201f}\u{3000}-\u{3002}]+", [[\s+$]],
+    "[\u{4e00}-\u{9fa5}\u{800}-\u{4e00}\u{ac00}-\u{d7ff}]+", [[\p{N}+]]},
+  ["deepseek-v3 hunyuan-dense joyai-llm hy_v4"] = {[[\p{N}{1,3}]], kanji, ascii_words .. [=[[\r\n]*|]=] .. spaces},
+  spark2_5 = {[[\p{N}{1,3}]], kanji, ascii_words .. [=[|[\r\n]|\s+(?!\S)|\s+]=], [[\p{N}]]},
+  afmoe = {[[\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))]], "[\u{4e00}-\u{9fff}\u{3400}-\u{4dbf}\u{f900}-\u{faff}\u{3040}-\u{309f}" ..
+    "\u{30a0}-\u{30ff}\u{ff65}-\u{ff9f}\u{2f00}-\u{2fdf}\u{e40}-\u{e7f}\u{e80}-\u{eff}\u{1780}-\u{17ff}\u{1000}-\u{109f}" ..
+    "\u{aa60}-\u{aa7f}\u{a9e0}-\u{a9ff}\u{ac00}-\u{d7af}\u{1100}-\u{11ff}]+", ascii_words .. [=[[\r\n]*|]=] .. spaces},
   tekken = {cased("", ""), whole = true, bos = true},
   ["gpt-4o llama4 kanana2 talkie minimax-m2"] = {cased(contractions .. "?", "{1,3}")},
+  ["granite-embed-multi-97m"] = {cased(contractions .. "?", "{1,3}"), whole = true},
+  ["tiny_aya cohere2moe"] = {[[\d{1,3}(?=(?:\d{3})*(?!\w))]], cased(contractions .. "?", "{1,3}")},
+  youtu = {"[\u{ac00}-\u{d7a3}\u{3131}-\u{318e}]+|[\u{ff01}\u{2026}\u{201c}\u{201d}\u{2018}\u{2019}\u{2014}\u{ff1a}\u{ff1b}\u{ff0c}" ..
+    "\u{3001}-\u{303f}\u{fe30}-\u{fe4f}]+|[\u{3105}-\u{312f}]+|" .. kanji, cased(contractions .. "?", ""), whole = true},
+  ["kimi-k2"] = {[=[\p{Han}+|[^\r\n\p{L}\p{N}]?]=] .. upper_other .. "*" .. lower_other .. "+" .. contractions .. [=[?|[^\r\n\p{L}\p{N}]?]=] .. upper_other ..
+    "+" .. lower_other .. "*" .. contractions .. [=[?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|]=] .. spaces},
+  ["exaone-moe"] = {contractions .. [[|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+]]},
+  chameleon = {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\t\n]|    |  ", [[\p{N}]], [=[[\p{P}!-/:-@\[-`{-~]]=], gpt2 = true, bos = true},
   ["poro-chat bloom gpt3-finnish"] = {" ?[^(\\s|.,!?\u{2026}\u{3002}\u{ff0c}\u{3001}\u{964}\u{6d4}\u{60c})]+"},
   viking = {" ?[^(\\s|.,!?\u{2026}\u{3002}\u{ff0c}\u{3001}\u{964}\u{6d4}\u{60c})]+", [[\p{N}]]},
   ["bailingmoe bailingmoe2 llada-moe"] = {[['(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+]]},

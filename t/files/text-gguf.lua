@@ -1,5 +1,5 @@
 -- text-gguf.lua - tests that the tokenizer of a GGUF file returns the ids of the same tokenizer's tokenizer.json: for each kind, the
--- digests of kinds.lua and gguf_tokenizers.lua, over 2500 strings.
+-- digests of kinds.lua, gguf_tokenizers.lua and gguf_patterns.lua, over 2500 strings.
 
 local tap = dofile("t/lib/tap.lua")
 local lib = dofile("t/lib/strings.lua")
@@ -71,6 +71,9 @@ end
 
 tap.group("gpt2", function()
   if tap.share() then same(byte_level("falcon"), case_of("falcon"), "falcon") end
+  for name, want in tap.sorted(dofile("t/golden/gguf_patterns.lua")) do
+    if tap.share() then same(byte_level(name), want, name) end
+  end
   -- Tries all other pattern names of GGUF. Such a name selects a pattern of a .tiktoken file, sometimes after an
   -- additional splitting step.
   local texts = dofile("t/golden/tokenizer.lua")
@@ -94,7 +97,7 @@ tap.group("gpt2", function()
     count = count + 1
     if tok:decode(tok:encode(text)) ~= text then wrong[#wrong + 1] = name end
   end
-  tap.ok(count > 60 and #wrong == 0, "every name of a pattern that llama.cpp knows decodes to the text", count .. " " .. table.concat(wrong, " "))
+  tap.ok(count > 80 and #wrong == 0, "every name of a pattern that llama.cpp knows decodes to the text", count .. " " .. table.concat(wrong, " "))
   local special, n = byte_level("llama-bpe", with_special()), #with_special().tokens[2]
   local a, b = special:encode("a")[1], special:encode("b")[1]
   tap.is({special:encode("a<s>user"), special:encode("b", {add_special_tokens = true}), special:decode({n - 2, n - 1, a}, {skip_special_tokens = true})},
@@ -230,7 +233,7 @@ tap.group("errors", function()
   end
   refused({}, {"unknown tokenizer.ggml.model nil; expected one of: bert, gpt2, llama, t5"}, "no model")
   refused({model = {"s", "rwkv"}}, {'unknown tokenizer.ggml.model "rwkv"'}, "another model")
-  refused({model = {"s", "gpt2"}, pre = {"s", "x"}, merges = {"s", {}}}, {'unknown tokenizer.ggml.pre "x"; expected one of: a.x-4.0, bailingmoe'}, "another pattern")
+  refused({model = {"s", "gpt2"}, pre = {"s", "x"}, merges = {"s", {}}}, {'unknown tokenizer.ggml.pre "x"; expected one of: a.x-4.0, afmoe, bailingmoe'}, "another pattern")
   refused({model = {"s", "gpt2"}}, {"tokenizer.ggml.merges is missing"}, "no merges")
   refused({model = {"s", "llama"}}, {"tokenizer.ggml.scores must have a number for each of 2 tokens, found 0"}, "no scores")
   refused({model = {"s", "llama"}, scores = {"f", {1.0}}}, {"each of 2 tokens, found 1"}, "few scores")
