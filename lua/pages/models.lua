@@ -278,6 +278,7 @@ presence_penalty, frequency_penalty: numbers, default 0; subtracted from the log
 logit_bias: table {[id] = number} that is added to logits
 bad_words: list of lists of ids that must not occur
 allowed: function(ids) that returns the list of ids that may follow, nil: all; for grammars
+response_format: {type = "json_object"}: the new text is one JSON object, with which it ends; needs tokenizer
 processor: function(ids, logits) that returns changed logits of one row
 logprobs: integer; returns log probabilities of the tokens and of this number of likeliest ids
 n: integer, default 1; sequences for each prompt
@@ -289,14 +290,15 @@ prompt and continuation, a tensor or lists like ids; with logprobs also a list o
 with beams a list of {score =}]],
     errors = [[
 prompt and new tokens must fit into the model's length; logits must not be NaN;
-min_new_tokens needs stop, draft_tokens needs draft, length_penalty and early_stopping need beams]],
+min_new_tokens needs stop, draft_tokens needs draft, length_penalty and early_stopping need beams;
+response_format excludes allowed, beams and min_new_tokens]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
     shows = "m:generate(ids, {max_new_tokens = 2, temperature = 0}).shape[2]",
     gives = "5",
     see = "models.gpt2 tokenizer model.scheduler",
-    words = "sample sampling inference text generation beam search speculative decoding grammar penalty logprobs",
+    words = "sample sampling inference text generation beam search speculative decoding grammar json penalty logprobs",
   },
   ["model.scheduler"] = {
     sign = "m:scheduler{slots = 8, length =, chunk = 64, draft =, draft_tokens = 4}",
