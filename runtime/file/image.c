@@ -124,7 +124,7 @@ decode_jpeg(struct decoding *d)
 {
     struct jpeg_error_mgr errors;
     struct jpeg_decompress_struct c = {.err = jpeg_std_error(&errors), .client_data = d};
-    volatile bool done = false;
+    bool done = false;
     errors.error_exit = on_jpeg_error, errors.emit_message = on_jpeg_message;
     if (!setjmp(d->failed)) {
         jpeg_create_decompress(&c);
@@ -176,7 +176,7 @@ image_decode(const char *name, const void *bytes, size_t n, struct image *out)
 {
     (void)bytes, (void)n, (void)out;
     return fail(E_IO,
-                "%s: this build reads no images; install libpng-dev and libjpeg62-turbo-dev (Debian), run cmake "
+                "%s: this build reads no images; install libpng-dev and libjpeg-dev (Debian), run cmake "
                 "again, and build",
                 name);
 }
