@@ -194,7 +194,7 @@ os.remove(path)]],
     text = "Reads the vocabulary of a GGUF file, with the data from which a tokenizer can be made.",
     args = "path: string; .gguf file",
     returns = [[
-a table: model ("gpt2", "llama", "bert", "t5"), pre (name of the pattern that splits texts),
+a table: model ("gpt2", "gemma4", "llama", "bert", "t5"), pre (name of the pattern that splits texts),
 lists by id + 1: tokens, scores, types; merges; bos, eos and other special ids; template of chats]],
     errors = "the file must have a vocabulary",
     code = [[

@@ -1,6 +1,6 @@
 -- gguf.lua - the tokenizer of a GGUF file: converts the file's vocabulary to the JSON of a tokenizer.json.
 --
--- tokenizer.ggml.model is gpt2 (byte-level BPE), llama (SentencePiece's BPE), bert (WordPiece) or t5 (Unigram). A
+-- tokenizer.ggml.model is gpt2 (byte-level BPE), gemma4 (BPE of characters), llama (SentencePiece's BPE), bert (WordPiece) or t5 (Unigram). A
 -- file does not store the patterns by which a byte-level BPE splits texts: tokenizer.ggml.pre has only a name, and
 -- the table `patterns` has the patterns for each name.
 
@@ -46,6 +46,7 @@ end
 --   whole  a piece that is itself a token is not divided
 --   bos    texts begin with this token, unless the file says otherwise
 --   steps  the steps of a tokenizer.json, which replace the patterns
+--   raw    tokens are characters, with MARK for a space, as in SentencePiece's models
 local patterns = {}
 for names, how in pairs{
   ["gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum jais trillion granite-docling exaone4"] = {gpt2 = true},
@@ -88,6 +89,7 @@ for names, how in pairs{
   viking = {" ?[^(\\s|.,!?\u{2026}\u{3002}\u{ff0c}\u{3001}\u{964}\u{6d4}\u{60c})]+", [[\p{N}]]},
   ["bailingmoe bailingmoe2 llada-moe"] = {[['(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+]]},
   ["seed-coder"] = {contractions .. [[|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|]] .. spaces},
+  ["gemma4 granite-embed-multi-311m sarvam-moe"] = {raw = true},
   superbpe = {[[\p{N}+]], [[(?=(\d{3})+(?!\d))]]},
 } do
   for name in names:gmatch("%S+") do patterns[name] = how end
@@ -143,17 +145,44 @@ end
 -- model -> function(v, refuse), which returns the fields of tokenizer.json.
 local models = {}
 
+-- Returns the token for unknown characters, and whether the vocabulary has a token for each byte.
+local function unknown_of(v, vocab)
+  local unknown = v.unknown and v.tokens[v.unknown + 1]
+  local fallback = v.types and vocab["<0x00>"] and v.types[vocab["<0x00>"] + 1] == BYTE or false
+  return unknown and vocab[unknown] and unknown or nil, fallback
+end
+
+local mark_spaces = {type = "Replace", pattern = {String = " "}, content = MARK}
+local unmark_spaces = {type = "Replace", pattern = {String = MARK}, content = " "}
+
+-- Returns the fields of tokenizer.json for a BPE whose tokens are characters. Its merges are applied to the whole text.
+local function raw_bpe(v, refuse)
+  local vocab = vocab_of(refuse, v, function(kind) return kind ~= CONTROL and kind ~= USER end)
+  local unknown, fallback = unknown_of(v, vocab)
+  return {normalizer = mark_spaces,
+    decoder = {type = "Sequence", decoders = json.array{unmark_spaces, {type = "ByteFallback"}, {type = "Fuse"}}},
+    post_processor = template(refuse, v, or_else(v.add_bos, v.bos ~= nil), v.add_eos and "eos"),
+    model = {type = "BPE", vocab = vocab, merges = json.array(v.merges), unk_token = unknown, fuse_unk = true, byte_fallback = fallback,
+      ignore_merges = false}}
+end
+
 function models.gpt2(v, refuse)
   local how = patterns[v.pre or "default"]
   if not how then refuse("unknown tokenizer.ggml.pre %s; expected one of: %s", check.quoted(v.pre), table.concat(check.sorted_keys(patterns), ", ")) end
+  if not v.merges then refuse("tokenizer.ggml.merges is missing") end
+  if how.raw then return raw_bpe(v, refuse) end
   local steps = json.array(how.steps and table.move(how.steps, 1, #how.steps, 1, {}) or {})
   for i, pattern in ipairs(how) do steps[i] = split(pattern == "gpt2" and gpt2 or pattern) end
   steps[#steps + 1] = not how.steps and {type = "ByteLevel", add_prefix_space = v.add_space_prefix or false, trim_offsets = true, use_regex = how.gpt2 or false} or nil
-  if not v.merges then refuse("tokenizer.ggml.merges is missing") end
   return {normalizer = how.nfc and {type = "NFC"} or nil, pre_tokenizer = {type = "Sequence", pretokenizers = steps},
     decoder = {type = "ByteLevel"}, post_processor = template(refuse, v, or_else(v.add_bos, how.bos and v.bos ~= nil), v.add_eos and "eos"),
     model = {type = "BPE", merges = json.array(v.merges), ignore_merges = how.whole or false, fuse_unk = false, byte_fallback = false,
       vocab = vocab_of(refuse, v, function(kind) return kind ~= CONTROL and kind ~= USER end)}}
+end
+
+function models.gemma4(v, refuse)
+  v.pre = "gemma4"
+  return models.gpt2(v, refuse)
 end
 
 -- Returns the merges of SentencePiece: every division of a normal token into two tokens. Merges are ordered by the
@@ -198,14 +227,13 @@ function models.llama(v, refuse)
   local vocab = vocab_of(refuse, v, function(kind) return kind ~= CONTROL end)
   local prefix, steps = or_else(v.add_space_prefix, true), json.array{}
   if prefix then steps[1] = {type = "Prepend", prepend = MARK} end
-  steps[#steps + 1] = {type = "Replace", pattern = {String = " "}, content = MARK}
-  local decoders = json.array{{type = "Replace", pattern = {String = MARK}, content = " "}, {type = "ByteFallback"}, {type = "Fuse"}}
+  steps[#steps + 1] = mark_spaces
+  local decoders = json.array{unmark_spaces, {type = "ByteFallback"}, {type = "Fuse"}}
   if prefix then decoders[4] = {type = "Strip", content = " ", start = 1, stop = 0} end
-  local fallback = v.types and vocab["<0x00>"] and v.types[vocab["<0x00>"] + 1] == BYTE or false
-  local unknown = v.unknown and v.tokens[v.unknown + 1]
+  local unknown, fallback = unknown_of(v, vocab)
   return {normalizer = {type = "Sequence", normalizers = steps}, decoder = {type = "Sequence", decoders = decoders},
     post_processor = template(refuse, v, or_else(v.add_bos, v.bos ~= nil), v.add_eos and "eos"),
-    model = {type = "BPE", vocab = vocab, merges = merges_of(v, vocab), unk_token = unknown and vocab[unknown] and unknown or nil, fuse_unk = true,
+    model = {type = "BPE", vocab = vocab, merges = merges_of(v, vocab), unk_token = unknown, fuse_unk = true,
       byte_fallback = fallback, ignore_merges = false}}
 end
 
