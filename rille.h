@@ -1093,6 +1093,11 @@ int rille_file_load_window(struct rille_file *f, int i, const int64_t *from, con
 /* Loads the tensor of a .npy file. */
 int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
                    struct rille_tensor **out);
+/* Loads a PNG or JPEG file as a leaf u8 {3, height, width}: red, green, blue. Grey values are repeated, 16-bit values
+ * keep their high byte, and transparency and a camera's orientation are ignored. RILLE_IO: damage, or more than 2^27
+ * pixels. */
+int rille_load_image(struct rille_session *s, const char *path, const struct rille_layout *layout,
+                     struct rille_tensor **out);
 
 /* Writes named tensors. A path that ends in .safetensors is a file of all tensors; one that ends in .npy, a file of
  * one tensor, whatever its name. If the path is a folder, writes shard files with an index, which replace those of

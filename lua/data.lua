@@ -11,6 +11,7 @@ local check = require "rille.check"
 local epochs = require "rille.data.epochs"
 local files = require "rille.data.table"
 local layout = require "rille.layout"
+local resample = require "rille.data.resample"
 local generator = require("rille.random").integers
 
 local data = {}
@@ -119,5 +120,17 @@ end
 data.tokens = require "rille.data.tokens"
 data.chats = require "rille.data.chats"
 data.csv, data.text = files.csv, files.text
+
+-- data.image(path[, {height =, width =, placement =, sbp =}]): returns the pixels of a PNG or JPEG file, u8 {3, height,
+-- width}. height, width: new size; default: the file's.
+function data.image(path, given)
+  local who = "data.image"
+  local o = check.options(who, given, {height = check.none, width = check.none, placement = check.none, sbp = check.none})
+  for _, name in ipairs{"height", "width"} do
+    if o.height or o.width then check.count(who, name, o[name]) end
+  end
+  local t = rille._image(check.path(who, "the name of a file", path), {placement = o.placement, sbp = o.sbp})
+  return o.height and rille.no_grad(function() return resample.resized(t, o.height, o.width) end) or t
+end
 
 return check.names("data", data)

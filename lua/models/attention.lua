@@ -35,13 +35,14 @@ local function project(self, x)
 end
 
 function Attention:forward(x, mask, cache)
-  local at, norm = cache and cache:positions(), self.qk_norm
+  local norm, at, lengths = self.qk_norm, nil, nil
+  if cache then at, lengths = cache:positions() end
   local q, k, v = project(self, x)
   if self.clip then q, k, v = q:clamp(-self.clip, self.clip), k:clamp(-self.clip, self.clip), v:clamp(-self.clip, self.clip) end
   if norm == "all" then q, k = self.q_norm(q), self.k_norm(k) end
   q, k, v = heads.split(q, self.heads), heads.split(k, self.kv_heads), heads.split(v, self.kv_heads)
   if norm == "head" or norm == "each" then q, k = self.q_norm(q), self.k_norm(k) end
-  if self.rotary then q, k = self.rotary:turn(q, k, at) end
+  if self.rotary then q, k = self.rotary:turn(q, k, at, lengths) end
   if norm == "late" then q, k = self.q_norm(q), self.k_norm(k) end
   local seen = {is_causal = self.is_causal, window = self.window}
   if cache then k, v, seen = cache:keep(self, k, v, seen) end

@@ -3,14 +3,7 @@
 
 local rille = require "rille"
 local layout = require "rille.layout"
-
--- Returns the weight of a sample at distance x (in samples) from the new sample.
-local function weight(x)
-  local a <const> = -0.75
-  x = math.abs(x)
-  if x <= 1 then return ((a + 2) * x - (a + 3)) * x * x + 1 end
-  return x < 2 and ((a * x - 5 * a) * x + 8 * a) * x - 4 * a or 0
-end
+local weight = require("rille.data.resample").cubic(-0.75)
 
 -- Returns the weights of n samples for each of m new samples, (m, n). A sample beyond an end equals the last sample
 -- at that end.

@@ -1,7 +1,12 @@
--- clip.lua - models that compare images with texts: CLIP (Radford et al. 2021) and SigLIP (Zhai et al. 2023).
+-- clip.lua - models that compare images with texts: CLIP (Radford et al. 2021) and SigLIP (Zhai et al. 2023), and
+-- their towers alone.
 --
 --   m(ids, images[, {mask =}])       logits (images, texts)
 --   m:embed_texts(ids[, {mask =}])   a vector for each text, and m:embed_images(images) for each image
+--   m:prepare(pixels)                images for m, as the folder describes (prepare.lua)
+--
+-- A tower alone returns features, m(ids[, {mask =}]) or m(images), and vectors, m:embed(ids[, {mask =}]) or
+-- m:embed(images).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -10,6 +15,7 @@ local nn = rille.nn
 local describe = require "rille.models.describe"
 local feed_forward = require "rille.models.feed_forward"
 local new_norm = require "rille.models.norms"
+local prepare = require "rille.models.prepare"
 local towers = require "rille.models.towers"
 local vision = require "rille.models.vision"
 
@@ -41,13 +47,17 @@ local function entries_of(ids, c)
   return (c.eos == 2 and ids or ids:eq(c.eos):to("i64")):argmax{axis = 1, keepdim = true}
 end
 
+function Texts:features(ids, padding)
+  local x = self.embed_tokens(ids) + self.positions:slice(0, 0, ids.shape[2])
+  return self.tower(x, mask_of(x, padding, self.config.is_causal))
+end
+
 function Texts:forward(ids, padding)
-  local c, n = self.config, ids.shape[2]
-  local x = self.embed_tokens(ids) + self.positions:slice(0, 0, n)
-  x = self.tower(x, mask_of(x, padding, c.is_causal))
+  local c, n, x = self.config, ids.shape[2], self:features(ids, padding)
   local at = entries_of(ids, c)
   local one = at and x:gather(1, layout.on_mesh_of(at, x):reshape{-1, 1, 1}:expand{x.shape[1], 1, c.width}) or x:slice(1, n - 1, n)
-  return self.head(one:squeeze(1))
+  one = one:squeeze(1)
+  return self.head and self.head(one) or one
 end
 
 -- ---- images ----
@@ -79,16 +89,29 @@ function Images:init(c)
   if c.projection then self.head = nn.Linear(c.width, c.projection, {bias = false}) end
 end
 
-function Images:forward(images)
+-- Returns the features of patches. CLIP applies its last norm only to the vector of an image.
+function Images:features(images)
   local x = self.patches(images)
-  if self.pool then return self.pool(self.tower(x)) end
-  x = self.tower:blocks(self.pre_norm(x))
-  return self.head(self.tower.norm(x:slice(1, 0, 1):squeeze(1)))
+  return self.pool and self.tower(x) or self.tower:blocks(self.pre_norm(x))
 end
 
--- ---- the model ----
+function Images:forward(images)
+  local x = self:features(images)
+  if self.pool then return self.pool(x) end
+  x = self.tower.norm(x:slice(1, 0, 1):squeeze(1))
+  return self.head and self.head(x) or x
+end
+
+-- ---- models ----
+
+-- Returns the vectors of texts. The field `texts` of the model is its tower. method: name used in messages.
+local function text_vectors(model, method, ids, given)
+  model:check_ids(ids)
+  return towers.wide(model.texts(ids, towers.mask_of(("%s: %s"):format(model.__name, method), ids, given)))
+end
 
 local Pair = towers.Model:extend("models.pair")
+Pair.prepare = prepare.images
 
 function Pair:init(config)
   towers.Model.init(self, config)
@@ -98,11 +121,7 @@ function Pair:init(config)
 end
 
 function Pair:embed_images(images) return towers.wide(self.images(images)) end
-
-function Pair:embed_texts(ids, given)
-  self:check_ids(ids)
-  return towers.wide(self.texts(ids, towers.mask_of(self.__name .. ": embed_texts", ids, given)))
-end
+function Pair:embed_texts(ids, given) return text_vectors(self, "embed_texts", ids, given) end
 
 local function normalised(y) return y / y:square():sum{axis = -1, keepdim = true}:sqrt() end
 
@@ -112,10 +131,37 @@ function Pair:forward(ids, images, given)
   return self.logit_bias and y + towers.wide(self.logit_bias):reshape{} or y
 end
 
-function Pair:describe()
-  local t, i = self.config.texts, self.config.images
-  return ("texts: %d layers of %d; images of %d: %d layers of %d"):format(t.layers, t.width, i.image, i.layers, i.width)
+local function text_words(c) return ("texts: %d layers of %d"):format(c.layers, c.width) end
+local function image_words(c) return ("images of %d: %d layers of %d"):format(c.image, c.layers, c.width) end
+
+function Pair:describe() return text_words(self.config.texts) .. "; " .. image_words(self.config.images) end
+
+local TextTower = towers.Model:extend("models.text_tower")
+
+function TextTower:init(config)
+  towers.Model.init(self, config)
+  self.texts = Texts(config.texts)
 end
+
+function TextTower:forward(ids, given)
+  self:check_ids(ids)
+  return self.texts:features(ids, towers.mask_of(self.__name, ids, given))
+end
+
+function TextTower:embed(ids, given) return text_vectors(self, "embed", ids, given) end
+function TextTower:describe() return text_words(self.config.texts) end
+
+local ImageTower = towers.Model:extend("models.image_tower")
+ImageTower.prepare = prepare.images
+
+function ImageTower:init(config)
+  towers.Model.init(self, config)
+  self.images = Images(config.images)
+end
+
+function ImageTower:forward(images) return self.images:features(images) end
+function ImageTower:embed(images) return towers.wide(self.images(images)) end
+function ImageTower:describe() return image_words(self.config.images) end
 
 -- ---- files ----
 
@@ -132,17 +178,20 @@ local sizes = {"hidden_size", "num_hidden_layers", "num_attention_heads", "inter
 local text_sizes = {"vocab_size", "max_position_embeddings", table.unpack(sizes)}
 local image_sizes = {"image_size", "patch_size", "num_channels", table.unpack(sizes)}
 
--- Returns the descriptions of both towers. defaults: the defaults of the library transformers, for texts and for
--- images.
-local function both(c, contents, model_type, defaults)
-  local w = towers.words(model_type, c, "text_config", defaults.texts, text_sizes)
-  local v = towers.words(model_type, c, "vision_config", defaults.images, image_sizes)
-  local texts = towers.describe({width = w.hidden_size, layers = w.num_hidden_layers, heads = w.num_attention_heads,
+-- Return the description of a tower, and the keys of config.json for that tower. part: the table of config.json with
+-- these keys; nil: config.json has only this tower. defaults: those of the library transformers.
+local function texts_of(model_type, c, part, defaults, contents)
+  local w = towers.words(model_type, c, part, defaults, text_sizes)
+  return towers.describe({width = w.hidden_size, layers = w.num_hidden_layers, heads = w.num_attention_heads,
     hidden = w.intermediate_size, activation = w.hidden_act, eps = w.layer_norm_eps, vocab = w.vocab_size,
-    length = w.max_position_embeddings}, #contents)
-  local images = vision.tower(v, #contents)
-  images.flat = true
-  return {texts = texts, images = images, layers = texts.layers + images.layers, length = texts.length}, w, v
+    length = w.max_position_embeddings, at = "text_model."}, #contents), w
+end
+
+local function images_of(model_type, c, part, defaults, contents)
+  local w = towers.words(model_type, c, part, defaults, image_sizes)
+  local d = vision.tower(w, #contents)
+  d.flat, d.at = true, "vision_model."
+  return d, w
 end
 
 local clip_defaults = {
@@ -152,13 +201,30 @@ local clip_defaults = {
     patch_size = 32, num_channels = 3, hidden_act = "quick_gelu", layer_norm_eps = 1e-5},
 }
 
-local function of_clip(c, contents, model_type)
-  local d, w = both(c, contents, model_type, clip_defaults)
-  local size = check.count(model_type, "projection_dim", c.projection_dim or 512)
-  d.texts.is_causal, d.texts.projection, d.texts.head_bias = true, size, false
-  d.texts.eos = check.whole(model_type, "text_config.eos_token_id", w.eos_token_id, 0)
-  d.images.projection, d.images.patch_bias, d.images.pre_norm, d.scalars = size, false, true, {}
+-- Complete the descriptions of CLIP's towers. size: that of the vectors; nil: the tower has no projection.
+local function clip_texts(model_type, c, part, contents, size)
+  local d, w = texts_of(model_type, c, part, clip_defaults.texts, contents)
+  d.is_causal, d.projection, d.head_bias = true, size, false
+  d.eos = check.whole(model_type, (part and part .. "." or "") .. "eos_token_id", w.eos_token_id, 0)
   return d
+end
+
+local function clip_images(model_type, c, part, contents, size)
+  local d = images_of(model_type, c, part, clip_defaults.images, contents)
+  d.projection, d.patch_bias, d.pre_norm = size, false, true
+  return d
+end
+
+local function vector_size(model_type, c) return check.count(model_type, "projection_dim", c.projection_dim or 512) end
+
+-- Returns the description of a model of both towers, (texts, images).
+local function pair_of(texts, images, scalars)
+  return {texts = texts, images = images, layers = texts.layers + images.layers, length = texts.length, scalars = scalars}
+end
+
+local function of_clip(c, contents, model_type)
+  local size = vector_size(model_type, c)
+  return pair_of(clip_texts(model_type, c, "text_config", contents, size), clip_images(model_type, c, "vision_config", contents, size), {})
 end
 
 local siglip_size = {hidden_size = 768, intermediate_size = 3072, num_hidden_layers = 12, num_attention_heads = 12,
@@ -167,18 +233,41 @@ local siglip_defaults = {texts = {vocab_size = 32000, max_position_embeddings = 
   images = {image_size = 224, patch_size = 16, num_channels = 3}}
 for name, value in pairs(siglip_size) do siglip_defaults.texts[name], siglip_defaults.images[name] = value, value end
 
-local function of_siglip(c, contents, model_type)
-  local d, w, v = both(c, contents, model_type, siglip_defaults)
-  check.that(v.vision_use_head ~= false, "vision_config.vision_use_head = false is not supported")
-  d.texts.projection = check.count(model_type, "text_config.projection_size", w.projection_size or w.hidden_size)
-  d.texts.head_bias = true
-  d.images.tokens, d.images.pool, d.scalars, d.logit_bias = 0, true, {1}, true
+local function siglip_texts(model_type, c, part, contents)
+  local d, w = texts_of(model_type, c, part, siglip_defaults.texts, contents)
+  d.projection = check.count(model_type, (part and part .. "." or "") .. "projection_size", w.projection_size or w.hidden_size)
+  d.head_bias = true
   return d
 end
 
+local function siglip_images(model_type, c, part, contents)
+  local d, w = images_of(model_type, c, part, siglip_defaults.images, contents)
+  check.that(w.vision_use_head ~= false, "%svision_use_head = false is not supported", part and part .. "." or "")
+  d.tokens, d.pool = 0, true
+  return d
+end
+
+local function of_siglip(c, contents, model_type)
+  local d = pair_of(siglip_texts(model_type, c, "text_config", contents), siglip_images(model_type, c, "vision_config", contents), {1})
+  d.logit_bias = true
+  return d
+end
+
+-- Returns the function that converts the config.json of a tower alone to a config (towers.kind). field: "texts" or
+-- "images"; describe: describes the tower. head: name of the projection's tensor, if the tower may have a projection.
+-- Names in old files have the prefix that names in files of both towers have.
+local function alone(field, describe_tower, head)
+  return function(c, contents, model_type)
+    local projects = head and (towers.has(contents, "^" .. head) or towers.has(contents, ("^%s%%.head%%.weight"):format(field)))
+    local d = describe_tower(model_type, c, nil, contents, projects and vector_size(model_type, c) or nil)
+    if not towers.has(contents, "^" .. d.at:gsub("%.", "%%.") .. ".*") then d.at = "" end
+    return {[field] = d, layers = d.layers, length = d.length}
+  end
+end
+
 -- Appends the rows of the naming table for SigLIP's pooling layer.
-local function pool_rows(list)
-  local theirs, ours = "vision_model.head.", "images.pool."
+local function pool_rows(list, at)
+  local theirs, ours = at .. "head.", "images.pool."
   list[#list + 1] = {theirs .. "probe", ours .. "probe"}
   for _, part in ipairs{"weight", "bias"} do
     local row = {theirs .. "attention.in_proj_" .. part}
@@ -191,27 +280,41 @@ local function pool_rows(list)
   towers.pair(list, theirs .. "mlp.fc2", ours .. "mlp.down_proj", true)
 end
 
+local function text_rows(list, c)
+  local embeddings = c.at .. "embeddings."
+  towers.pair(list, embeddings .. "token_embedding", "texts.embed_tokens")
+  list[#list + 1] = {embeddings .. "position_embedding.weight", "texts.positions"}
+  towers.rows(list, c, with_norm "final_layer_norm", c.at, "texts.tower.")
+  if c.projection then towers.pair(list, c.head_bias and c.at .. "head" or "text_projection", "texts.head", c.head_bias) end
+end
+
+local function image_rows(list, c)
+  local embeddings = c.at .. "embeddings."
+  towers.pair(list, embeddings .. "patch_embedding", "images.patches.conv", c.patch_bias)
+  list[#list + 1] = {embeddings .. "position_embedding.weight", "images.patches.positions"}
+  if c.tokens > 0 then list[#list + 1] = {embeddings .. "class_embedding", "images.patches.tokens.0"} end
+  if c.pre_norm then towers.pair(list, c.at .. "pre_layrnorm", "images.pre_norm", true) end
+  towers.rows(list, c, with_norm "post_layernorm", c.at, "images.tower.")
+  if c.pool then pool_rows(list, c.at) end
+  if c.projection then towers.pair(list, "visual_projection", "images.head") end
+end
+
 local function rows(config)
-  local list, at, see = {}, "text_model.embeddings.", "vision_model.embeddings."
-  towers.pair(list, at .. "token_embedding", "texts.embed_tokens")
-  list[2] = {at .. "position_embedding.weight", "texts.positions"}
-  towers.rows(list, config.texts, with_norm "final_layer_norm", "text_model.", "texts.tower.")
-  local pool = config.images.pool
-  towers.pair(list, pool and "text_model.head" or "text_projection", "texts.head", pool)
-  towers.pair(list, see .. "patch_embedding", "images.patches.conv", config.images.patch_bias)
-  list[#list + 1] = {see .. "position_embedding.weight", "images.patches.positions"}
-  if config.images.tokens > 0 then list[#list + 1] = {see .. "class_embedding", "images.patches.tokens.0"} end
-  if config.images.pre_norm then towers.pair(list, "vision_model.pre_layrnorm", "images.pre_norm", true) end
-  towers.rows(list, config.images, with_norm "post_layernorm", "vision_model.", "images.tower.")
-  if pool then pool_rows(list) else towers.pair(list, "visual_projection", "images.head") end
-  list[#list + 1] = {"logit_scale", "logit_scale", scalar = true}
+  local list = {}
+  if config.texts then text_rows(list, config.texts) end
+  if config.images then image_rows(list, config.images) end
+  if config.scalars then list[#list + 1] = {"logit_scale", "logit_scale", scalar = true} end
   if config.logit_bias then list[#list + 1] = {"logit_bias", "logit_bias", scalar = true} end
   return list
 end
 
-local more = {ignored = {"position_ids$"}}
+local kinds, more = {}, {ignored = {"position_ids$"}}
+for name, entry in pairs{
+  clip = {Pair, of_clip}, siglip = {Pair, of_siglip},
+  clip_text_model = {TextTower, alone("texts", clip_texts, "text_projection.weight")},
+  clip_vision_model = {ImageTower, alone("images", clip_images, "visual_projection.weight")},
+  siglip_text_model = {TextTower, alone("texts", siglip_texts)},
+  siglip_vision_model = {ImageTower, alone("images", siglip_images)},
+} do kinds[name] = towers.kind(name, entry[1], entry[2], rows, more) end
 
-return {kinds = {
-  clip = towers.kind("clip", Pair, of_clip, rows, more),
-  siglip = towers.kind("siglip", Pair, of_siglip, rows, more),
-}}
+return {kinds = kinds}

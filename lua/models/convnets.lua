@@ -3,15 +3,18 @@
 --
 --   m(images)          logits of classes (batch, classes), or features (batch, channels, height, width) of a base model
 --   m:embed(images)    a vector for each image: the mean of the features (ConvNeXt: then a norm)
+--   m:prepare(pixels)  images for m, as the folder describes (prepare.lua)
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local nn = rille.nn
 local activations = require "rille.models.activations"
+local prepare = require "rille.models.prepare"
 local towers = require "rille.models.towers"
 
 local Net = towers.Model:extend("models.convnet")
+Net.prepare = prepare.images
 
 function Net:start()
   for _, m in ipairs(self:modules()) do

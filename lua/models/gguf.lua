@@ -57,7 +57,7 @@ local function open(who, path, format)
 end
 
 -- Returns the vocabulary of a GGUF file, for a tokenizer; nil if the file has none. Fields:
---   model     "gpt2": byte-level BPE, "llama": SentencePiece, "bert": WordPiece, "t5": Unigram
+--   model     "gpt2": byte-level BPE, "gemma4": BPE, "llama": SentencePiece, "bert": WordPiece, "t5": Unigram
 --   pre       name of the pattern that splits texts
 --   tokens    list of the tokens by id, from 1; scores: list of their scores
 --   types     list by id: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte

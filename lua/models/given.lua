@@ -17,8 +17,8 @@ Given.__index = Given
 
 local names = {positions = check.none, documents = check.none, mask = check.none}
 
--- Returns the position of each entry; nil: 0, 1, 2...
-function Given:positions() return self.at end
+-- Returns the position of each entry (nil: 0, 1, 2...), and the length of the text that the entry belongs to.
+function Given:positions() return self.at, self.lengths end
 
 -- Returns k, v, and a table that says which keys the queries of a layer see. Has the signature of Cache:keep.
 function Given:keep(_, k, v, seen)
@@ -60,8 +60,9 @@ return function(who, ids, given)
     local padding = changes(how.mask:ne(0), before)
     all = all and all + padding or padding
   end
-  if not all then return setmetatable({at = how.positions}, Given) end
+  local lengths = how.positions and how.positions:max{axis = 1, keepdim = true} + 1
+  if not all then return setmetatable({at = how.positions, lengths = lengths}, Given) end
   local first, ends = runs(all)
-  return setmetatable({at = how.positions or at:reshape{1, n} - first,
+  return setmetatable({at = how.positions or at:reshape{1, n} - first, lengths = lengths or ends - first,
     spans = rille.stack({first, ends}, 2):reshape{batch, 1, n, 2}}, Given)
 end

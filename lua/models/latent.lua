@@ -32,13 +32,14 @@ end
 
 function LatentAttention:forward(x, mask, cache)
   check.that(x.ndim == 3, "models.LatentAttention: input must be (batch, length, d), found %d dimensions", x.ndim)
-  local at, n, size, plain = cache and cache:positions(), self.heads, self.plain + self.rotated, self.plain
+  local n, size, plain, at, lengths = self.heads, self.plain + self.rotated, self.plain, nil, nil
+  if cache then at, lengths = cache:positions() end
   local q = heads.split(self.q_proj(self.q_a_norm and self.q_a_norm(self.q_a_proj(x)) or x), n)
   local low = self.kv_a_proj(x)
   local kv = heads.split(self.kv_proj(self.kv_a_norm(low:slice(2, 0, self.rank))), n)
   local k_turned = heads.split(low:slice(2, self.rank, self.rank + self.rotated), 1)
   local q_turned
-  q_turned, k_turned = self.rotary:turn(q:slice(3, plain, size), k_turned, at)
+  q_turned, k_turned = self.rotary:turn(q:slice(3, plain, size), k_turned, at, lengths)
   local shape = q_turned.shape
   q = rille.concat({q:slice(3, 0, plain), q_turned}, 3)
   local k = rille.concat({kv:slice(3, 0, plain), k_turned:expand(shape)}, 3)

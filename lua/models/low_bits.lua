@@ -36,6 +36,12 @@ function methods.awq(q, refuse)
   return {method = "awq", bits = q.bits or q.w_bit, group = q.group_size or q.q_group_size}
 end
 
+function methods.bitsandbytes(q, refuse)
+  if q.load_in_4bit == true then return {method = "bnb4"} end
+  if q.load_in_8bit ~= true then refuse("load_in_4bit", q.load_in_4bit, "true, or load_in_8bit must be true") end
+  return {method = "bnb8"}
+end
+
 -- Returns true if a folder has weights that Rille quantized (quantize.lua). q: quantization_config.
 function low_bits.is_own(q)
   return type(q) == "table" and q.quant_method == "rille" and (q.bits == 8 or type(q.blocks) == "table")

@@ -15,7 +15,7 @@ local MOST_LOGPROBS = 20
 sampling.defaults = {max_new_tokens = 20, min_new_tokens = 0, temperature = check.none, top_k = check.none, top_p = check.none,
   min_p = check.none, typical_p = check.none, repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0,
   logit_bias = check.none, bad_words = check.none, allowed = check.none, processor = check.none, seed = check.none,
-  stop = check.none, tokenizer = check.none, logprobs = check.none}
+  stop = check.none, tokenizer = check.none, logprobs = check.none, response_format = check.none}
 
 function sampling.check_id(who, what, id, vocab)
   check.whole(who, what, id, 0)
@@ -90,6 +90,17 @@ local function check_objects(who, o, vocab)
     "%s: tokenizer must be a tokenizer of rille.tokenizer, found %s", who, check.shown(o.tokenizer))
 end
 
+-- Reads the option response_format, which restricts the text to one JSON object.
+local function read_format(who, o)
+  local f = o.response_format
+  if f == nil then return end
+  check.that(type(f) == "table" and f.type == "json_object" and next(f, "type") == nil and next(f) == "type",
+    '%s: response_format must be {type = "json_object"}, found %s', who, type(f) == "table" and check.quoted(f.type) or check.shown(f))
+  check.that(o.allowed == nil and o.beams == nil and o.min_new_tokens == 0,
+    "%s: response_format cannot be combined with the options allowed, beams and min_new_tokens", who)
+  o.grammar = require "rille.models.json_grammar"(o.tokenizer, o.vocab)
+end
+
 local function read_penalties(who, o)
   check.positive(who, "repetition_penalty", o.repetition_penalty)
   check.finite(who, "presence_penalty", o.presence_penalty)
@@ -107,7 +118,7 @@ local function read_counts(who, o)
 end
 
 -- Pairs {option, the option that it needs}: without the second option, the first has no effect.
-local needs = {{"draft_tokens", "draft"}, {"early_stopping", "beams"}, {"length_penalty", "beams"}, {"min_new_tokens", "stop"}}
+local needs = {{"response_format", "tokenizer"}, {"draft_tokens", "draft"}, {"early_stopping", "beams"}, {"length_penalty", "beams"}, {"min_new_tokens", "stop"}}
 
 -- Fails if an option is given without the option that it needs to have an effect.
 function sampling.check_needs(who, given)
@@ -132,6 +143,7 @@ function sampling.read(who, given, vocab, more)
   read_penalties(who, o)
   o.logit_bias, o.bad_words = read_bias(who, o.logit_bias, vocab), read_bad_words(who, o.bad_words, vocab)
   check_objects(who, o, vocab)
+  read_format(who, o)
   o.stops, o.stop_texts = read_stops(who, o, vocab)
   if o.seed == nil then o.seed = rille.randint(0, 1 << 53, {1}):item() end
   check.integer(who, "seed", o.seed)

@@ -5,6 +5,7 @@
 
 local check = require "rille.check"
 local json = require "rille.json"
+local optional = require "rille.models.optional"
 local rille = require "rille"
 
 local sentences = {}
@@ -35,19 +36,10 @@ function sentences.normalise(y) return y / y:square():sum{axis = -1, keepdim = t
 
 local modes = {cls = "pooling_mode_cls_token", mean = "pooling_mode_mean_tokens", max = "pooling_mode_max_tokens"}
 
--- Reads a JSON file as a table; nil if the file does not exist and is optional.
-local function read(path, optional)
-  local file = io.open(path, "rb")
-  if not file and optional then return nil end
-  if file then file:close() end
-  local t = json.load(path)
-  check.that(type(t) == "table", "%s: expected JSON with an object or a list, found %s", path, check.shown(t))
-  return t
-end
-
 -- Returns the name of the pooling that the config.json of a Pooling part describes.
 local function pooling_of(path)
-  local c, found = read(path), {}
+  local c, found = optional(path), {}
+  check.that(c, "%s: modules.json names the folder of this file, which is missing", path)
   if type(c.pooling_mode) == "string" then found[1] = c.pooling_mode end
   for word, value in pairs(c) do
     if type(word) == "string" and word:find("^pooling_mode_") and value == true then found[#found + 1] = word end
@@ -63,7 +55,7 @@ end
 -- Returns the pooling of a folder, and whether vectors are normalised; nil: the folder has no modules.json.
 function sentences.read(dir)
   local path, pooling, normalise = dir .. "/modules.json", nil, nil
-  for _, module in ipairs(read(path, true) or {}) do
+  for _, module in ipairs(optional(path) or {}) do
     local kind = type(module) == "table" and type(module.type) == "string" and module.type:match("[^.]+$")
     local at = type(module) == "table" and module.path
     if kind == "Pooling" and type(at) == "string" and not at:find("..", 1, true) then

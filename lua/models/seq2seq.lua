@@ -4,10 +4,12 @@
 --   m(inputs, targets[, {mask =}])      logits of the ids that follow each target (batch, length, vocab)
 --   m:encode(inputs[, {mask =}])        features of the inputs (batch, length, width)
 --   m:generate(inputs[, {prompt =, mask =, ...}])   ids, a list for each input
+--
+-- A folder that has no decoder, such as T5EncoderModel, gives a model of the encoder alone; m(inputs[, {mask =}])
+-- returns features.
 
 local rille = require "rille"
 local check = require "rille.check"
-local json = require "rille.json"
 local layout = require "rille.layout"
 local nn = rille.nn
 local heads = require "rille.nn.heads"
@@ -15,6 +17,7 @@ local Attention = require "rille.models.attention"
 local Decoder = require "rille.models.decoder"
 local language = require "rille.models.language"
 local new_norm = require "rille.models.norms"
+local optional = require "rille.models.optional"
 local prompts = require "rille.models.prompts"
 local log_mel = require "rille.models.mel"
 local Relative = require "rille.models.relative"
@@ -69,10 +72,11 @@ function Model:init(config)
     self.conv2 = nn.Conv1d(c.width, c.width, 3, {stride = 2, padding = 1})
     self.sound_positions, self.positions = nn.Embedding(c.frames // 2, c.width), nn.Embedding(c.length, c.width)
   end
-  self.encoder, self.decoder = towers.Tower(c.encoder), towers.Tower(c.decoder, Block)
-  if c.relative then
-    self.encoder_bias, self.decoder_bias = Relative.list(c.relative, c.encoder), Relative.list(c.relative, c.decoder)
-  end
+  self.encoder = towers.Tower(c.encoder)
+  if c.relative then self.encoder_bias = Relative.list(c.relative, c.encoder) end
+  if not c.decoder then return end
+  self.decoder = towers.Tower(c.decoder, Block)
+  if c.relative then self.decoder_bias = Relative.list(c.relative, c.decoder) end
   self.lm_head = nn.Linear(c.width, c.vocab, {bias = false})
   if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end
 end
@@ -138,6 +142,7 @@ function Model:decode(targets, memory, cache)
 end
 
 function Model:forward(inputs, targets, given)
+  if not self.decoder then return (encoded(self, self.__name, inputs, targets)) end
   self:check_ids(targets)
   local features, mask = encoded(self, self.__name, inputs, given)
   return self:logits(self:decode(targets, {features = features, mask = mask}))
@@ -214,6 +219,7 @@ end
 
 function Model:generate(inputs, given)
   local who, own = self.__name .. ": generate", {}
+  check.that(self.decoder, "%s is not supported, because the model has no decoder", who)
   check.that(given == nil or type(given) == "table", "%s: options must be a table, found %s", who, check.shown(given))
   for name, value in pairs(given or {}) do own[name] = value end
   check.that(own.draft == nil, "%s: the option draft is not supported", who)
@@ -234,7 +240,8 @@ end
 
 function Model:describe()
   local c = self.config
-  return ("%d and %d layers of %d, %d ids"):format(c.encoder.layers, c.decoder.layers, c.width, c.vocab)
+  local layers = c.decoder and ("%d and %d"):format(c.encoder.layers, c.decoder.layers) or c.encoder.layers
+  return ("%s layers of %d, %d ids"):format(layers, c.width, c.vocab)
 end
 
 -- Returns the default first id of a generated text.
@@ -268,8 +275,9 @@ local function of_t5(c, contents, model_type)
   end
   local scales = c.scale_decoder_outputs
   if scales == nil then scales = c.tie_word_embeddings ~= false end
-  return {encoder = tower(w.num_layers, false), decoder = tower(w.num_decoder_layers, true), layers = w.num_layers,
-    width = w.d_model, vocab = w.vocab_size, length = math.maxinteger, tied = not towers.has(contents, "lm_head%.weight"),
+  local alone = towers.has(contents, "^encoder%..*") and not towers.has(contents, "^decoder%..*")
+  return {encoder = tower(w.num_layers, false), decoder = not alone and tower(w.num_decoder_layers, true) or nil, layers = w.num_layers,
+    width = w.d_model, vocab = w.vocab_size, length = math.maxinteger, tied = alone or not towers.has(contents, "lm_head%.weight"),
     scales = model_type ~= "mt5" and scales, start = start_of(model_type, w),
     relative = {buckets = w.relative_attention_num_buckets, distance = w.relative_attention_max_distance,
       each = model_type == "umt5"}}
@@ -299,16 +307,18 @@ end
 local function t5_rows(c)
   local list, gated = {{"shared.weight", "embed_tokens.weight"}}, c.encoder.gated
   towers.rows(list, c.encoder, t5_names(gated, 1), "encoder.", "encoder.")
-  towers.rows(list, c.decoder, t5_names(gated, 2), "decoder.", "decoder.")
-  cross_rows(list, c.decoder, "decoder.block.%d.", {norm = "layer.1.layer_norm", attention = "layer.1.EncDecAttention.", q = "q",
-    k = "k", v = "v", out = "o"})
-  for _, part in ipairs{"encoder", "decoder"} do
+  if c.decoder then
+    towers.rows(list, c.decoder, t5_names(gated, 2), "decoder.", "decoder.")
+    cross_rows(list, c.decoder, "decoder.block.%d.", {norm = "layer.1.layer_norm", attention = "layer.1.EncDecAttention.", q = "q",
+      k = "k", v = "v", out = "o"})
+  end
+  for _, part in ipairs(c.decoder and {"encoder", "decoder"} or {"encoder"}) do
     for i = 0, c.relative.each and c[part].layers - 1 or 0 do
       list[#list + 1] = {("%s.block.%d.layer.0.SelfAttention.relative_attention_bias.weight"):format(part, i),
         ("%s_bias.%d.weight"):format(part, i)}
     end
   end
-  list[#list + 1] = {"lm_head.weight", "lm_head.weight", head = true}
+  if c.decoder then list[#list + 1] = {"lm_head.weight", "lm_head.weight", head = true} end
   return list
 end
 
@@ -331,13 +341,7 @@ end
 -- Reads into d the suppressed ids, and the ids that are suppressed only at the beginning of a text. The lists are in
 -- generation_config.json, or, without that file, in c, the contents of config.json.
 local function read_suppressed(d, c, dir)
-  local path = dir .. "/generation_config.json"
-  local file = io.open(path, "rb")
-  if file then
-    file:close()
-    c = json.load(path)
-    check.that(type(c) == "table", "%s: expected a JSON object, found %s", path, check.shown(c))
-  end
+  c = optional(dir .. "/generation_config.json") or c
   d.suppressed, d.suppressed_first = ids_of(c.suppress_tokens, d.vocab), ids_of(c.begin_suppress_tokens, d.vocab)
 end
 

@@ -76,20 +76,21 @@ function Text:edits(n)
   if n - self.prompt < self.o.min_new_tokens then
     for id in pairs(self.o.stops) do adds[id] = -math.huge end
   end
-  return {bias = self.o.logit_bias, repetition = repetitions(self, n), adds = next(adds) and adds, allowed = allowed(self, n)}
+  local set = self.o.grammar and self.o.grammar:edit(self, n, adds) or allowed(self, n)
+  return {bias = self.o.logit_bias, repetition = repetitions(self, n), adds = next(adds) and adds, allowed = set}
 end
 
 -- Returns true if the edits of logits may differ from one id to the next.
 function Text:has_edits()
   local o = self.o
-  return o.bad_words or o.allowed or o.logit_bias or o.min_new_tokens > 0 or o.repetition_penalty ~= 1 or o.presence_penalty ~= 0 or
+  return o.bad_words or o.allowed or o.grammar or o.logit_bias or o.min_new_tokens > 0 or o.repetition_penalty ~= 1 or o.presence_penalty ~= 0 or
     o.frequency_penalty ~= 0
 end
 
 -- ---- progress ----
 
--- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string, or the text has its
--- maximum length.
+-- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string or is a complete JSON object
+-- (option response_format), or the text has its maximum length.
 function Text:accept(id)
   self.ids[#self.ids + 1] = id
   local stop = self.o.stops[id]
@@ -98,6 +99,7 @@ function Text:accept(id)
     self.piece = stop and "" or self.speaker:push(id)
     stop = stop or self.speaker.stopped
   end
+  stop = stop or self.o.grammar and self.o.grammar:is_complete(self)
   if stop then self:finish("stop") elseif n >= self.o.max_new_tokens then self:finish("length") end
 end
 

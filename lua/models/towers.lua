@@ -15,6 +15,7 @@ local describe = require "rille.models.describe"
 local language = require "rille.models.language"
 local names = require "rille.models.names"
 local new_norm = require "rille.models.norms"
+local prepare = require "rille.models.prepare"
 local words = require "rille.models.words"
 
 local towers = {}
@@ -185,11 +186,17 @@ for _, name in ipairs{"generate", "scheduler"} do
 end
 
 -- Returns the kind (language.lua) of a model_type. class(config) creates the model. of(c, contents, model_type, dir)
--- converts the config.json c to the config. rows(config) returns the naming table. more: other fields of the kind.
+-- converts the config.json c to the config. rows(config) returns the naming table. more: other fields of the kind. If
+-- the class has a method prepare, the config also holds the folder's description of images (prepare.lua).
 function towers.kind(model_type, class, of, rows, more)
   local kind = {
     name = model_type, class = class:extend("models." .. model_type), names = rows, prefix = "", ignored = {},
-    from_config = function(c, contents, dir) return of(c, contents, model_type, dir) end,
+    from_config = function(c, contents, dir)
+      local d = of(c, contents, model_type, dir)
+      d.pixels = class.prepare and dir and prepare.read(dir)
+      return d
+    end,
+    after_save = class.prepare and prepare.write,
     to_config = function() return {model_type = model_type} end,
     counts = {}, words = words, options = {}, is_complete = true,
   }

@@ -2,12 +2,15 @@
 --
 --   m(images)          logits of classes (batch, classes), or features (batch, patches, width) of a base model
 --   m:embed(images)    a vector for each image: the pooler's, or the first token's
+--   m:prepare(pixels)  images for m, as the folder describes (prepare.lua)
 
 local rille = require "rille"
 local nn = rille.nn
+local prepare = require "rille.models.prepare"
 local towers = require "rille.models.towers"
 
 local Vision = towers.Model:extend("models.vision")
+Vision.prepare = prepare.images
 
 function Vision:init(config)
   towers.Model.init(self, config)

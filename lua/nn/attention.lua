@@ -55,10 +55,11 @@ function MultiheadAttention:forward(q, k, v, mask, cache)
   k = k or q
   v = v or k
   check.that(q.ndim == 3, "%s: input must have 3 dimensions, (batch, length, d), found %d", who, q.ndim)
-  local at = cache and cache:positions()
+  local at, lengths
+  if cache then at, lengths = cache:positions() end
   q, k, v = project(self, q, k, v)
   q, k, v = heads_of.split(q, self.heads), heads_of.split(k, self.kv_heads), heads_of.split(v, self.kv_heads)
-  if self.rotary then q, k = self.rotary:turn(q, k, at) end
+  if self.rotary then q, k = self.rotary:turn(q, k, at, lengths) end
   local seen = {is_causal = self.is_causal}
   if cache then k, v, seen = cache:keep(self, k, v, seen) end
   return self.out_proj(heads_of.join(heads_of.attend(who, q, k, v, mask, seen)))

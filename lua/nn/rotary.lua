@@ -227,12 +227,14 @@ function Rotary:tables(placement, positions)
   return own.cos, own.sin
 end
 
--- Computes the tables for explicit positions, (batch, 1, n, size / 2). at: i64 (batch, n).
-function Rotary:tables_at(at)
+-- Computes the tables for explicit positions, (batch, 1, n, size / 2). at: i64 (batch, n). lengths: i64 (batch, n or 1),
+-- lengths of the positions' texts; nil: a text ends at each position, as when it is generated.
+function Rotary:tables_at(at, lengths)
   local kept, batch, n = self:on(at.placement), at.shape[1], at.shape[2]
   local frequency = kept.short.frequency
   if kept.long.frequency then
-    local long = at:ge(math.tointeger(self.scaling.original_max_position_embeddings)):reshape{batch, n, 1}
+    lengths = lengths or at + 1
+    local long = lengths:gt(math.tointeger(self.scaling.original_max_position_embeddings)):reshape{lengths.shape[1], lengths.shape[2], 1}
     frequency = rille.where(long, kept.long.frequency, frequency)
   end
   local angle = rille.concat({at:to("f64"):reshape{batch, n, 1} * frequency, rille.embedding(at, kept.there)}, 2)
@@ -252,16 +254,16 @@ local function rotate(x, cos, sin, interleaved)
   return rille.concat({a, b}, 3):to(x.dtype)
 end
 
--- Rotates q and k, each (batch, heads, n, head size), by their positions. at: i64 (batch, n); nil: 0, 1, 2... If a
--- head is larger than self.size, only its first self.size elements are rotated.
-function Rotary:turn(q, k, at)
+-- Rotates q and k, each (batch, heads, n, head size), by their positions. at: i64 (batch, n); nil: 0, 1, 2... lengths:
+-- see tables_at. If a head is larger than self.size, only its first self.size elements are rotated.
+function Rotary:turn(q, k, at, lengths)
   for name, x in pairs{q = q or false, k = k or false} do
     check.that(layout.is_tensor(x) and x.ndim == 4, "nn.Rotary: %s must be a tensor (batch, heads, n, head size), found %s", name,
       layout.is_tensor(x) and tostring(x.shape) or check.shown(x or nil))
   end
   local interleaved, fn, cos, sin = self.interleaved or false, rille.rotary, nil, nil
   if at then
-    fn, cos, sin = rotate, self:tables_at(layout.on_mesh_of(at, q))
+    fn, cos, sin = rotate, self:tables_at(layout.on_mesh_of(at, q), lengths and layout.on_mesh_of(lengths, q))
   else
     cos, sin = self:tables(q.placement, q.shape[3])
   end

@@ -12,6 +12,32 @@ return {
     see = "data.loader data.csv data.tokens",
     words = "dataset dataloader batch input",
   },
+  ["data.image"] = {
+    sign = "rille.data.image(path, {height =, width =, placement =, sbp =})",
+    text = [[
+Reads the pixels of a PNG or JPEG file.
+Grey values become equal red, green and blue; 16-bit values keep their high byte; transparency is ignored.
+The orientation that a camera stores is not applied.]],
+    args = [[
+path: string; name of the file
+height, width: integers, default those of the file; size to which the image is resized, by Pillow's cubic filter
+placement: devices
+sbp: layout]],
+    returns = "a tensor u8 {3, height, width}: red, green, blue, from 0 to 255",
+    errors = "the file must be complete, undamaged, and of at most 2^27 pixels; CMYK files are not supported",
+    code = [[
+path = os.tmpname()
+png = io.open(path, "wb")
+png:write("\137PNG\013\010\026\010\000\000\000\013IHDR\000\000\000\002\000\000\000\001\008\002\000\000\000\123\064\232\221",
+  "\000\000\000\015IDATx\156c\096\096\096\248\255\255\063\000\006\001\002\254\002\178\057\174\000\000\000\000IEND\174B\096\130")
+png:close()
+x = rille.data.image(path)
+os.remove(path)]],
+    shows = "x.shape[3]",
+    gives = "2",
+    see = "model.prepare load_npy data.loader",
+    words = "png jpeg jpg picture photo pixels read decode pillow torchvision",
+  },
   ["data.csv"] = {
     is = "tensor",
     sign = 'rille.data.csv(path, {separator = ",", header = false, dtype = "f32", placement =, sbp =})',
@@ -168,7 +194,7 @@ os.remove(path)]],
     text = "Reads the vocabulary of a GGUF file, with the data from which a tokenizer can be made.",
     args = "path: string; .gguf file",
     returns = [[
-a table: model ("gpt2", "llama", "bert", "t5"), pre (name of the pattern that splits texts),
+a table: model ("gpt2", "gemma4", "llama", "bert", "t5"), pre (name of the pattern that splits texts),
 lists by id + 1: tokens, scores, types; merges; bos, eos and other special ids; template of chats]],
     errors = "the file must have a vocabulary",
     code = [[

@@ -99,8 +99,9 @@ dropout: number, for GPT-2]],
     returns = [[
 a model; m(ids), m:generate(ids), m:save(dir), m.config;
 of an encoder m(ids, {mask =, types =}) and m:embed(ids);
-of a model for images m(images) and m:embed(images);
+of a model for images m(images), m:embed(images), m:prepare(pixels);
 of CLIP and SigLIP m(ids, images), m:embed_images(images), m:embed_texts(ids, {mask =});
+of one of their towers m(ids, {mask =}) or m(images), and m:embed of the same arguments;
 of T5 and Whisper m(inputs, targets), m:encode(inputs), m:generate(inputs), m:log_mel(sound);
 if strict is false also {missing =, unexpected =}, lists of names]],
     errors = [[
@@ -114,7 +115,7 @@ m = rille.models.load(dir)
 os.execute("rm -r " .. dir)]],
     shows = "m.config.layers",
     gives = "1",
-    see = "models.gpt2 models.llama model.generate model.embed tokenizer",
+    see = "models.gpt2 models.llama model.generate model.embed model.prepare tokenizer",
     words = "bert encoder vit clip siglip t5 whisper resnet convnext speech image translation huggingface pretrained gguf llama.cpp gptq awq fp8 mistral qwen gemma phi deepseek",
   },
   ["models.moe"] = {
@@ -195,6 +196,29 @@ ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})]],
     see = "models.load model.features tokenizer",
     words = "bert encoder sentence embedding embeddings vector search retrieval similarity pooling",
   },
+  ["model.prepare"] = {
+    sign = "m:prepare(images)",
+    text = [[
+Prepares images for a loaded model: resizes, crops, scales and normalises them.
+preprocessor_config.json of the model's folder describes the steps, as for transformers' image processors.]],
+    args = "images: u8 tensor (batch, channels, height, width) or (channels, height, width)",
+    returns = "a tensor (batch, channels, height, width), f32",
+    errors = "the folder must have preprocessor_config.json or processor_config.json",
+    code = [[
+dir = os.tmpname()
+os.remove(dir)
+os.execute("mkdir " .. dir)
+rille.save(dir .. "/model.safetensors", {["classifier.weight"] = rille.randn{2, 8}})
+function write(name, text) local f = io.open(dir .. name, "w"); f:write(text); f:close() end
+write("/config.json", '{"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 32}')
+write("/preprocessor_config.json", '{"size": {"height": 32, "width": 32}}')
+m = rille.models.load(dir, {strict = false})
+os.execute("rm -r " .. dir)]],
+    shows = "m:prepare(rille.zeros({3, 40, 50}, {dtype = 'u8'})).shape[4]",
+    gives = "32",
+    see = "models.load model.embed",
+    words = "image preprocess processor resize crop normalise mean std pillow",
+  },
   ["model.forward"] = {
     sign = "m(ids, {positions =, documents =, mask =})",
     text = [[
@@ -254,6 +278,7 @@ presence_penalty, frequency_penalty: numbers, default 0; subtracted from the log
 logit_bias: table {[id] = number} that is added to logits
 bad_words: list of lists of ids that must not occur
 allowed: function(ids) that returns the list of ids that may follow, nil: all; for grammars
+response_format: {type = "json_object"}: the new text is one JSON object, with which it ends; needs tokenizer
 processor: function(ids, logits) that returns changed logits of one row
 logprobs: integer; returns log probabilities of the tokens and of this number of likeliest ids
 n: integer, default 1; sequences for each prompt
@@ -265,14 +290,15 @@ prompt and continuation, a tensor or lists like ids; with logprobs also a list o
 with beams a list of {score =}]],
     errors = [[
 prompt and new tokens must fit into the model's length; logits must not be NaN;
-min_new_tokens needs stop, draft_tokens needs draft, length_penalty and early_stopping need beams]],
+min_new_tokens needs stop, draft_tokens needs draft, length_penalty and early_stopping need beams;
+response_format excludes allowed, beams and min_new_tokens]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
     shows = "m:generate(ids, {max_new_tokens = 2, temperature = 0}).shape[2]",
     gives = "5",
     see = "models.gpt2 tokenizer model.scheduler",
-    words = "sample sampling inference text generation beam search speculative decoding grammar penalty logprobs",
+    words = "sample sampling inference text generation beam search speculative decoding grammar json penalty logprobs",
   },
   ["model.scheduler"] = {
     sign = "m:scheduler{slots = 8, length =, chunk = 64, draft =, draft_tokens = 4}",

@@ -175,8 +175,11 @@ local kinds = {
     required = "messages", messages = read_messages, max_completion_tokens = read_tokens,
     logprobs = function(call, name, v) call.o.logprobs = call.o.logprobs or flag(name, v) and 0 or nil end,
     top_logprobs = function(call, name, v) call.o.logprobs = integer(name, v, 0, 20) end,
-    response_format = function(_, name, v)
-      that(is_object(v) and v.type == "text", name, "response_format is not supported; expected {\"type\": \"text\"}")
+    response_format = function(call, name, v)
+      local json_object = is_object(v) and v.type == "json_object"
+      that(json_object or is_object(v) and v.type == "text", name,
+        "response_format must be {\"type\": \"text\"} or {\"type\": \"json_object\"}, found %s", is_object(v) and shown(v.type) or shown(v))
+      if json_object then call.o.response_format = {type = "json_object"} end
     end,
   },
 }

@@ -1,6 +1,6 @@
 -- gguf.lua - the tokenizer of a GGUF file: converts the file's vocabulary to the JSON of a tokenizer.json.
 --
--- tokenizer.ggml.model is gpt2 (byte-level BPE), llama (SentencePiece's BPE), bert (WordPiece) or t5 (Unigram). A
+-- tokenizer.ggml.model is gpt2 (byte-level BPE), gemma4 (BPE of characters), llama (SentencePiece's BPE), bert (WordPiece) or t5 (Unigram). A
 -- file does not store the patterns by which a byte-level BPE splits texts: tokenizer.ggml.pre has only a name, and
 -- the table `patterns` has the patterns for each name.
 
@@ -18,12 +18,24 @@ local contractions = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)]]
 local spaces = [[\s*[\r\n]+|\s+(?!\S)|\s+]]
 local upper, lower = [=[[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]]=], [=[[\p{Ll}\p{Lm}\p{Lo}\p{M}]]=]
 
-local function words(digits) return contractions .. [[|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}]] .. digits .. [[| ?[^\s\p{L}\p{N}]+[\r\n]*|]] .. spaces end
+local function words(digits, ending)
+  return [[[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}]] .. digits .. [[| ?[^\s\p{L}\p{N}]+[\r\n]*|]] .. (ending or spaces)
+end
+local function english(...) return contractions .. "|" .. words(...) end
 
 local function cased(ending, digits)
   return upper .. "*" .. lower .. "+" .. ending .. "|" .. upper .. "+" .. lower .. "*" .. ending .. [[|\p{N}]] .. digits ..
     [[| ?[^\s\p{L}\p{N}]+[\r\n/]*|]] .. spaces
 end
+
+-- Characters of upper-case and of lower-case words, without Chinese ones.
+local upper_other = [=[(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])]=]
+local lower_other = [=[(?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])]=]
+local ascii_words = [=[[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+]=]
+local kanji = "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+"
+-- Spaces in runs of powers of two, longest first.
+local runs = [[\s*[\r\n]+]]
+for _, n in ipairs{512, 256, 128, 64, 32, 16, 8, 4, "1,2"} do runs = ("%s|\\s{%s}(?!\\S)"):format(runs, n) end
 
 local function split(pattern)
   return {type = "Split", pattern = {Regex = pattern}, behavior = "Isolated", invert = false}
@@ -34,29 +46,50 @@ end
 --   whole  a piece that is itself a token is not divided
 --   bos    texts begin with this token, unless the file says otherwise
 --   steps  the steps of a tokenizer.json, which replace the patterns
+--   raw    tokens are characters, with MARK for a space, as in SentencePiece's models
 local patterns = {}
 for names, how in pairs{
   ["gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum jais trillion granite-docling exaone4"] = {gpt2 = true},
   ["mpt olmo modern-bert"] = {gpt2 = true, nfc = true},
-  ["llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano"] = {words"{1,3}", whole = true, bos = true},
-  ["dbrx smaug-bpe chatglm-bpe"] = {words"{1,3}"},
-  ["glm4 glm5"] = {words"{1,3}", whole = true},
-  ["qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2"] = {words"", nfc = true},
-  ["hunyuan solar-open grok-2"] = {words""},
+  ["llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano"] = {english"{1,3}", whole = true, bos = true},
+  ["dbrx smaug-bpe chatglm-bpe"] = {english"{1,3}"},
+  ["glm4 glm5"] = {english"{1,3}", whole = true},
+  ["qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2"] = {english"", nfc = true},
+  ["hunyuan solar-open grok-2"] = {english""},
+  ufakzeka = {words""},
+  laguna = {[=[[^\n]+|[\n]+]=], english""},
+  minicpm5 = {[[\p{N}{1,3}]], english"+", whole = true},
+  ["jais-2"] = {english("{1,3}", runs .. [[|\s{1}]])},
   qwen35 = {contractions .. [[|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|]] .. spaces, nfc = true},
   ["starcoder refact command-r smollm codeshell exaone minerva-7b mellum2"] = {[[\p{N}]], gpt2 = true},
   falcon = {steps = {{type = "Punctuation", behavior = "Contiguous"}, {type = "ByteLevel", add_prefix_space = false, trim_offsets = true,
     use_regex = true}, {type = "Digits", individual_digits = false}, split"[0-9][0-9][0-9]"}},
   default = {[=[[\p{P}\$\+<=>\^~\|]+]=], "gpt2", [[\p{N}+]], "[0-9][0-9][0-9]"},
   ["deepseek-coder"] = {[=[[\r\n]]=], [[\s?\p{L}+]], [[\s?\p{P}+]], "[\u{4e00}-\u{9fa5}\u{800}-\u{4e00}\u{ac00}-\u{d7ff}]+", [[\p{N}]]},
-  ["deepseek-v3 hunyuan-dense joyai-llm hy_v4"] = {[[\p{N}{1,3}]], "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+",
-    [=[[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|]=] .. spaces},
+  ["deepseek-llm"] = {[=[[\r\n]]=], "\\s?(?:(?![\u{560}-\u{588}\u{10c7}-\u{10ff}\u{1c80}-\u{1c88}\u{2d00}-\u{2d2d}" ..
+    "\u{a790}-\u{ab68}\u{10570}-\u{105bc}\u{16e40}-\u{1df1e}])[\\p{Lu}\\p{Ll}\\p{Lt}])+",
+    "\\s?[!-/:-~\u{ff01}-\u{ff0f}\u{ff1a}-\u{ff5e}\u{2018}-\u{201f}\u{3000}-\u{3002}]+", [[\s+$]],
+    "[\u{4e00}-\u{9fa5}\u{800}-\u{4e00}\u{ac00}-\u{d7ff}]+", [[\p{N}+]]},
+  ["deepseek-v3 hunyuan-dense joyai-llm hy_v4"] = {[[\p{N}{1,3}]], kanji, ascii_words .. [=[[\r\n]*|]=] .. spaces},
+  spark2_5 = {[[\p{N}{1,3}]], kanji, ascii_words .. [=[|[\r\n]|\s+(?!\S)|\s+]=], [[\p{N}]]},
+  afmoe = {[[\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))]], "[\u{4e00}-\u{9fff}\u{3400}-\u{4dbf}\u{f900}-\u{faff}\u{3040}-\u{309f}" ..
+    "\u{30a0}-\u{30ff}\u{ff65}-\u{ff9f}\u{2f00}-\u{2fdf}\u{e40}-\u{e7f}\u{e80}-\u{eff}\u{1780}-\u{17ff}\u{1000}-\u{109f}" ..
+    "\u{aa60}-\u{aa7f}\u{a9e0}-\u{a9ff}\u{ac00}-\u{d7af}\u{1100}-\u{11ff}]+", ascii_words .. [=[[\r\n]*|]=] .. spaces},
   tekken = {cased("", ""), whole = true, bos = true},
   ["gpt-4o llama4 kanana2 talkie minimax-m2"] = {cased(contractions .. "?", "{1,3}")},
+  ["granite-embed-multi-97m"] = {cased(contractions .. "?", "{1,3}"), whole = true},
+  ["tiny_aya cohere2moe"] = {[[\d{1,3}(?=(?:\d{3})*(?!\w))]], cased(contractions .. "?", "{1,3}")},
+  youtu = {"[\u{ac00}-\u{d7a3}\u{3131}-\u{318e}]+|[\u{ff01}\u{2026}\u{201c}\u{201d}\u{2018}\u{2019}\u{2014}\u{ff1a}\u{ff1b}\u{ff0c}" ..
+    "\u{3001}-\u{303f}\u{fe30}-\u{fe4f}]+|[\u{3105}-\u{312f}]+|" .. kanji, cased(contractions .. "?", ""), whole = true},
+  ["kimi-k2"] = {[=[\p{Han}+|[^\r\n\p{L}\p{N}]?]=] .. upper_other .. "*" .. lower_other .. "+" .. contractions .. [=[?|[^\r\n\p{L}\p{N}]?]=] .. upper_other ..
+    "+" .. lower_other .. "*" .. contractions .. [=[?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|]=] .. spaces},
+  ["exaone-moe"] = {contractions .. [[|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+]]},
+  chameleon = {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\t\n]|    |  ", [[\p{N}]], [=[[\p{P}!-/:-@\[-`{-~]]=], gpt2 = true, bos = true},
   ["poro-chat bloom gpt3-finnish"] = {" ?[^(\\s|.,!?\u{2026}\u{3002}\u{ff0c}\u{3001}\u{964}\u{6d4}\u{60c})]+"},
   viking = {" ?[^(\\s|.,!?\u{2026}\u{3002}\u{ff0c}\u{3001}\u{964}\u{6d4}\u{60c})]+", [[\p{N}]]},
   ["bailingmoe bailingmoe2 llada-moe"] = {[['(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+]]},
   ["seed-coder"] = {contractions .. [[|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|]] .. spaces},
+  ["gemma4 granite-embed-multi-311m sarvam-moe"] = {raw = true},
   superbpe = {[[\p{N}+]], [[(?=(\d{3})+(?!\d))]]},
 } do
   for name in names:gmatch("%S+") do patterns[name] = how end
@@ -112,17 +145,44 @@ end
 -- model -> function(v, refuse), which returns the fields of tokenizer.json.
 local models = {}
 
+-- Returns the token for unknown characters, and whether the vocabulary has a token for each byte.
+local function unknown_of(v, vocab)
+  local unknown = v.unknown and v.tokens[v.unknown + 1]
+  local fallback = v.types and vocab["<0x00>"] and v.types[vocab["<0x00>"] + 1] == BYTE or false
+  return unknown and vocab[unknown] and unknown or nil, fallback
+end
+
+local mark_spaces = {type = "Replace", pattern = {String = " "}, content = MARK}
+local unmark_spaces = {type = "Replace", pattern = {String = MARK}, content = " "}
+
+-- Returns the fields of tokenizer.json for a BPE whose tokens are characters. Its merges are applied to the whole text.
+local function raw_bpe(v, refuse)
+  local vocab = vocab_of(refuse, v, function(kind) return kind ~= CONTROL and kind ~= USER end)
+  local unknown, fallback = unknown_of(v, vocab)
+  return {normalizer = mark_spaces,
+    decoder = {type = "Sequence", decoders = json.array{unmark_spaces, {type = "ByteFallback"}, {type = "Fuse"}}},
+    post_processor = template(refuse, v, or_else(v.add_bos, v.bos ~= nil), v.add_eos and "eos"),
+    model = {type = "BPE", vocab = vocab, merges = json.array(v.merges), unk_token = unknown, fuse_unk = true, byte_fallback = fallback,
+      ignore_merges = false}}
+end
+
 function models.gpt2(v, refuse)
   local how = patterns[v.pre or "default"]
   if not how then refuse("unknown tokenizer.ggml.pre %s; expected one of: %s", check.quoted(v.pre), table.concat(check.sorted_keys(patterns), ", ")) end
+  if not v.merges then refuse("tokenizer.ggml.merges is missing") end
+  if how.raw then return raw_bpe(v, refuse) end
   local steps = json.array(how.steps and table.move(how.steps, 1, #how.steps, 1, {}) or {})
   for i, pattern in ipairs(how) do steps[i] = split(pattern == "gpt2" and gpt2 or pattern) end
   steps[#steps + 1] = not how.steps and {type = "ByteLevel", add_prefix_space = v.add_space_prefix or false, trim_offsets = true, use_regex = how.gpt2 or false} or nil
-  if not v.merges then refuse("tokenizer.ggml.merges is missing") end
   return {normalizer = how.nfc and {type = "NFC"} or nil, pre_tokenizer = {type = "Sequence", pretokenizers = steps},
     decoder = {type = "ByteLevel"}, post_processor = template(refuse, v, or_else(v.add_bos, how.bos and v.bos ~= nil), v.add_eos and "eos"),
     model = {type = "BPE", merges = json.array(v.merges), ignore_merges = how.whole or false, fuse_unk = false, byte_fallback = false,
       vocab = vocab_of(refuse, v, function(kind) return kind ~= CONTROL and kind ~= USER end)}}
+end
+
+function models.gemma4(v, refuse)
+  v.pre = "gemma4"
+  return models.gpt2(v, refuse)
 end
 
 -- Returns the merges of SentencePiece: every division of a normal token into two tokens. Merges are ordered by the
@@ -167,14 +227,13 @@ function models.llama(v, refuse)
   local vocab = vocab_of(refuse, v, function(kind) return kind ~= CONTROL end)
   local prefix, steps = or_else(v.add_space_prefix, true), json.array{}
   if prefix then steps[1] = {type = "Prepend", prepend = MARK} end
-  steps[#steps + 1] = {type = "Replace", pattern = {String = " "}, content = MARK}
-  local decoders = json.array{{type = "Replace", pattern = {String = MARK}, content = " "}, {type = "ByteFallback"}, {type = "Fuse"}}
+  steps[#steps + 1] = mark_spaces
+  local decoders = json.array{unmark_spaces, {type = "ByteFallback"}, {type = "Fuse"}}
   if prefix then decoders[4] = {type = "Strip", content = " ", start = 1, stop = 0} end
-  local fallback = v.types and vocab["<0x00>"] and v.types[vocab["<0x00>"] + 1] == BYTE or false
-  local unknown = v.unknown and v.tokens[v.unknown + 1]
+  local unknown, fallback = unknown_of(v, vocab)
   return {normalizer = {type = "Sequence", normalizers = steps}, decoder = {type = "Sequence", decoders = decoders},
     post_processor = template(refuse, v, or_else(v.add_bos, v.bos ~= nil), v.add_eos and "eos"),
-    model = {type = "BPE", vocab = vocab, merges = merges_of(v, vocab), unk_token = unknown and vocab[unknown] and unknown or nil, fuse_unk = true,
+    model = {type = "BPE", vocab = vocab, merges = merges_of(v, vocab), unk_token = unknown, fuse_unk = true,
       byte_fallback = fallback, ignore_merges = false}}
 end
 

@@ -1,7 +1,8 @@
-/* quantised.c - reads the weights of low-bit checkpoints: FP8 with scales, MXFP4, GPTQ, AWQ. */
+/* quantised.c - reads the weights of low-bit checkpoints: FP8 with scales, MXFP4, GPTQ, AWQ, bitsandbytes. */
 #include "runtime/file/quantised.h"
 
 #include "runtime/base/error.h"
+#include "runtime/file/json.h"
 #include "runtime/tensor/coding.h"
 
 #include <math.h>
@@ -248,6 +249,132 @@ words_make(const struct quantisation *how, struct quantised *q, struct entry *e)
     return 0;
 }
 
+/* ---- bitsandbytes, 4 bits: two numbers in each byte are indices of a table of 16 values ---- */
+
+enum { BYTES, ABSMAX, TABLE, STATE_NF4, STATE_FP4, OUTER_ABSMAX, OUTER_TABLE };
+
+/* Reads the scales of blocks lo to hi - 1 into new memory, which the caller frees. */
+static int
+absmax_read(struct tensors *f, const struct quantised *q, int64_t lo, int64_t hi, float **scale)
+{
+    struct box inner = {.lo = {lo}, .hi = {hi}}, all = {.hi = {256}};
+    if (!q->nested) return read_part(f, q->part[ABSMAX], &inner, DT_F32, scale);
+    struct box outer = {.lo = {lo / q->nested}, .hi = {(hi - 1) / q->nested + 1}};
+    uint8_t *index = NULL;
+    float *table = NULL, *absmax = NULL;
+    int status = read_part(f, q->part[ABSMAX], &inner, DT_U8, &index);
+    if (!status) status = read_part(f, q->part[OUTER_TABLE], &all, DT_F32, &table);
+    if (!status) status = read_part(f, q->part[OUTER_ABSMAX], &outer, DT_F32, &absmax);
+    if (!status) *scale = must_alloc(sizeof **scale * (size_t)(hi - lo));
+    for (int64_t i = lo; i < hi && !status; i++)
+        (*scale)[i - lo] = table[index[i - lo]] * absmax[i / q->nested - outer.lo[0]] + q->offset;
+    free(index);
+    free(table);
+    free(absmax);
+    return status;
+}
+
+static int
+bnb4_read(struct tensors *f, const struct entry *e, const struct box *b, float *out)
+{
+    const struct quantised *q = e->quantised;
+    if (box_numel(b, 2) == 0) return 0;
+    int64_t columns = e->type.dim[1], first = b->lo[0] * columns + b->lo[1],
+            last = (b->hi[0] - 1) * columns + b->hi[1] - 1;
+    struct box bytes = {.lo = {first / 2}, .hi = {last / 2 + 1, 1}}, all = {.hi = {16}};
+    uint8_t *byte = NULL;
+    float *table = NULL, *scale = NULL;
+    int status = read_part(f, q->part[BYTES], &bytes, DT_U8, &byte);
+    if (!status) status = read_part(f, q->part[TABLE], &all, DT_F32, &table);
+    if (!status) status = absmax_read(f, q, first / q->group, last / q->group + 1, &scale);
+    for (int64_t r = b->lo[0]; r < b->hi[0] && !status; r++)
+        for (int64_t i = r * columns + b->lo[1]; i < r * columns + b->hi[1]; i++) {
+            uint8_t two = byte[i / 2 - first / 2];
+            *out++ = table[i % 2 ? two & 15 : two >> 4] * scale[i / q->group - first / q->group];
+        }
+    free(byte);
+    free(table);
+    free(scale);
+    return status;
+}
+
+/* Takes shape, sizes of blocks and offset from the JSON object of a weight's state. Returns false if a field is
+ * missing or wrong. */
+static bool
+bnb4_take_state(json_t *root, struct quantised *q, struct entry *e)
+{
+    json_t *shape = json_object_get(root, "shape");
+    int64_t rows = json_integer_value(json_array_get(shape, 0)), columns = json_integer_value(json_array_get(shape, 1));
+    q->group = json_integer_value(json_object_get(root, "blocksize"));
+    q->offset = (float)json_number_value(json_object_get(root, "nested_offset"));
+    q->nested = json_integer_value(json_object_get(root, "nested_blocksize"));
+    if (json_array_size(shape) != 2 || rows <= 0 || columns <= 0 || rows > INT32_MAX || columns > INT32_MAX)
+        return false;
+    e->type = type_of(DT_F32, 2, (const int64_t[]){rows, columns});
+    return q->group > 0 && (q->part[OUTER_ABSMAX] ? q->nested > 0 : q->nested == 0);
+}
+
+static int
+bnb4_read_state(struct tensors *f, struct quantised *q, struct entry *e)
+{
+    struct entry *state = q->part[STATE_NF4] ? q->part[STATE_NF4] : q->part[STATE_FP4];
+    if (!state) return fail(E_IO, "%s: '%s' has no .quant_state.bitsandbytes__nf4 beside it", f->path, e->name);
+    if (state->type.ndim != 1 || state->type.dtype != DT_U8 || state->type.dim[0] > 1 << 16)
+        return does_not_match(state, e);
+    char *text = NULL;
+    json_t *root = NULL;
+    struct box all = {.hi = {state->type.dim[0]}};
+    int status = read_part(f, state, &all, DT_U8, &text);
+    if (!status) status = json_text(f->path, text, (size_t)state->type.dim[0], &root);
+    if (!status && !bnb4_take_state(root, q, e))
+        status = fail(E_IO, "%s: '%s' must have shape, blocksize and, with nested scales, nested_blocksize", f->path,
+                      state->name);
+    json_decref(root);
+    free(text);
+    return status;
+}
+
+static bool
+is_part_list(const struct entry *e, enum dtype dtype, int64_t n)
+{
+    return e && e->type.ndim == 1 && e->type.dtype == dtype && e->type.dim[0] == n;
+}
+
+/* Derives the type of a weight from its state, and checks the shapes of its parts. */
+static int
+bnb4_make(struct tensors *f, struct quantised *q, struct entry *e)
+{
+    TRY(bnb4_read_state(f, q, e));
+    const struct type *bytes = &q->part[BYTES]->type;
+    int64_t n = e->type.dim[0] * e->type.dim[1], nblock = (n - 1) / q->group + 1;
+    if (bytes->ndim != 2 || bytes->dtype != DT_U8 || bytes->dim[0] != (n + 1) / 2 || bytes->dim[1] != 1)
+        return does_not_match(q->part[BYTES], e);
+    if (!is_part_list(q->part[ABSMAX], q->nested ? DT_U8 : DT_F32, nblock)) return does_not_match(q->part[ABSMAX], e);
+    if (!is_part_list(q->part[TABLE], DT_F32, 16)) return does_not_match(q->part[TABLE], e);
+    if (!q->nested) return 0;
+    if (!is_part_list(q->part[OUTER_ABSMAX], DT_F32, (nblock - 1) / q->nested + 1))
+        return does_not_match(q->part[OUTER_ABSMAX], e);
+    return is_part_list(q->part[OUTER_TABLE], DT_F32, 256) ? 0 : does_not_match(q->part[OUTER_ABSMAX], e);
+}
+
+/* ---- bitsandbytes, 8 bits: each row has a scale, the greatest magnitude, which is stored as 127 ---- */
+
+static int
+bnb8_read(struct tensors *f, const struct entry *e, const struct box *b, float *out)
+{
+    const struct quantised *q = e->quantised;
+    struct box rows = {.lo = {b->lo[0]}, .hi = {b->hi[0]}};
+    float *scale = NULL;
+    int64_t columns = b->hi[1] - b->lo[1];
+    if (box_numel(b, 2) == 0) return 0;
+    TRY(entry_read_box(f, q->part[NUMBERS], b, DT_F32, out));
+    int status = read_part(f, q->part[SCALE], &rows, DT_F32, &scale);
+    for (int64_t i = 0; i < (rows.hi[0] - rows.lo[0]) * columns && !status; i++)
+        out[i] = (float)((double)out[i] * (double)scale[i / columns] / 127);
+    free(scale);
+    return status;
+}
+
 /* ---- finding the tensors of a weight ---- */
 
 /* The tensors of a weight by method: the endings of their names. A tensor with the first ending shows that there
@@ -263,10 +390,17 @@ static const struct layout_of_parts {
     {"mxfp4", {"_blocks", "_scales"}, "", 2},
     {"gptq", {".qweight", ".scales", ".qzeros", ".g_idx"}, ".weight", 3},
     {"awq", {".qweight", ".scales", ".qzeros"}, ".weight", 3},
+    {"bnb4",
+     {".weight", ".weight.absmax", ".weight.quant_map", ".weight.quant_state.bitsandbytes__nf4",
+      ".weight.quant_state.bitsandbytes__fp4", ".weight.nested_absmax", ".weight.nested_quant_map"},
+     ".weight",
+     3},
+    {"bnb8", {".weight", ".SCB"}, ".weight", 2},
 };
 
-/* Endings of tensors that concern the quantisation of activations. Rille does not quantise activations. */
-static const char *const unused[] = {".input_scale", ".output_scale", ".k_scale", ".v_scale"};
+/* Endings of tensors that concern the quantisation of activations, which Rille does not do, or the order of bytes on
+ * a GPU. */
+static const char *const unused[] = {".input_scale", ".output_scale", ".k_scale", ".v_scale", ".weight_format"};
 
 struct weights { /* the entries that tensors_dequantise() makes */
     struct tensors *f;
@@ -318,6 +452,14 @@ make_weight(struct weights *w, const struct layout_of_parts *l, const char *name
     } else if (!strcmp(l->method, "mxfp4")) {
         q->read = mxfp4_read;
         status = mxfp4_make(q->part[NUMBERS], q->part[SCALE], &e);
+    } else if (!strcmp(l->method, "bnb4")) {
+        q->read = bnb4_read;
+        status = bnb4_make(w->f, q, &e);
+    } else if (!strcmp(l->method, "bnb8")) {
+        q->read = bnb8_read;
+        status = e.type.ndim == 2 && is_part_list(q->part[SCALE], DT_F32, e.type.dim[0])
+                     ? 0
+                     : does_not_match(q->part[SCALE], &e);
     } else {
         q->read = words_read;
         status = words_make(w->how, q, &e);
@@ -332,11 +474,11 @@ make_weights_of(struct weights *w, const struct layout_of_parts *l)
 {
     for (int32_t i = 0; i < w->f->nentry; i++) {
         const char *name = w->f->entry[i].name;
-        int32_t part[QUANTISED_PARTS] = {-1, -1, -1, -1};
+        int32_t part[QUANTISED_PARTS] = {-1, -1, -1, -1, -1, -1, -1};
         if (!text_ends(name, l->ending[0])) continue;
         size_t n = strlen(name) - strlen(l->ending[0]);
         int found = find_parts(w, l, name, n, part);
-        if (found == 1 && !strcmp(l->method, "scaled")) continue; /* no scales: the weight is not quantised */
+        if (found == 1 && !strcmp(l->ending[0], ".weight")) continue; /* no scales: the weight is not quantised */
         if (found < l->npart)
             return fail(E_IO, "%s: '%s' has no %s beside it", w->f->path, name, l->ending[part[1] < 0 ? 1 : 2]);
         TRY(make_weight(w, l, name, n, part));

@@ -9,7 +9,7 @@
 
 #include "runtime/file/tensors.h"
 
-enum { QUANTISED_PARTS = 4 };
+enum { QUANTISED_PARTS = 7 };
 
 struct quantised {
     const char *method; /* "gptq" */
@@ -20,6 +20,8 @@ struct quantised {
     int64_t group;                       /* number of inputs that share a scale */
     int64_t block[MAX_DIM];              /* scaled: sizes of the blocks that share a scale */
     bool minus_one;                      /* true: the file stores each zero point minus 1 */
+    int64_t nested;                      /* bnb4: number of scales that share a scale; 0: scales are floats */
+    float offset;                        /* bnb4: number added to each scale, if nested > 0 */
 };
 
 /* How a checkpoint is quantised. method, and its tensors:
@@ -27,6 +29,8 @@ struct quantised {
  *   "mxfp4"   X_blocks, X_scales: 32 numbers of 4 bits share a power of two; the weight is transposed
  *   "gptq"    X.qweight, X.qzeros, X.scales, X.g_idx (optional)
  *   "awq"     X.qweight, X.qzeros, X.scales
+ *   "bnb4"    X.weight, X.weight.absmax, X.weight.quant_map and more (bitsandbytes, nf4 and fp4)
+ *   "bnb8"    X.weight, X.SCB (bitsandbytes, LLM.int8)
  *   "blocks"  keeps X, and adds X.blocks, u8 (..., blocks, bytes of a block), if X is stored in blocks (GGUF) */
 struct quantisation {
     const char *method;

@@ -16,6 +16,7 @@
 #include "actors/plan/model/plan.h"
 #include "actors/plan/model/program.h"
 #include "runtime/base/error.h"
+#include "runtime/file/image.h"
 #include "runtime/file/llmc.h"
 #include "runtime/file/tensors.h"
 #include "runtime/text/tokenizer.h"
@@ -566,6 +567,15 @@ fuzz_head(const struct format *format, const uint8_t *bytes, size_t n)
     tensors_close(&f);
 }
 
+static void
+fuzz_image(const uint8_t *bytes, size_t n)
+{
+    struct image image;
+    if (image_decode("fuzz", bytes, n, &image)) return;
+    assert(image.height > 0 && image.width > 0 && image.height * image.width <= IMAGE_PIXELS);
+    free(image.bytes);
+}
+
 /* Appends a stored member to a zip file, and its record to the directory. */
 static void
 zip_add(struct str *zip, struct str *directory, const char *name, const void *bytes, size_t n)
@@ -701,6 +711,7 @@ static const struct subject {
     {"files", .take = fuzz_files},
     {"sentencepiece", .take_file = take_sentencepiece},
     {"torch", .take = fuzz_torch},
+    {"image", .take = fuzz_image},
 };
 
 static void

@@ -54,8 +54,15 @@ ENTRIES = {
     "clip old": ("CLIPModel", lambda: T.CLIPConfig(text_config=dict(TEXT, eos_token_id=2, hidden_act="gelu"), vision_config=dict(VISION, patch_size=8),
                                                    projection_dim=24)),
     "siglip": ("SiglipModel", lambda: T.SiglipConfig(text_config=dict(TEXT, projection_size=32), vision_config=VISION)),
+    "clip text": ("CLIPTextModel", lambda: T.CLIPTextConfig(**TEXT, eos_token_id=EOS)),
+    "clip text projection": ("CLIPTextModelWithProjection", lambda: T.CLIPTextConfig(**TEXT, eos_token_id=EOS, projection_dim=24)),
+    "clip vision": ("CLIPVisionModel", lambda: T.CLIPVisionConfig(**VISION)),
+    "clip vision projection": ("CLIPVisionModelWithProjection", lambda: T.CLIPVisionConfig(**VISION, projection_dim=24)),
+    "siglip text": ("SiglipTextModel", lambda: T.SiglipTextConfig(**TEXT, projection_size=24)),
+    "siglip vision": ("SiglipVisionModel", lambda: T.SiglipVisionConfig(**VISION)),
     "t5": ("T5ForConditionalGeneration", lambda: T.T5Config(**T5)),
     "t5 gated": ("T5ForConditionalGeneration", lambda: T.T5Config(**T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    "t5 encoder": ("T5EncoderModel", lambda: T.T5Config(**T5)),
     "mt5": ("MT5ForConditionalGeneration", lambda: T.MT5Config(**T5)),
     "umt5": ("UMT5ForConditionalGeneration", lambda: T.UMT5Config(**T5)),
     "whisper": ("WhisperForConditionalGeneration", lambda: T.WhisperConfig(**WHISPER)),
@@ -71,7 +78,8 @@ MORE = """encoder_stride pooler_act pooler_output_size attention_probs_dropout_p
 stage_names reshape_hidden_states apply_layernorm label2id initializer_factor logit_scale_init_value activation_dropout apply_spec_augment
 mask_feature_length mask_feature_min_masks mask_feature_prob mask_time_length mask_time_min_masks mask_time_prob median_filter_width
 use_weighted_layer_sum classifier_proj_size encoder_layerdrop decoder_layerdrop dropout_rate is_decoder classifier_dropout""".split()
-DECIDES = re.compile(r"(pooler\.dense|classifier(\.1)?|mask_token|lm_head)(\.weight)?$")
+DECIDES = re.compile(r"(pooler\.dense|classifier(\.1)?|mask_token|lm_head|(text|visual)_projection|^(text_model|encoder|decoder)\.final_layer_norm|"
+                     r"^vision_model\.post_layernorm)(\.weight)?$")
 
 
 def numbers_of(name, *shape):
@@ -90,8 +98,11 @@ def texts():
     return ids, mask
 
 
-def inputs(config):
+def inputs(config, cls):
     kind = config.model_type
+    if kind.endswith("_text_model"):
+        ids, mask = texts()
+        return dict(input_ids=ids, **(dict(attention_mask=mask) if kind.startswith("clip") else {}))
     if kind in ("clip", "siglip"):
         ids, mask = texts()
         return dict(input_ids=ids, pixel_values=numbers_of("images", 3, 3, IMAGE, IMAGE), **(dict(attention_mask=mask) if kind == "clip" else {}))
@@ -99,6 +110,8 @@ def inputs(config):
         return dict(input_features=numbers_of("sound", ROWS, BINS, FRAMES), decoder_input_ids=ids_of("targets", TARGET))
     if kind.endswith("t5"):
         ids, mask = texts()
+        if cls.endswith("EncoderModel"):
+            return dict(input_ids=ids, attention_mask=mask)
         return dict(input_ids=ids, attention_mask=mask, decoder_input_ids=ids_of("targets", TARGET))
     side = 32 if kind.startswith(("resnet", "convnext")) else IMAGE
     return dict(pixel_values=numbers_of("images", ROWS, config.num_channels, side, side))
@@ -110,7 +123,8 @@ def found_in(out):
         return out.logits_per_image, torch.cat([out.image_embeds, out.text_embeds])
     if "logits" in out:
         return out.logits, None
-    return out.last_hidden_state, out.pooler_output.flatten(1)
+    vectors = next((out[k] for k in ("text_embeds", "image_embeds", "pooler_output") if k in out), None)
+    return out.last_hidden_state, None if vectors is None else vectors.flatten(1)
 
 
 def weight_of(name, t):
@@ -136,7 +150,7 @@ def run(name, cls, config):
         shapes = {n: list(t.shape) for n, t in given.items()}
         save_file({n: weight_of(n, t) for n, t in given.items()}, path, metadata={"format": "pt"})
         model = getattr(T, cls).from_pretrained(d, attn_implementation="eager", dtype=torch.float32).eval()
-        words, given = json.load(open(d + "/config.json")), inputs(config)
+        words, given = json.load(open(d + "/config.json")), inputs(config, cls)
         out, pooled = found_in(model(**given))
         loss = summed(out, "loss") + (summed(pooled, "pooled") if pooled is not None else 0)
         loss.backward()

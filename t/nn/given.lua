@@ -7,9 +7,9 @@ local families = dofile("t/lib/families.lua")
 
 local function T(t) return rille.tensor(t, {dtype = "i64"}) end
 local ids = {{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}, {8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2}}
-local documents = {{1, 1, 1, 1, 1, 2, 2, 2, 2, 0, 0}, {1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2}}
--- Documents have at most 8 positions, because longrope uses other frequencies for longer texts.
-local masks = {{0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0}}
+-- Some documents have more than 8 positions, for which longrope uses other frequencies.
+local documents = {{1, 1, 1, 1, 1, 2, 2, 2, 2, 0, 0}, {1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2}}
+local masks = {{0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}}
 
 -- Calls visit(row, first, last) for each run of equal numbers.
 local function each_run(rows, visit)
@@ -39,8 +39,10 @@ local function compare(name, m)
     2e-5, 2e-5)
   local got, want = m(T(ids), {mask = T(masks)}):totable(), alone(m, masks)
   tap.near(got, want, name .. ": a padded text has its logits alone", 2e-5, 2e-5)
-  tap.near(m(T(ids), {mask = T(masks), documents = T(documents)}):totable()[2], alone(m, {{}, {1, 1, 1, 2, 2, 2, 2, 2, 0, 0, 0}})[2],
+  tap.near(m(T(ids), {mask = T(masks), documents = T(documents)}):totable()[2], alone(m, {{}, {1, 1, 2, 2, 2, 2, 2, 2, 2, 0, 0}})[2],
     name .. ": documents and padding", 2e-5, 2e-5)
+  tap.near(m(T(ids), {positions = T{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}}):totable(), m(T(ids)):totable(),
+    name .. ": the usual positions", 2e-5, 2e-5)
 end
 
 local dir = os.tmpname()

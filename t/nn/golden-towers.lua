@@ -43,9 +43,14 @@ function calls.clip()
   return {ids, numbers("images", 3, 3, 16, 16)}, {mask = mask}
 end
 function calls.siglip() return {(texts()), numbers("images", 3, 3, 16, 16)}, {} end
-function calls.t5()
+function calls.clip_text_model()
   local ids, mask = texts()
-  return {ids, ids_of("targets", golden.target)}, {mask = mask}
+  return {ids}, {mask = mask}
+end
+function calls.siglip_text_model() return {(texts())}, {} end
+function calls.t5(words)
+  local ids, mask = texts()
+  return {ids, not words.architectures[1]:find "EncoderModel$" and ids_of("targets", golden.target) or nil}, {mask = mask}
 end
 calls.mt5, calls.umt5 = calls.t5, calls.t5
 function calls.whisper() return {numbers("sound", golden.rows, golden.bins, golden.frames), ids_of("targets", golden.target)} end
@@ -55,7 +60,7 @@ local function inputs(entry, where)
   local words = families.words(entry)
   local side = words.hidden_sizes and 32 or 16
   local images = function() return {numbers("images", golden.rows, words.num_channels, side, side)} end
-  local list, given = (calls[words.model_type] or images)()
+  local list, given = (calls[words.model_type] or images)(words)
   for i, t in ipairs(where and list or {}) do list[i] = t:to_global(where) end
   if where and given and given.mask then given.mask = given.mask:to_global(where) end
   list[#list + 1] = given
@@ -63,7 +68,7 @@ local function inputs(entry, where)
 end
 
 local function vectors(model, list)
-  if not model.embed_images then return model:embed(list[1]) end
+  if not model.embed_images then return model:embed(table.unpack(list)) end
   local images, ids = model:embed_images(list[2]), model:embed_texts(list[1], list[3])
   return rille.concat({images / images:square():sum{axis = -1, keepdim = true}:sqrt(), ids / ids:square():sum{axis = -1, keepdim = true}:sqrt()}, 0)
 end
@@ -246,6 +251,8 @@ tap.group("arguments", function()
   tap.fails(function() vit:generate{{1}} end, {"generate is not supported, because an encoder predicts no next id"}, "text of a vision model")
   local dino = model_of "dinov2"
   tap.fails(function() dino(rille.zeros{1, 3, 16, 18}) end, {"(batch, 3, height, width), of patches of 4, found {1, 3, 16, 18}"}, "images of half a patch")
+  local encoder = model_of "t5 encoder"
+  tap.fails(function() encoder:generate{{1}} end, {"generate is not supported, because the model has no decoder"}, "text of an encoder")
   local clip, ids = model_of "clip", rille.tensor({{1, 2, 60}}, {dtype = "i64"})
   tap.fails(function() clip:embed_texts(ids, {mask = ids:slice(1, 0, 2)}) end, {"mask must be a tensor {1, 3}, the shape of ids, found {1, 2}"}, "a mask of another shape")
   local whisper = model_of "whisper"
@@ -260,7 +267,7 @@ tap.group("arguments", function()
   local other = rille.models.load(at)
   tap.is({other.config.suppressed, other.config.suppressed_first}, {{16, 27, 11}, {}}, "generation_config.json says which ids are suppressed")
   write "3"
-  tap.fails(function() rille.models.load(at) end, {at .. "/generation_config.json: expected a JSON object, found 3"}, "a number for generation_config.json")
+  tap.fails(function() rille.models.load(at) end, {at .. "/generation_config.json: expected JSON with an object or a list, found 3"}, "a number for generation_config.json")
   os.remove(at .. "/generation_config.json")
   local resnet = model_of "resnet"
   tap.fails(function() resnet(rille.zeros{1, 1, 8, 8}) end, {"images must be a tensor (batch, 3, height, width), found {1, 1, 8, 8}"}, "images of one channel")

@@ -1,9 +1,10 @@
 -- models-low-bit.lua - tests that rille.models.load computes the weights of low-bit checkpoints: FP8 with scales,
--- MXFP4, GPTQ, AWQ. Weights must equal those by each format's definition, computed in this test number by number.
+-- MXFP4, GPTQ, AWQ, bitsandbytes. Weights must equal those by each format's definition, computed in this test number by number.
 local tap = dofile("t/lib/tap.lua")
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")
 local write_safetensors = dofile("t/lib/safetensors.lua")
+local rille_json = require "rille.json"
 
 local dir = tap.folder() .. "/x"
 local function remove() os.execute(("rm -rf '%s'"):format(dir)) end
@@ -113,6 +114,51 @@ methods.awq = {function(name, out, inner)
     end)
 end, {quant_method = "awq", bits = 4, group_size = 16, version = "gemm"}}
 
+-- Returns a method for 4 bits of bitsandbytes: blocks of 64 numbers in row-major order share a scale. nested: the scales
+-- are indices of a table, and blocks of 3 scales share a scale.
+local function bnb4(kind, nested)
+  return function(name, out, inner)
+    local at, n = name .. ".weight", out * inner
+    local blocks = (n + 63) // 64
+    local bytes, table16, map = words((n + 7) // 8):sub(1, n // 2), scales(16)
+    local state = {quant_type = kind, blocksize = 64, dtype = "float32", shape = {out, inner}}
+    local t = {[at] = {dtype = "U8", shape = {n // 2, 1}, bytes = bytes}, [at .. ".quant_map"] = {dtype = "F32", shape = {16}, bytes = map}}
+    local absmax, packed = scales(blocks)
+    if nested then
+      local index, outer_table, outer_map = words((blocks + 3) // 4):sub(1, blocks), scales(256)
+      local outer, outer_bytes = scales((blocks + 2) // 3)
+      for i = 1, blocks do absmax[i] = outer_table[index:byte(i) + 1] * outer[(i - 1) // 3 + 1] + 0.125 end
+      state.nested_blocksize, state.nested_offset, packed = 3, 0.125, index
+      t[at .. ".nested_absmax"] = {dtype = "F32", shape = {(blocks + 2) // 3}, bytes = outer_bytes}
+      t[at .. ".nested_quant_map"] = {dtype = "F32", shape = {256}, bytes = outer_map}
+    end
+    local text = rille_json.encode(state)
+    t[at .. ".absmax"] = {dtype = nested and "U8" or "F32", shape = {blocks}, bytes = packed}
+    t[at .. ".quant_state.bitsandbytes__" .. kind] = {dtype = "U8", shape = {#text}, bytes = text}
+    return t, matrix(out, inner, function(o, i)
+      local k = o * inner + i
+      return table16[(bytes:byte(k // 2 + 1) >> (k % 2 == 0 and 4 or 0) & 15) + 1] * absmax[k // 64 + 1]
+    end)
+  end, {quant_method = "bitsandbytes", load_in_4bit = true}
+end
+
+methods["bitsandbytes nf4"] = {bnb4("nf4", false)}
+methods["bitsandbytes fp4, nested"] = {bnb4("fp4", true)}
+
+methods["bitsandbytes 8 bits"] = {function(name, out, inner)
+  local bytes, list = words((out * inner + 3) // 4):sub(1, out * inner), {}
+  local packed = {}
+  for i = 1, out do
+    list[i] = 127 * 2.0 ^ -math.random(3, 6)
+    packed[i] = string.pack("<f", list[i])
+  end
+  return {[name .. ".weight"] = {dtype = "I8", shape = {out, inner}, bytes = bytes},
+    [name .. ".SCB"] = {dtype = "F32", shape = {out}, bytes = table.concat(packed)},
+    [name .. ".weight_format"] = {dtype = "U8", shape = {}, bytes = "\0"}}, matrix(out, inner, function(o, i)
+      return string.unpack("<i1", bytes, o * inner + i + 1) * list[o + 1] / 127
+    end)
+end, {quant_method = "bitsandbytes", load_in_8bit = true}}
+
 -- ---- loading ----
 
 local function f32(t)
@@ -175,7 +221,13 @@ tap.group("errors", function()
   refused(methods["gptq reordered"], function(t) t[q .. "g_idx"].bytes = string.pack("<i4", 99):rep(32) end, {dir, "has group 99, but there are 2"})
   refused(methods["fp8 blocks"], function(t) t[q .. "weight_scale_inv"].shape = {1, 6} end, {dir, "weight_scale_inv' has shape {1, 6}"})
   refused({methods.awq[1], {quant_method = "awq", bits = 3, group_size = 16}}, nil, {dir, "awq with 3 bits is not supported; expected 4"})
-  refused({methods.awq[1], {quant_method = "bitsandbytes"}}, nil, {"config.json", "quant_method must be awq, compressed-tensors, fbgemm_fp8, fp8, gptq, mxfp4, found \"bitsandbytes\""})
+  refused({methods.awq[1], {quant_method = "bits"}}, nil, {"config.json", "quant_method must be awq, bitsandbytes, compressed-tensors, fbgemm_fp8, fp8, gptq, mxfp4, found \"bits\""})
+  refused({methods.awq[1], {quant_method = "bitsandbytes"}}, nil, {"config.json", "load_in_4bit must be true, or load_in_8bit must be true, found nil"})
+  local nested = methods["bitsandbytes fp4, nested"]
+  refused(nested, function(t) t[q .. "weight.quant_state.bitsandbytes__fp4"] = nil end, {dir, "q_proj.weight' has no .quant_state.bitsandbytes__nf4 beside it"})
+  refused(nested, function(t) t[q .. "weight.quant_state.bitsandbytes__fp4"].bytes = ("{"):rep(t[q .. "weight.quant_state.bitsandbytes__fp4"].shape[1]) end, {dir, "is not JSON"})
+  refused(nested, function(t) t[q .. "weight.nested_absmax"] = nil end, {dir, "must have shape, blocksize and, with nested scales, nested_blocksize"})
+  refused(methods["bitsandbytes 8 bits"], function(t) t[q .. "SCB"].shape = {4, 8} end, {dir, "q_proj.SCB' has shape {4, 8}"})
   refused({methods.awq[1], {quant_method = "compressed-tensors", format = "pack-quantized"}}, nil, {"format must be float-quantized", "pack-quantized"})
   refused({methods.awq[1], {quant_method = "gptq", bits = "4"}}, nil, {"bits must be an integer, found \"4\""})
 end)

@@ -117,7 +117,7 @@ local first = {
   cuda = "device_info", gpu = "device_info", csv = "data.csv", jupyter = "help", torchrun = "workers", fsdp = "parallel", ddp = "parallel",
   megatron = "parallel", lora = "models.lora", tokenizer = "tokenizer", gguf = "load", profiler = "graph.trace", trace = "graph.trace",
   oom = "nn.Module.recompute", ["loss function"] = "cross_entropy", ["activation function"] = "relu", ["nan loss"] = "detect_nan",
-  int8 = "nn.Int8Linear", chat = "tokenizer.chat", ["multi-gpu"] = "parallel", png = "load_npy",
+  int8 = "nn.Int8Linear", chat = "tokenizer.chat", ["multi-gpu"] = "parallel", png = "data.image",
 }
 
 -- Returns the name of a heading in links: "Watch a training" -> "watch-a-training".

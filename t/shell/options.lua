@@ -75,7 +75,7 @@ local calls = {
   ["scheduler.add"] = function(o) return rille.models.gpt2.new(sizes):scheduler():add({1}, o) end,
   ["scheduler.generate"] = function(o) return rille.models.gpt2.new(sizes):scheduler():generate({{1}}, o) end,
   ["checkpoint.load"] = function(o) return rille.checkpoint.load(dir, o) end, ["checkpoint.save"] = function(o) return rille.checkpoint.save(dir, o) end,
-  ["data.csv"] = function(o) return data.csv(dir, o) end, ["data.loader"] = function(o) return data.loader(with({x, batch = 1}, o)) end,
+  ["data.csv"] = function(o) return data.csv(dir, o) end, ["data.image"] = function(o) return data.image(dir, o) end, ["data.loader"] = function(o) return data.loader(with({x, batch = 1}, o)) end,
   ["data.text"] = function(o) return data.text(dir, o) end, ["data.tokens"] = function(o) return data.tokens({1, 2, 3}, with({batch = 1, length = 1}, o)) end,
   load = function(o) return rille.load(dir, o) end, load_npy = function(o) return rille.load_npy(dir, o) end,
   save = function(o) return rille.save(dir, x, o) end,

@@ -91,6 +91,20 @@ local function valid(text) return require("rille.serve.answers").valid(text) end
 
 local function events(text) return tap.all(text:gmatch("data: ([^\n]*)\n\n")) end
 
+tap.group("JSON objects", function()
+  local bias = {}
+  for _, byte in ipairs{"}", "]", '"'} do bias[tostring(tokenizer:encode(byte)[1])] = 9 end
+  local field = {messages = {{role = "user", content = "x"}}, response_format = {type = "json_object"}, seed = 2, logit_bias = bias, n = 4}
+  local ended, wrong = 0, {}
+  for _, choice in ipairs(ask{{CHAT, field}}[1].body.choices) do
+    local text, good = choice.message.content, nil
+    good = pcall(json.decode, text)
+    ended = ended + (choice.finish_reason == "stop" and 1 or 0)
+    if good ~= (choice.finish_reason == "stop") or text:sub(1, 1) ~= "{" and not text:find "^%s" then wrong[#wrong + 1] = text end
+  end
+  tap.ok(ended > 0 and #wrong == 0, "messages that ended are JSON objects", table.concat(wrong, " | "))
+end)
+
 tap.group("completions", function()
   local o = {max_new_tokens = 8, temperature = 0.7, top_k = 50}
   local text, ids, n, stop = text_with("[\33-\126]", "hello world", o)
@@ -190,7 +204,7 @@ tap.group("errors", function()
     {400, "at least one id", COMPLETIONS, good{prompt = ""}}, {400, "logprobs must be an integer from 0 to 20", COMPLETIONS, good{logprobs = 21}},
     {400, "messages must be a list", CHAT, {messages = {}}}, {400, "messages[0]", CHAT, {messages = {{content = "x"}}}},
     {400, "content[0]", CHAT, {messages = {{role = "user", content = {{type = "image_url"}}}}}},
-    {400, "response_format", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_object"}}},
+    {400, "response_format", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "xml"}}},
     {404, "unknown path /nowhere", "/nowhere", "{}"}, {405, "must be POST", COMPLETIONS, "", "GET"}, {405, "must be GET", "/health", "{}"},
   }
   local list = tap.list(cases, function(case) return {case[3], case[4], case[5]} end)

@@ -13,10 +13,12 @@
 #include "boxing/box.h"
 #include "runtime/file/file.h"
 #include "runtime/file/gguf.h"
+#include "runtime/file/image.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/path.h"
 #include "runtime/file/quantised.h"
 #include "runtime/file/safetensors.h"
+#include "runtime/file/source.h"
 #include "runtime/file/tensors.h"
 #include "runtime/base/stop.h"
 #include "runtime/base/thread.h"
@@ -280,6 +282,26 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
     TRY(rille_file_open(s, path, "npy", &f));
     int status = rille_file_load(f, 0, NULL, layout, out);
     rille_file_close(&f);
+    return status;
+}
+
+int
+rille_load_image(struct rille_session *s, const char *path, const struct rille_layout *layout,
+                 struct rille_tensor **out)
+{
+    enum { MOST = 1 << 30 };
+    char *bytes;
+    size_t n;
+    struct image image;
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY(source_whole(path, MOST, &bytes, &n));
+    int status = image_decode(path, bytes, n, &image);
+    free(bytes);
+    if (status) return status;
+    int64_t shape[] = {3, image.height, image.width};
+    status = rille_tensor_from_host(s, "u8", 3, shape, image.bytes, layout, out);
+    free(image.bytes);
     return status;
 }
 

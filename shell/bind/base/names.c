@@ -596,6 +596,7 @@ static const struct elsewhere {
     {"data", "Subset", "write x:index_select(0, ids)"},
     {"data", "DistributedSampler", "write rille.data.loader{x, batch =, sbp = \"S(0)\"}"},
     {"data", "read_csv", "write rille.data.csv(path)"},
+    {"data", "read_image", "write rille.data.image(path)"},
     {"init", "trunc_normal_", "write rille.nn.init.normal_(p, mean, std)"},
     {"init", "orthogonal_", "not supported: write p:copy_(t)"},
     {"init", "eye_", "write p:copy_(rille.eye(n))"},

@@ -355,11 +355,14 @@ contents(lua_State *L)
     return 2;
 }
 
-/* rille.load_npy(path[, options]): returns the tensor of a .npy file. options: as for functions that create tensors. */
+typedef int load_fn(struct rille_session *s, const char *path, const struct rille_layout *layout,
+                    struct rille_tensor **out);
+
+/* Pushes the tensor of the file whose path is argument 1. Argument 2: options, as for functions that create tensors. */
 static int
-load_npy(lua_State *L)
+load_one(lua_State *L, const char *who, load_fn *load)
 {
-    const char *who = "load_npy", *path = path_check(L, 1, who);
+    const char *path = path_check(L, 1, who);
     struct options o;
     lua_settop(L, 2);
     options_read(L, 2, who, -1, &o);
@@ -367,9 +370,23 @@ load_npy(lua_State *L)
     files_finish(L);
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check_as(L, who, rille_load_npy(shell_of(L)->session, path, o.layout, slot));
+    check_as(L, who, load(shell_of(L)->session, path, o.layout, slot));
     options_apply(L, who, &o, *slot);
     return 1;
+}
+
+/* rille.load_npy(path[, options]): returns the tensor of a .npy file. */
+static int
+load_npy(lua_State *L)
+{
+    return load_one(L, "load_npy", rille_load_npy);
+}
+
+/* rille._image(path[, options]): returns the pixels of a PNG or JPEG file. */
+static int
+load_image(lua_State *L)
+{
+    return load_one(L, "data.image", rille_load_image);
 }
 
 /* ---- saving ---- */
@@ -648,25 +665,16 @@ file_read_text_call(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"load", file_load},
-    {"load_npy", load_npy},
-    {"save", lua_file_save},
-    {"_write", write_text},
-    {"_read", file_read_text_call},
-    {"_load", load_format},
-    {"_windows", load_windows},
-    {"_contents", contents},
-    {"_file_list", file_list},
-    {"_path", lua_path},
-    {"_checkpoint", checkpoint},
-    {"_verify", file_verify},
-    {"_finish", file_finish_call},
-    {"_list", list},
-    {"_may_save", may_save},
-    {"_random", random_state},
-    {"_parts", parts},
-    {"_of_parts", of_parts},
-    {NULL, NULL},
+    {"load", file_load},       {"load_npy", load_npy},
+    {"_image", load_image},    {"save", lua_file_save},
+    {"_write", write_text},    {"_read", file_read_text_call},
+    {"_load", load_format},    {"_windows", load_windows},
+    {"_contents", contents},   {"_file_list", file_list},
+    {"_path", lua_path},       {"_checkpoint", checkpoint},
+    {"_verify", file_verify},  {"_finish", file_finish_call},
+    {"_list", list},           {"_may_save", may_save},
+    {"_random", random_state}, {"_parts", parts},
+    {"_of_parts", of_parts},   {NULL, NULL},
 };
 
 void
