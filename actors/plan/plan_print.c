@@ -160,8 +160,7 @@ print_task_results(const struct plan *p, int32_t task, struct str *s)
 }
 
 /* Relations of a task to other objects, in the order in which they are printed. first: text before a list of
- * numbers; then: text that replaces `first` after another "from" list, as in "from leaf 0, number 1"; NULL: `first`
- * is used there, too. */
+ * numbers. then: text in place of `first` after another "from" list, as in "from leaf 0, number 1"; NULL: `first`. */
 enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;

@@ -108,7 +108,7 @@ print_call_key(const struct call *c, const struct prog_node *n, struct str *k)
     str_addn(k, &n->op, sizeof n->op);
     for (int i = 0; i < c->nin; i++) put_call_type(k, &c->in[i], c->layout[i]);
     for (int i = 0; i < c->nout; i++) put_call_type(k, &c->out[i], n->layout[i]);
-    /* nonzero for a call with a strategy; takes_all() finds it in the key of the call */
+    /* nonzero for a call with a strategy; in the key because takes_all() depends on it */
     uint8_t strategy = n->strategy != NULL;
     str_addn(k, &strategy, sizeof strategy);
     for (int i = 0; i < c->nin; i++) put_names(k, n->want[i]);

@@ -48,18 +48,18 @@ struct memory {
     int32_t *first_task, *task;     /* by device: tasks whose results it stores, in list order */
     int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
-    /* by task: position, in the task list of its device, of the kernel before the task, and of the kernel after it.
-     * For a kernel, both are its own position */
+    /* by task: position of the kernel before the task [0] and after the task [1], in the device's task list; for a
+     * kernel, its own position */
     int32_t *kernel[2];
-    /* met: by task, the last task found to wait for it; meets: the task for which `met` was filled last, -1: none */
+    /* met: by task t: the task found last to wait for t; meets: the task for which `met` was filled last; -1: none */
     int32_t *met, meets;
     bool *late; /* by task: true if it runs once per batch, after the last micro-batch */
     /* by task: true if it runs once per batch, and tasks that run per micro-batch depend on it */
     bool *wanted;
     bool *frugal; /* by stage: true if backward recomputes or fetches values */
-    /* items of the current device; items of the device that was packed last */
+    /* item: items of the current device; packed: items of the device that was packed last */
     struct item *item, *packed;
-    /* number of items; number of packed items; number of tasks of the device per period */
+    /* nitem: number of items; npacked: number of packed items; period: number of the device's tasks per period */
     int32_t nitem, npacked, period;
     struct room *room; /* by stage: its slots */
     struct stage_slots *rooms;
@@ -331,8 +331,8 @@ arena_waits_for(struct memory *m, int32_t task, int32_t other)
     return m->met[other] == task;
 }
 
-/* Returns the position of the kernel before (or after) a task of a move; the task's own position if the task and
- * this kernel wait for one another. */
+/* Returns the position of the kernel before a task of a move (behind true: after the task). If the task and this
+ * kernel depend on each other, returns the task's own position. */
 static int32_t
 kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 {
@@ -405,9 +405,9 @@ item_of(struct memory *m, int32_t device, const struct live_range *t)
     return it;
 }
 
-/* Extends early items into the last period if necessary. Early items are written before all late items. So an early
- * item that is still live when a late item is written must not share bytes with items at earlier positions of the
- * last period, either. */
+/* Extends the life of early items into the last period if necessary. All early items are written before all late
+ * items. If an early item is still live when a late item is written, it must not share bytes with items at earlier
+ * positions of the last period, either. */
 static void
 hold_early(struct memory *m)
 {
@@ -455,7 +455,7 @@ add_lifetime_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
     m->pair[m->npair++] = (struct pair){a, b, next_period};
 }
 
-/* An item with its sort key: its first position. */
+/* An item and its sort key, the first position of its life. */
 struct written {
     int32_t first, item;
 };

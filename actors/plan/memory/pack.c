@@ -291,8 +291,8 @@ add_hole(struct heap *h, int32_t before, int64_t offset, int64_t bytes, int32_t 
     bin_add(h, b);
 }
 
-/* Allocates block b in a hole, whose remainder stays a hole. Without a hole, allocates it at the top; a hole
- * directly below the top becomes part of it. */
+/* Allocates block b in a hole; the rest of the hole stays a hole. If no hole fits, allocates b at the top, including
+ * a hole directly below the top. */
 static void
 allocate_block(struct heap *h, int32_t b, int64_t bytes)
 {
@@ -342,7 +342,7 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps n spans; frees each span `over` positions before its life ends (`last`). Returns the arena's bytes. */
+/* Sweeps n spans. over: frees each span this many positions before its last. Returns the arena's bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {
@@ -523,9 +523,9 @@ by_group_and_time(const void *a, const void *b)
     return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : compare_pack_times(a, b);
 }
 
-/* Converts the n changes of a group within a period to changes over all periods. Their number is unknown. So at a
- * time of the first period, the group's live bytes are the largest up to that time; at a time of the last period,
- * the largest from that time on. */
+/* Converts the n changes of a group from one period to all periods. The number of periods is unknown, so the bytes
+ * at each position are upper bounds. At a position of the first period, they are the largest live bytes up to that
+ * position; at a position of the last period, the largest from that position on. */
 static void
 spread_change(struct change *x, int n, int32_t period)
 {

@@ -48,13 +48,13 @@ where_stride(int64_t bytes)
 /* Synchronisation of an edge: when the reader is notified, and when it returns the register (sync.c). In all cases
  * the producer's work ends before the reader's work begins. */
 enum sync {
-    /* reader notified when the producer's work is done; register returned when the reader's work is done */
+    /* the reader is notified when the producer's work is done, and returns the register when its own work is done */
     SYNC_HOST,
-    /* reader notified when the producer has enqueued its work on the stream that both tasks use; register returned
-     * when the reader has enqueued its work */
+    /* the reader is notified when the producer has enqueued its work on the stream that both tasks use. The reader
+     * returns the register when it has enqueued its own work */
     SYNC_ENQUEUED,
-    /* reader notified when the producer has enqueued its work on another stream of this thread. The reader's
-     * stream waits for an event after that work. Register returned when the reader's work is done */
+    /* the reader is notified when the producer has enqueued its work on another stream of this thread. The reader's
+     * stream waits for an event after that work. The reader returns the register when its own work is done */
     SYNC_EVENT,
 };
 
@@ -105,7 +105,7 @@ struct box_from {
     const struct view *view;
 };
 struct box_move {
-    uint8_t verb, reduce; /* enum box_verb: how the step combines its sources; reduction */
+    uint8_t verb, reduce; /* verb: enum box_verb, how the step combines its sources; reduce: the reduction */
     int32_t nfrom;
     struct box_from *from; /* sources, in the order in which they are combined */
     int64_t skip;          /* offset of the destination slice from the result's start, bytes */
@@ -137,14 +137,15 @@ struct plan_move {
     const char *name; /* method of the move (box_plan.name) */
     /* bytes that this partition's devices receive; proven minimum for the complete move, over all devices */
     int64_t bytes, bound;
-    /* segments and chunks of a hierarchical reduction (box_relay); 0: the reduction is not hierarchical */
+    /* numbers of segments and of chunks of a hierarchical reduction (box_relay); 0: the reduction is not
+     * hierarchical */
     int32_t nleg, nchunk;
     bool back; /* the sum also travels back through the segments, in reverse order */
     /* library collective that performs the move; NULL: none. The plan has one KIND_COLLECTS task per local position,
      * in mesh order. Positions on other hosts have their tasks in those hosts' partitions, which must agree
      * (comm_ranks.h) */
     const struct collective *by;
-    bool late; /* collective with ranks on other hosts: runs once, after the last micro-batch */
+    bool late; /* true for a collective with ranks on other hosts, which runs once, after the last micro-batch */
 };
 
 /* A copy between a window of a shard and a dense block, in either direction. */
@@ -179,7 +180,7 @@ struct task_move {
 
 struct task {
     const struct task_kind *kind;
-    /* enum node_phase; priority class: among ready tasks of a device, the one with the least turn runs first */
+    /* phase: enum node_phase. turn: priority class; the ready task of a device with the least turn runs first */
     uint8_t phase, turn;
     /* enum stream_role of the stream that runs the work; 0 if the device has at most one stream */
     uint8_t stream;
@@ -197,8 +198,8 @@ struct task {
     int32_t nact;
     int32_t priority; /* dispatch order among equal turns and micro-batches: the least priority runs first */
     const char *name; /* printed name: an operator, "box all-gather", ... */
-    /* program node whose source line errors show: the computed node, or for a moved leaf the first node that needs
-     * it; -1: none */
+    /* program node that error messages name by its source line: the computed node; for a moved leaf, the first node
+     * that needs the leaf; -1: none */
     int32_t blame_node;
     int32_t nin, nout, narg;
     struct in_port *in; /* in-ports of data and control edges */

@@ -68,7 +68,7 @@ can_follow(const struct prog_node *n)
     return n->op->flags & OP_FOLLOWS && n->nout == 1 && !n->accumulate && !n->piece && flags & FUSES;
 }
 
-/* ---- who reads a node ---- */
+/* ---- readers of nodes ---- */
 
 /* Lists the readers of all nodes: nodes reader[first[i]] to reader[first[i + 1] - 1] read node i. */
 static void
@@ -373,7 +373,8 @@ bool
 fusion_casts(const struct fusion *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
-    bool ends = l->group[node] == node; /* only a cast of a leaf ends a chain and reads only a leaf */
+    bool ends = l->group[node] == node; /* true for the last node of a chain; a cast of a leaf cannot be part of a
+                                           longer chain, because it reads only a leaf */
     return ends && !n->piece && device_kind(n->layout[0]->place->kind)->flags & COMPILES && casts_leaf(l, n);
 }
 
@@ -402,7 +403,7 @@ nodes_alike(const struct fusion *l, int32_t a, int32_t b)
            op_attr_same(x->op, x->attr, y->attr);
 }
 
-/* Returns the value whose memory r may share. */
+/* Returns the value whose memory r may share: follows r back through views and moves. */
 static struct ref
 source_behind(const struct program *p, struct ref r)
 {

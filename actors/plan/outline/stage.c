@@ -123,8 +123,8 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
     }
 }
 
-/* Returns, by leaf, the stage of the forward nodes that read it. Negative if forward nodes of no stage or of
- * several stages read the leaf, or if the leaf differs per micro-batch. */
+/* Returns, by leaf, the stage of the forward nodes that read the leaf; negative if nodes of no stage or of several
+ * stages read it, or if the leaf differs per micro-batch. */
 static int32_t *
 stages_of_leaves(const struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {

@@ -46,7 +46,8 @@ struct need {
 
 /* One kind of act (forward, backward or weight gradients) of one stage. */
 struct slot {
-    /* number of micro-batches of which the act has begun; has ended; result has arrived on other lanes */
+    /* numbers of micro-batches: begun: the act has begun; done: the act has ended; there: the result has arrived on
+     * other lanes */
     int32_t begun, done, there;
     int32_t stage;
     enum act act;
@@ -143,7 +144,8 @@ wake_slot(struct simulator *t, struct slot *s)
 
 /* ---- begin of an act ---- */
 
-/* Updates the largest use of each pool, and how far other stages are ahead, at the begin of an act. */
+/* Updates statistics when an act begins: the largest use of each pool, and by how many micro-batches other stages
+ * are ahead. */
 static void
 note_needs(struct simulator *t, struct lane *l, struct slot *s)
 {
@@ -181,7 +183,8 @@ is_hopeless(struct simulator *t, const struct lane *l, int64_t rest)
            r->contexts > aim->most_contexts;
 }
 
-/* Inserts the end of an act in time order. Searches from the back, because most new ends are later than all others. */
+/* Inserts the end of an act in time order. Searches from the back, because most new ends are later than all
+ * others. */
 static void
 will_end(struct simulator *t, struct event e)
 {
@@ -468,8 +471,8 @@ open_stage(struct simulator *t, int32_t q)
     t->of[q][BACKWARD].need[0].room = t->pool[q].behind;
 }
 
-/* Returns the largest use of each pool in out->peak. hop: the distance by which the producers of a stage were
- * ahead, divided by the number of hops to the stage. */
+/* Stores the largest use of each pool in peak[]. hop: number of micro-batches by which a producer was ahead of its
+ * reader, divided by the number of stages between them, plus 1. */
 static void
 tell_peaks(const struct simulator *t, struct prog_pool *peak)
 {

@@ -26,7 +26,7 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    /* by task: index of its row, a chain of tasks connected by edges; place in the row */
+    /* row: by task: index of its row, a chain of tasks connected by edges; position: by task: place in its row */
     int32_t *row, *position;
     int32_t *seen, stamp, *queue; /* by task: temporary arrays of searches and lists */
     /* by row: stamp of the last search that has marked it; last place that the search must reach; last place that
@@ -240,7 +240,7 @@ in_step(const struct block *a, const struct block *b)
 }
 
 /* Checks that block b is written after the last use of block a: every writer of b must come after all users of a,
- * and no user of a may act again after it. */
+ * and no user of a may act again after b is written. */
 static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
@@ -298,7 +298,8 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
 struct cuts {
     int64_t *at;
     int32_t n;
-    /* by section: present owner; first and last of the owners that are written per micro-batch; -1: none */
+    /* by section: owner: present owner; first, last: first and last owner among those written per micro-batch; -1:
+     * none */
     int32_t *owner, *first, *last;
 };
 
@@ -485,12 +486,12 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Data for the proof that no update begins before all checks of data have ended. So bad input can never update some
- * variables and not others. A check is a task that may reject its data; checks are numbered in list order.
- * done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[] of the
- * task's inputs, increased while the task also reads the next check directly. A gate that receives from another host
- * counts as a check: it stands for that host's checks. A gate that sends to another host must wait for all checks of
- * this host. */
+/* Data for the proof that no update begins before all checks of data have ended. The order matters because bad input
+ * must not update only some of the variables. A check is a task that may reject its data; checks are numbered in
+ * list order. done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[]
+ * of the task's inputs, increased while the task also reads the next check directly. A gate that receives from
+ * another host counts as a check: it stands for that host's checks. A gate that sends to another host must wait for
+ * all checks of this host. */
 struct checks {
     int32_t *task, n; /* checks, in list order */
     /* by task: number of checks that have certainly ended before the task; by check: last task found to read the

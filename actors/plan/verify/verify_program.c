@@ -175,9 +175,8 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call whose types and signature have been checked. The checks depend only on operator, operand types,
- * attributes and layouts. So another call for which these are equal is legal, too, and has results of the same
- * types. */
+/* A call whose types and signature have been checked. The checks depend only on operator, operand types, attributes
+ * and layouts. So a later call that equals this call in all four is legal, too, and has results of the same types. */
 struct derived {
     struct call call;
     /* bit mask of results that are f32 instead of half precision, because a sum over micro-batches adds them */
@@ -224,8 +223,8 @@ remember_derived(struct derivations *s, const struct call *c, uint32_t wide)
 }
 
 /* Proves that a shift reads its operand on the devices of the result, and that the rank with coordinate c on the
- * mesh axis reads the shard of coordinate c - ranks. This is a rotation if shards are equal and only this axis
- * splits the dimension. */
+ * mesh axis reads the shard of coordinate c - ranks. If shards are equal and no other axis splits the dimension, the
+ * shift is a rotation. */
 static int
 check_shift(const struct program *g, int32_t i)
 {
@@ -369,8 +368,8 @@ check_program_root(const struct program *g, int32_t k)
     return 0;
 }
 
-/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts must
- * run in rounds (verify_channel.c), where this is impossible. In a plan of a single host, such a node may have
+/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts must run
+ * in rounds (verify_channel.c), and rounds exclude such nodes. In a plan of a single host, such a node may have
  * enough registers to run. */
 static int
 check_late(const struct program *g, bool *late)

@@ -2,9 +2,9 @@
  * window and nothing else.
  *
  * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
- * proof derives the windows again, and also which channels use a library, and their devices. The content that a SEND
- * sends is proved in the sender's partition. Both ends of a channel state a digest of this content (channel.what),
- * and they are connected only if the digests are equal. */
+ * proof derives again the windows, the channels that use a library, and the devices of these channels. The content
+ * that a SEND sends is proved in the sender's partition. Both ends of a channel state a digest of this content
+ * (channel.what), and they are connected only if the digests are equal. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/communicator.h"
@@ -164,8 +164,8 @@ struct end {
     int32_t rank;
 };
 
-/* Finds the device in whose memory host code reads and writes the data of device `at`. *elsewhere: true if this is
- * not `at`. */
+/* Finds the device in whose memory host code reads and writes the data of device `at`. *elsewhere: true if that
+ * device is not `at`. */
 static int
 find_end_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
@@ -191,8 +191,8 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* second true: proves that the task is the second of two tasks of a channel's end, and reads the result of the first
- * from the start. second false: proves that this end needs a single task. */
+/* Proves how many tasks the end of a channel has. second: the task must be the second of two, and must read the
+ * result of the first task from the start. Otherwise the end must be a single task. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {
@@ -291,7 +291,7 @@ value_recv(struct values *s, int32_t task)
     return has_come(s, task, which);
 }
 
-/* ---- by a library ---- */
+/* ---- library links ---- */
 
 /* Proves that the task is one end of the point-to-point link between these two devices, at the right rank. */
 static int

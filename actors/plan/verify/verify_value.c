@@ -427,7 +427,7 @@ value_copy(struct values *s, int32_t task)
                         &s->root_version[part->index]);
 }
 
-/* ---- what outlives the run ---- */
+/* ---- results in root parts ---- */
 
 /* Proves that a result in a root part is the root's value: the complete dense shard or, if replicas share the
  * buffer, this rank's slice of it. */

@@ -142,8 +142,8 @@ add_shift(const struct call_context *ctx, const struct op *op, struct val *const
     return build_add(ctx, op, in, attr, &made, out);
 }
 
-/* Names the operator in an error of an operator that it is composed of. A hidden operator's name is dropped, because
- * users do not know it. */
+/* Adds the name of a composite operator to an error of an operator inside it. Drops the name of the inner operator
+ * if it is hidden, because users do not know it. */
 static void
 name_composite(const struct op *op)
 {
@@ -156,7 +156,7 @@ name_composite(const struct op *op)
     err_of(op->name);
 }
 
-/* Lets a function of the operator's record express the call by other operators. */
+/* Expands a call into other operators, by `write`, a function of the operator's record. */
 static int
 compose(const struct call_context *ctx,
         int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct call *c,
@@ -343,7 +343,7 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
 
 enum { RECREATED = 16 }; /* maximum number of calls that are repeated on another placement */
 
-/* Returns true if at most *left calls, none of which reads data or has run yet, make the unplaced value. */
+/* Returns true if at most *left calls make the unplaced value, and none of these calls reads data or has run yet. */
 static bool
 can_recreate(const struct call_context *ctx, const struct val *v, int *left)
 {
@@ -489,7 +489,7 @@ shown_below(const struct call_context *ctx, struct val *v, const struct node **v
     return v;
 }
 
-/* Applies the same n views to x. */
+/* Calls the n views of `view` on x, from the last to the first. */
 static int
 show_above(const struct call_context *ctx, struct val *x, int n, const struct node *const *view, const struct val *v,
            struct val **out)

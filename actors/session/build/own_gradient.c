@@ -62,7 +62,7 @@ own_function_drop(struct graph *g, struct own_function *f)
     if (--f->nref > 0) return;
     for (int i = 0; i < f->nin; i++) {
         if (!f->in[i]) continue;
-        val_keep(f->in[i]); /* val_drop ends a reference and a keep, so both are taken */
+        val_keep(f->in[i]); /* a later val_drop() ends a reference and a keep, so both are taken */
         val_drop(g, &f->in[i]);
     }
     for (int i = 0; i < f->nsaved; i++) val_drop(g, &f->saved[i]);
@@ -291,7 +291,8 @@ check_gradient(const char *who, const char *what, int i, const struct type *has,
     return status;
 }
 
-/* Makes handles of the gradients of the results, zeros where none has arrived, and of the saved tensors. */
+/* Makes the arguments of the backward function: handles for the gradients of the results (zeros for a result without
+ * a gradient) and for the saved tensors. */
 static int
 function_handles(const struct call_context *ctx, struct own_function *f, struct val *const *from,
                  struct rille_tensor **dresult, struct rille_tensor **saved)

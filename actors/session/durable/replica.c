@@ -181,8 +181,8 @@ copy_drop(struct copy *c)
     sums_free(&c->sums);
 }
 
-/* Returns the device of the next host that has the same index on its host as this device; if there are fewer
- * devices, the last device of that host. */
+/* Returns the neighbour of a device: the device with the same index on the next host. If that host has fewer
+ * devices, returns its last device. */
 static int32_t
 neighbour(const struct rille_session *s, int kind, int32_t device)
 {
@@ -326,8 +326,8 @@ copy_agrees(const struct copy *c)
     return true;
 }
 
-/* Returns true if a shard differs from at least half of the shards that must equal it: if a majority agrees, true
- * for the shards of the minority; without a majority, for every shard that differs. */
+/* Returns true if the shard may be the wrong one: it differs from at least half of the shards that must be equal. If
+ * a majority agrees, that is true of the minority only; without a majority, of every shard that differs. */
 static bool
 is_odd(const struct copy *c, int32_t pos)
 {

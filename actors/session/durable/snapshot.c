@@ -261,8 +261,8 @@ doubt_replicas(struct rille_session *s, struct kept *k, int which)
     return status;
 }
 
-/* Finds which of the replicas that differed at the last comparison were wrong. That is known if the same work was
- * repeated since then, and the replicas agree now. */
+/* Finds which of the replicas that differed at the last comparison were wrong. This is known only if the same work
+ * was repeated since then and the replicas agree now. */
 static void
 find_wrong(struct rille_session *s, const struct snapshot *p)
 {
@@ -306,7 +306,7 @@ mend_snapshot(struct rille_session *s, struct snapshot *p)
 {
     struct copy **list = copies_of(p);
     bool lost = false;
-    /* shards that were lost before the digests were computed have none */
+    /* ignores errors, because shards lost before the computation have no digests */
     if (copying_end(&p->summing, true)) err_clear();
     int status = copies_check(s, NCOPY * p->n, list);
     for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);

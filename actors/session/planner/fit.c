@@ -32,7 +32,8 @@ struct fitter {
     /* memory of the smallest plan or schedule found, bytes; 0: none found */
     int64_t least;
     const struct schedule_search_costs *costs; /* costs for the schedule search; NULL: estimated */
-    /* memory limit for the planner, bytes per device; the planner does not count all memory of a plan */
+    /* memory limit for the planner, bytes per device; differs from `limit`, because the planner does not count all
+     * memory of a plan */
     int64_t reckoned;
     bool quick; /* search for the least memory, then take the first layouts found (sbp/net/options.h) */
     struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
@@ -316,7 +317,8 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
     return status;
 }
 
-/* Reports the smallest plan found, which may not be the minimum, and the planner's proven lower bound. */
+/* Fails with E_MEMORY. The error states the smallest plan found, which may not be the minimum, and the planner's
+ * proven lower bound. */
 static int
 no_plan_fits(const struct fitter *f, int64_t held)
 {
@@ -369,7 +371,7 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     return status;
 }
 
-/* ---- how much to recompute ---- */
+/* ---- choice of recomputation ---- */
 
 /* The fastest plan so far, and the recomputation choices that were tried. */
 struct found {
@@ -426,8 +428,8 @@ has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 
 enum { STEP = RECOMPUTE_PARTS / 4 };
 
-/* Reduces recomputation on stages where `bytes` suffice. Starts with the last stage, because the first stage holds
- * the most micro-batches. */
+/* Lowers the share that each stage recomputes, as far as activations still fit in `bytes`. Starts with the last
+ * stage, because the first stage holds the most micro-batches. */
 static int32_t *
 keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
 {

@@ -38,7 +38,7 @@ planned_mode(const char *name, enum solve_mode *out)
         name);
 }
 
-/* ---- which layouts are free ---- */
+/* ---- free layouts ---- */
 
 int32_t
 planned_leaf_behind(const struct program *p, struct ref r)
@@ -174,8 +174,8 @@ search_limit_ns(const struct rille_graph_options *o)
     return simple && !o->memory_limit && !(o->time_limit > 0) ? BOUND_NS : time_limit_ns(o);
 }
 
-/* Approximate counted cost (work.h) per program node of everything except the search: trace, prices, compilation;
- * ns. */
+/* Estimate of the counted work (work.h) per program node of everything except the search (trace, prices,
+ * compilation), ns. */
 enum { MADE_NS = 50000 };
 
 int

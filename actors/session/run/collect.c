@@ -99,7 +99,8 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
     return -1; /* the operands of the node must be visited */
 }
 
-/* Walks depth first, operands before their reader. Uses an explicit stack, because programs may be deep. */
+/* Walks the graph depth first, so that operands come before their readers. Uses an explicit stack, because programs
+ * may be deep. */
 static int
 walk_graph(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, enum collect_mode mode)
 {
@@ -567,7 +568,8 @@ collection_uses(struct collection *c)
     return c->use;
 }
 
-/* Returns true if the run does not keep a result that has more readers than the `uses` readers in the walk. */
+/* Returns true if the run drops the result although readers outside the walk need it: the result has more readers
+ * than `uses`, the number of readers in the walk. */
 static bool
 is_value_wanted(const struct collection *c, const struct val *v, int32_t uses)
 {

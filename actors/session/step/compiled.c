@@ -1,7 +1,7 @@
 /* compiled.c - calls a compiled step: binds buffers, runs the plan, and sets the variables' new versions.
  *
- * A variable's new version overwrites the old version if nothing but the variable's handle needs the old bytes. Then
- * the call allocates no buffer and binds none again. */
+ * A variable's new version overwrites the old version if nothing but the variable's handle needs the old bytes. In
+ * this case the call allocates no buffer, and earlier bindings of buffers stay valid. */
 #include "actors/session/step/compiled.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/build/build.h"

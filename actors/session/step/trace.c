@@ -1,7 +1,8 @@
 /* trace.c - records the calls of a function once, as a compiled step that can run many times.
  *
  * Between begin and end, calls add nodes but nothing runs. A journal keeps the state of variables and gradients
- * before the trace, so that trace_end() can restore this state, even after errors. Changes become plan results.
+ * before the trace, so that trace_end() can restore this state, even after errors. Changes of variables and
+ * gradients become results of the plan.
  *
  * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches when it
  * reaches its leaf. All later calls happen once per batch. */
@@ -71,7 +72,7 @@ struct trace {
     struct hash_table variables; /* map from the address of a variable to its index in `variable` */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    struct rille_live **ask; /* live numbers that calls used, by reference, even if nothing reads them */
+    struct rille_live **ask; /* live numbers that traced calls used, by reference; also numbers that no node reads */
     int32_t nask, ask_capacity;
 };
 
@@ -289,7 +290,8 @@ trace_no_pieces(const struct trace *r, int i, const struct val *v)
     return status;
 }
 
-/* Returns the type of one micro-batch. The rows of every shard must be divisible, because rows are divided in place. */
+/* Returns the type of one micro-batch. The rows of every shard must be divisible, because rows are divided in
+ * place. */
 static int
 piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
 {
@@ -616,8 +618,8 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
-/* Passes references from the trace to the step: those to the tensors that the calls read. Excludes gradients,
- * because a step may overwrite a gradient that nothing else holds. */
+/* Passes the trace's references to tensors that calls read on to the step. Leaves out gradients, because a step may
+ * overwrite a gradient that nothing else holds. */
 static void
 graph_variables(struct rille_graph *g, const struct trace *r)
 {
@@ -639,7 +641,7 @@ graph_variables(struct rille_graph *g, const struct trace *r)
 }
 
 /* Fills in where the step's leaves and numbers come from. Counters (r->ask) are listed before other live numbers,
- * because those may read counters. */
+ * because the functions of live numbers may read counters. */
 static void
 graph_sources(struct rille_graph *g, struct rille_session *s, bool totals)
 {
@@ -660,7 +662,7 @@ graph_sources(struct rille_graph *g, struct rille_session *s, bool totals)
     }
 }
 
-/* Fills in counts that each call of the step changes: random numbers, live numbers, and gradients. */
+/* Fills in the step's number of random numbers, the variables that it reads, and the gradients that it changes. */
 static void
 graph_counts(struct rille_graph *g, struct rille_session *s)
 {

@@ -182,7 +182,7 @@ tell_op(struct teller *t, const struct prog_node *n)
 
 /* ---- moves ---- */
 
-/* Returns true if all devices are in the memory space. */
+/* Returns true if all devices of the placement are in the memory space. */
 static bool
 lies_in(int32_t space, const struct place *p)
 {
@@ -281,7 +281,7 @@ keep_explain_text(struct teller *t, struct str *s)
     return out;
 }
 
-/* Makes the plan of a hop as a run makes it: between hosts, a reduction may be hierarchical. */
+/* Plans a hop as a run does: a reduction between hosts may be hierarchical. */
 static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
@@ -352,7 +352,8 @@ count_bytes(struct teller *t, const struct layout *from, const struct layout *to
     t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
 }
 
-/* Describes a move over more ranks than can be planned. Gives the least possible bytes, from the closed form. */
+/* Describes a move over too many ranks to be planned. Reports the least possible bytes, which a closed formula
+ * gives. */
 static void
 tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
             struct str *text)

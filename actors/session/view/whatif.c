@@ -178,7 +178,7 @@ static int
 too_little(const struct cluster *k, const struct assign_least *least, const char *how)
 {
     struct str proved = {0};
-    /* the search counts devices of all stages as one device */
+    /* the search counts devices of all stages as one device, so the bound is divided by the number of placements */
     int64_t floor = (least->floor + k->nplace - 1) / k->nplace;
     if (floor) str_addf(&proved, "none needs less than %lld, and ", (long long)floor);
     int status =
@@ -305,10 +305,11 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
     return too_little(k, &all, "with scratch memory of kernels");
 }
 
-/* Searches within the memory limit. First searches without a limit, and spends most of the time there if that plan
- * seems to fit: a plan that fits is then the best. Scratch memory is known only for given layouts, so each further
- * search subtracts the scratch memory of the last plan. E_PLAN: no layouts were found; *known: what the last search
- * found about the least memory of any layouts. */
+/* Searches within the memory limit. First searches without a limit, for a part of the time. If this plan fits but
+ * may not be the best, searches without a limit for the rest of the time, because the best plan without a limit is
+ * also the best within the limit if it fits. If the plan does not fit, each further search has a lower limit.
+ * Scratch memory is known only for given layouts, so the limit is reduced by the scratch memory of the last plan.
+ * E_PLAN: no layouts were found; *known: what the last search found about the least memory of any layouts. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
