@@ -55,7 +55,7 @@ struct value {
     enum holding holds;
     int32_t born, dies;
     bool early; /* the value may be a pending reduction that is completed directly after its addends are computed */
-    /* true: only explicit moves read this value, which is the field `partly` of another value */
+    /* true for the copy of a value that only explicit moves read (field `partly` of that value) */
     bool asked;
     /* copy of this value that is read by explicit moves to partial layouts; kept separate because only the user
      * may request such a move. NULL: none */
@@ -82,7 +82,7 @@ struct planner {
     const struct candidate_list **list; /* by net node: its candidate list; NULL for leaves and roots */
     /* by net node without a candidate list: the layouts between which it chooses */
     const struct layout *const **form;
-    /* by net node: candidate with the traced layouts; candidate with all layouts replicated */
+    /* by net node: start: candidate with the traced layouts; whole: candidate with all layouts replicated */
     int32_t *start, *whole;
     /* values: result `out` of node `node` at index node * OP_OUT + out; leaves after all results */
     struct value *value;
@@ -94,8 +94,8 @@ struct planner {
     /* number of registers of a value, by (stage, phase) of the maker and (stage, phase) of the reader; NULL:
      * always 1 */
     const int32_t *credit;
-    struct hash_table kept, priced; /* interned arrays; move costs by type and layouts */
-    /* by layout id: 1 + index of the layout in the current list, 0: absent; length of the list */
+    struct hash_table kept, priced; /* kept: interned arrays; priced: move costs by type and layouts */
+    /* listed: by layout id, 1 + index of the layout in the current list; 0: absent. nlisted: length of the list */
     int32_t *listed, nlisted;
     struct pairs pairs; /* move costs, used while the cost network is built */
 };

@@ -44,7 +44,7 @@ credit_registers(struct lower *l)
 
 /* The first and last tasks of a micro-batch in one virtual stage on one device. */
 struct span {
-    /* first task of forward; last task of backward and last task of weight gradients; -1: none */
+    /* entry: first task of forward; last: last task of backward [0] and of weight gradients [1]; -1: none */
     int32_t entry, last[2];
 };
 

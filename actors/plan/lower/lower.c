@@ -46,9 +46,9 @@ number_view(const struct type *t, void *data)
     return (struct view){.data = data, .dtype = t->dtype};
 }
 
-/* Returns the number of threads of a kernel. Work that takes one core less than TEAM_NS gets one thread. Starting
- * and joining a team of two costs 1 us if the team spins, 3 us if it sleeps, and 24 us if a halted core must be
- * woken (bench/bus). */
+/* Returns the number of threads of a kernel. Work that takes one core less than TEAM_NS gets one thread. TEAM_NS
+ * must exceed the cost of starting and joining a team (bench/bus): for a team of two, 1 us if it spins, 3 us if
+ * it sleeps, 24 us if a halted core must be woken. */
 int
 lower_team(const struct lower *l, double flops, double bytes)
 {
@@ -101,8 +101,8 @@ begin_kernels(struct lower *l, struct computing *c)
     kernels_of(&c->kernels, 1, &c->whole);
 }
 
-/* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the work.
- * Also sets operand view i of the kernel to this shard or slice. */
+/* Returns the part of a value that this rank reads or writes: its shard or, if replicas share the work, a slice
+ * of the shard. Also sets view i of the kernel to that part. */
 static struct part
 part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
 {
@@ -200,7 +200,7 @@ shard_below(const struct pval *in, const struct pval *v, int32_t own)
     return local_set_find(in->mine, place_find(in->layout->place, rank));
 }
 
-/* Returns in *out the view of a shard by a view operator. If strides cannot express the view (a reshape of a
+/* Makes *out the view of a shard by a view operator. If strides cannot express the view (a reshape of a
  * transposed shard), makes a dense copy in the result's layout. */
 static int
 view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)

@@ -66,26 +66,28 @@ struct lower {
     bool *shares; /* by node: replicas of a variable share its update (shared_update_nodes) */
     bool *checks; /* by node: checks input data (program_checks) */
     bool *read;   /* by node: true if another node reads a result of the node */
-    /* by result: the only node that depends on the order in which the result's dimensions are stored; NOBODY;
-     * SEVERAL (which roots count as) */
+    /* by result: the only node that depends on the storage order of the result's dimensions; NOBODY: none;
+     * SEVERAL: several nodes, or a root */
     int32_t *reader;
     struct local_set mines;
     struct order {
-        /* by task: index of the task's line, a chain of tasks (order.c); place on the line */
+        /* by task: line: index of the task's line, a chain of tasks (order.c); place: place on the line */
         int32_t *line, *place;
         int32_t *seen, stamp, *queue; /* by task: stamp of the last visit; stamp and queue of the current search */
-        /* by line: place that the current search must reach; stamp of the search that has set this place */
+        /* by line: wanted: place that the current search must reach; wanted_by: stamp of the search that has set
+         * `wanted` */
         int32_t *wanted, *wanted_by;
         int32_t *met; /* by line: last place that the current search has reached */
     } order;
-    /* by task: index of its first out-port; by out-port: number of registers that its readers request */
+    /* first_out: by task, index of its first out-port; asked: by out-port, number of registers that its readers
+     * request */
     int32_t *first_out, *asked;
     struct hash_table views;   /* interned views */
     struct hash_table calls;   /* interned calls and chains for which kernels are made */
     struct hash_table kernels; /* kernels, by call, views and device */
     int32_t exec_capacity;
-    /* gate: the last gate, -1: none. gated: number of drafts at the time of that gate; their checks of data
-     * precede a gate */
+    /* gate: the last gate, -1: none. gated: number of drafts when that gate was made; checks of data among these
+     * drafts precede the gate */
     int32_t gate, gated;
     bool *is_gated; /* by node: true if a gate must precede it */
     struct redistributions crosses;
@@ -167,8 +169,8 @@ struct mover { /* a move under construction */
     int32_t *recv;       /* by incoming channel: the RECV or transfer task that writes the bytes */
     int32_t *stage_task; /* by stage buffer: the task that fills it */
     int32_t *part_task;  /* by local destination shard: the task that fills it */
-    /* by source (local source shards, then stage buffers, then channels): index of the argument that reads it, and
-     * the task of this argument */
+    /* by source (local source shards, then stage buffers, then channels): arg: index of the argument that reads
+     * the source; arg_task: task of this argument */
     int32_t *arg, *arg_task;
     struct box *box; /* boxes of local source shards; computed when first needed */
     bool *boxed;
@@ -208,7 +210,8 @@ const struct place *mover_reader(const struct mover *m, const struct redistribut
 /* p2p.c: make the tasks at the sending and at the receiving end of a channel whose bytes a library moves. */
 int lower_p2p_send(struct mover *m, const struct redistribute_channel *c);
 int lower_p2p_recv(struct mover *m, int32_t channel);
-/* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between hosts. */
+/* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between
+ * hosts. */
 int move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                 struct pval *to);
 /* Returns true if the value is complete only after the last micro-batch. */

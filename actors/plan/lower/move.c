@@ -56,7 +56,7 @@ mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const
     for (int32_t i = 0; i < n; i++) m->arg_task[i] = -1;
 }
 
-/* ---- what a task reads ---- */
+/* ---- arguments of a task ---- */
 
 /* placeholder view for stage buffers and received buffers, whose slices have views of their own */
 static const struct view row;
@@ -143,8 +143,9 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* Adds one step to the task's move: computes `slice`, which is the slice of a step of work w, or a part of that
- * slice. dst: view of the destination. skip: elements from the start of the task's register to the destination. */
+/* Adds a step to the task's move, which computes `slice`: the slice of `step`, a step of work w, or a part of
+ * that slice. dst: view of the destination. skip: elements from the start of the task's register to the
+ * destination. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
          const struct box *slice, int rank, const struct view *dst, int64_t skip)
@@ -184,8 +185,8 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
     return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
-/* Copies the steps of another replica's task to a replica's task, because both read the same sources by the same
- * arguments. */
+/* Copies the steps of one replica's task to the task of another replica. Both tasks read the same sources by the
+ * same arguments. */
 static int
 move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
 {
@@ -287,8 +288,8 @@ move_name(struct pval *v, struct pval *to)
     }
 }
 
-/* Returns the converted value if only one rank is lowered (plan_scratch). Its shards are dense; their source does
- * not matter, because nothing runs. */
+/* Returns the converted value for plan_scratch(), which lowers a single rank. The shards are dense. Their source
+ * does not matter, because nothing runs. */
 static struct pval *
 moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
 {

@@ -142,8 +142,8 @@ moved_for(const struct task *t, int32_t node)
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
-/* Returns the number of readers of a leaf shard, without the tasks that compute the same node as task w: such
- * tasks update other slices of the shard. They are at the end of the list of readers. */
+/* Returns the number of readers of a leaf shard. Leaves out the tasks of the same node as task w, which are last
+ * in the list of readers: such tasks update other slices of the shard. */
 static int32_t
 others(const struct guard *g, int32_t leaf_part, int32_t w)
 {
@@ -167,9 +167,9 @@ reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
     return shared_update_reads_own(&d->task, &d->out[k], k, leaf_part);
 }
 
-/* Returns true if a root shard may overwrite a leaf shard: no later task reads the leaf shard. moved: node of the
- * move that makes the root, -1: an update makes it. The writer must belong to the move of this node, not to the move
- * of an earlier reader. */
+/* Returns true if a root shard may overwrite a leaf shard, because no later task reads the leaf shard. moved:
+ * node of the move that makes the root; -1: an update makes the root. The writer must belong to the move made for
+ * this node, not to a move made for an earlier reader. */
 static bool
 may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t moved)
 {

@@ -29,17 +29,17 @@ struct stage_slots {
     const struct outline *outline;
     struct item *item;
     int32_t nitem, period;
-    /* number of leaves of a tree: a power of two, more than the period; number of leaves allocated */
+    /* width: number of leaves of a tree, a power of two above the period; room_for: number of leaves allocated */
     int32_t width, room_for;
     struct load room; /* bytes in one slot */
-    /* by phase: bytes outside the slots of the items of that phase's group; items share memory if they are not live
-     * together */
+    /* by phase: bytes outside the slots that items of the phase's group hold; these items share memory if they
+     * are not live together */
     struct load group[PHASE_BATCH];
     int64_t alone; /* bytes of all other items outside the slots */
     struct arena *arena;
     struct trial best;        /* best alternative after packing */
     struct pack_item *packed; /* items of one slot, for packing */
-    /* indices of the items in `packed`; also used for the indices of all items that may be in the slots */
+    /* indices of the items in `packed`, or of all items that may be in the slots */
     int32_t *at;
 };
 

@@ -55,13 +55,14 @@ struct channel {
      * (update_order.c) */
     int32_t turn;
     int32_t task; /* index of the task at this end of the channel */
-    /* number of acts by which the SEND may be ahead of the RECV = number of registers of the RECV. On a direct
-     * channel the SEND begins each act only after the RECV has reported that it is ready */
+    /* number of registers of the RECV, and so the number of acts by which the SEND may be ahead of the RECV. On a
+     * direct channel the SEND begins each act only after the RECV has reported that it is ready */
     int32_t nreg;
     int32_t nact;  /* acts per run */
     uint8_t dtype; /* element type */
     bool direct;   /* true: a communication library sends the bytes, and both ends are KIND_P2P tasks of devices */
-    /* both ends run once, after the last micro-batch; false: an end that runs once runs with the first micro-batch */
+    /* true: both ends run once, after the last micro-batch; false: an end that runs once runs with the first
+     * micro-batch */
     bool late;
     int64_t bytes; /* bytes per act; 0: order only */
     uint64_t what; /* digest of the content: the value, the layouts of its hop, and the slices (redistribute.h) */

@@ -72,8 +72,8 @@ struct task_kind {
 /* Enqueues the work of an act on the act's stream; without a stream, does the work at once. run: does the work; it
  * finds the task in w->of. */
 int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s), bool launches);
-/* Returns the views of result and source with addresses that the stream's work can access. For tasks that copy the
- * window task.source to a dense result. */
+/* Returns the views of result and source, with addresses that the stream's work can access, for a task that
+ * copies the window task.source to a dense result. */
 void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
 /* Copies the window task.source into the result, without a change of dtype. */
 int kind_copy_source(const struct stream_work *w, const struct stream *s);

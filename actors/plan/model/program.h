@@ -23,7 +23,8 @@ struct ref {
 struct prog_leaf {
     struct type type; /* type of the complete value; if `piece` is set, type of one micro-batch */
     const struct layout *layout;
-    /* differs per micro-batch: split along dimension 0, where micro-batch k is the k-th part of every shard */
+    /* true for a value that differs per micro-batch: dimension 0 is split, and micro-batch k is the k-th part of
+     * every shard */
     bool piece;
 };
 
@@ -96,8 +97,8 @@ struct program {
     int32_t lag;
     /* backward is split: weight gradients may run later than input gradients, which needs more registers (stage.h) */
     bool split;
-    /* number of entries in `pool`: limits per virtual stage from a search (schedule_search.c); 0: limits follow from
-     * lag and split */
+    /* number of entries in `pool`: limits of each virtual stage that a search has chosen (schedule_search.c); 0:
+     * limits follow from lag and split */
     int32_t npool;
     struct prog_pool *pool;
     uint8_t rule; /* enum prog_rule */
@@ -122,8 +123,8 @@ void program_write(const struct program *p, struct str *s);
 /* Reads a program from untrusted bytes. Does not check whether the program is legal; program_read() (verify.h) does.
  * Interns placements and layouts in the atlas. E_PLAN names the byte of the error; *out is then NULL. */
 int program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out);
-/* Checks that writing a legal program again yields the same bytes, because each program has exactly one encoding.
- * E_PLAN. */
+/* Checks that `bytes` is the only valid encoding of a legal program: writing the program again must yield the
+ * same bytes. E_PLAN. */
 int program_check_form(const struct program *p, const char *bytes, size_t n);
 /* Returns the value from which implicit moves on the same placement made r; r if no such move made r. */
 struct ref program_source(const struct program *p, struct ref r);

@@ -25,12 +25,12 @@ struct wires {
     struct deal deal;
     int32_t nmemory;
     double *in, *out;      /* bytes received; bytes sent */
-    int32_t *addend;       /* number of addends on this host, for the replica `counted` */
-    int32_t counted;       /* mesh position of the first addend of the replica that `addend` counts; -1: none yet */
+    int32_t *addend;       /* number of addends of the replica `counted` on this host */
+    int32_t counted;       /* mesh position of the first addend of that replica; -1: no replica was counted yet */
     double *owned;         /* fraction of the sum that owners on this host hold */
-    int32_t *wants, stamp; /* stamp of the last sum that this host needed; stamp of the current sum */
+    int32_t *wants, stamp; /* wants: stamp of the last sum that this host needed; stamp: stamp of the current sum */
     int32_t nwants;        /* number of hosts that need the current sum */
-    /* by host and replica: stamp of the sum for which this host last read the addends of this replica */
+    /* by host and replica: stamp of the sum for which the host last read this replica's addends */
     int32_t *reads;
 };
 
@@ -47,7 +47,7 @@ addend_memory(const struct wires *w, int32_t corner, int32_t addend, int32_t rep
     return wire_memory_at(w, &w->from, grid_pos(&w->from, (struct spot){corner, addend, replica}));
 }
 
-/* ---- where legs begin ---- */
+/* ---- begins of segments ---- */
 
 /* Finds the segments of a hierarchical reduction, as ranges of addends. An addend begins a segment if, in any tile
  * and replica, it is on another host than the addend before it. */
@@ -178,8 +178,8 @@ count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t 
     count_wanted(w, bytes);
 }
 
-/* Counts the traffic between segments for all cells of a tile at once, and leaves the owners of the sum in
- * `owned`. */
+/* Counts the traffic between segments for all cells of a tile at once. Leaves in owned[] the shares of the sum's
+ * owners. */
 static void
 count_hands(struct wires *w, const struct relay *r, int32_t tile, double numel)
 {
@@ -225,7 +225,7 @@ busiest(struct wires *w, const struct relay *r)
     return most;
 }
 
-/* ---- whether it pays ---- */
+/* ---- cost of the hierarchical reduction ---- */
 
 /* Returns the time of the hierarchical reduction, ns. The first chunk passes all segments, and the other chunks
  * follow in a pipeline. Each further chunk costs one more message per link, which occupies both ends for a quarter

@@ -51,7 +51,7 @@ add_path(struct finder *f, uint64_t hash, const struct type *t, const struct lay
     return 0;
 }
 
-/* Finds or makes a path, and returns it in *out until the next call. */
+/* Finds or makes a path. *out is valid until the next call. */
 static int
 find_way(struct finder *f, const struct type *t, const struct layout *from, const struct layout *to,
          const struct way **out)

@@ -96,7 +96,7 @@ outline_digest(const struct outline *o, unsigned char out[16])
     memcpy(out + 8, &d.b, 8);
 }
 
-/* ---- all of it ---- */
+/* ---- the complete outline ---- */
 
 int32_t
 outline_credits(const struct outline *o, struct moment from, struct moment to)

@@ -1,11 +1,12 @@
-/* outline.h - the outline of a plan: the decisions for all ranks at once, which are the same in every process.
+/* outline.h - the outline of a plan: those decisions that hold for all ranks and are equal in every process.
  *
- * For each step of the program, the outline has the step's chain, phase and virtual stage, and the hops that convert
- * the step's operands to the required layouts. Hops are numbered over the whole program. For the program as a whole,
- * the outline has the credits between steps and the number of threads that share the cores. The outline depends on
- * the program alone, not on processes or hosts, and its size does not grow with the number of ranks. plan_compile()
- * lowers plan partitions from the outline. Processes with equal digests have the same outline (t/plan/outline.c
- * checks that on programs read from bytes). The maker owns the outline; once made, it is read-only for any thread. */
+ * For each step of the program, the outline has the step's chain, phase and virtual stage, and the hops that
+ * convert the step's operands to the required layouts. Hops are numbered over the whole program. For the program
+ * as a whole, the outline has the credits between steps and the number of threads that share the cores. The
+ * outline depends on the program alone, not on processes or hosts, and its size does not grow with the number of
+ * ranks. plan_compile() lowers plan partitions from the outline. Processes with equal digests have the same
+ * outline (t/plan/outline.c checks that on programs read from bytes). The maker owns the outline; once made, it
+ * is read-only for any thread. */
 #ifndef RILLE_PLAN_OUTLINE_H
 #define RILLE_PLAN_OUTLINE_H
 
@@ -49,7 +50,8 @@ bool fusion_shown(const struct fusion *f, int32_t node, int out);
 struct hop {
     /* first node that needs the value in this layout; for an early sum, the node that computes the value */
     int32_t step;
-    /* operand number in that node or its group; index of the hop on the path. Channel names contain both numbers */
+    /* operand: operand number in that node or its group; turn: index of the hop on the path. Channel names
+     * contain both numbers */
     int16_t operand, turn;
     /* number among the hops that move bytes; -1: the hop moves no bytes and only renames the layout */
     int32_t number;

@@ -33,8 +33,8 @@ struct redistribute_run {
 /* Numbers of channels and stage buffers up to and including one level of stage buffers (box_stage_level). Tasks
  * that fill stage buffers are sorted by level. */
 struct redistribute_level {
-    /* number of channels to stage buffers; number of stage buffers; number of outgoing channels, including all
-     * that send shards */
+    /* nin: number of channels to stage buffers; nstage: number of stage buffers; nout: number of outgoing
+     * channels, including all that send shards */
     int32_t nin, nstage, nout;
 };
 
@@ -43,8 +43,8 @@ struct redistribution {
     bool one_space;       /* all local shards and stage buffers are in one memory space */
     struct box_plan *own; /* work of the move in this partition: local stage buffers and destination shards */
     struct redistribute_channel *in, *out;
-    /* number of incoming channels: to stage buffers, by level, then to shards; number of outgoing channels: from
-     * shards, then from stage buffers, by level */
+    /* nin: number of incoming channels: to stage buffers, by level, then to shards; nout: number of outgoing
+     * channels: from shards, then from stage buffers, by level */
     int32_t nin, nout;
     int32_t npart; /* number of outgoing channels that send shards; these come first */
     int32_t nlevel;

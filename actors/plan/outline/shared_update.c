@@ -28,8 +28,8 @@ has_slices(const struct op *op)
     return op->flags & OP_SOURCE || (op->flags & OP_UPDATE && op->flags & OP_INPLACE);
 }
 
-/* Returns true if all devices run host code that computes the same bytes, and the shard has enough bytes and rows
- * to be divided among its replicas. */
+/* Returns true if the node's result may be computed in slices. The node must run once per batch, its result must
+ * have at least one row per rank, and replicas of the result must share a buffer (shared_update_in_place). */
 static bool
 may_share_update(const struct program *p, const struct prog_node *n)
 {

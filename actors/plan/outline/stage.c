@@ -140,8 +140,8 @@ stages_of_leaves(const struct stages *s, const struct program *p, const bool *lo
     return stage;
 }
 
-/* Returns the stage of a backward node: the stage of the forward values that it reads on their own devices, or the
- * stage of its weights. If the node reads neither, the stage that gradients reach next. */
+/* Returns the stage of a backward node: the last stage among the forward values and the weights that the node
+ * reads without leaving their devices. If the node reads none, returns the stage that its gradient has reached. */
 static int32_t
 backward_stage(const struct stages *s, const struct program *p, const bool *loose, const int32_t *of_leaf, int32_t i)
 {

@@ -28,7 +28,7 @@ struct stages {
     /* by stage: true if no gradient of the stage's input is needed, so that its backward consists of weight
      * gradients only */
     bool *joint;
-    /* by stage: number of earlier stages on its devices; largest number of stages on a device */
+    /* chunk: by stage, number of earlier stages on its devices. nchunk: largest number of stages on a device */
     int32_t *chunk, nchunk;
 };
 /* Finds stages, phases and limits of stages. E_PLAN: the program has limits for another number of stages. */
@@ -49,9 +49,9 @@ struct moment {
  * micro-batches. */
 int32_t stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to);
 
-/* Priority of a task on its device. Among ready tasks, the task with the least `first` acts next; of equal ones,
- * the task with the least micro-batch. If micro-batches pass in rounds through the stages of a device, `lead` is
- * the stage's place in a round. */
+/* Priority of a task on its device. Among ready tasks, the task with the least `first` acts next; if several have
+ * the same `first`, the task with the least micro-batch. If micro-batches pass in rounds through the stages of a
+ * device, `lead` is the stage's place in a round. */
 struct stage_turn {
     uint8_t first;
     int32_t lead;

@@ -61,7 +61,8 @@ cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struc
     later(c, STALL_INPUT, in->task, act_end(b, in->task, token * every - 1));
 }
 
-/* Compares the time found so far with the times at which the readers of register r returned it. Keeps the latest. */
+/* Compares the time found so far with the times at which readers have returned register r, and keeps the latest
+ * time. */
 static void
 cause_of_register(const struct books *b, const struct out_port *out, int64_t r, struct cause *c)
 {
@@ -307,7 +308,7 @@ plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int
 int32_t
 plan_at_once(const struct plan *p)
 {
-    /* by thread: true if its devices without streams have been counted (they count as one) */
+    /* by thread: the thread's devices without streams have been counted (as one device) */
     bool *shared = must_alloc(sizeof *shared * (size_t)(p->nthread + 1));
     int32_t n = 0;
     for (int32_t d = 0; d < p->ndevice; d++) {
@@ -321,7 +322,7 @@ plan_at_once(const struct plan *p)
     return n;
 }
 
-/* ---- what acts took ---- */
+/* ---- durations of acts ---- */
 
 static int
 compare_stall_numbers(const void *a, const void *b)

@@ -70,8 +70,8 @@ carries_data(const struct plan *p, const struct in_port *in)
     return in->out < p->task[in->task].nresult;
 }
 
-/* Computes heads and tails of all tasks in one pass each, because edges point forward in the task list. The tail
- * of a producer includes all acts of a reader that use one register. */
+/* Computes the heads of all tasks in one pass and the tails in another. One pass each suffices, because edges
+ * point forward in the task list. The tail of a producer includes all acts of a reader that use one register. */
 static void
 find_lane_ends(const struct plan *p, const struct took *took, struct lower_bound_acts *acts)
 {

@@ -33,7 +33,8 @@ struct pipeline {
     bool trained;              /* the pipeline has a backward pass */
     const bool *joint;         /* by stage: backward consists of weight gradients alone */
     struct stage_bytes *bytes; /* by stage: bytes per micro-batch */
-    /* by stage: time of forward per micro-batch, ns; time of the forward nodes that backward recomputes, ns */
+    /* by stage, ns per micro-batch: once: time of forward; again: time of the forward nodes that backward
+     * recomputes */
     double *once, *again;
 };
 
@@ -43,7 +44,8 @@ struct pipeline_sim_rule {
     int32_t group, round;
 };
 
-/* Aim of a simulation: less time than `time`, or as much time and fewer bytes than `bytes`. Limits are below. */
+/* Aim of a simulation: less time than `time`, or equal time and fewer bytes than `bytes`, within the limits
+ * below. */
 struct pipeline_sim_aim {
     int64_t time, bytes;
     int64_t floor;      /* proven lower bound of the time of any schedule, ns */

@@ -45,8 +45,8 @@ struct plan_sim_jitter {
  * the ready act's time. Short moves, and short acts that run once per batch, are in no row and have priority. */
 struct lane_rows {
     int32_t nlane; /* number of lanes; 0: there are no rows */
-    /* by task: its lane; by thread: its first lane, and after the last thread the number of lanes; by lane: number
-     * of its tasks */
+    /* lane_of: by task, its lane; first_lane: by thread, its first lane, and after the last thread the number of
+     * lanes; max_ready: by lane, number of its tasks */
     int32_t *lane_of, *first_lane, *max_ready;
     /* by lane: index in `act` of its row's first act; after the last lane, the number of acts in rows */
     int64_t *first;
@@ -91,8 +91,8 @@ int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_s
 /* Serialises the rows of plan partition `part` for the process that runs it. first: index of the partition's first
  * task in the plan for which r was computed. */
 void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
-/* Reads a plan's rows, with threads as lanes (PLAN_SIM_THREADS), from untrusted bytes. The rows are allocated in arena
- * a. E_BUS: the bytes are malformed, or belong to another plan. */
+/* Reads a plan's rows, with threads as lanes (PLAN_SIM_THREADS), from untrusted bytes. The rows are allocated in
+ * arena a. E_BUS: the bytes are malformed, or belong to another plan. */
 int plan_sim_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out);
 
 #endif

@@ -89,7 +89,7 @@ check_channel_order(const struct proof *v)
     return 0;
 }
 
-/* ---- what a channel states ---- */
+/* ---- terms of a channel ---- */
 
 static int
 check_channel(const struct proof *v, int32_t k)
@@ -186,8 +186,8 @@ check_ready(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Proves the place in the list and the round of a collective's task that has partners in other partitions. The
- * round must be the one that the collective states. */
+/* Proves the place and the round of a task of a collective that has partners in other partitions. The place must
+ * allow the same order of collectives as on other hosts. The round must be the one that the collective states. */
 static int
 check_channel_member(const struct proof *v, int32_t i)
 {

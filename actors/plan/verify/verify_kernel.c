@@ -2,8 +2,8 @@
  * wiring of a chain. Also proves the size of scratch memory, and the schedule's credits and phases.
  *
  * A kernel records the calls for which it was made (exec_made); the proof compares them with the program's nodes.
- * It relies on the tests of kernels/ for kernels to compute these calls correctly. Equal tasks may share a kernel
- * if no two of them run at the same time. A kernel shared by the ranks of a node is checked once. */
+ * That kernels compute these calls correctly is left to the tests of kernels/. Equal tasks may share a kernel if
+ * no two of them run at the same time. A kernel shared by the ranks of a node is checked once. */
 #include "actors/plan/outline/stage.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -111,7 +111,8 @@ check_made(const struct values *s, int32_t task)
 
 struct proved {
     const struct exec *exec;
-    /* thread, or device with streams, that runs the kernel; node of the task for which the kernel was last checked */
+    /* runner: thread, or device with streams, that runs the kernel; node: node of the task for which the kernel
+     * was last checked */
     int32_t runner, node;
     const struct plan_chain *chain;
 };
@@ -178,8 +179,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage of a task. The phase is the phase of the task's node; in an offload or a fetch, the phase
- * of the node that requests the move counts. A task that computes a node has the node's stage. */
+/* Proves phase and stage of a task. The phase must be that of the task's node or, in an offload or a fetch, that
+ * of the node that requests the move. A task that computes a node has the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {

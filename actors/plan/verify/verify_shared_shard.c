@@ -17,8 +17,8 @@ is_box_within(const struct box *in, const struct box *out, int ndim)
     return true;
 }
 
-/* Returns true if the box step computes this slice in the same way as the task does. The step must read source
- * shards only, no stage buffers. */
+/* Returns true if the box step computes this slice in the same way as the task. The step must read source shards
+ * only, and no stage buffers. */
 static bool
 says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {

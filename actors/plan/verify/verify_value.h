@@ -15,7 +15,7 @@ struct content {
     int32_t pos;
     bool received;               /* received from another host: slices of a shard or stage buffer */
     const struct plan_move *box; /* move that made the content; NULL: a kernel did */
-    /* made by a kernel: view with the order in which dimensions are stored; NULL: row-major */
+    /* content made by a kernel: view with the order in which its dimensions are stored; NULL: row-major */
     const struct view *turned;
 };
 
@@ -28,8 +28,8 @@ struct values {
     /* by result, then by leaf: true if the value is fetched again for every micro-batch (value_again) */
     bool *again;
     const void ***version; /* by node and argument: maker of the addends, as in *version of value_read() */
-    /* *version of value_read(): by node whose result is a sum over micro-batches or a dense copy; by root that a
-     * task copies */
+    /* *version of value_read(). node_version: by node whose result is a sum over micro-batches or a dense copy;
+     * root_version: by root that a task copies */
     const void **node_version, **root_version;
     const void *box_version;
     int32_t sum;      /* node whose sums are being proved */
@@ -70,10 +70,10 @@ bool value_find_view(const struct proof *v, const struct content *c, const struc
 int value_content(const struct values *s, int32_t task, int32_t a, struct content *c);
 struct content *value_result(const struct values *s, int32_t task, int32_t k);
 /* Prove that argument a is shard pos of value r in layout l. value_read() returns the shard's view, and in *skip
- * the elements from the start of the register or leaf. value_read_at() proves that the argument's offset is equal
- * to this. Both functions also prove that the addends of a partial value belong together: all positions must read
- * addends made by the same kernel or move. *version: identifies that kernel or move; NULL before the first call
- * for a value. */
+ * the elements from the start of the register or leaf. value_read_at() proves that the argument's offset is this
+ * number of elements. Both functions also prove that the addends of a partial value belong together: all
+ * positions must read addends made by the same kernel or move. *version: identifies that kernel or move; NULL
+ * before the first call for a value. */
 int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                const void **version, struct view *view, int64_t *skip);
 int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,

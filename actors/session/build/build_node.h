@@ -39,7 +39,7 @@ struct call_context build_plain(const struct call_context *ctx);
 /* build_fresh takes a reference to a value that a call created; build_settle drops these references at the end of
  * the call. Afterwards only handles and readers keep the value. build_settle returns `status`. */
 struct val *build_fresh(struct rille_session *s, struct val *v);
-/* Makes a leaf that shares the bytes of v, which is computed. */
+/* Makes a leaf that shares the bytes of v. v must be computed. */
 int build_share(struct rille_session *s, struct val *v, struct val **out);
 int build_settle(struct rille_session *s, int status);
 

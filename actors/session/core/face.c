@@ -64,7 +64,7 @@ face_session(const struct rille_session *s, const char *who)
     return 0;
 }
 
-/* Checks the size of an option struct, and that the fields which only the caller knows are zero. */
+/* Checks the size of an option struct. Fields that are newer than this library must be zero. */
 static int
 check_size(const char *from, size_t size, size_t first, size_t known, const char *who)
 {

@@ -12,7 +12,8 @@ struct copy {
     struct type type;
     const struct layout *layout;
     struct store *store; /* the shards, held by reference; NULL: none */
-    /* by mesh position: copy of the shard on another host ("spare"), by reference; NULL: no copy, or none is needed */
+    /* by mesh position: copy of the shard on another host ("spare"), by reference; NULL: no copy, or none is
+     * needed */
     struct store *spare;
     struct sums *sums; /* digests by mesh position; NULL: not computed */
 };
@@ -31,8 +32,8 @@ void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, st
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Returns true if all shards that must be equal have equal digests. */
 bool copy_agrees(const struct copy *c);
-/* Prints the devices and workers of shards that differ. right: copy of the same variable to compare with; NULL:
- * compares the shards that must be equal with each other. Prints nothing if none differs. */
+/* Prints the devices and workers of shards that differ; nothing if no shard differs. right: a correct copy of the
+ * same variable to compare with; NULL: compares the replicas of each shard with each other. */
 void copy_print_odd(const struct rille_session *s, const struct copy *c, const struct copy *right, struct str *out);
 bool copying_ended(const struct copying *c);
 /* Ends the work that copies_replicate() or copies_digest() began. whole: true: waits until all is done, and reports

@@ -67,8 +67,8 @@ struct saving_shards {
     struct arena arena;
 };
 
-/* Chooses, for each shard, the worker that writes it: among the workers with a replica, the worker whose file is
- * shortest so far. */
+/* Chooses a writer for each shard: of the workers with a replica of the shard, the one whose file is shortest so
+ * far. */
 static void
 choose_writers(const struct saving_shards *g, const struct layout *l, int *writer)
 {

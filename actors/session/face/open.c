@@ -194,7 +194,7 @@ rille_adopt(struct rille_session *s)
     return 0;
 }
 
-/* Counts of handles that the host program did not free. */
+/* Numbers of handles that the host program did not free, for a message. */
 struct forgotten {
     struct str names;
     int n;

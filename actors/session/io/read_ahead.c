@@ -156,7 +156,7 @@ wait_until(struct ahead *a, bool (*there)(const struct ahead *a))
     }
 }
 
-/* Restarts reading at another position, whatever the source's thread is doing. */
+/* Restarts reading at another position, also while the source's thread is reading. */
 static int
 go_to(struct ahead *a, const struct batch_at *at)
 {

@@ -37,7 +37,8 @@ enum batch_share batch_share_of(const struct val *v);
 /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches;
  * false if the batch's value is their mean. */
 bool batch_share_adds(const struct val *v);
-/* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else v. */
+/* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else
+ * v. */
 int batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out);
 /* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
 int batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g);
@@ -54,9 +55,9 @@ int batch_share_source(struct rille_session *s, struct node *n, int axis);
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                          const struct attr *attr);
 
-/* v has one value per micro-batch, and no rows. Makes its value for the whole batch in *out, known after the last
- * micro-batch. For a max or min, *out has one row per micro-batch, and *reduce receives the operator that reduces
- * the rows; otherwise *reduce is NULL. */
+/* v has one value per micro-batch, and no rows. Computes the value for the whole batch into *out, known after the
+ * last micro-batch. For a max or min, *out has one row per micro-batch, and *reduce receives the operator that
+ * reduces the rows; otherwise *reduce is NULL. */
 int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out, const struct op **reduce);
 
 #endif

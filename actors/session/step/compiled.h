@@ -34,7 +34,7 @@ struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
     struct rille_tensor *t; /* the variable, by reference; NULL: the outcome is a result */
-    /* operator that reduces the rows of a result, one per micro-batch, to the result; NULL: none */
+    /* operator that reduces the rows that micro-batches have computed, one row each, to the result; NULL: none */
     const struct op *reduce;
 };
 /* Whether a variable has a gradient. A call requires the state from before the trace, and leaves the state from

@@ -38,7 +38,7 @@ is_fixed(const struct node *n, int k, const struct val *v)
     return x->is_number || (!trace_per_microbatch(x) && alike(x, v) && x->layout == n->want[k]);
 }
 
-/* Returns, as bits, the operands of n that can be summed instead of n's result v; 0: none. */
+/* Returns a bit mask of the operands of n that can be summed in place of n's result v; 0: none. */
 static unsigned
 sums_of(const struct node *n, const struct val *v)
 {
