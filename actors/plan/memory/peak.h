@@ -1,4 +1,5 @@
-/* peak.h - reports the results that hold most of a device's register bytes at its peak. Pure; any thread. */
+/* peak.h - reports the results that hold most of a device's register bytes at its peak. The functions are pure
+ * and may run on any thread. */
 #ifndef RILLE_PLAN_PEAK_H
 #define RILLE_PLAN_PEAK_H
 

@@ -1,16 +1,16 @@
-/* hierarchical.h - decides how the sum of a move is computed: passed from host to host (struct box_relay), or by
- * owners that read all addends.
+/* hierarchical.h - chooses the method by which a move computes a sum. Either the sum is passed from host to host
+ * (struct box_relay), or the owners of the sum read all addends.
  *
- * The decision depends only on the type, the two layouts, the map and the network costs, so all plan partitions
- * make the same decision. One thread. */
+ * The decision depends only on the type, the two layouts, the map and the network costs, so all plan partitions make
+ * the same decision. One thread. */
 #ifndef RILLE_PLAN_HIERARCHICAL_H
 #define RILLE_PLAN_HIERARCHICAL_H
 
 #include "actors/plan/model/local_set.h"
 #include "boxing/path.h"
 
-/* Network cost of a reduction method: bytes that the busiest host sends or receives, whichever is more; time until
- * the last byte arrives, ns. */
+/* Network cost of a reduction method: the bytes that the busiest host sends, or those that it receives, whichever
+ * are more; and the time until the last byte arrives, ns. */
 struct wire_price {
     double bytes, ns;
 };

@@ -14,8 +14,8 @@ enum { RECOMPUTE_PARTS = 8 }; /* maximum number of parts of a stage */
 
 /* Chooses where to divide n calls, in order, into RECOMPUTE_PARTS parts of about equal work. Among the calls near
  * each even division, takes the call after which the fewest bytes are live. work[k]: work of call k; alive[k]:
- * bytes of values made up to call k and read after it. Sets ends[k] for the last call of each part except the last
- * part. */
+ * bytes of the values that calls up to k make and later calls read. Sets ends[k] for the last call of each part
+ * except the last part. */
 void recompute_cut(int32_t n, const double *work, const int64_t *alive, bool *ends);
 
 /* Returns the number of virtual stages; 1 if the program has no micro-batches. */

@@ -19,9 +19,8 @@ const struct plan *plan_merge_partitions(const struct plan *const *part, int n, 
 struct act_time;
 /* Aligns the clocks of n partitions. act: the acts of one run of each partition, timed by its own clock, with the
  * acts of a task in order; NULL if nact is 0. Returns in later[i] the least number of ns to add to the times of
- * partition i so that no message is received before it is sent: no RECV begins before its SEND begins, and none
- * ends before its SEND ends. later[0] is 0. If clocks differ in speed, some messages may still seem to arrive
- * early. */
+ * partition i so that no message is received before it is sent. So no RECV begins before its SEND begins, or ends
+ * before its SEND ends. later[0] is 0. If clocks differ in speed, some messages may still seem to arrive early. */
 void plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
                  int64_t *later);
 

@@ -1,9 +1,9 @@
 /* schedule_search.h - schedule search: finds the pipeline schedule with the least bubble within a memory limit.
  *
- * A schedule is given by pool sizes and a priority rule. Pool sizes usually follow a line: stage q of n stages may
- * hold ceil((n - 1 - q) slope + base) micro-batches. The rule sets the priorities of acts (stage.c).
+ * A schedule is given by pool sizes and a priority rule. Pool sizes usually follow a line: stage q of n stages
+ * may hold ceil((n - 1 - q) slope + base) micro-batches. The rule sets the priorities of acts (stage.c).
  * schedule_search_run() simulates some thousand schedules and stores in the program the best one that fits. The
- * choice depends on the program and the costs alone. Pure; any thread. */
+ * choice depends on the program and the costs alone. The functions are pure and may run on any thread. */
 #ifndef RILLE_PLAN_SCHEDULE_SEARCH_H
 #define RILLE_PLAN_SCHEDULE_SEARCH_H
 

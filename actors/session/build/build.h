@@ -1,8 +1,8 @@
 /* build.h - calls operators on values.
  *
- * A call derives the types and layouts of its results, and adds one node or the nodes of a composite operator. `out`
- * has room for the operator's results. The results belong to the call until build_settle() (build_node.h). Session's
- * thread. */
+ * A call derives the types and layouts of its results, and adds one node or the nodes of a composite operator.
+ * `out` has room for the operator's results. The results belong to the call until build_settle() (build_node.h).
+ * Used only on the session's thread. */
 #ifndef RILLE_SESSION_BUILD_H
 #define RILLE_SESSION_BUILD_H
 

@@ -1,6 +1,7 @@
 /* build_node.h - adds one node with known types and layouts to the graph.
  *
- * New values belong to the call in progress until build_settle() ends the call. Session's thread. */
+ * New values belong to the call in progress until build_settle() ends the call. Used only on the session's
+ * thread. */
 #ifndef RILLE_SESSION_BUILD_NODE_H
 #define RILLE_SESSION_BUILD_NODE_H
 

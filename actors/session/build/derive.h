@@ -1,7 +1,7 @@
 /* derive.h - the types and layouts of a call's results.
  *
- * The session owns the memo of derivations: (operator, attributes, operand types and layouts) -> results. Session's
- * thread. */
+ * The session owns the memo of derivations: (operator, attributes, operand types and layouts) -> results. Used
+ * only on the session's thread. */
 #ifndef RILLE_SESSION_DERIVE_H
 #define RILLE_SESSION_DERIVE_H
 

@@ -1,9 +1,10 @@
 /* own_gradient.h - gradients that the user defines: functions with a backward function of their own, and hooks.
  *
- * A node may have an own gradient. `function`: the node is a view of one result of the user's function; backward calls
- * that function once, when it knows the gradients of all results. `hooks`: backward passes the final gradient of a
- * result of the node to each hook, which may replace the gradient. Hooks of variables belong to their handles. An own
- * gradient is freed when backward has passed through its node, or with the node. Session's thread. */
+ * A node may have an own gradient. `function`: the node is a view of one result of the user's function; backward
+ * calls that function once, when it knows the gradients of all results. `hooks`: backward passes the final
+ * gradient of a result of the node to each hook, which may replace the gradient. Hooks of variables belong to
+ * their handles. An own gradient is freed when backward has passed through its node, or with the node. Used only
+ * on the session's thread. */
 #ifndef RILLE_SESSION_OWN_GRADIENT_H
 #define RILLE_SESSION_OWN_GRADIENT_H
 

@@ -1,6 +1,6 @@
 /* handle.h - handles of tensors, and the session's lists of handles.
  *
- * A handle belongs to its session. Session's thread. */
+ * A handle belongs to its session. Used only on the session's thread. */
 #ifndef RILLE_SESSION_HANDLE_H
 #define RILLE_SESSION_HANDLE_H
 

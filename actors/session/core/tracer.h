@@ -1,7 +1,8 @@
 /* tracer.h - the interface between the functions that add nodes and a trace in progress.
  *
  * The core adds nodes and changes variables. The recorder of steps (step/trace.c) gives the session a table of
- * functions. The core calls these functions at its events. The session owns struct session_trace. Session's thread. */
+ * functions. The core calls these functions at its events. The session owns struct session_trace. Used only on
+ * the session's thread. */
 #ifndef RILLE_SESSION_TRACER_H
 #define RILLE_SESSION_TRACER_H
 

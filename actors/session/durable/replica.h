@@ -1,5 +1,5 @@
-/* replica.h - keeps replicas of a snapshot's shards on other hosts, and detects changed bytes. The snapshot owns its
- * copies. Session's thread. */
+/* replica.h - keeps replicas of a snapshot's shards on other hosts, and detects changed bytes. The snapshot owns
+ * its copies. Used only on the session's thread. */
 #ifndef RILLE_SESSION_REPLICA_H
 #define RILLE_SESSION_REPLICA_H
 

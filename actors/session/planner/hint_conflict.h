@@ -15,11 +15,11 @@ struct hint_conflicts {
     const struct program *p;
     /* result of the planner; NULL: planned in another mode, so no conflicts are reported */
     const struct assigned *a;
-    /* by net node: the node that determines its layouts; for a hint: the hint itself */
+    /* by net node: the node that determines its layouts; a hint determines its own */
     int32_t *follows;
     const struct origin *origin;
     struct arena *arena; /* memory for reported texts */
-    /* by net node: index of its node, leaf or root in the program; -1: none */
+    /* of_node, of_leaf, of_root: by net node, index of its node, leaf or root in the program; -1: none */
     int32_t *of_node, *of_leaf, *of_root;
     int32_t *reader; /* by leaf: its first reader; -1: none */
 };

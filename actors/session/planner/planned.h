@@ -1,7 +1,8 @@
-/* planned.h - runs the planner on a step that is being compiled: the layouts that it may choose, and the report of
- * its choice.
+/* planned.h - runs the planner on a step that is being compiled: the layouts that it may choose, and the report
+ * of its choice.
  *
- * Called between the trace (trace.c) and plan_compile(). The compiled step owns the result. Session's thread. */
+ * Called between the trace (trace.c) and plan_compile(). The compiled step owns the result. Used only on the
+ * session's thread. */
 #ifndef RILLE_SESSION_PLANNED_H
 #define RILLE_SESSION_PLANNED_H
 

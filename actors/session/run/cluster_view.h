@@ -3,10 +3,10 @@
  * A worker's plan partition follows from the program and the cluster map, so the session compiles partitions of
  * other hosts here on demand, without messages. At the end of each run workers report numbers: number of acts by
  * task, busy time by device and, if the run was timed, start and end of each act. Act times are on the worker's
- * clock and the report includes the start of the run on that clock, so clocks of hosts may differ by days. With very
- * many hosts, only the first CLUSTER_VIEW_PARTS are shown.
+ * clock and the report includes the start of the run on that clock, so clocks of hosts may differ by days. With
+ * very many hosts, only the first CLUSTER_VIEW_PARTS are shown.
  *
- * Owner: the runner. Session's thread. */
+ * Owner: the runner. Used only on the session's thread. */
 #ifndef RILLE_SESSION_CLUSTER_VIEW_H
 #define RILLE_SESSION_CLUSTER_VIEW_H
 

@@ -1,5 +1,5 @@
-/* collect.h - makes the program (a list of operator calls in order) that computes requested values. The session owns
- * the collection of the last walk. Session's thread. */
+/* collect.h - makes the program (a list of operator calls in order) that computes requested values. The session
+ * owns the collection of the last walk. Used only on the session's thread. */
 #ifndef RILLE_SESSION_COLLECT_H
 #define RILLE_SESSION_COLLECT_H
 

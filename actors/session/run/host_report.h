@@ -1,5 +1,5 @@
 /* host_report.h - reports of a host's workers about the last run. struct remote of a runner owns the reports.
- * Session's thread. */
+ * Used only on the session's thread. */
 #ifndef RILLE_SESSION_HOST_REPORT_H
 #define RILLE_SESSION_HOST_REPORT_H
 

@@ -1,5 +1,5 @@
 /* open_run.h - open runs: a run may return while some of its work is still on streams (actors/act/run/engine.h).
- * Session's thread. */
+ * Used only on the session's thread. */
 #ifndef RILLE_SESSION_OPEN_RUN_H
 #define RILLE_SESSION_OPEN_RUN_H
 

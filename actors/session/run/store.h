@@ -1,5 +1,5 @@
-/* store.h - buffers of a value's shards (struct store of runtime/graph/graph.h). The value owns its store. Session's
- * thread. */
+/* store.h - buffers of a value's shards (struct store of runtime/graph/graph.h). The value owns its store. Used
+ * only on the session's thread. */
 #ifndef RILLE_SESSION_STORE_H
 #define RILLE_SESSION_STORE_H
 

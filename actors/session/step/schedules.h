@@ -1,4 +1,4 @@
-/* schedules.h - finds pipeline schedules by name. Static data; any thread. */
+/* schedules.h - finds pipeline schedules by name. The data are static and may be read on any thread. */
 #ifndef RILLE_SESSION_SCHEDULES_H
 #define RILLE_SESSION_SCHEDULES_H
 
