@@ -70,7 +70,7 @@ group_end(const struct plan *p, int32_t first)
 /* ---- lists of numbers ---- */
 
 /* A growing list of pairs: a number and the index of a result. A pair is stored as key = number * PER + index. */
-enum { PER = 128 }; /* more than the results of any group */
+enum { PER = 128 }; /* factor of the key; above the number of results of a group of tasks */
 struct list {
     int64_t *key;
     int32_t n, capacity;

@@ -419,7 +419,7 @@ hold_early(struct memory *m)
         if (m->item[i].last < period && m->item[i].last >= late) m->item[i].last += period;
 }
 
-/* ---- packing a device ---- */
+/* ---- packing the arena of one device ---- */
 
 static int64_t
 pack_device_items(struct memory *m)

@@ -37,7 +37,8 @@ struct channel_name {
     int32_t step; /* program node that needs the move */
     int16_t operand, hop;
     uint8_t from_side, to_side; /* enum channel_side */
-    /* mesh position, stage buffer or host at each end, as the side says; of several shards in a channel, the first */
+    /* mesh position, stage buffer or host at each end, depending on from_side and to_side; if several shards
+     * share the channel, the position of the first shard */
     int32_t from, to;
 };
 

@@ -1,11 +1,12 @@
-/* redistribute.h - analyses a move for this plan partition: finds the steps that run in the partition, and the data
- * that crosses hosts or memory spaces. Tasks of this partition read windows of shards on other hosts, and tasks on
- * other hosts read windows of local shards.
+/* redistribute.h - analyses a move for this plan partition: finds the steps that run in the partition, and the
+ * data that crosses hosts or memory spaces. Tasks of this partition read windows of shards on other hosts, and
+ * tasks on other hosts read windows of local shards.
  *
- * The analysis depends only on the type, the two layouts and the map of devices to hosts. So the partitions at both
- * ends find the same channels. A receiving task has one channel per source. Replicas on one host that read the same
- * data share a channel, so the data crosses once. Reads between memory spaces of this host are grouped in the same
- * way, but become transfers instead of channels. The cache (struct redistributions) owns the analyses; one thread. */
+ * The analysis depends only on the type, the two layouts and the map of devices to hosts (struct plan_map). So
+ * the partitions at both ends find the same channels. A receiving task has one channel per source. Replicas on
+ * one host that read the same data share a channel, so the data crosses once. Reads between memory spaces of this
+ * host are grouped in the same way, but become transfers instead of channels. The cache (struct redistributions)
+ * owns the analyses; one thread. */
 #ifndef RILLE_PLAN_REDISTRIBUTE_H
 #define RILLE_PLAN_REDISTRIBUTE_H
 

@@ -386,9 +386,9 @@ stray(struct search *s, struct prog_pool *pool, uint64_t draw)
     }
 }
 
-/* Random walk from the best schedule: changes pool sizes, and sometimes the rule, and goes on from schedules that
- * take no longer, until one is faster. The walk helps because the best pool sizes depend on how the last
- * micro-batches of a step end, and a line seldom fits that. The random sequence is fixed. */
+/* Walks randomly from the best schedule: changes pool sizes, and sometimes the rule. Goes on from each schedule
+ * that takes no longer, until a schedule is faster. The walk helps because the best pool sizes depend on how the
+ * last micro-batches of a step end, and a line seldom fits that. The random sequence is fixed. */
 static void
 wander(struct search *s)
 {

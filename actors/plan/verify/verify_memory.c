@@ -29,8 +29,8 @@ struct memory {
     /* row: by task: index of its row, a chain of tasks connected by edges; position: by task: place in its row */
     int32_t *row, *position;
     int32_t *seen, stamp, *queue; /* by task: temporary arrays of searches and lists */
-    /* by row: stamp of the last search that has marked it; last place that the search must reach; last place that
-     * it has reached */
+    /* by row: asked: stamp of the last search that has marked the row; last: last place that the search must
+     * reach; met: last place that the search has reached */
     int32_t *asked, *last, *met;
     int32_t *next_writer;           /* by task: next task that writes the same register; -1: none */
     int32_t *user, nuser, capacity; /* users: tasks that write or read the register under proof */
@@ -494,8 +494,8 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
  * all checks of this host. */
 struct checks {
     int32_t *task, n; /* checks, in list order */
-    /* by task: number of checks that have certainly ended before the task; by check: last task found to read the
-     * check's result */
+    /* done: by task, number of checks that have certainly ended before the task; mark: by check, last task found
+     * to read the check's result */
     int32_t *done, *mark;
 };
 

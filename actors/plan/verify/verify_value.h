@@ -62,8 +62,9 @@ bool *value_again(const struct values *s, struct ref r);
  * in *skip the elements before it. Returns false if c does not contain the shard. */
 bool value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
                 struct view *view, int64_t *skip);
-/* Finds the result of view operator n in a register or leaf with content c, where the operand is stored. Returns
- * false if strides cannot express the view. */
+/* The operand of view operator n is stored in a register or leaf with content c. Returns the view of the part
+ * that is the operator's result, and in *skip the elements before the part. Returns false if strides cannot
+ * express the view. */
 bool value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos,
                      struct view *view, int64_t *skip);
 /* Finds the content of the register or leaf that argument a of a task reads. */

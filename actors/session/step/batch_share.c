@@ -358,8 +358,8 @@ set_share(struct node *n, int k, enum batch_share share, int rows, int blocks)
     n->out[k]->blocks = (int16_t)blocks;
 }
 
-/* Returns true if n sums over the first dimension of an operand with unknown share. That dimension may be the rows,
- * because rows can only be the first dimension. */
+/* Returns true if n sums over the first dimension of an operand with unknown share. If the operand has rows, they
+ * are its first dimension, so the sum may be over rows. */
 static bool
 sums_rows(const struct node *n)
 {

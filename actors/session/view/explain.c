@@ -296,7 +296,8 @@ plan_hop(struct teller *t, const struct type *type, const struct layout *from, c
     return box_plan_all(t->a, type, from, to, legs.relay, out);
 }
 
-/* Computes the bytes that each rank of both placements receives over all hops, and the steps as text. */
+/* Computes the bytes that each rank of both placements receives over all hops. Also writes the steps of the move
+ * as text. */
 static int
 tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
 {
