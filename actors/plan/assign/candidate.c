@@ -47,8 +47,8 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
 
 /* ---- axes of one rank ---- */
 
-/* Returns the layout with the traced entries on mesh axes of one rank. On such an axis all entries mean the same.
- * The traced entries let updates still overwrite variables in place. */
+/* Returns the layout with the traced entries on mesh axes of one rank. On such an axis all entries are
+ * equivalent. The traced entries let updates still overwrite variables in place. */
 static const struct layout *
 named_as(struct atlas *at, const struct layout *l, const struct layout *now)
 {

@@ -1,5 +1,5 @@
-/* lifetimes.c - computes the lifetimes of the values of a planned step. Accounts for chains, which are computed at
- * once, for views, which keep their operands alive, and for values that micro-batches keep between phases. */
+/* lifetimes.c - computes the lifetimes of the values of a planned step. Accounts for three facts: a chain is
+ * computed at once; a view keeps its operand alive; micro-batches keep values between phases. */
 #include "actors/plan/assign/planner.h"
 
 #include "actors/plan/outline/fusion_groups.h"

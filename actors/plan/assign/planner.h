@@ -41,7 +41,7 @@ enum holding { /* How a value occupies memory, apart from its converted copies. 
                HOLDS_PARTS,   /* holds the value's shards for the whole step: an argument, a variable or a result */
                HOLDS_NOTHING, /* holds no bytes, because a view or a move shares the bytes of its operand */
                HOLDS_OVER,    /* overwrites the old version of a variable, if both versions have the same layout */
-               /* intermediate value of a chain: holds nothing unless a reader needs it in another layout */
+               /* intermediate value of a chain: holds nothing unless a reader needs the value in another layout */
                HOLDS_INNER,
 };
 struct value {

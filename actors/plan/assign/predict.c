@@ -39,7 +39,7 @@ struct predicting {
     struct move **reads; /* moves by operand: operand k of a node at first_read[node] + k; NULL: no move */
     int32_t *first_read;
     bool *late;    /* by node: runs once, after all micro-batches, because it reads their results */
-    double *ready; /* by lane: time at which its work so far ends, ns */
+    double *ready; /* by lane: time at which the lane's work so far ends, ns */
     double *done;  /* by late node: time at which it is done, ns */
     struct arena arena;
 };

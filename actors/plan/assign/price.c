@@ -76,7 +76,7 @@ alpha_of(const struct assign_prices *p, int axis)
     return p->links ? p->links->alpha_ns[axis] : p->cost->alpha_ns;
 }
 
-/* Returns the latency of a move. A move from another placement counts at least one message. */
+/* Returns the latency of a move. A move from another placement has at least the latency of one message. */
 double
 assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to)
 {

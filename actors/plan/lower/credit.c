@@ -10,8 +10,8 @@ draft_moment(const struct draft *d)
 
 /* Returns the number of registers that the reader of an edge needs. Data sent between stages on different devices
  * needs two registers, so that one is written while the other is read. Devices of one stage wait for each other
- * within a micro-batch, so their data needs one. Offloads and fetches need one, so that their values can share
- * bytes; offload.c puts them ahead of their readers in the list instead. */
+ * within a micro-batch, so their data needs one register. Offloads and fetches need one register, so that their
+ * values can share bytes; offload.c puts them ahead of their readers in the list instead. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {

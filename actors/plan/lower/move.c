@@ -104,7 +104,7 @@ move_source(struct mover *m, const struct box_work *w, bool to_stage, const stru
     return s->stage != BOX_PART ? own + s->stage : local_set_find(m->from->mine, s->pos);
 }
 
-/* Returns the argument by which the task reads a source; adds an argument if there is none. */
+/* Returns the argument by which the task reads a source; adds an argument if none reads the source. */
 static int
 move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part, int32_t *arg)
 {

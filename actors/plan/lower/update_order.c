@@ -75,7 +75,8 @@ update_order_gate(struct lower *l, int32_t node)
 
 /* ---- readers of overwritten leaves ---- */
 
-/* The tasks that write root shards, and the tasks that read leaf shards which may be overwritten. */
+/* The tasks that write root shards, and the tasks that read leaf shards. Only leaf shards that may be overwritten
+ * count. */
 struct guard {
     struct lower *l;
     int32_t *writer; /* by root shard: the task that writes it; -1: none */

@@ -6,11 +6,11 @@
  * with three, and the registers between two stages occupy bytes even while they are empty. Per-act offsets avoid
  * both problems.
  *
- * Which uses have ended before another use begins follows from counting acts. An act waits for the producer's act
- * for the same micro-batch (an edge), and, to write one of n registers, for the readers' acts n micro-batches
+ * Counting acts shows which uses have ended before another use begins. An act waits for the producer's act for
+ * the same micro-batch (an edge), and, to write one of n registers, for the readers' acts n micro-batches
  * earlier. The number of micro-batches on the shortest path back to a reader is the lag: when the act for
- * micro-batch i begins, the reader's act for micro-batch i - lag has certainly ended. Two uses share bytes only if
- * the first has certainly ended before the second begins. So per-act offsets add no control edges.
+ * micro-batch i begins, the reader's act for micro-batch i - lag has certainly ended. Two uses share bytes only
+ * if the first has certainly ended before the second begins. So per-act offsets add no control edges.
  * act_offset_place.c chooses the offsets. With too many uses, micro-batches use the same offsets in turn. */
 #include "actors/plan/memory/act_offset.h"
 
@@ -143,8 +143,8 @@ find_near_tasks(struct act_offsets *b, int32_t device)
     }
 }
 
-/* Finds paths that lead from a portal through tasks that are not near the device back to near tasks. Replaces each
- * path by a direct entry. Returns false if there would be too many entries. */
+/* Finds paths from a portal back to near tasks that pass only tasks not near the device. Replaces each path by a
+ * direct entry. Returns false if there would be too many entries. */
 static bool
 step_over(struct act_offsets *b, int32_t portal)
 {
@@ -298,9 +298,9 @@ find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, in
     return *most > was;
 }
 
-/* Returns a lower bound of the bytes of any arena; the bound is seldom below the optimum. The bound is the bytes in
- * use at one moment, which is found by greedily choosing uses that are live together. If there are many live ranges,
- * only a sample of them is tried as the first choice. The search stops when the bound reaches `enough`. */
+/* Returns a lower bound of the bytes of any arena; the bound is seldom below the optimum. The bound is the bytes
+ * in use at one moment. A greedy choice of uses that are live together finds the moment. If there are many live
+ * ranges, only a sample of them is tried as the first choice. The search stops when the bound reaches `enough`. */
 static int64_t
 find_bound(struct act_offsets *b, int64_t enough)
 {

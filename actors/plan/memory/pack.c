@@ -342,7 +342,7 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps n spans. over: frees each span this many positions before its last. Returns the arena's bytes. */
+/* Sweeps n spans. over: frees each span this many positions before its last position. Returns the arena's bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {

@@ -90,7 +90,7 @@ void channels_write(const struct plan *p, int32_t peer, struct str *s);
  * one of the lists or has different terms. */
 int channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far);
 
-/* Where a root's result is stored: not on this host, in a new buffer, or in the buffer of the leaf that it
+/* Location of a root's result: not on this host, in a new buffer, or in the buffer of the leaf that it
  * overwrites. All hosts that store the root must agree. */
 enum root_fate { ROOT_ELSEWHERE, ROOT_NEW, ROOT_OVERWRITES };
 enum root_fate root_fate(const struct plan *p, int32_t root);

@@ -20,9 +20,9 @@
 #include "boxing/collective.h"
 #include "kernels/exec/kernel.h"
 
-/* Where a result's registers are stored. The registers are `stride` bytes apart, the first at `offset`; stride 0:
- * they have no bytes. If nact_offset > 0, each act has an offset of its own, whichever register it writes: act i
- * writes at berth[i % nact_offset]. */
+/* Location of a result's registers. The registers are `stride` bytes apart, the first at `offset`; stride 0: the
+ * registers have no bytes. If nact_offset > 0, each act has an offset of its own, whichever register it writes:
+ * act i writes at berth[i % nact_offset]. */
 struct where {
     uint8_t kind;  /* enum where_kind */
     int32_t index; /* index of a plan device, root part or task, depending on `kind` */
@@ -302,8 +302,8 @@ task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
 }
-/* Returns the program node whose move the task belongs to, if that move offloads, fetches or gathers again
- * (prog_node.again); else NULL. */
+/* Returns the program node of the task's move, if the move offloads, fetches or gathers again (prog_node.again);
+ * else NULL. */
 static inline const struct prog_node *
 task_fetches(const struct plan *p, const struct task *t)
 {
@@ -352,7 +352,7 @@ task_moment(const struct task *t, int32_t n)
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {
-    /* a task that runs once per batch begins no micro-batch, so it has the priority of a task that continues */
+    /* a task that runs once per batch begins no micro-batch, so its priority is that of a continuing task */
     if (t->nact == 1) return true;
     bool sum = (t->kind->flags & (KIND_ONCE_A_BATCH | KIND_NODE)) == KIND_ONCE_A_BATCH,
          was = *begun && (t->phase != PHASE_WEIGHT || joint);

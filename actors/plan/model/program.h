@@ -79,7 +79,7 @@ struct plan_map {
 struct prog_pool {
     int32_t backward, weight, behind, hop;
 };
-/* Priority rule of a device: which of its ready micro-batches and virtual stages runs first (stage.c). */
+/* Priority rule of a device: the order in which its ready micro-batches and virtual stages run (stage.c). */
 enum prog_rule { RULE_PIECES, RULE_DEEP, RULE_RISING, RULE_BACK, RULE_LEAN, RULE_EVEN, RULE_INNER, RULE_ROUNDS, NRULE };
 
 struct program {

@@ -25,8 +25,8 @@
 
 #include <string.h>
 
-/* Returns the role of the stream that runs a task. Transfers, and moves of offloaded values, have role IN if they
- * write to the memory of the device that runs them, and role OUT if they write to the reader's memory. */
+/* Returns the role of the stream that runs a task. A transfer, or a move of an offloaded value, has role IN if it
+ * writes to the memory of the device that runs it. It has role OUT if it writes to the reader's memory. */
 static enum stream_role
 role_of(const struct plan *p, const struct task *t)
 {

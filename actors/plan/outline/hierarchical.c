@@ -1,10 +1,10 @@
-/* hierarchical.c - hierarchical reduction: a sum that is passed from host to host. Finds its segments (legs), and
- * decides whether it is faster than reading all addends.
+/* hierarchical.c - hierarchical reduction: a sum that is passed from host to host. Finds the segments (legs) of
+ * the sum, and decides whether passing the sum is faster than reading all addends.
  *
- * The cost depends on the bytes through the busiest host, and on the number of sequential hops (latency). Bytes are
- * counted for each cell of the tensor. A cell is the intersection of a source shard and a destination shard; its
- * owners are the ranks that compute its sum. t/plan/hierarchical.c compares the counted bytes with the bytes of
- * plans. */
+ * The cost depends on the bytes through the busiest host, and on the number of sequential hops (latency). Bytes
+ * are counted for each cell of the tensor. A cell is the intersection of a source shard and a destination shard;
+ * the owners of a cell are the ranks that compute the sum there. t/plan/hierarchical.c compares the counted bytes
+ * with the bytes of plans. */
 #include "actors/plan/outline/hierarchical.h"
 
 #include "boxing/deal.h"

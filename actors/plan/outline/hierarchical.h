@@ -9,8 +9,8 @@
 #include "actors/plan/model/local_set.h"
 #include "boxing/path.h"
 
-/* Network cost of a reduction method: the bytes that the busiest host sends, or those that it receives, whichever
- * are more; and the time until the last byte arrives, ns. */
+/* Network cost of a reduction method: bytes that the busiest host sends or receives (the larger of the two); time
+ * until the last byte arrives, ns. */
 struct wire_price {
     double bytes, ns;
 };

@@ -14,8 +14,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/str.h"
 
-/* Result of fusion.c: groups of nodes. One task computes a group. A group is a chain of element-wise nodes, which
- * is computed in a single pass, or several updates or casts of variables, which are computed one after the other. */
+/* Result of fusion.c: groups of nodes. One task computes a group. A group is either a chain of element-wise
+ * nodes, computed in a single pass, or a set of updates or casts of variables, computed one after the other. */
 struct fusion {
     const struct program *program;
     const struct stages *stages;

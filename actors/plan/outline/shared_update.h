@@ -21,8 +21,8 @@ struct view shared_update_slice(const struct view *part, const struct layout *l,
                                 int64_t *skip);
 /* Returns the offset, in the shared buffer, of the slice that the device at position `pos` writes, bytes. */
 int64_t shared_update_offset(const struct layout *l, const struct type *t, int pos);
-/* Returns true if the task reads no more of leaf part `leaf_part` than it writes, untransposed. It writes one
- * slice, as result k, which o describes. Other devices write the rest of the shard. */
+/* Returns true if the task reads no more of leaf part `leaf_part` than the slice that its result k, described by
+ * o, writes. The task must read the slice untransposed. Other devices write the rest of the shard. */
 bool shared_update_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part);
 
 #endif

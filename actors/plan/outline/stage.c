@@ -25,8 +25,8 @@ is_within(const struct place *a, const struct place *b)
     return true;
 }
 
-/* Returns 1 if a new stage begins when data moves from placement a to placement b; 0 if either placement contains
- * all devices of the other. */
+/* Returns 1 if a new stage begins when data moves from placement a to placement b; else 0. No stage begins if one
+ * placement contains all devices of the other. */
 static int
 hops(const struct place *a, const struct place *b)
 {

@@ -105,9 +105,9 @@ make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t,
     return n;
 }
 
-/* Returns the node before which to insert the fetch whose first reader is node i: the first reader of the value
- * that was fetched `depth` fetches earlier. With fewer fetches so far, that is the first reader of the first
- * fetched value. The fetch must come after node `source`, which makes the value. */
+/* Returns the node before which to insert a fetch for reader i: the first reader of the value that was fetched
+ * `depth` fetches earlier. With fewer fetches so far, that is the first reader of the first fetched value. The
+ * fetch must come after node `source`, which makes the value. */
 static int32_t
 position_ahead(struct bringer *b, int32_t i, int32_t source)
 {

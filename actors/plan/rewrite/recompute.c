@@ -19,7 +19,7 @@ struct recomputer {
     struct stages stages;
     struct passage *passage; /* by stage: its forward nodes */
     double *work;            /* by node: estimated work, ns */
-    int64_t *made, *kept;    /* by node: bytes per micro-batch of all its results, and of those that backward reads */
+    int64_t *made, *kept;    /* by node, per micro-batch: bytes of all results; of results that backward reads */
     int32_t *last;           /* by node: last forward node that reads its results; -1: none */
     int32_t *part;           /* by node: index of the part with which it is recomputed; -1: not recomputed */
     int32_t *twin;           /* by node: the node that recomputes its results; -1: none */

@@ -1,8 +1,8 @@
 /* account.h - analyses the acts of a run: idle time and its causes, and bytes in registers over time.
  *
- * Input: a plan, and the begin and end times of its acts, simulated or measured. The plan determines which tokens
- * and registers act n of a task used, and so which of them was ready last. Any thread; results are allocated in
- * the given arena. */
+ * Input: a plan, and the begin and end times of its acts, simulated or measured. The plan determines the tokens
+ * and registers that an act used. The token or register that was ready last is the cause of the act's delay. Any
+ * thread; results are allocated in the given arena. */
 #ifndef RILLE_PLAN_ACCOUNT_H
 #define RILLE_PLAN_ACCOUNT_H
 

@@ -9,10 +9,10 @@
 
 #include "actors/plan/model/plan.h"
 
-/* Joins n partitions of one program, each of another host. Devices, threads and tasks keep the order of the
+/* Joins n partitions of one program, one partition per host. Devices, threads and tasks keep the order of the
  * partitions. first: index of each partition's first task in the joined plan. as_one true: the receiver's device
- * performs each transfer once it has a free register, as on a single host; false: the sender performs the transfer,
- * as in a cluster, where several micro-batches may be in transit. The joined plan is in arena a. */
+ * performs each transfer once it has a free register, as on a single host; false: the sender performs the
+ * transfer, as in a cluster, where several micro-batches may be in transit. The joined plan is in arena a. */
 const struct plan *plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct arena *a,
                                          int32_t *first);
 

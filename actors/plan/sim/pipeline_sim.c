@@ -66,8 +66,8 @@ struct event {
     struct slot *slot;
 };
 
-/* Lower bounds of three times, ns, all from the entry of a micro-batch into a stage: to the end of its backward; to
- * the end of its weight gradients; to the end of all work that depends on it. */
+/* Lower bounds of three times, ns, all from the entry of a micro-batch into a stage: to the end of its backward;
+ * to the end of its weight gradients; to the end of all work that depends on the micro-batch. */
 struct circle {
     int64_t backward, weight, end;
 };

@@ -39,10 +39,11 @@ struct plan_sim_jitter {
 
 /* The rows of the lanes: the expected order of acts on each lane.
  *
- * When acts of many lanes end at about the same time, a lane without a row starts any ready act. That may delay a
- * more urgent act, which becomes ready slightly later, by a whole act. A lane with a row starts the ready act that
- * is first in the row. If an earlier act of the row is not ready yet, the lane first waits for it, for a share of
- * the ready act's time. Short moves, and short acts that run once per batch, are in no row and have priority. */
+ * When acts of many lanes end at about the same time, a lane without a row starts any ready act. If a more urgent
+ * act becomes ready slightly later, that act is delayed by a whole act. A lane with a row starts the ready act
+ * that is first in the row. If an earlier act of the row is not ready yet, the lane first waits for it, for a
+ * share of the ready act's time. Short moves, and short acts that run once per batch, are in no row and have
+ * priority. */
 struct lane_rows {
     int32_t nlane; /* number of lanes; 0: there are no rows */
     /* lane_of: by task, its lane; first_lane: by thread, its first lane, and after the last thread the number of

@@ -211,8 +211,8 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 /* Constants for lines of pool sizes. PARTS: slope and base of a line count 1/PARTS of a micro-batch. SLOPES, BASES:
  * upper limits of slope and base. LARGE_STEP, SMALL_STEP: step sizes. FINE: slopes below FINE advance by 1. */
 enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, SMALL_STEP = 1, FINE = PARTS / 2 };
-/* What limits how far weight gradients may be behind backward. LONG: nothing; SHORT: the pool from forward to
- * backward. ALIKE: in addition, the weight pools of all stages are equal. */
+/* Limit of the distance of weight gradients behind backward. LONG: no limit; SHORT: the pool from forward to
+ * backward limits the distance. ALIKE: in addition, the weight pools of all stages are equal. */
 enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
 
 /* Returns true if the pool sizes exceed a limit by more than half. Smaller excesses are simulated, because pools

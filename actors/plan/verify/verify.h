@@ -27,9 +27,9 @@ struct inlet {
     uint8_t token; /* enum sync */
 };
 
-/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and an edge connects tasks that are far
- * apart in memory. So proofs read copies of the few fields that they need of an edge's other end, in dense arrays
- * that fit in caches. */
+/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and an edge connects tasks that are
+ * far apart in memory. So proofs copy the few fields that they need of an edge's other end to dense arrays, which
+ * fit in caches. */
 struct proof {
     const struct plan *plan;
     struct arena tmp;
@@ -53,8 +53,8 @@ struct proof {
     /* by node: bit mask of results that may be f32 instead of half precision (program_wide); NULL: not computed */
     uint8_t *wide;
     bool *late; /* by task: true if the task acts once, in the last round (verify_run.c) */
-    /* first task that acts per micro-batch but waits for the last micro-batch, so that the proof by rounds fails;
-     * -1: none */
+    /* first task that acts per micro-batch but waits for the last micro-batch (such a task makes the proof by
+     * rounds fail); -1: none */
     int32_t no_round;
 };
 

@@ -179,8 +179,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage of a task. The phase must be that of the task's node or, in an offload or a fetch, that
- * of the node that requests the move. A task that computes a node has the node's stage. */
+/* Proves phase and stage of a task. The phase must be that of the task's node. In an offload or a fetch, the
+ * phase of the node that requests the move counts. A task that computes a node must have the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {

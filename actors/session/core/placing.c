@@ -164,7 +164,7 @@ is_operand_place(int nin, struct val *const *in, const struct place *p)
     return false;
 }
 
-/* Returns the placement of all operands that have one; NULL: they are on several placements. */
+/* Returns the placement that all placed operands share; NULL: the operands are on several placements. */
 static const struct place *
 operands_place(int nin, struct val *const *in, bool unplaced)
 {

@@ -67,7 +67,8 @@ struct session_updates {
 struct memo {
     struct hash_table calls;
 };
-/* Result of a walk over the graph, starting from the requested values. The next walk reuses the arrays (collect.c). */
+/* Result of a walk over the graph, starting from the requested values. The next walk reuses the arrays
+ * (collect.c). */
 struct collection {
     struct node **node;
     struct val **leaf, **number, **root;
@@ -90,7 +91,7 @@ struct cache {
 };
 /* State of a session's runs. */
 struct session_runs {
-    struct runner *last;     /* runner that ran last; NULL: none, or it was freed */
+    struct runner *last;     /* runner that ran last; NULL: no runner ran, or that runner was freed */
     struct work_order order; /* state of runs by run number (engine.h), shared with all pools */
     struct str inspected;    /* texts of the last inspected actor */
     bool find_nan;           /* debugging option: tasks search their results for NaN and infinities */

@@ -32,8 +32,8 @@ void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, st
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Returns true if all shards that must be equal have equal digests. */
 bool copy_agrees(const struct copy *c);
-/* Prints the devices and workers of shards that differ; nothing if no shard differs. right: a correct copy of the
- * same variable to compare with; NULL: compares the replicas of each shard with each other. */
+/* Prints the devices and workers of shards that differ. If no shard differs, prints nothing. right: a correct
+ * copy of the same variable to compare with; NULL: compares the replicas of each shard with each other. */
 void copy_print_odd(const struct rille_session *s, const struct copy *c, const struct copy *right, struct str *out);
 bool copying_ended(const struct copying *c);
 /* Ends the work that copies_replicate() or copies_digest() began. whole: true: waits until all is done, and reports

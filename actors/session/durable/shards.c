@@ -1,4 +1,5 @@
-/* shards.c - plans which worker writes which shards of a checkpoint, and which worker reads which bytes. */
+/* shards.c - plans how workers write and read a checkpoint: the shards that each worker writes, and the bytes
+ * that each worker reads. */
 #include "actors/session/durable/shards.h"
 #include "actors/session/run/store.h"
 

@@ -30,8 +30,8 @@ tokens_given(const struct rille_tokens *t, const char *who)
 
 /* ---- opening ---- */
 
-/* Checks that all files have ids of the same width. GPT-2's ids have 2 bytes, Llama 3's 4; another width means
- * another vocabulary. */
+/* Checks that the ids of all files have the same width, because another width means another vocabulary: GPT-2's
+ * ids have 2 bytes, Llama 3's have 4. */
 static int
 same_width(const struct rille_tokens *t, const char *const *path)
 {

@@ -317,9 +317,9 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds two kinds of values as roots: present versions of variables that the walk computes, and results that have
- * handles but were not kept when an earlier run computed them. If these values were no roots, every run would
- * compute them again. */
+/* Adds two kinds of values as roots, because every run would otherwise compute them again. The first kind is
+ * present versions of variables that the walk computes. The second kind is results with handles that an earlier
+ * run computed but did not keep. */
 static void
 collect_variables(struct collection *c)
 {
@@ -597,8 +597,8 @@ still_wanted(const struct collection *c, int32_t i)
     return false;
 }
 
-/* Finds unfinished nodes: nodes that a later run must compute again, with their operands, because a result that this
- * run drops is still needed. The operands of these nodes, and values that gradients will read, must not be
+/* Finds unfinished nodes. A later run must compute such a node again, with its operands, because this run drops a
+ * result that is still needed. The operands of these nodes, and values that gradients will read, must not be
  * overwritten: the function subtracts those reads from `use`. */
 void
 collection_unfinished(struct collection *c)

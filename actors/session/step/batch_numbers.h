@@ -40,8 +40,8 @@ bool batch_numbers_multiplied(const struct rille_session *s);
 /* Returns, as bits by dimension, which sizes of the last reshape depend on the size of the batch. All bits are set
  * if that is not known. */
 unsigned batch_numbers_scales(const struct rille_session *s, const struct op *op);
-/* Compares the tensor that an operator without operands makes with the tensor that it made for the whole batch.
- * Returns the dimension that depends on the size of the batch; -1: none, or not known. */
+/* Compares a tensor made by an operator without operands with the tensor that the same call made for the whole
+ * batch. Returns the dimension that depends on the size of the batch; -1: none, or not known. */
 int batch_numbers_source(struct rille_session *s, const struct node *n);
 /* Returns true if numbers are replaced by the numbers of the call with the whole batch. */
 bool batch_numbers_known(const struct rille_session *s);

@@ -13,7 +13,7 @@
 #include "actors/session/step/segments.h"
 #include "actors/session/core/session.h"
 
-/* Where leaf i of the program gets its bytes at a call. */
+/* Source of the bytes of leaf i of the program at a call. */
 struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
     int32_t input; /* index of the argument */
@@ -99,7 +99,7 @@ struct rille_graph {
     /* session's generation when the step was made; if the session's present generation differs, the step is stale */
     uint64_t generation;
     int32_t nout, nleaf, noutcome;
-    struct origin *origin;   /* by leaf: where the leaf's bytes come from */
+    struct origin *origin;   /* by leaf: source of the leaf's bytes */
     struct outcome *outcome; /* noutcome entries: results in order, then gradients, then variables */
     struct step_inputs inputs;
     struct step_numbers numbers;

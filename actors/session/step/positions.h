@@ -1,8 +1,9 @@
 /* positions.h - tensors that count the entries of an axis, as rille.arange(n) does: rows[i] = i.
  *
- * With micro-batches, such a tensor of the rows counts those of one micro-batch. Its values differ from those for
- * the whole batch, so operators refuse it. Only indexing uses it: x[{rille.arange(n), ids}] selects an entry of
- * each row, and reads the shape of the counting tensor instead of its values. Used only on the session's thread. */
+ * With micro-batches, a tensor that counts rows counts the rows of one micro-batch. Its values differ from the
+ * values for the whole batch, so operators refuse the tensor. Only indexing accepts the tensor:
+ * x[{rille.arange(n), ids}] selects an entry of each row, and reads the shape of the counting tensor instead of
+ * its values. Used only on the session's thread. */
 #ifndef RILLE_SESSION_POSITIONS_H
 #define RILLE_SESSION_POSITIONS_H
 

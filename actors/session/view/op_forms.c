@@ -18,7 +18,7 @@
 
 enum { WAYS = MAX_DIM + 2 };
 
-/* A combination of operand layouts for which the call can be built, and the operators that the call becomes. */
+/* A combination of operand layouts for which the call can be built, with the resulting operators. */
 struct made {
     struct made *next;
     const char *of, *layouts;  /* texts of operators and layouts: "sum, div"; "S(0), B -> P" */

@@ -259,8 +259,8 @@ measure(struct cluster *k, struct rille_graph *g, const struct program *q, struc
     return 0;
 }
 
-/* Searches once for layouts of at most `within` bytes without scratch memory (0: no limit). E_PLAN: no layouts were
- * found; *least: receives what is known about the least memory that layouts need. */
+/* Searches once for layouts of at most `within` bytes without scratch memory (0: no limit). E_PLAN: no layouts
+ * were found; *least: receives the known bounds of the memory that layouts need. */
 static int
 lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
         struct program *q, struct assigned **out, struct assign_least *least)
@@ -306,10 +306,10 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
 }
 
 /* Searches within the memory limit. First searches without a limit, for a part of the time. If this plan fits but
- * may not be the best, searches without a limit for the rest of the time, because the best plan without a limit is
- * also the best within the limit if it fits. If the plan does not fit, each further search has a lower limit.
+ * may not be the best, the search without a limit gets the rest of the time. The best plan without a limit is
+ * also the best within the limit, if it fits. If the plan does not fit, each further search has a lower limit.
  * Scratch memory is known only for given layouts, so the limit is reduced by the scratch memory of the last plan.
- * E_PLAN: no layouts were found; *known: what the last search found about the least memory of any layouts. */
+ * E_PLAN: no layouts were found; *known: bounds of the least memory of any layouts, from the last search. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
