@@ -121,7 +121,7 @@ candidate_costs(struct planner *w, const struct prog_node *n, const struct candi
     return kept;
 }
 
-/* Returns a layout's index in the list; appends it if absent. */
+/* Returns a layout's index in the list; appends the layout if it is absent. */
 static uint16_t
 layout_index(const struct layout **list, int32_t *n, const struct layout *l)
 {
@@ -192,8 +192,8 @@ move_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* Adds the net node of an operator without operands. Its layout may be chosen freely if a composite call has built
- * the operator. */
+/* Adds the net node of an operator without operands. The layout of the result may be chosen freely if a composite
+ * call has built the operator. */
 static int
 source_node(struct planner *w, int32_t i)
 {

@@ -23,9 +23,9 @@
 enum {
     MOST_LIVE_RANGES = 2048, /* largest number of live ranges on a device, because a table has an entry per pair */
     FEW_USES = 1 << 12,      /* number of uses on a device up to which no two micro-batches share an offset */
-    ENOUGH = 64, /* devices with more than FEW_USES uses: largest number of offsets per result; micro-batches use them
-                    in turn */
-    /* devices with more than FEW_USES uses: largest number of uses with separate offsets, over all results */
+    ENOUGH = 64, /* on devices with more than FEW_USES uses: largest number of offsets per result; micro-batches use
+                    them in turn */
+    /* on devices with more than FEW_USES uses: largest number of uses with separate offsets, over all results */
     MOST_USES = 1 << 14,
     MOST_SIGHTS = 1 << 28, /* approximate limit of the pairs of live ranges examined for the lower bound */
     LEAST_GAIN = 128,      /* 1/LEAST_GAIN of the arena is the least saving for which per-act offsets are used */
@@ -34,8 +34,7 @@ enum {
     FAR = 1 << 28,
 };
 
-/* An entry in the list of a task, here called the reader: when act n of the reader begins, act n - lag of `task` has
- * ended. */
+/* An entry in the list of a task (the reader): when act n of the reader begins, act n - lag of `task` has ended. */
 struct back {
     int32_t task, lag, next; /* next: index of the list's next entry; -1: none */
 };
@@ -185,9 +184,9 @@ list_near(struct act_offsets *b, int32_t device)
     return true;
 }
 
-/* Returns the lag from the last reader of live range x to the writer of live range y. The lags of that writer must
- * have been computed. If x is written once, the reader's last act counts. If the writer of y runs once, its act
- * counts as an act for the last micro-batch. */
+/* Returns the lag from the last reader of live range x to the writer of live range y. The lags of that writer
+ * must have been computed. If x is written once, the last act of the reader counts. If y's writer runs once, the
+ * act of the writer counts as an act for the last micro-batch. */
 static int32_t
 after_reader(const struct act_offsets *b, const struct live_range *x, int32_t reader, const struct live_range *y)
 {
@@ -511,7 +510,8 @@ find_reach(struct act_offsets *b)
         for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
 }
 
-/* Finds per-act offsets for a device. Returns false if they save too little, so that registers are used in turn. */
+/* Finds per-act offsets for a device. Returns false if per-act offsets save too little; registers are then used
+ * in turn. */
 static bool
 find_berths(struct act_offsets *b, struct plan_device *d, int32_t device)
 {

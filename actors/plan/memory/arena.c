@@ -54,7 +54,7 @@ struct memory {
     /* met: by task t: the task found last to wait for t; meets: the task for which `met` was filled last; -1: none */
     int32_t *met, meets;
     bool *late; /* by task: true if it runs once per batch, after the last micro-batch */
-    /* by task: true if it runs once per batch, and tasks that run per micro-batch depend on it */
+    /* by task: true if the task runs once per batch, and tasks that run per micro-batch depend on it */
     bool *wanted;
     bool *frugal; /* by stage: true if backward recomputes or fetches values */
     /* item: items of the current device; packed: items of the device that was packed last */
@@ -183,8 +183,8 @@ list_task_writers(struct memory *m)
     }
 }
 
-/* Marks tasks that wait for the last micro-batch: they read a sum over micro-batches, need tokens of several acts,
- * or follow a task that does. */
+/* Marks tasks that wait for the last micro-batch: tasks that read a sum over micro-batches or need tokens of
+ * several acts, and tasks that follow such a task. */
 static void
 arena_find_late(struct memory *m)
 {
@@ -201,8 +201,9 @@ arena_find_late(struct memory *m)
     }
 }
 
-/* Marks one-time tasks that micro-batches wait for. Their results must not reuse bytes that micro-batches have to
- * release. Otherwise, if credits are few, the first micro-batch would wait for the last. */
+/* Marks one-time tasks for which tasks of micro-batches wait. The results of marked tasks must not reuse bytes
+ * that micro-batches have to release. Otherwise, if credits are few, the first micro-batch would wait for the
+ * last. */
 static void
 find_wanted(struct memory *m)
 {
@@ -321,8 +322,8 @@ mark_waits(struct memory *m, int32_t task, int depth)
 static bool
 arena_waits_for(struct memory *m, int32_t task, int32_t other)
 {
-    /* largest number of consecutive tasks in a move: one fills stage buffers, one fills the shard, one joins a
-     * shared shard */
+    /* largest number of consecutive tasks in a move: the first fills stage buffers, the second fills the shard,
+     * the third joins a shared shard */
     enum { MOVE_TASKS = 3 };
     if (m->meets != task) {
         m->meets = task;

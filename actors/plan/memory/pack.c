@@ -122,8 +122,8 @@ lifetimes_overlap(const struct pack *p, const struct placed *q, const struct spa
     return q->last - over >= s->first && q->first <= s->last - over;
 }
 
-/* Returns an offset for span s among the first n placed spans: the lowest gap, or the tightest gap; above all
- * placed spans if no gap fits. */
+/* Returns an offset for span s among the first n placed spans: that of the lowest gap or of the tightest gap; if
+ * no gap fits, above all placed spans. */
 static int64_t
 gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
 {
@@ -229,8 +229,8 @@ bin_remove(struct heap *h, int32_t b)
     x->hole = false;
 }
 
-/* Returns the tightest hole that fits in the bin of this size; without one, a hole of the next non-empty bin; -1:
- * none. */
+/* Returns the tightest hole that fits in the bin of this size; if no hole there fits, a hole of the next
+ * non-empty bin; -1: no hole fits. */
 static int32_t
 hole_for(const struct heap *h, int64_t bytes)
 {

@@ -70,9 +70,9 @@ memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_r
     return local_set_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
 }
 
-/* Returns the level of a read in the order of channels. For incoming reads, the level of the stage buffer that is
- * filled, or the number of levels if a shard of the result is filled. For outgoing reads, 0 if a shard of the
- * operand is read, or 1 + the level of the stage buffer that is read. */
+/* Returns the level of a read, which orders channels. Incoming read: the level of the stage buffer that is
+ * filled; for a shard of the result, the number of levels. Outgoing read: 0 for a shard of the operand; for a
+ * stage buffer, 1 + its level. */
 static int32_t
 read_turn(const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -220,7 +220,7 @@ find_out(struct arena *a, struct local_set *m, struct redistribution *x, const s
     while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
 }
 
-/* Counts, for each level of stage buffers, the channels and stage buffers up to and including the level. */
+/* Counts, for each level of stage buffers, the channels and stage buffers of this level and all earlier levels. */
 static void
 find_levels(struct arena *a, struct redistribution *x)
 {

@@ -227,7 +227,8 @@ node_work(const struct stages *s, const struct program *p, int32_t node, struct 
     return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_estimate(p, node, a) : 0;
 }
 
-/* Returns true if the node is in the second half of its stage's work. Must be called for all nodes in order. */
+/* Returns true if the node is in the second half of its stage's work. Must be called for all nodes in program
+ * order. */
 static bool
 is_stage_late(struct fold *f, double work)
 {
@@ -374,7 +375,8 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
  * ranks forward and backward acts together, by their distance from backward or from the end. RULE_INNER runs
  * forward and backward of the last stage first. */
 static const struct rule {
-    /* order of the two phases: the phase with the lower number runs first; equal numbers: acts are ranked together */
+    /* order of forward and backward: the phase with the lower number runs first; if the numbers are equal, acts
+     * of both phases are ranked together */
     uint8_t forward, backward;
     bool rising; /* weight gradients of the first stage run before those of the last stage */
     /* the first stage admits a micro-batch, and runs its weight gradients, only if nothing else is ready */

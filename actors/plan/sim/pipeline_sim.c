@@ -55,8 +55,8 @@ struct slot {
     uint32_t lane, index; /* index of the lane; index of the slot among the lane's slots */
     uint64_t turn, key;   /* key without the micro-batch; key of the next micro-batch */
     struct need *need, *gift, *need_end; /* list of needs: first pools, then, from `gift` on, data */
-    /* slots to wake: from `wakes` to `wakes_far` when the act ends, the others when its result arrives on other
-     * lanes */
+    /* slots to wake: slots from `wakes` to `wakes_far` when the act ends, the remaining slots when the act's
+     * result arrives on other lanes */
     struct slot **wakes, **wakes_far, **wakes_end;
 };
 

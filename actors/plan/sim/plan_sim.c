@@ -43,7 +43,7 @@ struct player {
      * not returned the register */
     int32_t *write, **left;
     int32_t *begun, *waits; /* by task: number of acts begun; number of in-ports and out-ports that block it */
-    struct heap ends;       /* lanes, sorted by the time at which their act ends or they stop waiting */
+    struct heap ends;       /* lanes, sorted by the time at which their act ends or their wait ends */
     struct act_time *act;
     int64_t nact;
 };
@@ -227,7 +227,7 @@ player_holds_back(struct player *g, int32_t k, int64_t now)
     return true;
 }
 
-/* Begins the next act of each idle lane. free: begins only acts that take no time. Returns true if any act began. */
+/* Begins the next act of each idle lane. free: begins only acts with duration 0. Returns true if any act began. */
 static bool
 begin_next_task(struct player *g, int64_t now, bool free)
 {
@@ -267,7 +267,7 @@ static void
 next_event(struct player *g, int64_t now)
 {
     struct lane *l = &g->lane[heap_take(&g->ends, 0)];
-    /* otherwise the event is for a waiting lane, and may be outdated */
+    /* otherwise the event belongs to a waiting lane, and may be outdated */
     if (l->task >= 0 && l->end == now) end_task(g, l);
 }
 
@@ -312,9 +312,9 @@ longest_ns(const int64_t *ns, int64_t n)
     return most;
 }
 
-/* Returns the unit, ns, to which even_costs() rounds work. A moment is one device, stage and phase; ns[k]: work of
- * moment k per micro-batch. The unit is 1/parts of the shortest moment; moments below 1/LITTLE of the longest are
- * ignored. */
+/* Returns the unit, ns, to which even_costs() rounds work. A moment is one device, stage and phase; ns[k]: work
+ * of moment k per micro-batch. The unit is 1/parts of the shortest moment, not counting moments below 1/LITTLE of
+ * the longest moment. */
 static int64_t
 even_unit(const int64_t *ns, int64_t n, int parts)
 {

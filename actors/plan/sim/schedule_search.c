@@ -42,7 +42,7 @@ struct search {
     int64_t acts, most_acts; /* acts: acts simulated so far; most_acts: the search tries no candidate once `acts`
                                 exceeds this budget */
     bool given_up;           /* no schedule fits, so the search minimises memory */
-    /* random walk: candidates that take as long as the best are simulated to their end, but not stored */
+    /* random walk: candidates that take as long as the best candidate are simulated to their end, but not stored */
     bool wanders;
     struct candidate best;
 };
@@ -332,7 +332,7 @@ try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
     return better;
 }
 
-/* Tries lines near the best line, as long as that finds a better one. */
+/* Tries lines near the best line, as long as a better line is found. */
 static void
 refine(struct search *s, int32_t slope, int32_t base)
 {
@@ -353,7 +353,7 @@ pool_size(struct prog_pool *of, uint64_t k)
     return size[k];
 }
 
-/* Adds or removes one micro-batch in each pool of the best schedule, as long as that finds a better schedule. */
+/* Adds or removes one micro-batch in each pool of the best schedule, as long as a better schedule is found. */
 static void
 polish(struct search *s)
 {
@@ -462,7 +462,7 @@ try_fine_lines(struct search *s)
  * IF_FASTEST: the search minimises time, not memory. */
 enum { IF_CHUNKS = 1, IF_FOUND = 2, IF_FASTEST = 4 };
 
-/* The steps of the search, in order. Each step tries candidates and keeps the best. */
+/* The steps of the search, in order. Each step tries candidates; the search keeps the best candidate. */
 static const struct search_step {
     void (*run)(struct search *s);
     unsigned when;

@@ -529,8 +529,8 @@ list_ends(struct proof *v)
     }
 }
 
-/* Checks that the readers in a fan are in-ports that refer to this fan. seen: marks in-ports; an in-port must
- * occur once. *n: number of readers so far. */
+/* Checks that the readers in a fan are in-ports that refer to this fan. seen: marks the in-ports found so far,
+ * because an in-port must occur only once. *n: number of readers so far. */
 static int
 check_fan_seen(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
 {

@@ -76,7 +76,7 @@ counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t 
     return v->nact[reader] == 1 && (v->nreg[out] ? v->made[out] == 1 : in->need == pieces);
 }
 
-/* Returns true if the producer, before it writes a register again, waits for this reader's act on the register. */
+/* Returns true if the producer waits for this reader's act on a register before it writes the register again. */
 static bool
 gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {

@@ -76,10 +76,10 @@ find_rows(struct memory *m)
     }
 }
 
-/* Searches back from task b, breadth first, for the n tasks a[]. Stops when the search has reached, on each row of
- * these tasks, the last of the row's tasks in a[] or a later task. A task counts as reached before its inputs are
- * scanned, because a task may have as many inputs as there are ranks. Returns the first task of a[] that does not
- * precede b; -1: all precede b. */
+/* Searches back from task b, breadth first, for the n tasks a[]. Stops when the search has reached, on each row
+ * of these tasks, the last of the row's tasks in a[] or a later task. The search marks a task as reached before
+ * it scans the task's inputs, because a task may have as many inputs as there are ranks. Returns the first task
+ * of a[] that does not precede b; -1: all precede b. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
@@ -385,7 +385,8 @@ reads_leaf(const struct task *t, int32_t leaf)
     return false;
 }
 
-/* Returns which argument of the task is operand k of a node. The node is the task's node or a member of its group. */
+/* Returns the index of the task's argument that is operand k of a node. The node is the task's node or a member
+ * of its group. */
 static int32_t
 argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
 {

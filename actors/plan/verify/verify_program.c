@@ -75,7 +75,7 @@ is_tensor_ref(struct ref r)
     return r.kind == REF_NODE || r.kind == REF_LEAF;
 }
 
-/* Returns in *least and *most how many operands a call of op may have. */
+/* Returns in *least and *most the range of the number of operands in a call of op. */
 static void
 operand_range(const struct op *op, int *least, int *most)
 {
@@ -292,8 +292,8 @@ check_program_call(struct derivations *s, int32_t i)
 
 /* ---- recomputation ---- */
 
-/* Returns the original value of r: before moves, recomputations and fetches. The search is bounded, because a
- * program from untrusted bytes may contain a cycle. */
+/* Returns the original value of r, from before all moves, recomputations and fetches. The search is bounded,
+ * because a program from untrusted bytes may contain a cycle. */
 static struct ref
 first_made(const struct program *g, struct ref r)
 {
@@ -346,7 +346,8 @@ check_program_node(struct derivations *s, int32_t i)
         return is_tensor_ref(n->in[0]) ? same_types(g, i, &t)
                                        : node_fail(g, i, "moves a number; only a tensor can be moved");
     }
-    /* The shape of an operator without operands is given by the program, and its result may have any layout. */
+    /* The program gives the shape of an operator without operands. The result of such an operator may have any
+     * layout. */
     if (n->op->flags & OP_SOURCE) return 0;
     TRY(check_program_call(s, i));
     return n->op->flags & OP_SHIFT ? check_shift(g, i) : 0;

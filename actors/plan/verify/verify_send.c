@@ -67,7 +67,7 @@ value_end_move(const struct values *s, int32_t task)
 
 /* ---- channels ---- */
 
-/* Proves that the task's channel is x, seen from this end. */
+/* Proves that the task's channel is x, as stated at this end. */
 static int
 check_send_channel(struct values *s, int32_t task, const struct redistribute_channel *x, bool sends)
 {
@@ -93,7 +93,8 @@ check_send_channel(struct values *s, int32_t task, const struct redistribute_cha
                       (int64_t)redistribute_what(s->cross, s->box_ref, x));
 }
 
-/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in its register or leaf. */
+/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in the register or leaf of
+ * the argument. */
 static int
 find_channel_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, struct view *view,
                     int64_t *bytes)
@@ -208,7 +209,7 @@ take_turn(struct values *s, int32_t task, bool second)
     return proof_same(s->v, task, "offset of an argument", t->arg[0].skip, 0);
 }
 
-/* Returns true if the view is a dense row of all elements that a channel sends. */
+/* Returns true if the view is a dense row of all elements sent on the channel. */
 static bool
 is_row(const struct values *s, const struct redistribute_channel *x, const struct view *view)
 {

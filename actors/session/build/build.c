@@ -104,7 +104,7 @@ shifted_place(struct atlas *a, const struct place *p, int axis, int64_t ranks, c
     return status;
 }
 
-/* Sets *l to the layout of x in which `axis` is split by the mesh axis alone, into equal shards. */
+/* Sets *l to a layout of x in which no mesh axis but the given one splits `axis`. The shards are equal. */
 static int
 shift_layout(struct atlas *a, const struct op *op, const struct val *x, int axis, int64_t mesh_axis,
              const struct layout **l)
@@ -310,10 +310,10 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 
-/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a new
- * node. Outside a trace, the existing value must be an operand, because older values may be freed. After a move, an
- * inverse view equals the original value only if the layouts agree, too. A value that needs a gradient never
- * replaces another value. */
+/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a
+ * new node. Outside a trace, the existing value must be an operand, because older values may be freed. The
+ * inverse view of a moved view equals the original value only if the layouts agree, too. A value that needs a
+ * gradient never replaces another value. */
 static struct val *
 folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -467,8 +467,8 @@ build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct v
     return 0;
 }
 
-/* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if v needs a
- * gradient and the operand does not (or the reverse), or if v was made before the trace in progress. */
+/* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if only one
+ * of v and the operand needs a gradient, or if v was made before the trace in progress. */
 static bool
 shows_all(const struct call_context *ctx, const struct val *v)
 {

@@ -404,8 +404,8 @@ own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, stru
     return status;
 }
 
-/* Returns the list of hooks at t's gradient. E_STATE: no hook can be added now, because t has no gradient, t is a
- * parameter in a compiled step, or backward was already called through t. */
+/* Returns the list of hooks at t's gradient. E_STATE: no hook can be added now. Reasons: t has no gradient; t is
+ * a parameter in a compiled step; backward was already called through t. */
 static int
 hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
 {

@@ -120,7 +120,7 @@ copying_end(struct copying **cp, bool whole)
     return status;
 }
 
-/* Allocates a buffer for shard `pos` of a store, and adds a copy from `from` into that buffer to the list. */
+/* Allocates a buffer for shard `pos` of a store. Adds a copy from `from` into the buffer to the list of copies. */
 static int
 add_replica_pair(struct rille_session *s, struct copying *c, const struct buffer *from, int kind, int32_t to,
                  struct store *store, int32_t pos)
@@ -307,8 +307,8 @@ sums_differ(const struct copy *a, int32_t pos_a, const struct copy *b, int32_t p
     return m && n && memcmp(m, n, sizeof *m * (size_t)source_blocks((int64_t)x->bytes));
 }
 
-/* Returns the number of shards that must equal shard `pos`. differing: true: counts only shards that differ from
- * shard `pos`. */
+/* Returns the number of shards that must equal shard `pos`. differing true: counts only the shards that do not
+ * equal it. */
 static int
 count_replicas(const struct copy *c, int32_t pos, bool differing)
 {

@@ -151,7 +151,7 @@ drop_before(struct session_snapshots *h)
     if (h->last->keep < 2) snapshot_free(&h->before);
 }
 
-/* Ends the snapshot in progress. status 0: it becomes the last complete snapshot; else it is dropped. */
+/* Ends the snapshot in progress. If status is 0, the snapshot becomes the last complete one; else it is dropped. */
 static int
 settle_snapshot(struct session_snapshots *h, int status)
 {
@@ -164,7 +164,8 @@ settle_snapshot(struct session_snapshots *h, int status)
     return 0;
 }
 
-/* Completes the snapshot in progress if its copies are ready by now. Called between runs; never waits. */
+/* Completes the snapshot in progress if the copies on other hosts are ready by now. Called between runs; never
+ * waits. */
 static void
 snapshot_look(struct rille_session *s)
 {

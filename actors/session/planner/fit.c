@@ -35,9 +35,9 @@ struct fitter {
     /* memory limit for the planner, bytes per device; differs from `limit`, because the planner does not count all
      * memory of a plan */
     int64_t reckoned;
-    bool quick; /* search for the least memory, then take the first layouts found (sbp/net/options.h) */
+    bool quick; /* true: searches for the least memory, then takes the first layouts found (sbp/net/options.h) */
     struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
-    /* least memory by the planner's count if the limit was too low; 0: the limit was not too low */
+    /* least memory by the planner's count if no layouts met the limit; 0: layouts met the limit */
     struct assign_least possible;
     /* program with the planner's layouts, from which all plans are made; NULL: each plan starts from the traced
      * program */

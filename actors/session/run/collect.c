@@ -23,7 +23,8 @@ struct frame {
     int32_t next;
 };
 
-/* Returns true if the run that wrote the store returned with open work (open_run.h), and this work failed later. */
+/* Returns true if the bytes of the store are invalid: the run that wrote the store returned with open work
+ * (open_run.h), and this work failed later. */
 static bool
 store_failed(const struct store *s)
 {
@@ -57,7 +58,7 @@ unknown(const struct val *v)
                 NREMEMBERED);
 }
 
-/* Adds the value to the leaves or to the numbers, once. */
+/* Adds the value to the leaves or to the numbers, unless it was added before. */
 static void
 enter_leaf(struct collection *c, struct val *v)
 {
@@ -203,7 +204,7 @@ is_made(const struct val *x)
     return x && !x->is_number && x->index < 0;
 }
 
-/* Returns true if n is a reduction of a value of this walk whose result has at most 1/LITTLE of the value's
+/* Returns true if n is a reduction of a value of this walk, and its result has at most 1/LITTLE of the value's
  * elements. */
 static bool
 folds_to_little(const struct node *n)
@@ -275,9 +276,9 @@ collect_readers(const struct collection *c)
     return list;
 }
 
-/* Returns the node that can share one pass over a common operand with node i (eltwise.beside), if these two are the
- * operand's last readers; -1: none. Always -1 on devices that compile kernels: their libraries recognise a
- * derivative by the node right before it, so a derivative must not be moved. */
+/* Returns the node that can share one pass over a common operand with node i (eltwise.beside), if these two are
+ * the operand's last readers; -1: none. Always -1 on devices that compile kernels. The libraries of such devices
+ * recognise a derivative by the node right before the derivative, so a derivative must not be moved. */
 static int32_t
 node_beside(const struct collection *c, const struct readers *readers, int32_t i)
 {

@@ -175,7 +175,8 @@ infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, 
     return sig_axis(&s->calls.scratch, &r->call, rule, list);
 }
 
-/* Returns true if the first dimension of the rows can be divided into n parts of complete segments (segments.h). */
+/* Returns true if the dimension of the rows can be divided into n parts that each consist of complete segments
+ * (segments.h). */
 static bool
 divides_segments(const struct rille_session *s, int64_t n)
 {
@@ -183,9 +184,9 @@ divides_segments(const struct rille_session *s, int64_t n)
     return n > 1 && n < MOST_BLOCKS && segments && segments % n == 0;
 }
 
-/* Finds the dimension of a reshape's result that has the rows, and the number of blocks. Dimensions before the rows
- * form blocks if the reshape joins them with the rows. scales: bit d is set if dimension d of the result depends on
- * the size of the batch. */
+/* Finds which dimension of a reshape's result has the rows, and the number of blocks. If the reshape joins the
+ * rows with dimensions before them, those dimensions form blocks. scales: bit d is set if dimension d of the
+ * result depends on the size of the batch. */
 static void
 read_reshape(const struct rille_session *s, struct reading *r, const struct val *x, const struct type *y,
              unsigned scales)
@@ -259,7 +260,8 @@ read_slice(const struct rille_session *s, struct reading *r, const struct val *x
     return true;
 }
 
-/* Returns the number of blocks of the operands with rows; 1 if no operand has rows; 0 if the operands differ. */
+/* Returns the common number of blocks of the operands with rows; 1 if no operand has rows; 0 if the numbers of
+ * blocks differ. */
 static int
 common_blocks(int nin, struct val *const *in)
 {
@@ -307,8 +309,8 @@ open_reading(struct reading *r, const struct op *op, int nin, const struct attr 
         (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
 }
 
-/* Finds how the results of a call relate to the batch. cost NEVER: no signature fits. out: type of result 0;
- * NULL: not known. */
+/* Finds how the results of a call relate to the batch. Sets the cost to NEVER if no signature fits. out: type of
+ * result 0; NULL: not known. */
 static void
 read_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
           const struct type *out, bool forward, struct reading *r)
@@ -370,7 +372,7 @@ sums_rows(const struct node *n)
     return axis->n == 0;
 }
 
-/* Sets the shares of a node that needs no signature. Returns false if n needs one. */
+/* Sets the shares of n's results if n needs no signature. Returns false if n needs one. */
 static bool
 note_plain(struct node *n)
 {
@@ -627,7 +629,7 @@ struct joined {
 static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
 static int joined_value(const struct call_context *ctx, struct val *v, struct val **out);
 
-/* Makes the batch's sum or mean, in a step that runs before the present step. */
+/* Makes the batch's value of a sum or a mean, in a step that runs before the present step. */
 static int
 total_before(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -686,7 +688,7 @@ replace_operand(const struct call_context *ctx, const struct op *op, int nin, st
     return status;
 }
 
-/* Returns true if an operand is known only after the last micro-batch. */
+/* Returns true if some operand is known only after the last micro-batch. */
 static bool
 has_late(int nin, struct val *const *in)
 {
@@ -695,7 +697,7 @@ has_late(int nin, struct val *const *in)
     return false;
 }
 
-/* Returns true if an operand is a sum or a mean over the rows of the micro-batch. */
+/* Returns true if some operand is a sum or a mean over the rows of the micro-batch. */
 static bool
 has_totals(int nin, struct val *const *in)
 {

@@ -44,11 +44,12 @@ struct unfed_loss {
 
 /* A sum over the whole batch that is computed before the step (trace_total): `of` summed over the micro-batches. */
 struct batch_total {
-    struct val *of, *sum; /* by reference: a per-micro-batch value, and its sum over the batch */
+    struct val *of, *sum; /* by reference: `of`: a per-micro-batch value; `sum`: its sum over the batch */
     /* variable, by reference, through which the step reads the total; a separate step writes the variable before
      * each call */
     struct rille_tensor *t;
-    /* level of the total; 0: it reads no other total; else 1 + the highest level of the totals that it reads */
+    /* level of the total; 0: the total reads no other total; else 1 + the highest level of the totals that this
+     * total reads */
     int32_t level;
 };
 
@@ -269,7 +270,7 @@ is_made_here(const struct rille_tensor *t)
 
 /* ---- begin, abort ---- */
 
-/* Fails with the possible numbers of micro-batches: the common divisors of all ranks' row counts. */
+/* Fails. The error lists the possible numbers of micro-batches: the common divisors of all ranks' row counts. */
 static int
 trace_no_pieces(const struct trace *r, int i, const struct val *v)
 {
@@ -322,7 +323,7 @@ trace_end(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        /* marks the argument as ended, so that a handle kept by the user is no input of a later trace */
+        /* the argument is no longer an input, so that a later trace rejects a handle that the user has kept */
         r->input[i]->input = ENDED_INPUT;
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
@@ -472,7 +473,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
         const struct journal_entry *e = &r->journal[i];
         struct rille_tensor *g = e->t->grad;
         if (s->trace.pieces > 1 && trace_per_microbatch(e->t->val))
-            continue; /* the variable belongs to the trace, and so does its gradient */
+            continue; /* the trace made the variable, so the gradient of the variable belongs to the trace, too */
         if (g && (!e->grad || g != e->grad)) {
             y->val[y->n] = g->val;
             y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};
@@ -690,7 +691,7 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
     }
 }
 
-/* Makes a compiled step with outcomes y; the function `plan` makes its plan. totals: step that computes the totals
+/* Makes a compiled step with outcomes y. plan: makes the plan of the step. totals: step that computes the totals
  * of the batch before each call; NULL: none. */
 static int
 make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, bool totals,
@@ -757,7 +758,7 @@ make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **o
     }
 }
 
-/* Makes the compiled step, and the step that computes its totals. */
+/* Makes the compiled step, and the step that computes the totals of the batch. */
 static int
 make_steps(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **gp)
 {

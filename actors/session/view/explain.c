@@ -139,7 +139,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     return 0;
 }
 
-/* Returns the size of dimension d in the largest shard, if shards are balanced. */
+/* Returns the size of dimension d in the largest shard. Shards are assumed to be balanced. */
 static int64_t
 largest_part_of_dim(const struct layout *l, const struct type *type, int d)
 {
@@ -382,8 +382,8 @@ explain_paths(struct teller *t, const struct type *type, const struct layout *fr
     return 0;
 }
 
-/* Adds the description of a move to the record. Moves with equal type and layouts are computed once, because layers
- * of a model are alike. */
+/* Adds the description of a move to the record. Computes moves with equal type and layouts only once, because
+ * layers of a model are alike. */
 static int
 tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
           struct rille_explain_boxing *x, struct str *text)
@@ -469,7 +469,7 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return keep_explain_text(t, &s);
 }
 
-/* Adds the conflict of hints that caused the move described last, if any. */
+/* Adds the conflict of hints that caused the last described move, if any. */
 static void
 tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
              const struct layout *from, const struct layout *to)
