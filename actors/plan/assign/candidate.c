@@ -8,9 +8,10 @@
 #include <string.h>
 
 enum { OPERANDS = 64 };
-/* Limits of the number of layout combinations per call, if the mesh has three or more axes. A call of a longer
- * program gets fewer combinations, because a tensor's move costs are a table of all pairs of layouts. A search with
- * fewer candidates also gets further in the same time. */
+/* Limits of the number of layout combinations per call on a mesh of three or more axes. PRODUCTS_OF_ALL limits
+ * all calls together, so a call of a longer program gets fewer combinations. Fewer combinations save memory,
+ * because a tensor's move costs are a table of all pairs of layouts, and let a search get further in the same
+ * time. */
 enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
@@ -282,7 +283,7 @@ find_candidates(struct candidates *c, struct call *call, const struct prog_node 
     return status;
 }
 
-/* Adds the candidate with the traced layouts to a list that lacks it. */
+/* Adds the candidate with the traced layouts to a list that does not contain it. */
 static int
 with_now(struct candidates *c, struct call *call, const struct layout *const *now, struct candidate_list **list)
 {

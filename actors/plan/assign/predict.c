@@ -38,7 +38,7 @@ struct predicting {
     struct hash_table moves;
     struct move **reads; /* moves by operand: operand k of a node at first_read[node] + k; NULL: no move */
     int32_t *first_read;
-    bool *late;    /* by node: runs once, after all micro-batches, because it reads their results */
+    bool *late;    /* by node: true if the node runs once, after all micro-batches, because it reads their results */
     double *ready; /* by lane: time at which the lane's work so far ends, ns */
     double *done;  /* by late node: time at which it is done, ns */
     struct arena arena;
@@ -226,7 +226,7 @@ deal_costs(struct predicting *w)
 
 /* ---- simulation ---- */
 
-/* Simulates all micro-batches. Sets ready[], by lane, to the end of the lane's work. */
+/* Simulates all micro-batches. Sets ready[lane] to the end of the lane's work. */
 static int
 play_pieces(struct predicting *w)
 {
@@ -303,7 +303,8 @@ only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a
     t->nuse = n;
 }
 
-/* Returns the peak of bytes on a lane: values made on the lane, and copies converted for readers on the lane. */
+/* Returns the peak of bytes on a lane. Counts the values made on the lane, and the copies converted for readers
+ * on the lane. */
 static int64_t
 peak_on(const struct assigned *a, const int32_t *of, int32_t lane)
 {

@@ -86,9 +86,9 @@ assign_latency(const struct assign_prices *p, const struct layout *from, const s
     return from->place != to->place && to->place->nrank == 1 ? alpha_of(p, assign_axis(from, to, p->links)) : alpha;
 }
 
-/* Returns the transfer time of a move. The bytes per rank are the bytes received by all ranks, divided by the number
- * of ranks. box_bytes computes this sum exactly; with equal shards the mean is also the maximum. The slowest mesh
- * axis that the move uses limits the rate. */
+/* Returns the transfer time of a move. The bytes per rank are the bytes received by all ranks, divided by the
+ * number of ranks. box_bytes computes this sum exactly. If shards are equal, the mean is also the maximum over
+ * the ranks. The slowest mesh axis that the move uses limits the rate. */
 double
 assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes)
 {

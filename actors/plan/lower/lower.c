@@ -74,8 +74,8 @@ struct computing {
     struct kernels kernels;
 };
 
-/* Returns true if the value differs per micro-batch; false for a value that is recomputed for each micro-batch but
- * always equal. */
+/* Returns true if the value differs per micro-batch. Returns false for a value that is recomputed for each
+ * micro-batch but always equal. */
 static bool
 varies(const struct lower *l, const struct pval *v)
 {
@@ -171,7 +171,8 @@ single_launches(struct lower *l, int device, struct task *t)
     return 0;
 }
 
-/* Makes a task with one argument: an accumulation, or a dense copy of a window. type: type of the task's result. */
+/* Makes a task with one argument, which adds the argument to a sum or makes a dense copy of a window. type: type
+ * of the task's result. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
             bool piece, int32_t *id)
@@ -191,8 +192,8 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
-/* Returns the index, in the local set of `in`, of the shard on the device that has shard `own` of v. The two indices
- * differ if the node is a shift. */
+/* Returns the index of a shard in the local set of `in`: the shard on the device that has shard `own` of v. The
+ * two indices differ if the node is a shift. */
 static int32_t
 shard_below(const struct pval *in, const struct pval *v, int32_t own)
 {

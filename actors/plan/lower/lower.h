@@ -102,12 +102,12 @@ struct lower {
 
 /* intern.c: returns the interned view with these sizes and strides. */
 const struct view *intern_view(struct lower *l, const struct view *v);
-/* Finds the kernels of the tasks of a node or chain: one for each distinct combination of views of operands and
- * results. Nodes with equal calls share kernels. */
+/* Finds the kernels of the tasks of a node or chain. Makes one kernel for each distinct combination of views of
+ * operands and results. Nodes with equal calls share kernels. */
 struct kernels {
     struct lower *l;
     int device, nin, nout; /* kind of the device; numbers of operands and results */
-    struct kcall like;     /* call of the node, with options of its kernel; the views are in `at` */
+    struct kcall like;     /* call of the node, with options of the kernel; the views are in `at` */
     int nstep;             /* number of steps; above 1 for a chain */
     const struct fuse_step *step;
     const void *what; /* interned call or chain: equal ones have the same address */
@@ -207,7 +207,7 @@ struct view mover_sent(struct mover *m, const struct redistribute_channel *c, in
                        int64_t *skip);
 /* Returns the placement of the devices that read a channel. */
 const struct place *mover_reader(const struct mover *m, const struct redistribute_channel *c);
-/* p2p.c: make the tasks at the sending and at the receiving end of a channel whose bytes a library moves. */
+/* p2p.c: make the sending task and the receiving task of a channel whose bytes a library sends. */
 int lower_p2p_send(struct mover *m, const struct redistribute_channel *c);
 int lower_p2p_recv(struct mover *m, int32_t channel);
 /* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between

@@ -87,8 +87,8 @@ mover_received(const struct mover *m, const struct redistribute_channel *c, int3
     return view_dense(&t, NULL);
 }
 
-/* Finds the source of a slice. *part: the source; *window: view of the slice in the source; *skip: elements from
- * the source's start to the slice. Returns the source's index in struct mover's `arg`. */
+/* Finds the source of a slice, and returns the source's index in struct mover's `arg`. *part: the source;
+ * *window: view of the slice in the source; *skip: elements from the source's start to the slice. */
 static int32_t
 move_source(struct mover *m, const struct box_work *w, bool to_stage, const struct box_source *s,
             const struct box *slice, struct part *part, struct view *view, int64_t *skip)
@@ -206,7 +206,7 @@ move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like
     return 0;
 }
 
-/* Makes a box task: the steps that write one shard or stage buffer. like: copies the steps of this task; -1: none. */
+/* Makes a box task, whose steps write one shard or stage buffer. like: task whose steps are copied; -1: none. */
 static int
 move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like, int64_t bytes, int32_t *id)
 {

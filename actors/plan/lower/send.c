@@ -146,7 +146,7 @@ copy_step(struct mover *m, const struct view *src, int64_t skip, const struct vi
                              .view = intern_view(m->l, dst)};
 }
 
-/* Makes a task that packs the slices of a channel, from their sources in this partition, into one row. */
+/* Makes a task that packs the slices of a channel into one row. The slices' sources are in this partition. */
 static int
 carry_slices(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t *id)
 {

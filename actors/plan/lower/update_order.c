@@ -32,8 +32,8 @@ own_memory(const struct plan *p)
     return i;
 }
 
-/* Adds gates for the channel ends in end[], one gate per end, by which the host's gate and the gates of other hosts
- * exchange their results. The caller adds the gates that receive from hosts below in the tree (gates.h). */
+/* Adds one gate for each channel end in end[]. By these gates, the gates of this host and of other hosts exchange
+ * their results. The caller adds the gates that receive from hosts below in the tree (gates.h). */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {
@@ -157,8 +157,8 @@ others(const struct guard *g, int32_t leaf_part, int32_t w)
     return n;
 }
 
-/* The writer of the root shard writes one slice of an update shared by replicas. Returns true if the writer reads
- * no other slice of the leaf shard. */
+/* Returns true if the writer of the root shard reads no other slice of the leaf shard than it writes. The writer
+ * writes one slice of an update that replicas share. */
 static bool
 reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
 {

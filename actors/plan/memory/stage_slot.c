@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* Segment tree of bytes by position. most: by tree node, the largest number of bytes at a position below the node,
- * without the `add` of the node's ancestors. */
+/* Segment tree of bytes by position. most: by tree node, the largest number of bytes at a position below the
+ * node. `most` does not contain the `add` of the node's ancestors. */
 struct load {
     int64_t *most, *add;
 };

@@ -132,11 +132,11 @@ struct ref program_source(const struct program *p, struct ref r);
  * repeated per micro-batch (prog_node.again) counts once per micro-batch. */
 int64_t program_move_times(const struct program *p, const struct prog_node *n, struct ref r);
 struct type ref_type(const struct program *p, struct ref r);
-/* returns a pointer to the type that is stored in the program */
+/* returns a pointer to the type that the program stores */
 const struct type *ref_type_of(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
 bool ref_varies(const struct program *p, struct ref r); /* returns true if the value differs per micro-batch */
-/* Returns the node as a call of its operator on global tensors, with the dtypes that ranks hold in memory
+/* Returns the node as a call of the node's operator on global tensors, with the dtypes that ranks hold in memory
  * (layout_dtype). */
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
 /* Returns, by node, whether one of its results overwrites a leaf. */
@@ -144,7 +144,7 @@ bool *program_updates(const struct program *p, struct arena *a);
 /* Returns, by node, whether the node validates data. If several nodes would validate the same value (a lookup and
  * its gradient), only the first counts, so that updates wait for one check. */
 bool *program_checks(const struct program *p, struct arena *a);
-/* Returns the value that r is a view of; r itself if it is no view. */
+/* Returns the value that r is a view of; r itself if r is no view. */
 struct ref program_whole(const struct program *p, struct ref r);
 /* Returns, by node, the sum over micro-batches that adds the node's result; -1: none. The sum must be the only
  * reader of the result, which may then be f32 instead of half precision. */

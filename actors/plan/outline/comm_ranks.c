@@ -124,8 +124,8 @@ comm_ranks_communicators(const struct plan *p, struct arena *a, struct communica
 
 /* ---- the contract ---- */
 
-/* Columns of a row in the list: index of the hop; digest of the facts on which all partitions must agree; number of
- * ranks in this partition; number of ranks in all partitions. */
+/* Columns of a row in the list. HOP: index of the hop; WHAT: digest of the facts on which all partitions must
+ * agree; HERE: number of ranks in this partition; ALL: number of ranks in all partitions. */
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void

@@ -17,7 +17,8 @@ enum {
     MOST_LEGS = 256,
     MOST_CHUNKS = 16,
 };
-/* State of counting the bytes that each host sends and receives over the network. Arrays are by host unless noted. */
+/* State of counting the bytes that each host sends and receives over the network. Unless noted, arrays are by
+ * host. */
 struct wires {
     struct local_set *mines;
     const struct box_cost *cost;
@@ -135,7 +136,7 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
-        if (direct && *reads == stamp) continue; /* data that several readers on a host need is received once */
+        if (direct && *reads == stamp) continue; /* counts data that several readers on a host need only once */
         *reads = stamp;
         count_addends(w, tile, own);
         w->owned[m] += share;

@@ -10,8 +10,8 @@
 
 /* ---- the digest ---- */
 
-/* State of digesting layouts: the first occurrence of a layout is digested as text, later ones as the number of
- * the first occurrence. */
+/* State of digesting layouts. The first occurrence of a layout is digested as text, each later occurrence as the
+ * number of the first. */
 struct layouts {
     struct digest *digest;
     struct arena arena;

@@ -25,12 +25,13 @@ struct bringer {
     struct program *p;
     struct atlas *at;
     const struct place *storage;
-    bool *data; /* by node: true if its result depends on data, not on variables alone */
+    bool *data; /* by node: true if the node's result depends on data, not on variables alone */
     struct insertion *list;
     int32_t n, capacity;
     struct absent *absent;
     int32_t nabsent, absent_capacity;
-    /* by result, [node * OP_OUT + out]: index of the node whose result replaces it in backward; -1: none so far */
+    /* by result, [node * OP_OUT + out]: index of the node whose result replaces this result in backward; -1: none
+     * so far */
     int32_t *again;
     /* depth: largest number of fetches in flight; nahead: number of fetches so far; ahead: first readers of the
      * last `depth` fetched values (ring buffer) */
@@ -161,8 +162,8 @@ is_offloaded(const struct bringer *b, struct ref r)
            n->type[r.out].ndim > 0 && type_numel(&n->type[r.out]) > 0 && !layout_has_partial(n->layout[r.out]);
 }
 
-/* Sets *out to the value's layout on devices of the offload placement. Takes consecutive devices, from the number
- * of the value's first rank on, so that different stages use different devices. */
+/* Sets *out to the value's layout on devices of the offload placement. The layout uses consecutive devices,
+ * starting with the number of the value's first rank, so that different stages use different devices. */
 static int
 storage_layout(struct bringer *b, const struct layout *l, const struct layout **out)
 {
@@ -341,8 +342,8 @@ count_program_readers(const struct program *p, struct arena *a)
     return read;
 }
 
-/* Sets `again` on gathers that only forward reads. Such gathers, and views of their results, run once per
- * micro-batch. */
+/* Sets `again` on gathers whose results only forward reads. Such gathers, and views of their results, run once
+ * per micro-batch. */
 static void
 mark_gathers(struct bringer *b)
 {

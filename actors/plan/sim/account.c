@@ -95,8 +95,8 @@ struct stalls {
     struct arena *arena;
 };
 
-/* Returns true if two waits are reported as one stall: they have the same kind and stage, and waited for the same
- * node. */
+/* Returns true if two waits are reported as one stall: both waits have the same kind and stage, and the same
+ * awaited node. */
 static bool
 stalls_alike(const struct plan *p, const struct stall *s, const struct stall *t)
 {
@@ -202,8 +202,8 @@ compare_change_times(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Returns the time at which the last reader of register r of result k returned it. The register may also store
- * results of other tasks (IN_TASK); their readers count, too. */
+/* Returns the time at which the last reader of register r of result k returned the register. Readers of other
+ * tasks' results in the same register (IN_TASK) count, too. */
 static int64_t
 until(const struct books *b, int32_t task, int32_t k, int64_t r)
 {
@@ -331,7 +331,8 @@ compare_stall_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Takes the median duration of each task's acts, because disturbances by the machine affect few acts. */
+/* Sets the cost of each task to the median duration of its acts, because disturbances by the machine affect few
+ * acts. */
 bool
 account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost)
 {

@@ -211,8 +211,8 @@ find_act_ends(const struct plan *p, const struct act_time *act, int64_t nact, st
         if (p->task[act[i].task].channel >= 0) e->at[e->first[act[i].task + 1]++] = &act[i];
 }
 
-/* Returns the least number of ns to add to the receiver's clock, relative to the sender's clock, so that no
- * message arrives before it was sent. */
+/* Returns the shift, ns, between the clocks of a receiver and a sender: the least time to add to the receiver's
+ * clock so that no message arrives before it was sent. */
 static int64_t
 lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t receives)
 {

@@ -91,7 +91,7 @@ give_costs(const struct describing *f, const struct schedule_search_costs *c)
 }
 
 /* Estimates the costs of stages. If all estimates are below 1 ns (a micro-batch of a few numbers), sets all costs
- * to 1 ns, because a simulated time of 0 would mean that the schedule deadlocks. */
+ * to 1 ns: the simulator reports a deadlock as time 0. */
 static void
 reckon_costs(const struct describing *f)
 {

@@ -21,8 +21,8 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
-/* Returns true if elements of type t in layout l are held as type `held` by a rank. l is NULL for a number, which
- * has no layout. */
+/* Returns true if ranks hold elements of type t in layout l as type `held`. l is NULL for a number, which has no
+ * layout. */
 static bool
 is_type_held(const struct type *held, const struct type *t, const struct layout *l)
 {
@@ -75,8 +75,8 @@ check_fused_step(const struct values *s, int32_t task, int32_t i, const struct f
     return proof_same(s->v, task, "output for the result of a step of its kernel", step->out, out);
 }
 
-/* Proves which operands the plan marks as different per micro-batch. Kernels need the marks to report row numbers
- * in the batch. */
+/* Proves that the plan marks the right operands as different per micro-batch. Kernels need the marks to report
+ * row numbers in the batch. */
 static int
 check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
 {
@@ -162,8 +162,9 @@ task_moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* Returns the number of registers that the readers need: one per micro-batch between writer and readers, plus one,
- * and at least two if data is sent to another stage on another device. Offloads and fetches have no such minimum. */
+/* Returns the number of registers that the readers need: the number of micro-batches between writer and readers,
+ * plus one. If data is sent to another stage on another device, the number is at least two, except for offloads
+ * and fetches. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {

@@ -55,8 +55,8 @@ find_rounds(struct proof *v)
     }
 }
 
-/* Returns a partner of a collective's task: the first one in this partition among ranks `rank`, rank + step, ...
- * (step: 1 or -1). */
+/* Returns a partner of a collective's task: the first partner in this partition among the ranks `rank`, rank +
+ * step, and so on (step: 1 or -1). */
 static int32_t
 first_partner(const struct plan *p, int32_t task, int32_t comm_rank, int32_t step)
 {

@@ -27,7 +27,7 @@ struct values {
     int32_t *root_task;  /* by root part: task that writes the part; -1: none yet */
     /* by result, then by leaf: true if the value is fetched again for every micro-batch (value_again) */
     bool *again;
-    const void ***version; /* by node and argument: maker of the addends, as in *version of value_read() */
+    const void ***version; /* by node and argument: maker of the addends, as *version of value_read() identifies it */
     /* *version of value_read(). node_version: by node whose result is a sum over micro-batches or a dense copy;
      * root_version: by root that a task copies */
     const void **node_version, **root_version;
@@ -136,7 +136,7 @@ enum turn { SEND_ALL, RECV_ALL, FILL_STAGES, FILL_PARTS, NO_TURN };
 enum turn value_turn(struct values *s, int32_t *which);
 /* Proves, after the last task of a move, that the move has all its tasks. */
 int value_end_move(const struct values *s, int32_t task);
-/* Proves that argument f->arg is the receive buffer of the right channel, the one for source i of the step. */
+/* Proves that argument f->arg is the receive buffer of the right channel: the channel for source i of the step. */
 int value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
                    const struct box_from *f);
 /* Finds the dense block that contains `slice` in a stage buffer of this partition. */

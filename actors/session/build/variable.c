@@ -98,7 +98,7 @@ is_meta(const struct val *v)
     return v->layout->place->kind == DEV_META;
 }
 
-/* Sets *out to true if an assignment of v to t records v's gradient. */
+/* Sets *out to true if an assignment of v to t is recorded for differentiation. */
 static int
 records(const struct rille_tensor *t, const struct val *v, bool *out)
 {
@@ -211,7 +211,7 @@ is_pending(const struct val *v)
     return !v->store && !is_meta(v);
 }
 
-/* Sets *out to true if v is not computed yet and checks data, which may be invalid. */
+/* Sets *out to true if v is not computed yet and checks data. Such data may be invalid. */
 static int
 may_fail(struct rille_session *s, struct val *v, bool *out)
 {
@@ -258,7 +258,8 @@ rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
     return assign_all(t->s, 1, &t, &src, NULL);
 }
 
-/* Moves the gradient of a leaf to the leaf's new layout l. NULL: no gradient, or no move needed. */
+/* Moves the gradient of a leaf to the leaf's new layout l. Result NULL: the leaf has no gradient, or the gradient
+ * needs no move. */
 static int
 next_gradient_place(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {

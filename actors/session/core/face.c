@@ -21,8 +21,9 @@ count_fork(void)
     nfork++;
 }
 
-/* Installs the fork handlers: the child counts the call in nfork. Before fork(), the kernel threads that belong to
- * the calling thread end, because a session of the child would wait for them for ever. */
+/* Installs the fork handlers. In the child, a handler counts the call in nfork. Before fork(), a handler ends the
+ * kernel threads that belong to the calling thread, because a session of the child would wait for these threads
+ * for ever. */
 static void
 count_forks(void)
 {

@@ -139,7 +139,7 @@ stage_of(const struct session_stages *all, const struct val *v)
     return stage;
 }
 
-/* Returns the stage in which a call with these operands runs; -1: an operand is on no stage. */
+/* Returns the stage in which a call with these operands runs; -1: some operand is in no stage. */
 static int
 stage_reached(const struct session_stages *all, int nin, struct val *const *in)
 {

@@ -222,7 +222,7 @@ struct loading_shards {
     struct rille_session *s;
     const struct tensors *f;
     int world;
-    struct reading *reading; /* by worker rank and source file: ranges that the worker reads */
+    struct reading *reading; /* by worker rank and source file: ranges that the worker reads from the file */
     struct cluster_file *wish;
     int32_t nwish, capacity;
     struct arena arena;
@@ -234,7 +234,7 @@ reading_of(const struct loading_shards *g, int rank, int32_t file)
     return &g->reading[rank * g->f->nsource + file];
 }
 
-/* Adds the reads that the shard at a mesh position needs, from all files. */
+/* Adds the reads from all files that the shard at a mesh position needs. */
 static int
 add_reads(struct loading_shards *g, const struct entry *e, const struct layout *l, int pos, const struct buffer *b)
 {

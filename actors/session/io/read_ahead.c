@@ -34,7 +34,7 @@ struct ahead {
     _Atomic bool rests;
     _Atomic int64_t filled, taken;
     struct waker session, worker; /* wake the session's thread, and the source's thread */
-    struct batch_at next;         /* next batch to read; owned by the source's thread while it works */
+    struct batch_at next;         /* next batch to read; while the source's thread works, it owns this field */
     struct batch_at expected;     /* batch in the register at `taken`; owned by the session */
     /* number of batches read before the last halt; `filled` counts the batches read since that halt */
     int64_t nread;

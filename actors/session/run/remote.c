@@ -23,7 +23,7 @@
 struct remote_part {
     struct local_set mines;
     bool known;      /* a worker has reported the partition */
-    uint64_t *arena; /* pairs: device, and bytes of the arena that the partition needs there */
+    uint64_t *arena; /* pairs: device, and bytes of the arena that the partition needs on this device */
     int narena;      /* number of pairs */
     void **base;     /* base addresses of the arenas */
     uint64_t *place; /* positions of leaf shards, root shards and arenas, in this order */
@@ -36,7 +36,7 @@ struct remote {
     uint64_t id;
     struct str bytes;
     unsigned char digest[CLUSTER_ID];
-    /* partitions of other hosts use GPU libraries, so their digests are not compared with the session's */
+    /* true: partitions of other hosts use GPU libraries, so the session does not compare digests of partitions */
     bool alone;
     int npart;
     struct remote_part *part; /* by host: the plan partition of the host */

@@ -52,10 +52,12 @@ struct batch_numbers {
     int32_t ncall, call_capacity;
     struct batch_data *data; /* values of tensors, in order of their creation */
     int32_t ndata, data_capacity;
-    /* the trace in progress passes a number to another operator, so later stored numbers do not match its numbers */
+    /* true: the trace in progress passed a number to another operator than the whole batch, so later stored
+     * numbers do not match */
     bool lost;
     bool complete; /* the function returned from the call with the whole batch */
-    /* indices of the stored number, sizes, source, call and data that the trace in progress uses next */
+    /* index of the stored number that the trace in progress uses next; likewise of the stored sizes, source, call
+     * and data */
     int32_t next, next_sizes, next_source, next_call, next_data;
     /* here, there: operators of the first call that differs between the trace (here) and the whole batch (there);
      * NULL: no such call */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Sets *out to the present value of a number. Sets 0 for a live number with an undo function (a call counter),
- * because calling its function would change it. */
+ * because calling the function would change the number. */
 static int
 number_value(const struct number *n, double *out)
 {
@@ -117,7 +117,8 @@ say_node(const struct program *p, int32_t i, const char *what, struct str *how)
     str_addf(how, " %s", what);
 }
 
-/* Finds the first node of step a whose operator or operands differ from its counterpart in step b. */
+/* Finds the first node of step a whose operator or operands differ from those of the corresponding node of step
+ * b. */
 static void
 find_other_node(const struct program *a, const struct program *b, struct str *how)
 {

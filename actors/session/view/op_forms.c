@@ -33,7 +33,8 @@ struct maker {
     struct arena a;
     struct sample sample;
     const struct layout *way[SAMPLE_IN][WAYS]; /* possible layouts of each operand */
-    /* nway: number of layouts of the operand, 0 for a number or an absent operand; at: index of its present layout */
+    /* nway: number of layouts of the operand, 0 for a number or an absent operand; at: index of the operand's
+     * present layout */
     int nway[SAMPLE_IN], at[SAMPLE_IN];
     struct made *first, **end;
 };

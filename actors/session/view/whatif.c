@@ -131,8 +131,8 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-/* Reuses the step's searched schedule, unless the number of stages differs; it may differ because stages share
- * devices on the new mesh. */
+/* Reuses the step's searched schedule, unless the number of stages differs. The number may differ because stages
+ * share devices on the new mesh. */
 static int
 schedule_for(const struct program *is, struct program *q)
 {
@@ -194,8 +194,8 @@ is_least_known(const struct least_found *m, const struct rille_cluster *c)
     return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
 }
 
-/* Returns by how many bytes a plan exceeds the planner's count: scratch memory or, if the plan was compiled, the
- * exact difference (negative if the planner counted too much). */
+/* Returns the bytes by which a plan exceeds the planner's count; negative if the planner counted too much. Exact
+ * if the plan was compiled; otherwise the scratch memory. */
 static int64_t
 beside(const struct assigned *a)
 {
@@ -294,8 +294,8 @@ is_kept(const struct cluster *k, const struct rille_graph *g)
     return is_least_known(&g->planning.least, k->c) && keeps(k, g->planning.least.bytes);
 }
 
-/* Fails because no plan fits the limit. Reports the smallest plan found so far, with scratch memory. If no plan was
- * found, reports the least memory known to the search, without scratch memory. */
+/* Fails because no plan fits the limit. Reports the smallest plan found so far, with scratch memory. If no plan
+ * was found, reports the least memory of any layouts that the search knows, without scratch memory. */
 static int
 refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
 {
@@ -337,8 +337,8 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
     return E_PLAN;
 }
 
-/* Searches within the limit. If that fails, searches for the least memory, with additional time: a plan of the
- * second search, or one that was found before, may fit. */
+/* Searches within the limit. If no plan is found, searches for the least memory, with additional time. Then the
+ * plan of the second search, or a plan found before, may fit. */
 static int
 lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
            struct assigned **out)
