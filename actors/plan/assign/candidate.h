@@ -15,7 +15,7 @@
 struct candidate_list {
     int32_t n, nlayout;
     struct assign_candidate *candidate;
-    /* work of the complete call over all ranks: floating-point operations; bytes read and written */
+    /* work of the complete call over all ranks: flops: floating-point operations; bytes: bytes read and written */
     double flops, bytes;
     /* [candidate * MAX_AXIS + axis]: index of the signature that the candidate has on this mesh axis */
     uint8_t *part;
@@ -24,7 +24,7 @@ struct candidates {      /* candidate lists of one program */
     struct arena *arena; /* owner of the lists' memory */
     struct atlas *atlas;
     const struct program *program;
-    int64_t most; /* largest number of combinations of a call that are all listed, on three or more axes */
+    int64_t most; /* on three or more axes: a call with more combinations than this gets a restricted list */
     int32_t norder;
     uint8_t (*order)[MAX_AXIS];
     struct hash_table calls; /* candidate lists by call (candidate.c) */

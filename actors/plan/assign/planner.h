@@ -11,8 +11,8 @@
 #include "actors/plan/outline/stage.h"
 #include "runtime/base/hash.h"
 
-/* Return times of net node i, as positions in the net's order of time. moving(): the time at which the operands of
- * node i are converted; running(): the time at which node i runs. */
+/* Return times of net node i, as positions in the net's order of time. moving(): the time at which the operands
+ * of node i are converted; running(): the time at which the node runs. */
 static inline int32_t
 moving(int32_t i)
 {
@@ -30,7 +30,7 @@ enum { NPHASE = PHASE_BATCH + 1 };
 /* One reader of a value, and the layouts in which it reads the value. */
 struct reader {
     int32_t node; /* net node */
-    /* by candidate of the reader, `stride` apart: the layout in which it reads the value */
+    /* by candidate of the reader, `stride` apart: the layout in which the reader reads the value */
     const struct layout *const *layout;
     int32_t stride;
     int32_t begin, dies; /* lifetime of the operand's converted copy: begin <= time < dies */
@@ -57,8 +57,8 @@ struct value {
     bool early; /* the value may be a pending reduction that is completed directly after its addends are computed */
     /* true for the copy of a value that only explicit moves read (field `partly` of that value) */
     bool asked;
-    /* copy of this value that is read by explicit moves to partial layouts; kept separate because only the user
-     * may request such a move. NULL: none */
+    /* copy of this value for explicit moves to partial layouts; NULL: none. The copy is separate because only the
+     * user may request such a move */
     struct value *partly;
     struct reader *reader, **end;
 };
@@ -80,7 +80,7 @@ struct planner {
     struct assigned *a;
     struct candidates cand;
     const struct candidate_list **list; /* by net node: its candidate list; NULL for leaves and roots */
-    /* by net node without a candidate list: the layouts between which it chooses */
+    /* by net node without a candidate list: the layouts among which the node chooses */
     const struct layout *const **form;
     /* by net node: start: candidate with the traced layouts; whole: candidate with all layouts replicated */
     int32_t *start, *whole;

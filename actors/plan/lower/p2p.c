@@ -11,8 +11,8 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 
-/* Returns the rank of one end of the channel in the link's communicator, with the data that the library needs. The
- * sender has rank 0, the receiver rank 1. */
+/* Returns the rank of one end of the channel in the link's communicator, with the data that the library needs.
+ * The sender is rank 0, the receiver rank 1. */
 static struct move_comm_rank *
 make_p2p_member(const struct mover *m, const struct redistribute_channel *c, bool sends)
 {

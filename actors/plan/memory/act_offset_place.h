@@ -40,7 +40,8 @@ struct point {
 
 struct back;
 struct waiting;
-/* Lists of predecessors, by task: their acts that have ended before an act of the task begins. */
+/* Lists of predecessors, by task. An entry tells which acts of a predecessor have ended before an act of the task
+ * begins. */
 struct backs {
     int32_t *first; /* by task: head of its list; -1: empty */
     struct back *of;
@@ -74,7 +75,7 @@ struct act_offsets {
     int32_t *low, *high, nplaced; /* placed uses, sorted by lowest address, and by highest address */
     int32_t *queue, nqueue;       /* uses without an offset: evicted, or not yet placed */
     /* uses that may be live at the same time as the current use. met: sorted by lowest address; ends: sorted by
-     * highest */
+     * highest address */
     int32_t *met, *ends, nmet;
     struct point *begin, *end; /* lowest addresses of the uses in met[]; highest addresses of the uses in ends[] */
     struct ordered *ordered;
@@ -89,7 +90,7 @@ act_offset_port(const struct act_offsets *b, const struct live_range *t)
 
 /* Lists the uses of all live ranges, each at the offset of its register. */
 void act_offsets_list(struct act_offsets *b);
-/* Assigns each use an offset, in b->best, so that uses that may be live at the same time share no bytes. Returns
+/* Sets b->best, the offset of each use, so that uses that may be live at the same time share no bytes. Returns
  * the bytes of the arena. bound: lower bound of any arena. */
 int64_t act_offsets_place(struct act_offsets *b, int64_t bound);
 

@@ -52,7 +52,7 @@ struct channel {
     struct channel_name name;
     bool sends;   /* true: this partition has the SEND; false: the RECV */
     int32_t peer; /* host of the peer partition */
-    /* place in the order of all channel ends: within the hop (redistribute_turn), or for a gate within the step
+    /* place in the order of all channel ends: within the hop (redistribute_turn) or, for a gate, within the step
      * (update_order.c) */
     int32_t turn;
     int32_t task; /* index of the task at this end of the channel */
@@ -82,8 +82,8 @@ int channel_compare(const struct channel_name *a, const struct channel_name *b);
 /* Prints a name: "step 12, operand 0, hop 1: part 3 -> stage 5". */
 void channel_print(const struct channel_name *name, struct str *s);
 
-/* Appends the list of this partition's channels to host `peer` to s, in the form that channels_match() reads on that
- * host. */
+/* Appends the list of this partition's channels to host `peer` to string s. channels_match() reads the list on
+ * that host. */
 void channels_write(const struct plan *p, int32_t peer, struct str *s);
 /* Compares this partition's channels to host `peer` with the list `bytes`, which the partition of that host wrote
  * (untrusted input). Fills in far[c], the other end of channel c. E_PLAN names the first channel that is missing in

@@ -68,7 +68,8 @@ sync_choose(struct plan *p)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
-            /* an act returns the register when the reader's work is done, so that completion must be observed, too */
+            /* an act returns the register when the reader's work is done, so the reader's completion must be
+             * observed, too */
             if (in->token != SYNC_ENQUEUED) p->task[in->task].shown = p->task[i].shown = true;
         }
     arena_fini(&a);

@@ -11,8 +11,8 @@
 #include "actors/plan/model/channel.h"
 #include "actors/plan/model/program.h"
 
-/* Returns, by node, whether a gate must precede the node. An update needs a gate if some node since the last gate
- * checks data. */
+/* Returns, by node, whether a gate must precede the node. An update needs a gate if any node between the last
+ * gate and the update checks data. */
 bool *gates_find(const struct program *p, struct arena *a);
 
 enum { GATE_ENDS = 6 };

@@ -21,7 +21,8 @@ struct hierarchical {
 };
 
 /* Computes the cost of both methods: hierarchical reduction, and owners that read all addends. Sets out->relay,
- * allocated in a, if hierarchical reduction is faster. Returns false and no costs if no sum spans hosts. */
+ * allocated in a, if hierarchical reduction is faster. Returns false, and computes no costs, if no sum has
+ * addends on several hosts. */
 bool hierarchical_of(struct arena *a, struct local_set *m, const struct box_cost *cost, const struct type *t,
                      const struct layout *from, const struct layout *to, struct hierarchical *out);
 

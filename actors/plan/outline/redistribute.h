@@ -17,7 +17,7 @@
 
 struct redistribute_channel {
     uint8_t from_side, to_side; /* enum channel_side */
-    /* from, to: as in struct channel_name; peer: host of the other end (for a transfer, the partition's own host) */
+    /* from, to: as in struct channel_name; peer: host of the other end; for a transfer, the partition's own host */
     int32_t from, to, peer;
     int32_t nslice;
     const struct box_read *slice; /* slices, in the order in which they are sent */
@@ -25,14 +25,14 @@ struct redistribute_channel {
     int64_t numel;
 };
 
-/* The reads of one task from one source that the task cannot access in place. */
+/* A run of reads: those of one task from one source that the task cannot access in place. */
 struct redistribute_run {
     struct box_read key; /* a read of the run; identifies task and source */
     int32_t first, n, channel;
 };
 
-/* Numbers of channels and stage buffers up to and including one level of stage buffers (box_stage_level). Tasks
- * that fill stage buffers are sorted by level. */
+/* Numbers of channels and stage buffers for one level of stage buffers (box_stage_level). The numbers include all
+ * earlier levels. Tasks that fill stage buffers are sorted by level. */
 struct redistribute_level {
     /* nin: number of channels to stage buffers; nstage: number of stage buffers; nout: number of outgoing
      * channels, including all that send shards */
@@ -90,7 +90,7 @@ int32_t redistribute_from(const struct redistribution *x, const struct redistrib
 int32_t redistribute_to(const struct redistribution *x, const struct redistribute_channel *c);
 /* Returns the dtype of the elements that a channel sends. */
 enum dtype redistribute_dtype(const struct redistribution *x, const struct redistribute_channel *c);
-/* Returns a hash of the type and the two layouts of a move, which is the same in every process. */
+/* Returns a hash of the type and the two layouts of a move. The hash is the same in every process. */
 uint64_t redistribute_hash(const struct box_plan *b);
 /* Returns a hash of the content of a channel: the value, the layouts of the hop, and the slices. */
 uint64_t redistribute_what(const struct redistribution *x, struct ref value, const struct redistribute_channel *c);

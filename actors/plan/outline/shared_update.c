@@ -20,8 +20,8 @@ shared_update_in_place(const struct layout *l, const struct type *t, int64_t lea
     return has_replicas(l) && (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && type_bytes(t) >= least;
 }
 
-/* Returns true if the node's result can be computed slice by slice: the node is an update whose slices need only
- * slices of its operands, or an operator without operands. */
+/* Returns true if the operator's result can be computed slice by slice. The operator must be an update whose
+ * slices need only slices of the operands, or must have no operands. */
 static bool
 has_slices(const struct op *op)
 {

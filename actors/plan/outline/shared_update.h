@@ -16,10 +16,10 @@ bool shared_update_in_place(const struct layout *l, const struct type *t, int64_
  * node are read by roots only. */
 bool *shared_update_nodes(const struct program *p, struct arena *a);
 /* Returns the slice of the shard `part` that the device at mesh position `pos` writes. *skip: elements from the
- * start of the shard to the slice. If the view has a position in the global tensor, the slice has one, too. */
+ * start of the shard to the slice. If the view states a position in the global tensor, so does the slice. */
 struct view shared_update_slice(const struct view *part, const struct layout *l, const struct type *t, int pos,
                                 int64_t *skip);
-/* Returns the offset, in the shared buffer, of the slice that the device at position `pos` writes, bytes. */
+/* Returns the byte offset, in the shared buffer, of the slice that the device at position `pos` writes. */
 int64_t shared_update_offset(const struct layout *l, const struct type *t, int pos);
 /* Returns true if the task reads no more of leaf part `leaf_part` than the slice that its result k, described by
  * o, writes. The task must read the slice untransposed. Other devices write the rest of the shard. */

@@ -34,8 +34,8 @@ struct stages {
 /* Finds stages, phases and limits of stages. E_PLAN: the program has limits for another number of stages. */
 /* Returns the number of micro-batches whose activations stage s of n stages holds at once, if the batch has so
  * many. With a lag of L micro-batches per hop, backward is L (n - 1 - s) micro-batches behind forward. Weight
- * gradients follow backward at once, or, with split backward, are L (n - 1) micro-batches behind forward on every
- * stage. Lag 0 (GPipe): all micro-batches of the batch are held; returns INT32_MAX. */
+ * gradients follow backward at once. With split backward, they are L (n - 1) micro-batches behind forward on
+ * every stage. With lag 0 (GPipe), a stage holds all micro-batches of the batch: returns INT32_MAX. */
 int32_t stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s);
 int stages_find(struct stages *s, const struct program *p, struct arena *a);
 /* Returns true if the placements have a device in common. */
@@ -45,8 +45,8 @@ struct moment {
     int32_t stage;
     uint8_t phase; /* enum node_phase */
 };
-/* Returns the number of registers of a value that is made at one moment and read at another; 1 to the number of
- * micro-batches. */
+/* Returns the number of registers of a value that is made at one moment and read at another. The number is at
+ * least 1, and at most the number of micro-batches. */
 int32_t stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to);
 
 /* Priority of a task on its device. Among ready tasks, the task with the least `first` acts next; if several have

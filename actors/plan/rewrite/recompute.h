@@ -20,11 +20,12 @@ void recompute_cut(int32_t n, const double *work, const int64_t *alive, bool *en
 
 /* Returns the number of virtual stages; 1 if the program has no micro-batches. */
 int32_t recompute_stages(const struct program *p);
-/* Recomputes parts[s] of the RECOMPUTE_PARTS parts of each stage s, for n stages. If parts[s] is RECOMPUTE_PARTS,
- * the stage is recomputed as one part. Chooses the parts that free the most bytes. */
+/* Recomputes parts[s] of the RECOMPUTE_PARTS parts of stage s, for each of n stages. Chooses the parts that free
+ * the most bytes. If parts[s] is RECOMPUTE_PARTS, recomputes the stage as one part. */
 int recompute_parts(struct program *p, const int32_t *parts, int32_t n);
-/* Makes recomputation in each stage start from values that forward kept on the same stage. After recomputation was
- * inserted, stages may have been divided, so that a recomputed value belongs to another stage than its reader. */
+/* Makes recomputation in each stage start from values that forward kept on the same stage. This is needed if
+ * stages were divided after recomputation was inserted: a recomputed value may then be in another stage than its
+ * reader. */
 int recompute_apart(struct program *p);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Sets *out to layout l, with dimension 0 split also over the mesh axes of the set `axes`, which are replicated in
- * l. The axes that split dimension 0 in l come first. */
+/* Sets *out to layout l, with dimension 0 also split over the mesh axes of the set `axes`. These axes are
+ * replicated in l. The axes that already split dimension 0 in l come first in the order of splitting. */
 static int
 sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct layout **out)
 {

@@ -38,7 +38,8 @@ lower_bound_of_lane(struct lower_bound_acts *acts, int32_t n)
 
 /* ---- bound of a plan ---- */
 
-/* Times of a task: duration of the shortest act, ns; sum of all acts' durations, ns; number of acts. */
+/* Times of a task. least: duration of the shortest act, ns; all: sum of all acts' durations, ns; nact: number of
+ * acts. */
 struct took {
     int64_t least, all;
     int32_t nact;

@@ -49,7 +49,7 @@ struct lane_rows {
     /* lane_of: by task, its lane; first_lane: by thread, its first lane, and after the last thread the number of
      * lanes; max_ready: by lane, number of its tasks */
     int32_t *lane_of, *first_lane, *max_ready;
-    /* by lane: index in `act` of its row's first act; after the last lane, the number of acts in rows */
+    /* by lane: index in `act` of the first act of the lane's row; after the last lane, the number of acts in rows */
     int64_t *first;
     struct row_act {
         int32_t task, piece;
@@ -89,8 +89,8 @@ int plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_si
 int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                   struct lane_rows *out);
 
-/* Serialises the rows of plan partition `part` for the process that runs it. first: index of the partition's first
- * task in the plan for which r was computed. */
+/* Serialises the rows of plan partition `part` for the process that runs the partition. first: index of the
+ * partition's first task in the plan for which r was computed. */
 void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
 /* Reads a plan's rows, with threads as lanes (PLAN_SIM_THREADS), from untrusted bytes. The rows are allocated in
  * arena a. E_BUS: the bytes are malformed, or belong to another plan. */

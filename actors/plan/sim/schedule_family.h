@@ -21,12 +21,13 @@ struct schedule_family {
     const char *name;
     enum stage_dealing dealing;
     bool hidden; /* users may not give this name */
-    /* true: one fixed schedule in groups of p micro-batches, for p devices; false: the search tries pool sizes */
+    /* true: the schedule is fixed and runs groups of p micro-batches on p devices; false: the search tries pool
+     * sizes */
     bool rounds;
     /* Returns the number of micro-batches that device `lane` of p devices holds at once, summed over its v stages.
      * NULL: the schedule has no formula. */
     int32_t (*contexts)(int32_t p, int32_t v, int32_t lane);
-    /* costs to assume if none are given, equal for all stages; NULL: costs are estimated */
+    /* costs to assume if the user gives none, equal for all stages; NULL: costs are estimated */
     const struct schedule_search_costs *costs;
 };
 

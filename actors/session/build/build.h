@@ -24,8 +24,8 @@ struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t
 /* Returns v cast to dtype d; v itself if v already has dtype d. */
 int build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);
 /* Casts v to a dtype, like build_cast. If v views all elements of another value, casts that value and returns the
- * same view of the result. So a weight and its gradient keep the weight's own layout, and the weight is cast once,
- * even if readers transpose it. */
+ * same view of the result. So a weight and its gradient keep the weight's own layout. The weight is cast once,
+ * even if its readers transpose the weight. */
 int build_cast_below(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);
 int build_to_global(const struct call_context *ctx, struct val *v, const struct layout *l, struct val **out);
 

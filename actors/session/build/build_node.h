@@ -35,7 +35,7 @@ struct node_made {
 };
 int build_add(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
               const struct node_made *made, struct val **out);
-/* Returns a copy of the context without its strategy, because a strategy applies only to the called operator. */
+/* Returns a copy of the context without the strategy, because a strategy applies only to the called operator. */
 struct call_context build_plain(const struct call_context *ctx);
 /* build_fresh takes a reference to a value that a call created; build_settle drops these references at the end of
  * the call. Afterwards only handles and readers keep the value. build_settle returns `status`. */

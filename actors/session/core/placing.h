@@ -23,7 +23,7 @@ const struct place *placing_target(const struct session_stages *all, int nin, st
 /* Sets *out to the layout of v after a move to the placement. The layout has v's SBP entries if the placement has as
  * many mesh axes as v's placement; otherwise the layout is replicated. */
 int placing_layout(struct atlas *a, const struct val *v, const struct place *to, const struct layout **out);
-/* Returns true if every tensor operand is unplaced, and there is at least one. */
+/* Returns true if every tensor operand is unplaced, and there is at least one tensor operand. */
 bool placing_unplaced(int nin, struct val *const *in);
 
 #endif

@@ -39,7 +39,8 @@ struct tracer {
     int (*batch)(const struct call_context *ctx, struct val *v, struct val **out);
     /* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
     int (*rows)(const struct call_context *ctx, const struct val *v, struct val **g);
-    /* Returns true if the node is a nonlinear function of means over the rows of the batch, so it has no gradient. */
+    /* Returns true if the node is a nonlinear function of means over the rows of the batch. Such a node has no
+     * gradient. */
     bool (*nonlinear)(const struct node *n);
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
      * batch. */
@@ -76,8 +77,8 @@ bool trace_planned(const struct rille_session *s);
 int trace_microbatches(const struct rille_session *s);
 /* Returns the number of random calls in this trace so far, and increments it. */
 int64_t trace_ordinal(struct rille_session *s);
-/* Fails in a trace that is not paused, because values cannot be read there. what: name of the requested operation,
- * for the error. */
+/* Fails in a trace that is not paused, because values cannot be read in a trace. what: name of the requested
+ * operation, for the error. */
 int trace_refuses(struct rille_session *s, const char *what);
 /* Returns true if the step computes v once per micro-batch. */
 bool trace_per_microbatch(const struct val *v);

@@ -27,8 +27,8 @@ struct copying;
 int copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
 /* Begins to compute the digests of all copies, for copies_check(). */
 void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
-/* Compares shards and spares with their digests. A shard or spare that differs counts as lost from now on. Skips
- * copies without digests. E_LOST: a host with shards or spares was lost. */
+/* Compares shards and spares with their digests. A shard or spare that differs from its digest counts as lost
+ * from now on. Skips copies without digests. E_LOST: a host with shards or spares was lost. */
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Returns true if all shards that must be equal have equal digests. */
 bool copy_agrees(const struct copy *c);
@@ -36,9 +36,9 @@ bool copy_agrees(const struct copy *c);
  * copy of the same variable to compare with; NULL: compares the replicas of each shard with each other. */
 void copy_print_odd(const struct rille_session *s, const struct copy *c, const struct copy *right, struct str *out);
 bool copying_ended(const struct copying *c);
-/* Ends the work that copies_replicate() or copies_digest() began. whole: true: waits until all is done, and reports
- * an error; false: stops after the transfer in progress, and leaves the error text unchanged. Returns the status;
- * E_CANCEL: stopped early. */
+/* Ends the work that copies_replicate() or copies_digest() began. whole true: waits until all work is done, and
+ * reports errors. whole false: stops after the transfer in progress, and leaves the error text unchanged. Returns
+ * the status; E_CANCEL: stopped early. */
 int copying_end(struct copying **c, bool whole);
 /* Restores lost shards from replicas and spares. E_LOST: no copy of a shard is left. E_IO: a shard is damaged; the
  * text names it. */

@@ -27,8 +27,8 @@ int cluster_view_hosts(const struct runner *r);
 /* Returns the number of shown partitions. Partition 0 is the partition of the session's host. */
 int cluster_view_count(const struct runner *r);
 int cluster_view_part(struct rille_session *s, struct runner *r, int i, struct cluster_view *out);
-/* Aligns the act times of all hosts. A remote run starts later than the local run, by the time that the start
- * message took. That time is estimated from messages between hosts. out: cluster_view_count() partitions. */
+/* Aligns the act times of all hosts. A remote run starts later than the local run by the transit time of the
+ * start message, which is estimated from messages between hosts. out: cluster_view_count() partitions. */
 int cluster_view_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
                         struct cluster_view *out);
 

@@ -9,8 +9,8 @@ struct rille_session;
 struct runner;
 /* Registers the function by which memory pools wait for open runs. Called before the first pool is created. */
 void work_order_begin(struct rille_session *s);
-/* Decides whether the run may stay open. Waits for open runs if this run cannot be ordered behind them. E_KERNEL: an
- * open run failed. E_CANCEL: interrupted while waiting. */
+/* Decides whether the run may stay open. Waits for open runs if this run cannot be ordered behind them. E_KERNEL:
+ * an open run failed. E_CANCEL: the wait was interrupted. */
 int open_run_before(struct rille_session *s, struct runner *r);
 /* Stores the run's number in the bound buffers if the run stays open. */
 void open_run_bound(struct rille_session *s, struct runner *r);

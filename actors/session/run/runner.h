@@ -20,8 +20,8 @@ struct runner {
     /* leaf, root: stores by leaf and by root of the program, borrowed; the caller sets both before a run */
     struct store **leaf, **root;
     bool *donate; /* by root: the run overwrites the root's leaf instead of allocating a buffer */
-    /* by root: the run may overwrite the root's leaf, because tasks do so on all hosts that have a shard of the
-     * leaf */
+    /* by root: the run may overwrite the root's leaf, because tasks overwrite it on all hosts that have a shard
+     * of the leaf */
     bool *overwrites;
     struct arena arena;
     struct rille_session *s;

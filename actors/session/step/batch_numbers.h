@@ -19,11 +19,11 @@ struct rille_arg;
 struct rille_session;
 struct type;
 struct val;
-/* Begins a trace. The trace with the whole batch forgets the stored numbers and stores new ones; any other trace
+/* Begins a trace. A trace with the whole batch forgets the stored numbers and stores new numbers. Any other trace
  * starts at the first stored number. */
 void batch_numbers_begin(struct rille_session *s);
-/* Stores the number in a trace that finds numbers. In a trace of several micro-batches, replaces the number by the
- * stored one. */
+/* Handles the next number that the user passes to an operator. A trace with the whole batch stores the number. A
+ * trace of several micro-batches replaces the number by the stored number. */
 void batch_numbers_next(struct rille_session *s, const struct op *op, struct rille_arg *a);
 /* Compares the user's next call with the same call in the trace with the whole batch: its operator, its parameter,
  * sizes of reshape and positions of slice. */
@@ -37,8 +37,8 @@ int batch_numbers_data(struct rille_session *s, const struct type *t, const void
 /* Returns true if the positions of the last slice are the positions for the whole batch, divided by the number of
  * micro-batches. */
 bool batch_numbers_multiplied(const struct rille_session *s);
-/* Returns, as bits by dimension, which sizes of the last reshape depend on the size of the batch. All bits are set
- * if that is not known. */
+/* Returns a bit mask of the dimensions of the last reshape whose sizes depend on the size of the batch. Returns a
+ * mask of all bits if that is not known. */
 unsigned batch_numbers_scales(const struct rille_session *s, const struct op *op);
 /* Compares a tensor made by an operator without operands with the tensor that the same call made for the whole
  * batch. Returns the dimension that depends on the size of the batch; -1: none, or not known. */

@@ -29,8 +29,8 @@ enum batch_share {
     SHARE_MIN,       /* the batch's value is the minimum of the micro-batches' values */
     SHARE_DRAWN,     /* the values are random numbers */
     SHARE_POSITIONS, /* the value counts the rows of one micro-batch (positions.h) */
-    /* the value is a function of several rows of one micro-batch; the batch's value is unknown. Such values exist
-     * in rille.per_micro_batch(), and where a random choice of rows is read. */
+    /* the value is a function of several rows of one micro-batch; the batch's value is unknown. Calls make such
+     * values in rille.per_micro_batch(), and when they read a random choice of rows. */
     SHARE_OTHER,
 };
 enum batch_share batch_share_of(const struct val *v);
@@ -47,8 +47,8 @@ bool batch_share_nonlinear(const struct node *n);
 /* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, but a micro-batch has only
  * some of these rows. */
 int batch_share_note(struct rille_session *s, struct node *n);
-/* Sets the share of a tensor without operands whose dimension `axis` is the number of rows. E_PLAN: the tensor's
- * values would differ from its values for the whole batch. */
+/* Sets the share of a tensor without operands whose dimension `axis` is the number of rows. E_PLAN: the tensor
+ * would have other values than for the whole batch. */
 int batch_share_source(struct rille_session *s, struct node *n, int axis);
 /* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: no operands
  * make the call right; the error says how to write the call instead. */

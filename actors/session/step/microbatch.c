@@ -5,8 +5,8 @@
 #include "actors/session/core/tracer.h"
 #include "kernels/op/lib/table.h"
 
-/* Sums v over the micro-batches. Half-precision values are summed in f32 and rounded after the last micro-batch.
- * Partial sums are f32 by their layout. */
+/* Sums v over the micro-batches. A half-precision value is summed in f32 and rounded after the last micro-batch.
+ * A partial sum is f32 by its layout. */
 static int
 sum_up(const struct call_context *ctx, struct val *v, struct val **out)
 {

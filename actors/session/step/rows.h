@@ -5,7 +5,7 @@
 
 #include "runtime/base/base.h"
 
-enum { WARM_CALLS = 2 }; /* number of the call whose act times make the rows; the next call is timed, too */
+enum { WARM_CALLS = 2 }; /* number of the call whose act times determine the rows; the next call is timed, too */
 
 struct lane_rows;
 struct rille_graph;

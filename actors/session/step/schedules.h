@@ -5,7 +5,7 @@
 #include "rille.h"
 
 /* A schedule defined by numbers of credits (stage.h): lookahead of each hop in micro-batches, and whether weight
- * gradients may wait. Stages may be assigned to devices in any way. Other schedules are searched
+ * gradients may be delayed. Stages may be assigned to devices in any way. A search finds all other schedules
  * (schedule_search.h). */
 struct lag_schedule {
     const char *name;

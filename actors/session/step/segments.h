@@ -22,7 +22,8 @@ struct segments {
 int segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *const *in);
 struct segments segments_copy(const struct segments *s);
 void segments_free(struct segments *s);
-/* Returns the number of segments if all have equal length; else 0. Error texts use the number to give positions. */
+/* Returns the number of segments if all segments have equal length; else 0. Error texts use the number to state
+ * positions. */
 int32_t segments_alike(const struct segments *s);
 /* Returns true if a tensor's shards already have their rows sorted by micro-batch. rows: rows per micro-batch. */
 bool segments_in_order(const struct segments *s, const struct layout *l, int64_t rows);

@@ -21,7 +21,7 @@ int trace_compile(struct rille_session *s, int nout, struct rille_tensor *const 
                   struct rille_graph **gp);
 /* Returns a new copy of the traced program. */
 struct program *trace_program(struct rille_graph *g, const struct trace_made *y);
-/* Ends the trace, and restores the variables and gradients from before it. */
+/* Ends the trace, and restores the variables and gradients to their state before the trace. */
 void trace_end(struct rille_session *s);
 
 #endif
