@@ -20,7 +20,7 @@ struct listed_call {
     struct candidate_list list;
 };
 
-/* ---- cut orders of the program's fixed layouts ---- */
+/* ---- orders in which axes split a dimension, in the program's fixed layouts ---- */
 
 static void
 add_axis_order(struct candidates *c, const struct layout *l)

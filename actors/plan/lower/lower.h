@@ -162,7 +162,7 @@ void order_credit(struct lower *l, int32_t a, int32_t b, int32_t n);
 struct mover { /* a move under construction */
     struct lower *l;
     const struct plan_move *move;
-    const struct box_plan *b; /* work of the move in this partition: its steps */
+    const struct box_plan *b; /* steps of the move that run in this partition */
     struct pval *from;
     bool piece; /* its tasks run once per micro-batch */
     const struct redistribution *cross;

@@ -101,9 +101,9 @@ look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, 
     return n;
 }
 
-/* Computes the least lag of each predecessor of `from` (Dijkstra's algorithm with buckets, because lags are small).
- * outside: follows only paths through tasks that are not near the device (struct act_offsets, is_near). Returns the
- * number of entries in b->waiting. */
+/* Computes the least lag of each predecessor of `from` (Dijkstra's algorithm with buckets, because lags are
+ * small). outside true: follows only paths through tasks that are not near the device (struct act_offsets,
+ * is_near). Returns the number of entries in b->waiting. */
 static int32_t
 find_lags(struct act_offsets *b, const struct backs *l, int32_t from, bool outside)
 {

@@ -5,8 +5,8 @@
  * The analysis depends only on the type, the two layouts and the map of devices to hosts (struct plan_map). So
  * the partitions at both ends find the same channels. A receiving task has one channel per source. Replicas on
  * one host that read the same data share a channel, so the data crosses once. Reads between memory spaces of this
- * host are grouped in the same way, but become transfers instead of channels. The cache (struct redistributions)
- * owns the analyses; one thread. */
+ * host are grouped in the same way, but are lowered to transfers instead of channels. The cache (struct
+ * redistributions) owns the analyses; one thread. */
 #ifndef RILLE_PLAN_REDISTRIBUTE_H
 #define RILLE_PLAN_REDISTRIBUTE_H
 

@@ -1,9 +1,9 @@
 /* shared_update.h - updates of variables whose replicas share a buffer: each device writes a slice.
  *
- * CPU devices of one host that hold the same shard of a variable share one buffer. A device updates its slice of the
- * buffer and of the optimiser's moments, so all devices together need the memory and optimiser traffic of one.
- * Initial values that depend only on a shape (zeros, random values) are written in slices, too. The planner and the
- * verifier call the same functions. Pure. */
+ * CPU devices of one host that hold the same shard of a variable share one buffer. A device updates its slice of
+ * the buffer and of the optimiser's moments, so all devices together need no more memory and optimiser traffic
+ * than one device. Initial values that depend only on a shape (zeros, random values) are written in slices, too.
+ * The planner and the verifier call the same functions. Pure. */
 #ifndef RILLE_PLAN_SHARED_UPDATE_H
 #define RILLE_PLAN_SHARED_UPDATE_H
 

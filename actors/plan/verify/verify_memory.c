@@ -10,10 +10,10 @@
  * Registers that are written per micro-batch are written again in each period. So if registers of two results
  * share a section, both results must have equally many registers, and registers of equal index must share bytes.
  * The first owner of a section is written in the next period after the section's last owner. To prove this order,
- * the proof looks for an output of the first owner's task with at most as many registers. Each reader of the last
- * owner must also read this output or precede a reader of it. A result made once per batch and read per
- * micro-batch is needed until the last micro-batch, and a sum over micro-batches is written from the first one on.
- * So neither may share bytes with a result that is written per micro-batch. */
+ * the proof looks for an output of the first owner's task that has at most as many registers as the owners'
+ * results. Each reader of the last owner must also read this output or precede a reader of it. A result made once
+ * per batch and read per micro-batch is needed until the last micro-batch, and a sum over micro-batches is
+ * written from the first one on. So neither may share bytes with a result that is written per micro-batch. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify_value.h"
 

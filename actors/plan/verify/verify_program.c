@@ -1,8 +1,8 @@
 /* verify_program.c - proves that the program of a plan is legal: operands exist, types are right, and layouts are
  * allowed signatures.
  *
- * The proof computes types again by the operators' rules and compares them. It checks the layouts of every call
- * again as a signature. It uses no data that was recorded while the program was built. */
+ * The proof computes types again by the operators' rules, and compares them with the program's types. It checks
+ * the layouts of every call again as a signature. It uses no data that was recorded while the program was built. */
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/base/error.h"

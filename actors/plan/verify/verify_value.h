@@ -79,8 +79,8 @@ int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, co
                const void **version, struct view *view, int64_t *skip);
 int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                   const void **version, struct view *view);
-/* Prove that the task runs on the right device: value_on() on the device with this kind and rank, value_at() on
- * the device at the task's mesh position. */
+/* Prove that the task runs on the right device: value_on() expects the device with this kind and rank, value_at()
+ * expects the device at the task's mesh position. */
 int value_on(const struct values *s, int32_t task, int kind, int rank);
 int value_at(const struct values *s, int32_t task, const struct layout *l);
 /* Proves that the task acts once per micro-batch (piece true) or once, and publishes results after every `every`
@@ -107,8 +107,8 @@ int value_kernel(struct values *s, int32_t task);
 int value_move(struct values *s, int32_t task);
 /* Proves the node and the rate of a task that moves the value s->box_ref. */
 int value_moves(struct values *s, int32_t task);
-/* Prove the windows of a step: value_takes() the window that a source reads, value_fills() the window of the
- * destination. */
+/* Prove the windows of a step: value_takes() proves the window that a source reads, value_fills() proves the
+ * window of the destination. */
 int value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip);
 int value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip);
 /* Proves that source f reads shard pos of the moved value. Returns the window of `slice` in the shard. */

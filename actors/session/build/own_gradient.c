@@ -1,7 +1,7 @@
 /* own_gradient.c - calls the user's gradient functions and hooks in the middle of a backward pass.
- *
- * The functions call the public functions of the session. So the state of the calls in progress is put aside, and the
- * context of the backward pass (gradient mode, phase, line) becomes that of the session. */
+ * The user's functions call public functions of the session. So the state of the calls in progress is put aside
+ * before a user's function is called, and the context of the backward pass (gradient mode, phase, line) becomes
+ * the session's context. */
 #include "actors/session/build/own_gradient.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/face.h"

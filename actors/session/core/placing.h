@@ -1,9 +1,9 @@
 /* placing.h - decides the placement of a call whose operands are on several placements.
  *
- * An unplaced value was created without a placement, or computed from such values only. A call moves it,
- * replicated, to the placement of the other operands. Values of different pipeline stages are moved to the stage
- * in progress, or to the last of their stages. The session owns the list of stages. Used only on the session's
- * thread. */
+ * An unplaced value was created without a placement, or computed from such values only. A call moves an unplaced
+ * value, replicated, to the placement of the other operands. Values of different pipeline stages are moved to the
+ * stage in progress, or to the last of their stages. The session owns the list of stages. Used only on the
+ * session's thread. */
 #ifndef RILLE_SESSION_PLACING_H
 #define RILLE_SESSION_PLACING_H
 

@@ -1,14 +1,15 @@
-/* replica.c - copies the shards of a snapshot to other hosts ("spares"), so that a snapshot survives the loss of one
- * host.
+/* replica.c - copies the shards of a snapshot to other hosts ("spares"), so that a snapshot survives the loss of
+ * one host.
  *
- * Each device has a neighbour: the device with the same index on the next host. A shard that no other host holds is
- * copied to the neighbour of the shard's device. When the host is lost, the shard is copied back. Copies are of
- * shards, not of values, so partial sums keep their bits. A thread lets the workers send the copies
+ * Each device has a neighbour: the device with the same index on the next host. A shard that no other host holds
+ * is copied to the neighbour of the shard's device. When the host is lost, the shard is copied back. Shards are
+ * copied, not values, so partial sums keep their bits. A thread asks the workers to send the copies
  * (cluster/controller/remote_access.h) in chunks, while the next runs compute. No run overwrites bytes that a
  * snapshot holds. The session's thread allocates and holds all buffers.
  *
- * Another thread reads all shards once to compute digests of 1 MiB blocks, as in checkpoint files. Before recovery
- * the shards are read again: a shard that changed counts as lost, and is restored from an unchanged copy. */
+ * Another thread reads all shards once to compute digests of 1 MiB blocks, as in checkpoint files. Before
+ * recovery the shards are read again: a shard that changed counts as lost, and is restored from an unchanged
+ * copy. */
 #include "actors/session/durable/replica.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"

@@ -1,11 +1,12 @@
-/* fit.c - makes plans with different memory limits until one fits on the devices, and keeps the fastest that fits.
+/* fit.c - makes plans with different memory limits until one fits on the devices, and keeps the fastest that
+ * fits.
  *
- * The memory of a plan beside activations (leaves, scratch, gradients, values in flight) is known only when the plan
- * has been made. If a plan exceeds the limit, the next plan may use less for activations, by the excess. With
- * recompute = "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage. Then, for a series of memory
- * budgets, plans recompute as little of each stage as fits the budget. Finally, single stages recompute less. The
- * budgets do not depend on the memory limit. So a larger limit tries all plans of a smaller limit, and its result is
- * never a slower step. */
+ * Besides activations, a plan holds leaves, scratch memory, gradients and values in flight. Their memory is known
+ * only when the plan has been made. If a plan exceeds the limit, the limit of activations in the next plan is
+ * lower by the excess. With recompute = "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage.
+ * Then, for a series of memory budgets, plans recompute as little of each stage as fits the budget. Finally,
+ * single stages recompute less. The budgets do not depend on the memory limit. So a larger limit tries all plans
+ * of a smaller limit, and its result is never a slower step. */
 #include "actors/session/planner/fit.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/outline/estimate.h"

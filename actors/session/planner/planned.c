@@ -1,5 +1,5 @@
-/* planned.c - runs the planner on a step: finds the layouts that it may choose, and converts variables to the chosen
- * layouts. */
+/* planned.c - runs the planner on a step: finds the layouts that the planner may choose, and converts variables
+ * to the chosen layouts. */
 #include "actors/session/planner/planned.h"
 #include "actors/session/step/measure.h"
 

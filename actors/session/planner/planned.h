@@ -1,5 +1,5 @@
-/* planned.h - runs the planner on a step that is being compiled: the layouts that it may choose, and the report
- * of its choice.
+/* planned.h - runs the planner on a step that is being compiled: finds the layouts that the planner may choose,
+ * and reports the choice.
  *
  * Called between the trace (trace.c) and plan_compile(). The compiled step owns the result. Used only on the
  * session's thread. */

@@ -1,9 +1,10 @@
 /* remote.c - runs on workers: sends programs, starts runs, and adds source lines to errors.
  *
- * The session compiles and verifies the plan partition of its own host, as it does without workers, and binds leaves
- * and roots to buffers on all hosts. Workers compile the partitions of their hosts and report the arena sizes that
- * they need; digests of the partitions are compared. The session sends the workers the positions of all buffers as
- * numbers. A worker's failure names a node; the session knows the node's line. */
+ * The session compiles and verifies the plan partition of its own host, as it does without workers, and binds
+ * leaves and roots to buffers on all hosts. Workers compile the partitions of their hosts and report the arena
+ * sizes that they need; digests of the partitions are compared. The session sends the workers the positions of
+ * all buffers as numbers. A worker's report of a failure names a node of the program, and the session adds the
+ * node's source line. */
 #include "actors/session/run/remote.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/run/cluster_view.h"
