@@ -276,8 +276,8 @@ moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *
     for (int32_t y = 0; y < b->nlive_range; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Tries moments slightly before the best moment, at which one more use may still be live. Keeps the moment with the
- * most bytes; returns true if it has more bytes than the best moment so far. */
+/* Tries moments before b->from at which one more use may still be live. Keeps the moment with the most bytes;
+ * returns true if it has more bytes than the best moment so far. */
 static bool
 find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, int64_t *most)
 {

@@ -27,10 +27,10 @@
 struct plan;
 
 enum channel_side {
-    SIDE_PART,  /* end is a shard of a value: mesh position in the hop's source or destination layout */
-    SIDE_STAGE, /* this end is a stage buffer, which holds a partial result of a reduction: index of the stage
+    SIDE_PART,  /* the end is a shard of a value: mesh position in the hop's source or destination layout */
+    SIDE_STAGE, /* the end is a stage buffer, which holds a partial result of a reduction: index of the stage
                    (boxing/box.h) */
-    SIDE_GATE,  /* end is the gate of a host: index of the host. Such a channel carries no bytes, only order */
+    SIDE_GATE,  /* the end is the gate of a host: index of the host. The channel carries no bytes, only order */
 };
 
 struct channel_name {

@@ -68,7 +68,7 @@ struct plan_range {
     int32_t kind, first, n, slot, nslot, memory;
 };
 struct plan_map {
-    int32_t nrange, nslot; /* number of ranges; number of threads of the partition's host */
+    int32_t nrange, nslot; /* nrange: number of ranges; nslot: number of threads of the partition's host */
     int32_t memory;        /* host whose partition plan_compile() makes */
     struct plan_range *range;
 };

@@ -52,8 +52,8 @@ struct slot {
     int32_t stage;
     enum act act;
     int64_t wire, sent;   /* time for which a result occupies links, ns; time at which the links are free again, ns */
-    uint32_t lane, index; /* index of the lane; index of the slot among the lane's slots */
-    uint64_t turn, key;   /* key without the micro-batch; key of the next micro-batch */
+    uint32_t lane, index; /* lane: index of the lane; index: index of the slot among the lane's slots */
+    uint64_t turn, key;   /* turn: key without the micro-batch; key: key of the next micro-batch */
     struct need *need, *gift, *need_end; /* list of needs: first pools, then, from `gift` on, data */
     /* slots to wake: slots from `wakes` to `wakes_far` when the act ends, the remaining slots when the act's
      * result arrives on other lanes */

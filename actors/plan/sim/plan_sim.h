@@ -3,7 +3,7 @@
  *
  * The simulator follows the rule of actors: each stream of a device runs one act at a time, and chooses the ready
  * task with the highest priority. The simulator computes no tensors. Pure: the result depends on the plan and the
- * times alone. Any thread. Acts are in the given arena. */
+ * times alone. The simulation may run on any thread; acts are allocated in the given arena. */
 #ifndef RILLE_PLAN_PLAN_SIM_H
 #define RILLE_PLAN_PLAN_SIM_H
 
@@ -72,7 +72,7 @@ row_key(const struct lane_rows *r, int32_t task, int32_t act)
 struct plan_sim_options {
     enum plan_sim_share share;
     struct plan_sim_jitter jitter;
-    const struct lane_rows *rows; /* rows, computed with the same `share` (enum above); NULL: none */
+    const struct lane_rows *rows; /* rows, computed with the same value of `share`; NULL: none */
 };
 
 /* Simulates a plan. cost: by task, duration of an act, ns. Returns all acts in the order of their ends, starting at

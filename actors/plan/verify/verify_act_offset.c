@@ -24,7 +24,7 @@ enum { ALIGN = 64, NEVER = INT32_MAX / 2 };
 struct use {
     int64_t lo, hi;
     int32_t task, out;
-    int32_t act, piece; /* number of the act that writes the register; micro-batch of that act */
+    int32_t act, piece; /* act: number of the act that writes the register; piece: micro-batch of the act */
     bool again;         /* the result is written for each micro-batch */
 };
 

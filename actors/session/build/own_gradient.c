@@ -1,4 +1,5 @@
 /* own_gradient.c - calls the user's gradient functions and hooks in the middle of a backward pass.
+ *
  * The user's functions call public functions of the session. So the state of the calls in progress is put aside
  * before a user's function is called, and the context of the backward pass (gradient mode, phase, line) becomes
  * the session's context. */

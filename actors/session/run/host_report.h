@@ -19,7 +19,7 @@ struct host_report {
     int64_t nbusy, busy_capacity;
     bool good, marked; /* good: the run succeeded; marked: plan partition and actors show this report */
     bool settled;      /* act times are aligned with those of other hosts */
-    struct plan *plan; /* partition of that host; NULL: not compiled yet */
+    struct plan *plan; /* plan partition of the host; NULL: not compiled yet */
     struct actors *actors;
 };
 /* Resets the report at the start of a run. timed: the run records act times. */

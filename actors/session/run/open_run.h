@@ -17,7 +17,7 @@ void open_run_bound(struct rille_session *s, struct runner *r);
 /* Reports to the pools, after a run, which runs are open and which failed. */
 void open_run_after(struct rille_session *s);
 /* Waits until no run is open. Reports an error of an open run as the error of the act that failed. E_CANCEL:
- * interrupted while a run is still open. Functions that read or write buffers call this themselves. */
+ * interrupted while a run is still open. Functions that read or write buffers call session_settle() themselves. */
 int session_settle(struct rille_session *s);
 /* Waits until no run is open, even if interrupted. The next session_settle() reports errors. */
 void session_drain(struct rille_session *s);

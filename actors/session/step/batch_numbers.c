@@ -52,8 +52,8 @@ struct batch_numbers {
     int32_t ncall, call_capacity;
     struct batch_data *data; /* values of tensors, in order of their creation */
     int32_t ndata, data_capacity;
-    /* true: the trace in progress passed a number to another operator than the whole batch, so later stored
-     * numbers do not match */
+    /* true: the trace in progress passed a number to another operator than the call with the whole batch did, so
+     * later stored numbers do not match */
     bool lost;
     bool complete; /* the function returned from the call with the whole batch */
     /* index of the stored number that the trace in progress uses next; likewise of the stored sizes, source, call

@@ -1,10 +1,13 @@
 /* batch_share.h - tracks how a value of one micro-batch relates to the value of the whole batch.
+ *
  * The micro-batches are treated as the ranks of one more mesh axis, on which a call has the signatures of sbp/sig.h.
  * So a micro-batch's sum over rows is a share of the batch's sum, like P(sum) on a mesh. An operator that is not
  * linear cannot read a share. Such an operator reads the batch's sum instead. There are two cases:
+ *
  *   - If the sum follows from the arguments without a gradient (a count of labels, the sum of a mask), a separate
  *     step computes the sum before the batch (trace_total).
  *   - Otherwise the sum is taken over the micro-batches. Then the call happens once per batch, without a gradient.
+ *
  * Used only on the session's thread, while a step of several micro-batches is traced. */
 #ifndef RILLE_SESSION_BATCH_SHARE_H
 #define RILLE_SESSION_BATCH_SHARE_H

@@ -323,7 +323,7 @@ trace_end(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        /* the argument is no longer an input, so that a later trace rejects a handle that the user has kept */
+        /* marks the argument as ended: a handle that the user has kept must be no input of a later trace */
         r->input[i]->input = ENDED_INPUT;
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
