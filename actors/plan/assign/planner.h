@@ -82,7 +82,7 @@ struct planner {
     const struct candidate_list **list; /* by net node: its candidate list; NULL for leaves and roots */
     /* by net node without a candidate list: the layouts among which the node chooses */
     const struct layout *const **form;
-    /* by net node: start: candidate with the traced layouts; whole: candidate with all layouts replicated */
+    /* start[net node]: candidate with the traced layouts; whole[net node]: candidate with all layouts replicated */
     int32_t *start, *whole;
     /* values: result `out` of node `node` at index node * OP_OUT + out; leaves after all results */
     struct value *value;

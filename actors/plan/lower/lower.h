@@ -71,16 +71,16 @@ struct lower {
     int32_t *reader;
     struct local_set mines;
     struct order {
-        /* by task: line: index of the task's line, a chain of tasks (order.c); place: place on the line */
+        /* line[task]: index of the task's line, a chain of tasks (order.c); place[task]: place on the line */
         int32_t *line, *place;
         int32_t *seen, stamp, *queue; /* by task: stamp of the last visit; stamp and queue of the current search */
-        /* by line: wanted: place that the current search must reach; wanted_by: stamp of the search that has set
-         * `wanted` */
+        /* wanted[line]: place that the current search must reach; wanted_by[line]: stamp of the search that has
+         * set this place */
         int32_t *wanted, *wanted_by;
         int32_t *met; /* by line: last place that the current search has reached */
     } order;
-    /* first_out: by task, index of its first out-port; asked: by out-port, number of registers that its readers
-     * request */
+    /* first_out[task]: index of the task's first out-port; asked[out-port]: number of registers that the port's
+     * readers request */
     int32_t *first_out, *asked;
     struct hash_table views;   /* interned views */
     struct hash_table calls;   /* interned calls and chains for which kernels are made */

@@ -56,7 +56,7 @@ struct act_offsets {
     bool *is_near;            /* by task: true if it runs on the current device, or reads a result stored there */
     int32_t *portal, nportal; /* tasks that are not near the device but are direct predecessors of a near task */
     bool *late;               /* by task: true if it runs once, after tasks that run per micro-batch */
-    /* lag: by task, least lag found, FAR: none; bucket: by lag, first task in the lag's bucket, -1: none */
+    /* lag[task]: least lag found, FAR: none; bucket[lag]: first task in the lag's bucket, -1: none */
     int32_t *lag, *bucket;
     struct waiting *waiting;
     /* data of the current device: */
@@ -65,12 +65,12 @@ struct act_offsets {
     /* [a * nlive_range + b]: use i of live range a has ended before use k of b begins if i + after <= k */
     int32_t *after;
     struct reach *reach; /* [a * nlive_range + b]: which uses of live ranges a and b may be live at the same time */
-    /* number of uses begun, by live range: begun: at the moment under trial; from: at its start; heaviest: at the
-     * best moment */
+    /* number of uses begun, by live range. begun: at the moment under trial; from: at the start of the trial;
+     * heaviest: at the best moment */
     int32_t *begun, *from, *heaviest;
     struct use *use;
     uint64_t *near; /* bit mask by use: true if it may be live at the same time as the current use */
-    /* by use: best: its offset in the best arena so far; better: its offset in the arena under trial */
+    /* best[use]: offset in the best arena so far; better[use]: offset in the arena under trial */
     int64_t *best, *better;
     int32_t *low, *high, nplaced; /* placed uses, sorted by lowest address, and by highest address */
     int32_t *queue, nqueue;       /* uses without an offset: evicted, or not yet placed */

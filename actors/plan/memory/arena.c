@@ -51,7 +51,7 @@ struct memory {
     /* by task: position of the kernel before the task [0] and after the task [1], in the device's task list; for a
      * kernel, its own position */
     int32_t *kernel[2];
-    /* met: by task t: the task found last to wait for t; meets: the task for which `met` was filled last; -1: none */
+    /* met[t]: the task found last to wait for task t; meets: the task for which `met` was filled last; -1: none */
     int32_t *met, meets;
     bool *late; /* by task: true if it runs once per batch, after the last micro-batch */
     /* by task: true if the task runs once per batch, and tasks that run per micro-batch depend on it */

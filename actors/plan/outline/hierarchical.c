@@ -136,7 +136,7 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
-        if (direct && *reads == stamp) continue; /* counts data that several readers on a host need only once */
+        if (direct && *reads == stamp) continue; /* data that several readers on a host need counts once */
         *reads = stamp;
         count_addends(w, tile, own);
         w->owned[m] += share;

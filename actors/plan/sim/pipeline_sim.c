@@ -46,8 +46,8 @@ struct need {
 
 /* One kind of act (forward, backward or weight gradients) of one stage. */
 struct slot {
-    /* numbers of micro-batches: begun: the act has begun; done: the act has ended; there: the result has arrived on
-     * other lanes */
+    /* numbers of micro-batches. begun: whose act has begun; done: whose act has ended; there: whose result has
+     * arrived on other lanes */
     int32_t begun, done, there;
     int32_t stage;
     enum act act;

@@ -36,8 +36,8 @@ struct player {
     struct lane *lane;
     int32_t nlane;
     int64_t *first_in, *first_out;
-    /* by in-port: token: tokens that it holds; used: acts done with the current register; give: register to return
-     * next */
+    /* token[in-port]: tokens that the in-port holds; used: acts done with the current register; give: register to
+     * return next */
     int32_t *token, *used, *give;
     /* write: by out-port, the register to fill next; left: by out-port and register, the number of readers that have
      * not returned the register */

@@ -34,8 +34,8 @@ struct proof {
     const struct plan *plan;
     struct arena tmp;
     struct local_set mines;
-    /* by task: first_in: number of its first in-port; first_out: number of its first out-port; [ntask]: number of
-     * all ports */
+    /* first_in[task]: number of the task's first in-port; first_out[task]: number of its first out-port; at
+     * [ntask]: number of all ports */
     int64_t *first_in, *first_out;
     int32_t *thread, *nact; /* copies of the tasks' fields */
     struct inlet *inlet;    /* by in-port */

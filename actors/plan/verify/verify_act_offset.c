@@ -37,8 +37,8 @@ struct claim {
 struct act_offset_proof {
     struct proof *v;
     bool *late; /* by task: true if the task acts once, after tasks that act per micro-batch */
-    /* first_waits: by task: index in `waits` of its first step back; lag: by task: fewest micro-batches to go back
-     * to the task; NEVER: not reached */
+    /* first_waits[task]: index in `waits` of the task's first step back; lag[task]: fewest micro-batches to go
+     * back to the task; NEVER: not reached */
     int32_t *first_waits, *lag;
     struct step {
         int32_t task, lag;
@@ -46,7 +46,7 @@ struct act_offset_proof {
     int32_t *queue;
     bool *queued;
     int32_t *met, nmet; /* tasks that the current search has reached */
-    /* wanted: by task: largest lag that proves all claims about the task; NEVER: no claim. nwanted: number of tasks
+    /* wanted[task]: largest lag that proves all claims about the task; NEVER: no claim. nwanted: number of tasks
      * whose claims are not proved yet */
     int32_t *wanted, nwanted;
     struct use *use;

@@ -26,11 +26,12 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    /* row: by task: index of its row, a chain of tasks connected by edges; position: by task: place in its row */
+    /* row[task]: index of the task's row, a chain of tasks connected by edges; position[task]: place of the task
+     * in its row */
     int32_t *row, *position;
     int32_t *seen, stamp, *queue; /* by task: temporary arrays of searches and lists */
-    /* by row: asked: stamp of the last search that has marked the row; last: last place that the search must
-     * reach; met: last place that the search has reached */
+    /* asked[row]: stamp of the last search that has marked the row; last[row]: last place that the search must
+     * reach; met[row]: last place that the search has reached */
     int32_t *asked, *last, *met;
     int32_t *next_writer;           /* by task: next task that writes the same register; -1: none */
     int32_t *user, nuser, capacity; /* users: tasks that write or read the register under proof */
@@ -298,7 +299,7 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
 struct cuts {
     int64_t *at;
     int32_t n;
-    /* by section: owner: present owner; first, last: first and last owner among those written per micro-batch; -1:
+    /* owner[section]: present owner; first, last: first and last owner among those written per micro-batch; -1:
      * none */
     int32_t *owner, *first, *last;
 };
@@ -495,8 +496,8 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
  * all checks of this host. */
 struct checks {
     int32_t *task, n; /* checks, in list order */
-    /* done: by task, number of checks that have certainly ended before the task; mark: by check, last task found
-     * to read the check's result */
+    /* done[task]: number of checks that have certainly ended before the task; mark[check]: last task found to
+     * read the check's result */
     int32_t *done, *mark;
 };
 

@@ -95,7 +95,7 @@ runs_by_rounds(struct proof *v)
 /* State of the simulated ports, in arrays by port number. */
 struct tokens {
     struct proof *v;
-    /* by in-port: token: tokens that it holds; used: acts done with the current register; give: register to
+    /* token[in-port]: tokens that the in-port holds; used: acts done with the current register; give: register to
      * return next */
     int32_t *token, *used, *give;
     /* write: by out-port, the register to fill next; left: by out-port and register, the number of readers that

@@ -23,7 +23,7 @@ int face_session(const struct rille_session *s, const char *who);
 int face_own(const struct rille_session *s, const char *who);
 /* Copies an option struct of the caller, which may be compiled with another version of rille.h. first: size of
  * the struct's first version, assumed if the caller's size field is 0 (UP_TO). known: size of the struct in this
- * library's version; the copy's size field is set to it. Fields that the caller's version lacks are 0. */
+ * library's version, which the copy's size field gets. Fields that the caller's version lacks are 0. */
 int face_options(const void *from, size_t first, size_t known, void *to, const char *who);
 /* size of a struct up to and including this field */
 #define UP_TO(type, field) (offsetof(struct type, field) + sizeof((struct type *)0)->field)

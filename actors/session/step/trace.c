@@ -619,7 +619,7 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
-/* Passes the trace's references to tensors that calls read on to the step. Leaves out gradients, because a step may
+/* Gives the step references to the tensors that the traced calls read. Leaves out gradients, because a step may
  * overwrite a gradient that nothing else holds. */
 static void
 graph_variables(struct rille_graph *g, const struct trace *r)
