@@ -83,8 +83,7 @@ is_repeated(const struct val *v, int axis)
 
 /* ---- signatures on the axis of micro-batches ---- */
 
-/* Result of reading a call under one signature on the axis of micro-batches: the cost of fitting its operands, and
- * the shares of its results. */
+/* Cost of reading a call under one signature on the axis of micro-batches, and the shares of its results. */
 struct reading {
     struct call call;
     struct type in[OPERANDS], out[OP_OUT];
@@ -98,8 +97,7 @@ struct reading {
     int rows[OP_OUT];
 };
 
-/* Returns the cost of reading the operand as an entry of a signature: FITS, REPEATED, CONVERTED, REPLACED or
- * NEVER. */
+/* Returns the cost of reading the operand as an entry of a signature: FITS, REPEATED, CONVERTED, REPLACED, NEVER. */
 static int
 entry_cost(const struct reading *r, struct sbp want, const struct val *v)
 {
@@ -129,8 +127,7 @@ share_of_entry(struct sbp entry, int nin, struct val *const *in)
     return has_share(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
 }
 
-/* Computes the cost of one signature. If this cost is below the least cost so far, stores the cost, and the shares
- * of the results. */
+/* Tries one signature. If its cost is below the least so far, stores this cost and the shares of the results. */
 static void
 try_signature(struct reading *r, const struct rule *rule, const struct sig *sig, int nin, struct val *const *in)
 {
@@ -175,8 +172,7 @@ infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, 
     return sig_axis(&s->calls.scratch, &r->call, rule, list);
 }
 
-/* Returns true if the dimension of the rows can be divided into n parts that each consist of complete segments
- * (segments.h). */
+/* Returns true if the dimension of rows can be divided into n parts of complete segments (segments.h). */
 static bool
 divides_segments(const struct rille_session *s, int64_t n)
 {
@@ -217,9 +213,8 @@ read_reshape(const struct rille_session *s, struct reading *r, const struct val 
     r->blocks = blocks;
 }
 
-/* Finds the share of a concat's result, if the concat is along the dimension of rows. The result has as many blocks
- * as all operands together. Returns false if the concat is along another dimension, or if the operands have blocks
- * of different sizes. */
+/* Finds the share of a concat along the dimension of rows, whose result has the blocks of all operands. Returns
+ * false if the concat is along another dimension, or if the operands have blocks of different sizes. */
 static bool
 read_concat(struct reading *r, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -260,8 +255,7 @@ read_slice(const struct rille_session *s, struct reading *r, const struct val *x
     return true;
 }
 
-/* Returns the common number of blocks of the operands with rows; 1 if no operand has rows; 0 if the numbers of
- * blocks differ. */
+/* Returns the common number of blocks of operands with rows; 1: no operand has rows; 0: the numbers differ. */
 static int
 common_blocks(int nin, struct val *const *in)
 {
