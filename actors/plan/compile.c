@@ -47,7 +47,8 @@ compare_plan_devices(const void *a, const void *b)
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
 }
 
-/* Adds cpu devices that send and receive data on behalf of devices whose memory host code cannot read. */
+/* Adds the cpu devices that send and receive data for other devices, if host code cannot read the memory of those
+ * devices. */
 static int
 add_plan_hosts(struct plan *p, const struct local_set *m)
 {
@@ -249,9 +250,9 @@ list_task_readers(struct lower *l, const struct ports *all, int32_t **first_read
     return reader;
 }
 
-/* Groups the readers of an out-port into one fan per thread. In a fan, readers that are notified when the producer's
- * work is enqueued come before readers that are notified when it is done. of: work array, by thread: 1 + index of
- * the thread's fan; all 0 before and after the call. */
+/* Groups the readers of an out-port into one fan per thread. A fan lists first the readers that are notified when
+ * the producer has enqueued its work, then the readers that are notified when the work is done. of: work array,
+ * by thread: 1 + index of the thread's fan; all 0 before and after the call. */
 static void
 make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32_t n, int32_t *of,
           struct reader *sorted, struct fan *fan)

@@ -70,7 +70,7 @@ group_end(const struct plan *p, int32_t first)
 /* ---- lists of numbers ---- */
 
 /* A growing list of pairs: a number and the index of a result. A pair is stored as key = number * PER + index. */
-enum { PER = 128 }; /* more than the results of any group */
+enum { PER = 128 }; /* factor of the key; above the number of results of a group of tasks */
 struct list {
     int64_t *key;
     int32_t n, capacity;
@@ -160,8 +160,7 @@ print_task_results(const struct plan *p, int32_t task, struct str *s)
 }
 
 /* Relations of a task to other objects, in the order in which they are printed. first: text before a list of
- * numbers; then: text that replaces `first` after another "from" list, as in "from leaf 0, number 1"; NULL: `first`
- * is used there, too. */
+ * numbers. then: text in place of `first` after another "from" list, as in "from leaf 0, number 1"; NULL: `first`. */
 enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;

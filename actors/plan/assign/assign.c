@@ -121,7 +121,7 @@ candidate_costs(struct planner *w, const struct prog_node *n, const struct candi
     return kept;
 }
 
-/* Returns a layout's index in the list; appends it if absent. */
+/* Returns a layout's index in the list; appends the layout if it is absent. */
 static uint16_t
 layout_index(const struct layout **list, int32_t *n, const struct layout *l)
 {
@@ -192,8 +192,8 @@ move_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* Adds the net node of an operator without operands. Its layout may be chosen freely if a composite call has built
- * the operator. */
+/* Adds the net node of an operator without operands. The layout of the result may be chosen freely if a composite
+ * call has built the operator. */
 static int
 source_node(struct planner *w, int32_t i)
 {
@@ -421,8 +421,8 @@ price_row(struct planner *w, const struct value *v, const struct layout **from, 
     return kept;
 }
 
-/* Returns the value's last reader, if no other reader is among the last, the reader is an operator that computes
- * with the value, and the value has a single register; else NULL. */
+/* Returns the value's last reader; NULL if several readers are last, if the last reader does not compute with the
+ * value, or if the value has several registers. */
 static struct reader *
 last_value_reader(const struct planner *w, const struct value *v)
 {
@@ -485,8 +485,8 @@ early_of(struct planner *w, const struct net_tensor *t, const struct type *type,
     return e;
 }
 
-/* Adds a second tensor that counts the memory of an early reduction (hops_early): if the only reader of a pending
- * reduction comes much later, the reduction is completed directly after the addends are computed. The second
+/* Adds a second tensor that counts the memory of an early reduction (hops_early). If the only reader of a pending
+ * reduction comes much later, an early reduction completes the sum as soon as the addends are computed. The second
  * tensor is the sum, which is live from then on. */
 static void
 sum_early(struct planner *w, struct net_tensor *t, const struct value *v, struct priced *p, const struct layout **from,
@@ -667,7 +667,8 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k], &room);
 }
 
-/* Returns the caller's choice (options.known) if it fits this net, node by node; else NULL. */
+/* Returns the choice that the caller gave (options.known) if it has a valid candidate for every node of this net;
+ * else NULL. */
 static const int32_t *
 known_start(const struct planner *w)
 {

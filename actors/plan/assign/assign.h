@@ -43,7 +43,8 @@ struct assign_root {
     bool fixed;   /* the root must keep its traced layout */
 };
 struct assign_least { /* least memory that a plan needs per device, bytes; 0: unknown */
-    /* least memory of any plan found; proven lower bound of any plan. If both are equal, no plan needs less memory */
+    /* bytes: least memory of any plan found; floor: proven lower bound of any plan. If both are equal, no plan
+     * needs less memory */
     int64_t bytes, floor;
 };
 struct assign_options {
@@ -53,15 +54,15 @@ struct assign_options {
     const struct assign_leaf *leaf;   /* by leaf: constraints on its layout */
     const struct assign_root *root;   /* by root: constraints on its layout */
     int64_t memory_limit;             /* memory limit per device, bytes; 0: no limit */
-    struct assign_least *least;       /* returns, if no choice meets the limit, the least memory; may be NULL */
-    /* choice found earlier for an equal net; nknown: number of its net nodes. The search tries it as an additional
-     * candidate, and mode "greedy" starts from it. NULL: none */
+    struct assign_least *least;       /* out: the least memory, if no choice meets the limit; may be NULL */
+    /* choice found earlier for an equal net; NULL: none. nknown: number of net nodes in this choice. The search
+     * tries the choice as an additional candidate, and mode "greedy" starts from the choice */
     const int32_t *known;
     int32_t nknown;
     int64_t bound; /* proven lower bound of the cost of any choice within the memory limit; 0: unknown */
     bool quick;    /* stop the search at the first choices found, like `quick` in sbp/net/options.h */
-    /* a schedule search follows and determines the numbers of registers, so the planner counts one register per
-     * value */
+    /* true: a schedule search follows and determines the numbers of registers, so the planner counts one register
+     * per value */
     bool searched;
     bool proof; /* keep the data from which a proof of optimality (certificate) is made */
     bool (*stop)(void *arg);
@@ -79,15 +80,16 @@ struct assigned {
     enum solve_mode mode;
     struct net net;
     struct solved solved;
-    /* number of program nodes when planning began; moves to the required layouts of roots may be appended later */
+    /* number of program nodes when planning began; the planner may append moves to the required layouts of roots */
     int32_t nprog;
     int32_t *node; /* by program node: its net node; -1: none */
     int32_t *leaf; /* by leaf: its net node */
     int32_t *root; /* by root: net node that stands for its required layout; -1: any layout is allowed */
     const struct assign_candidate **candidate; /* by net node: candidates; NULL for a leaf */
-    /* by net node that only chooses a layout: the layouts between which it chooses */
+    /* by net node that only chooses a layout: the layouts among which the node chooses */
     const struct layout *const **form;
-    /* by net node, by candidate: lower and upper bound of the regret; NULL until assign_regret() */
+    /* by net node, by candidate: regret: lower bound of the regret; regret_high: upper bound; NULL until
+     * assign_regret() */
     int64_t **regret, **regret_high;
     int64_t bytes;      /* bytes sent by all moves */
     int64_t scratch;    /* scratch memory of kernels, bytes, not included in `peak`; set by the plan's owner */
@@ -114,11 +116,11 @@ struct assign_prices {
  * ranks. */
 int64_t assign_price(const struct assign_prices *p, const struct type *t, const struct layout *from,
                      const struct layout *to, bool asked, int64_t *bytes);
-/* Does the same as assign_price(), but faster. part: assign_part(t, to), which the caller already knows. */
+/* Returns the same as assign_price(), but in less time. part: assign_part(t, to), which the caller already knows. */
 int64_t assign_price_part(const struct assign_prices *p, const struct type *t, const struct layout *from,
                           const struct layout *to, int64_t part, bool asked, int64_t *bytes);
-/* Return two terms of assign_price(), ns: the latency, and the transfer time. bytes: received by all ranks
- * together. */
+/* Return two terms of assign_price(), ns: assign_latency() the latency, assign_sending() the transfer time.
+ * bytes: bytes that all ranks together receive. */
 double assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to);
 double assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes);
 /* Return sizes in bytes. assign_part: largest shard of the tensor. assign_aligned: `part` rounded up to the

@@ -8,9 +8,10 @@
 #include <string.h>
 
 enum { OPERANDS = 64 };
-/* Limits of the number of layout combinations per call, if the mesh has three or more axes. A call of a longer
- * program gets fewer combinations, because a tensor's move costs are a table of all pairs of layouts. A search with
- * fewer candidates also gets further in the same time. */
+/* Limits of the number of layout combinations per call on a mesh of three or more axes. PRODUCTS_OF_ALL limits
+ * all calls together, so a call of a longer program gets fewer combinations. Fewer combinations save memory,
+ * because a tensor's move costs are a table of all pairs of layouts, and let a search get further in the same
+ * time. */
 enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
@@ -19,7 +20,7 @@ struct listed_call {
     struct candidate_list list;
 };
 
-/* ---- cut orders of the program's fixed layouts ---- */
+/* ---- orders in which axes split a dimension, in the program's fixed layouts ---- */
 
 static void
 add_axis_order(struct candidates *c, const struct layout *l)
@@ -47,8 +48,8 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
 
 /* ---- axes of one rank ---- */
 
-/* Returns the layout with the traced entries on mesh axes of one rank. On such an axis all entries mean the same.
- * The traced entries let updates still overwrite variables in place. */
+/* Returns the layout with the traced entries on mesh axes of one rank. On such an axis all entries are
+ * equivalent. The traced entries let updates still overwrite variables in place. */
 static const struct layout *
 named_as(struct atlas *at, const struct layout *l, const struct layout *now)
 {
@@ -108,7 +109,7 @@ print_call_key(const struct call *c, const struct prog_node *n, struct str *k)
     str_addn(k, &n->op, sizeof n->op);
     for (int i = 0; i < c->nin; i++) put_call_type(k, &c->in[i], c->layout[i]);
     for (int i = 0; i < c->nout; i++) put_call_type(k, &c->out[i], n->layout[i]);
-    /* nonzero for a call with a strategy; takes_all() finds it in the key of the call */
+    /* nonzero for a call with a strategy; in the key because takes_all() depends on it */
     uint8_t strategy = n->strategy != NULL;
     str_addn(k, &strategy, sizeof strategy);
     for (int i = 0; i < c->nin; i++) put_names(k, n->want[i]);
@@ -282,7 +283,7 @@ find_candidates(struct candidates *c, struct call *call, const struct prog_node 
     return status;
 }
 
-/* Adds the candidate with the traced layouts to a list that lacks it. */
+/* Adds the candidate with the traced layouts to a list that does not contain it. */
 static int
 with_now(struct candidates *c, struct call *call, const struct layout *const *now, struct candidate_list **list)
 {

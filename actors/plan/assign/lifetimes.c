@@ -1,10 +1,10 @@
-/* lifetimes.c - computes the lifetimes of the values of a planned step. Accounts for chains, which are computed at
- * once, for views, which keep their operands alive, and for values that micro-batches keep between phases. */
+/* lifetimes.c - computes the lifetimes of the values of a planned step. Accounts for three facts: a chain is
+ * computed at once; a view keeps its operand alive; micro-batches keep values between phases. */
 #include "actors/plan/assign/planner.h"
 
 #include "actors/plan/outline/fusion_groups.h"
 
-/* Returns, by net node, the last net node of its chain; the node itself if it is in no chain. */
+/* Returns, by net node, the last net node of the node's chain; the node itself if the node is in no chain. */
 static int32_t *
 chain_ends(struct planner *w, const struct fusion_groups *t, struct arena *a)
 {
@@ -86,9 +86,9 @@ lengthen(struct planner *w)
 }
 
 /* Sets the stages and phases between which the net counts several registers per value. A value made per
- * micro-batch and read in a later phase has several registers: one is counted during the value's own lifetime, the
- * others from the first to the last node that runs per micro-batch. The same holds for a converted copy that is
- * read in both phases. */
+ * micro-batch and read in a later phase has several registers: one is counted during the value's own lifetime,
+ * the others from the first to the last node that runs per micro-batch. A converted copy that is read in both
+ * phases also has several registers. */
 static void
 keep_rounds(struct planner *w)
 {

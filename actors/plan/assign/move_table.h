@@ -27,7 +27,7 @@ struct pairs {
 
 /* Starts an empty table in arena a. prices: cost model, which must outlive the table. */
 void move_table_begin(struct pairs *p, struct arena *a, const struct assign_prices *prices);
-/* Returns the table row of a tensor type's moves from one layout. asked: as in assign_price(). */
+/* Returns the row for moves of a tensor type from one layout. asked: as in assign_price(). */
 struct pair_row *move_table_from(struct pairs *p, const struct type *t, bool asked, const struct layout *from);
 /* Returns the cost of a move, as assign_price_part() does. */
 int64_t move_table_price(struct pairs *p, struct pair_row *r, const struct layout *to, int64_t part, int64_t *bytes);

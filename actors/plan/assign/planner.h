@@ -11,8 +11,8 @@
 #include "actors/plan/outline/stage.h"
 #include "runtime/base/hash.h"
 
-/* Return times of net node i, as positions in the net's order of time. moving(): the time at which the operands of
- * node i are converted; running(): the time at which node i runs. */
+/* Return times of net node i, as positions in the net's order of time. moving(): the time at which the operands
+ * of node i are converted; running(): the time at which the node runs. */
 static inline int32_t
 moving(int32_t i)
 {
@@ -30,7 +30,7 @@ enum { NPHASE = PHASE_BATCH + 1 };
 /* One reader of a value, and the layouts in which it reads the value. */
 struct reader {
     int32_t node; /* net node */
-    /* by candidate of the reader, `stride` apart: the layout in which it reads the value */
+    /* by candidate of the reader, `stride` apart: the layout in which the reader reads the value */
     const struct layout *const *layout;
     int32_t stride;
     int32_t begin, dies; /* lifetime of the operand's converted copy: begin <= time < dies */
@@ -41,7 +41,7 @@ enum holding { /* How a value occupies memory, apart from its converted copies. 
                HOLDS_PARTS,   /* holds the value's shards for the whole step: an argument, a variable or a result */
                HOLDS_NOTHING, /* holds no bytes, because a view or a move shares the bytes of its operand */
                HOLDS_OVER,    /* overwrites the old version of a variable, if both versions have the same layout */
-               /* intermediate value of a chain: holds nothing unless a reader needs it in another layout */
+               /* intermediate value of a chain: holds nothing unless a reader needs the value in another layout */
                HOLDS_INNER,
 };
 struct value {
@@ -55,10 +55,10 @@ struct value {
     enum holding holds;
     int32_t born, dies;
     bool early; /* the value may be a pending reduction that is completed directly after its addends are computed */
-    /* true: only explicit moves read this value, which is the field `partly` of another value */
+    /* true for the copy of a value that only explicit moves read (field `partly` of that value) */
     bool asked;
-    /* copy of this value that is read by explicit moves to partial layouts; kept separate because only the user
-     * may request such a move. NULL: none */
+    /* copy of this value for explicit moves to partial layouts; NULL: none. The copy is separate because only the
+     * user may request such a move */
     struct value *partly;
     struct reader *reader, **end;
 };
@@ -80,9 +80,9 @@ struct planner {
     struct assigned *a;
     struct candidates cand;
     const struct candidate_list **list; /* by net node: its candidate list; NULL for leaves and roots */
-    /* by net node without a candidate list: the layouts between which it chooses */
+    /* by net node without a candidate list: the layouts among which the node chooses */
     const struct layout *const **form;
-    /* by net node: candidate with the traced layouts; candidate with all layouts replicated */
+    /* start[net node]: candidate with the traced layouts; whole[net node]: candidate with all layouts replicated */
     int32_t *start, *whole;
     /* values: result `out` of node `node` at index node * OP_OUT + out; leaves after all results */
     struct value *value;
@@ -94,8 +94,8 @@ struct planner {
     /* number of registers of a value, by (stage, phase) of the maker and (stage, phase) of the reader; NULL:
      * always 1 */
     const int32_t *credit;
-    struct hash_table kept, priced; /* interned arrays; move costs by type and layouts */
-    /* by layout id: 1 + index of the layout in the current list, 0: absent; length of the list */
+    struct hash_table kept, priced; /* kept: interned arrays; priced: move costs by type and layouts */
+    /* listed: by layout id, 1 + index of the layout in the current list; 0: absent. nlisted: length of the list */
     int32_t *listed, nlisted;
     struct pairs pairs; /* move costs, used while the cost network is built */
 };

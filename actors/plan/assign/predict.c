@@ -32,13 +32,14 @@ struct predicting {
     struct stages stages;
     struct pipeline line;
     struct site *site;
-    /* number of entries in `site`, allocated entries; number of lanes, the stages' lanes first */
+    /* nsite: number of entries in `site`; site_capacity: allocated entries; nlane: number of lanes, the stages'
+     * lanes first */
     int32_t nsite, site_capacity, nlane;
     struct hash_table moves;
     struct move **reads; /* moves by operand: operand k of a node at first_read[node] + k; NULL: no move */
     int32_t *first_read;
-    bool *late;    /* by node: runs once, after all micro-batches, because it reads their results */
-    double *ready; /* by lane: time at which its work so far ends, ns */
+    bool *late;    /* by node: true if the node runs once, after all micro-batches, because it reads their results */
+    double *ready; /* by lane: time at which the lane's work so far ends, ns */
     double *done;  /* by late node: time at which it is done, ns */
     struct arena arena;
 };
@@ -136,8 +137,8 @@ find_moves(struct predicting *w)
         for (int32_t k = 0; k < p->node[i].nin; k++) w->reads[w->first_read[i] + k] = predicted_move(w, i, k);
 }
 
-/* Returns the move that converts operand k of node i, if no earlier node and no earlier operand of the node uses
- * the move; else NULL. So a move is returned for a single operand. */
+/* Returns the move that converts operand k of node i, if node i is the first reader of the move and k its first
+ * operand; else NULL. So each move is returned for one operand only. */
 static struct move *
 moves_first(const struct predicting *w, int32_t i, int32_t k)
 {
@@ -187,8 +188,9 @@ share_out_work(struct predicting *w, const double *work, const double *links)
     if (!any) l->cost[0][PHASE_FORWARD] = 1;
 }
 
-/* Adds a move that runs once per micro-batch. The reader's stage is charged the reader's share of the time, and the
- * source's stage is charged the link time. The hop latency of the pipeline is raised to the move's latency. */
+/* Adds a move that runs once per micro-batch. The reader's share of the time counts for the reader's stage, the
+ * link time for the stage of the source. The latency of a hop in the pipeline becomes at least the move's
+ * latency. */
 static void
 deal_move(struct predicting *w, const struct move *m, double *work, double *links)
 {
@@ -224,7 +226,7 @@ deal_costs(struct predicting *w)
 
 /* ---- simulation ---- */
 
-/* Simulates all micro-batches. Sets ready[], by lane, to the end of the lane's work. */
+/* Simulates all micro-batches. Sets ready[lane] to the end of the lane's work. */
 static int
 play_pieces(struct predicting *w)
 {
@@ -301,7 +303,8 @@ only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a
     t->nuse = n;
 }
 
-/* Returns the peak of bytes on a lane: values made on the lane, and copies converted for readers on the lane. */
+/* Returns the peak of bytes on a lane. Counts the values made on the lane, and the copies converted for readers
+ * on the lane. */
 static int64_t
 peak_on(const struct assigned *a, const int32_t *of, int32_t lane)
 {

@@ -5,7 +5,7 @@
  * occupy a lane; the link time of a move delays the arrival of data. One-time work runs on its lane before the
  * lane's first micro-batch. Work on sums over micro-batches (moves, updates) runs after the lane's last
  * micro-batch. If all placements share devices, or there is only one micro-batch, the predicted time is the
- * planner's cost. Pure; any thread. */
+ * planner's cost. The functions are pure and may run on any thread. */
 #ifndef RILLE_PLAN_PREDICT_H
 #define RILLE_PLAN_PREDICT_H
 

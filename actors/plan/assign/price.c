@@ -76,7 +76,7 @@ alpha_of(const struct assign_prices *p, int axis)
     return p->links ? p->links->alpha_ns[axis] : p->cost->alpha_ns;
 }
 
-/* Returns the latency of a move. A move from another placement counts at least one message. */
+/* Returns the latency of a move. A move from another placement has at least the latency of one message. */
 double
 assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to)
 {
@@ -86,9 +86,9 @@ assign_latency(const struct assign_prices *p, const struct layout *from, const s
     return from->place != to->place && to->place->nrank == 1 ? alpha_of(p, assign_axis(from, to, p->links)) : alpha;
 }
 
-/* Returns the transfer time of a move. The bytes per rank are the bytes received by all ranks, divided by the number
- * of ranks. box_bytes computes this sum exactly; with equal shards the mean is also the maximum. The slowest mesh
- * axis that the move uses limits the rate. */
+/* Returns the transfer time of a move. The bytes per rank are the bytes received by all ranks, divided by the
+ * number of ranks. box_bytes computes this sum exactly. If shards are equal, the mean is also the maximum over
+ * the ranks. The slowest mesh axis that the move uses limits the rate. */
 double
 assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes)
 {

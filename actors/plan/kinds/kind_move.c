@@ -18,7 +18,7 @@ on_other_device(const struct plan *p, const struct task *t, const struct arg *ar
     return place->rank[part->pos] != d->rank || place->kind != d->kind;
 }
 
-/* The step of a move that is running. */
+/* The running step of a move. */
 struct step {
     const struct box_move *move;
     const struct stream_work *work;

@@ -14,8 +14,8 @@ transfer_result(const struct plan *p, int32_t task, int32_t out)
     return move_row(t, (enum dtype)t->move.step[0].view->dtype, out);
 }
 
-/* Returns the kind of the device whose memory holds the source. If the source was received from another host, this
- * is the device of the receiving task. The plan may be unverified. */
+/* Returns the kind of the device whose memory holds the source. For data received from another host, returns the
+ * kind of the receiving task's device. The plan may be unverified. */
 static int
 kind_from(const struct plan *p, const struct task *t)
 {

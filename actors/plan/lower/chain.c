@@ -69,7 +69,8 @@ chain_name(struct lower *l, const struct chain *chain)
 }
 
 /* Returns the number of threads of the chain's kernel, from the work of a leading product and the bytes of the
- * largest shards. Uses the shards of the first rank, which are the largest, even if it is in another process. */
+ * largest shards. Uses the shards of the first rank, which are the largest, even if that rank is in another
+ * process. */
 static int
 chain_team(const struct lower *l, const struct chain *chain)
 {

@@ -10,8 +10,8 @@ draft_moment(const struct draft *d)
 
 /* Returns the number of registers that the reader of an edge needs. Data sent between stages on different devices
  * needs two registers, so that one is written while the other is read. Devices of one stage wait for each other
- * within a micro-batch, so their data needs one. Offloads and fetches need one, so that their values can share
- * bytes; offload.c puts them ahead of their readers in the list instead. */
+ * within a micro-batch, so their data needs one register. Offloads and fetches need one register, so that their
+ * values can share bytes; offload.c puts them ahead of their readers in the list instead. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
@@ -44,7 +44,7 @@ credit_registers(struct lower *l)
 
 /* The first and last tasks of a micro-batch in one virtual stage on one device. */
 struct span {
-    /* first task of forward; last task of backward and last task of weight gradients; -1: none */
+    /* entry: first task of forward; last: last task of backward [0] and of weight gradients [1]; -1: none */
     int32_t entry, last[2];
 };
 

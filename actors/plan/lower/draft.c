@@ -102,8 +102,8 @@ check_rates(const struct lower *l, int32_t to, int32_t from)
                 l->draft[to].task.name);
 }
 
-/* Sets *port to the in-port by which the task reads a shard. Adds a port if none exists. fresh: adds a port without
- * searching, because the caller knows that none exists. */
+/* Sets *port to the in-port by which the task reads a shard. Adds an in-port if the task has none for the shard.
+ * fresh: adds a port without searching, because the caller knows that the task has none. */
 static int
 follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
 {

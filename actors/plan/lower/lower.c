@@ -46,9 +46,9 @@ number_view(const struct type *t, void *data)
     return (struct view){.data = data, .dtype = t->dtype};
 }
 
-/* Returns the number of threads of a kernel. Work that takes one core less than TEAM_NS gets one thread. Starting
- * and joining a team of two costs 1 us if the team spins, 3 us if it sleeps, and 24 us if a halted core must be
- * woken (bench/bus). */
+/* Returns the number of threads of a kernel. Work that takes one core less than TEAM_NS gets one thread. TEAM_NS
+ * must exceed the cost of starting and joining a team (bench/bus): for a team of two, 1 us if it spins, 3 us if
+ * it sleeps, 24 us if a halted core must be woken. */
 int
 lower_team(const struct lower *l, double flops, double bytes)
 {
@@ -74,8 +74,8 @@ struct computing {
     struct kernels kernels;
 };
 
-/* Returns true if the value differs per micro-batch; false for a value that is recomputed for each micro-batch but
- * always equal. */
+/* Returns true if the value differs per micro-batch. Returns false for a value that is recomputed for each
+ * micro-batch but always equal. */
 static bool
 varies(const struct lower *l, const struct pval *v)
 {
@@ -101,8 +101,8 @@ begin_kernels(struct lower *l, struct computing *c)
     kernels_of(&c->kernels, 1, &c->whole);
 }
 
-/* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the work.
- * Also sets operand view i of the kernel to this shard or slice. */
+/* Returns the part of a value that this rank reads or writes: its shard or, if replicas share the work, a slice
+ * of the shard. Also sets view i of the kernel to that part. */
 static struct part
 part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
 {
@@ -171,7 +171,8 @@ single_launches(struct lower *l, int device, struct task *t)
     return 0;
 }
 
-/* Makes a task with one argument: an accumulation, or a dense copy of a window. type: type of the task's result. */
+/* Makes a task with one argument, which adds the argument to a sum or makes a dense copy of a window. type: type
+ * of the task's result. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
             bool piece, int32_t *id)
@@ -191,8 +192,8 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
-/* Returns the index, in the local set of `in`, of the shard on the device that has shard `own` of v. The two indices
- * differ if the node is a shift. */
+/* Returns the index of a shard in the local set of `in`: the shard on the device that has shard `own` of v. The
+ * two indices differ if the node is a shift. */
 static int32_t
 shard_below(const struct pval *in, const struct pval *v, int32_t own)
 {
@@ -200,7 +201,7 @@ shard_below(const struct pval *in, const struct pval *v, int32_t own)
     return local_set_find(in->mine, place_find(in->layout->place, rank));
 }
 
-/* Returns in *out the view of a shard by a view operator. If strides cannot express the view (a reshape of a
+/* Makes *out the view of a shard by a view operator. If strides cannot express the view (a reshape of a
  * transposed shard), makes a dense copy in the result's layout. */
 static int
 view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)

@@ -66,26 +66,28 @@ struct lower {
     bool *shares; /* by node: replicas of a variable share its update (shared_update_nodes) */
     bool *checks; /* by node: checks input data (program_checks) */
     bool *read;   /* by node: true if another node reads a result of the node */
-    /* by result: the only node that depends on the order in which the result's dimensions are stored; NOBODY;
-     * SEVERAL (which roots count as) */
+    /* by result: the only node that depends on the storage order of the result's dimensions; NOBODY: none;
+     * SEVERAL: several nodes, or a root */
     int32_t *reader;
     struct local_set mines;
     struct order {
-        /* by task: index of the task's line, a chain of tasks (order.c); place on the line */
+        /* line[task]: index of the task's line, a chain of tasks (order.c); place[task]: place on the line */
         int32_t *line, *place;
         int32_t *seen, stamp, *queue; /* by task: stamp of the last visit; stamp and queue of the current search */
-        /* by line: place that the current search must reach; stamp of the search that has set this place */
+        /* wanted[line]: place that the current search must reach; wanted_by[line]: stamp of the search that has
+         * set this place */
         int32_t *wanted, *wanted_by;
         int32_t *met; /* by line: last place that the current search has reached */
     } order;
-    /* by task: index of its first out-port; by out-port: number of registers that its readers request */
+    /* first_out[task]: index of the task's first out-port; asked[out-port]: number of registers that the port's
+     * readers request */
     int32_t *first_out, *asked;
     struct hash_table views;   /* interned views */
     struct hash_table calls;   /* interned calls and chains for which kernels are made */
     struct hash_table kernels; /* kernels, by call, views and device */
     int32_t exec_capacity;
-    /* gate: the last gate, -1: none. gated: number of drafts at the time of that gate; their checks of data
-     * precede a gate */
+    /* gate: the last gate, -1: none. gated: number of drafts when that gate was made; checks of data among these
+     * drafts precede the gate */
     int32_t gate, gated;
     bool *is_gated; /* by node: true if a gate must precede it */
     struct redistributions crosses;
@@ -100,12 +102,12 @@ struct lower {
 
 /* intern.c: returns the interned view with these sizes and strides. */
 const struct view *intern_view(struct lower *l, const struct view *v);
-/* Finds the kernels of the tasks of a node or chain: one for each distinct combination of views of operands and
- * results. Nodes with equal calls share kernels. */
+/* Finds the kernels of the tasks of a node or chain. Makes one kernel for each distinct combination of views of
+ * operands and results. Nodes with equal calls share kernels. */
 struct kernels {
     struct lower *l;
     int device, nin, nout; /* kind of the device; numbers of operands and results */
-    struct kcall like;     /* call of the node, with options of its kernel; the views are in `at` */
+    struct kcall like;     /* call of the node, with options of the kernel; the views are in `at` */
     int nstep;             /* number of steps; above 1 for a chain */
     const struct fuse_step *step;
     const void *what; /* interned call or chain: equal ones have the same address */
@@ -160,15 +162,15 @@ void order_credit(struct lower *l, int32_t a, int32_t b, int32_t n);
 struct mover { /* a move under construction */
     struct lower *l;
     const struct plan_move *move;
-    const struct box_plan *b; /* work of the move in this partition: its steps */
+    const struct box_plan *b; /* steps of the move that run in this partition */
     struct pval *from;
     bool piece; /* its tasks run once per micro-batch */
     const struct redistribution *cross;
     int32_t *recv;       /* by incoming channel: the RECV or transfer task that writes the bytes */
     int32_t *stage_task; /* by stage buffer: the task that fills it */
     int32_t *part_task;  /* by local destination shard: the task that fills it */
-    /* by source (local source shards, then stage buffers, then channels): index of the argument that reads it, and
-     * the task of this argument */
+    /* by source (local source shards, then stage buffers, then channels): arg: index of the argument that reads
+     * the source; arg_task: task of this argument */
     int32_t *arg, *arg_task;
     struct box *box; /* boxes of local source shards; computed when first needed */
     bool *boxed;
@@ -205,10 +207,11 @@ struct view mover_sent(struct mover *m, const struct redistribute_channel *c, in
                        int64_t *skip);
 /* Returns the placement of the devices that read a channel. */
 const struct place *mover_reader(const struct mover *m, const struct redistribute_channel *c);
-/* p2p.c: make the tasks at the sending and at the receiving end of a channel whose bytes a library moves. */
+/* p2p.c: make the sending task and the receiving task of a channel whose bytes a library sends. */
 int lower_p2p_send(struct mover *m, const struct redistribute_channel *c);
 int lower_p2p_recv(struct mover *m, int32_t channel);
-/* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between hosts. */
+/* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between
+ * hosts. */
 int move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                 struct pval *to);
 /* Returns true if the value is complete only after the last micro-batch. */

@@ -56,7 +56,7 @@ mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const
     for (int32_t i = 0; i < n; i++) m->arg_task[i] = -1;
 }
 
-/* ---- what a task reads ---- */
+/* ---- arguments of a task ---- */
 
 /* placeholder view for stage buffers and received buffers, whose slices have views of their own */
 static const struct view row;
@@ -87,8 +87,8 @@ mover_received(const struct mover *m, const struct redistribute_channel *c, int3
     return view_dense(&t, NULL);
 }
 
-/* Finds the source of a slice. *part: the source; *window: view of the slice in the source; *skip: elements from
- * the source's start to the slice. Returns the source's index in struct mover's `arg`. */
+/* Finds the source of a slice, and returns the source's index in struct mover's `arg`. *part: the source;
+ * *window: view of the slice in the source; *skip: elements from the source's start to the slice. */
 static int32_t
 move_source(struct mover *m, const struct box_work *w, bool to_stage, const struct box_source *s,
             const struct box *slice, struct part *part, struct view *view, int64_t *skip)
@@ -104,7 +104,7 @@ move_source(struct mover *m, const struct box_work *w, bool to_stage, const stru
     return s->stage != BOX_PART ? own + s->stage : local_set_find(m->from->mine, s->pos);
 }
 
-/* Returns the argument by which the task reads a source; adds an argument if there is none. */
+/* Returns the argument by which the task reads a source; adds an argument if none reads the source. */
 static int
 move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part, int32_t *arg)
 {
@@ -143,8 +143,9 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* Adds one step to the task's move: computes `slice`, which is the slice of a step of work w, or a part of that
- * slice. dst: view of the destination. skip: elements from the start of the task's register to the destination. */
+/* Adds a step to the task's move, which computes `slice`: the slice of `step`, a step of work w, or a part of
+ * that slice. dst: view of the destination. skip: elements from the start of the task's register to the
+ * destination. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
          const struct box *slice, int rank, const struct view *dst, int64_t skip)
@@ -184,8 +185,8 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
     return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
-/* Copies the steps of another replica's task to a replica's task, because both read the same sources by the same
- * arguments. */
+/* Copies the steps of one replica's task to the task of another replica. Both tasks read the same sources by the
+ * same arguments. */
 static int
 move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
 {
@@ -205,7 +206,7 @@ move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like
     return 0;
 }
 
-/* Makes a box task: the steps that write one shard or stage buffer. like: copies the steps of this task; -1: none. */
+/* Makes a box task, whose steps write one shard or stage buffer. like: task whose steps are copied; -1: none. */
 static int
 move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like, int64_t bytes, int32_t *id)
 {
@@ -287,8 +288,8 @@ move_name(struct pval *v, struct pval *to)
     }
 }
 
-/* Returns the converted value if only one rank is lowered (plan_scratch). Its shards are dense; their source does
- * not matter, because nothing runs. */
+/* Returns the converted value for plan_scratch(), which lowers a single rank. The shards are dense. Their source
+ * does not matter, because nothing runs. */
 static struct pval *
 moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
 {

@@ -12,7 +12,8 @@
 
 enum { LOOKS = 128, SCANS = 16 };
 
-/* Computes, by task, the length in tasks of the longest path from it, and the next task on this path; -1: none. */
+/* Computes, by task, the length (in tasks) of the longest path that begins at the task, and the next task on this
+ * path; -1: none. */
 static void
 find_heirs(const struct lower *l, int32_t *height, int32_t *heir)
 {
@@ -48,8 +49,8 @@ order_begin(struct lower *l)
     }
 }
 
-/* Marks, on each line of the n tasks a[], the last of these tasks as the place that the search must reach. Returns
- * the number of such lines, and in *first the lowest of the n tasks. */
+/* Marks the places that the search must reach: on each line, the last task among the n tasks a[]. Returns the
+ * number of lines with such tasks, and in *first the lowest of the n tasks. */
 static int32_t
 order_want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
 {

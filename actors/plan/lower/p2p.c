@@ -11,8 +11,8 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 
-/* Returns the rank of one end of the channel in the link's communicator, with the data that the library needs. The
- * sender has rank 0, the receiver rank 1. */
+/* Returns the rank of one end of the channel in the link's communicator, with the data that the library needs.
+ * The sender is rank 0, the receiver rank 1. */
 static struct move_comm_rank *
 make_p2p_member(const struct mover *m, const struct redistribute_channel *c, bool sends)
 {
@@ -52,8 +52,8 @@ pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, str
     return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs the data of an NCCL send");
 }
 
-/* Makes the copies that pack the slices that a library sends. A single window without gaps is sent from its place,
- * so it needs no copy. */
+/* Makes the copies that pack the slices for the library. A single window without gaps is sent from its place, so
+ * it needs no copy. */
 static int
 pack_rows(struct mover *m, const struct redistribute_channel *c, struct move_comm_rank *s, struct part *part)
 {

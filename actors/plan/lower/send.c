@@ -146,7 +146,7 @@ copy_step(struct mover *m, const struct view *src, int64_t skip, const struct vi
                              .view = intern_view(m->l, dst)};
 }
 
-/* Makes a task that packs the slices of a channel, from their sources in this partition, into one row. */
+/* Makes a task that packs the slices of a channel into one row. The slices' sources are in this partition. */
 static int
 carry_slices(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t *id)
 {
@@ -161,7 +161,7 @@ carry_slices(struct mover *m, const struct redistribute_channel *c, struct end f
     return draft_reads(m->l, *id, &part, 0, false);
 }
 
-/* Makes a task that copies the row written by task `of` to another device's memory. */
+/* Makes a task that copies a dense row, written by task `of`, to another device's memory. */
 static int
 carry_row(struct mover *m, const struct redistribute_channel *c, int32_t of, struct end from, struct end to,
           int32_t *id)
@@ -199,8 +199,8 @@ host_end(const struct mover *m, struct end device, struct end *out)
         device_kind_text(device.kind), (int)device.rank);
 }
 
-/* Makes a SEND task. A row staged in a cpu device's memory is sent as one slice. If host code can read the source
- * directly, the SEND sends each slice from the source. */
+/* Makes a SEND task. Sends data staged in a cpu device's memory as one slice. If host code can read the source
+ * directly, sends each slice from the source. */
 static int
 send_task(struct mover *m, const struct redistribute_channel *c)
 {

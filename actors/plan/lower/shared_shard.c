@@ -17,8 +17,8 @@ struct item {
     int32_t next; /* next item of the rank; -1: none */
 };
 
-/* State of one replica group: the mesh positions with equal shards. All have the same grid corner (boxing/grid.h),
- * which is the first of the positions. */
+/* State of one replica group: the mesh positions with equal shards. These positions have the same grid corner
+ * (boxing/grid.h), which is the first of them. */
 struct sharing {
     struct mover m;
     struct grid grid;
@@ -235,8 +235,8 @@ may_share_move(const struct lower *l, const struct redistribution *x, const stru
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
-/* Adds to each device the bytes received if this group shares a shard: read from sources on other devices, or
- * filled by other devices. */
+/* Adds, for each device, the bytes that it receives if this group shares a shard: bytes read from sources on
+ * other devices, and bytes that other devices fill. */
 static void
 count_shard_received(struct sharing *s, int64_t *received)
 {
@@ -254,8 +254,8 @@ count_shard_received(struct sharing *s, int64_t *received)
     }
 }
 
-/* Returns true if sharing makes no device receive more bytes. A rank that needs no bytes of others (B -> S) would
- * receive more with sharing, because it would read the slices that others fill. */
+/* Returns true if sharing does not increase the bytes that any device receives. A rank that needs no bytes of
+ * others (B -> S) would receive more with sharing, because it would read the slices that others fill. */
 static bool
 sends_as_little(const struct box_plan *b, const int64_t *received)
 {

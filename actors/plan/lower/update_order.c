@@ -32,8 +32,8 @@ own_memory(const struct plan *p)
     return i;
 }
 
-/* Adds gates for the channel ends in end[], one gate per end, by which the host's gate and the gates of other hosts
- * exchange their results. The caller adds the gates that receive from hosts below in the tree (gates.h). */
+/* Adds one gate for each channel end in end[]. By these gates, the gates of this host and of other hosts exchange
+ * their results. The caller adds the gates that receive from hosts below in the tree (gates.h). */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {
@@ -75,7 +75,8 @@ update_order_gate(struct lower *l, int32_t node)
 
 /* ---- readers of overwritten leaves ---- */
 
-/* The tasks that write root shards, and the tasks that read leaf shards which may be overwritten. */
+/* The tasks that write root shards, and the tasks that read leaf shards. Only leaf shards that may be overwritten
+ * count. */
 struct guard {
     struct lower *l;
     int32_t *writer; /* by root shard: the task that writes it; -1: none */
@@ -142,8 +143,8 @@ moved_for(const struct task *t, int32_t node)
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
-/* Returns the number of readers of a leaf shard, without the tasks that compute the same node as task w: such
- * tasks update other slices of the shard. They are at the end of the list of readers. */
+/* Returns the number of readers of a leaf shard. Leaves out the tasks of the same node as task w, which are last
+ * in the list of readers: such tasks update other slices of the shard. */
 static int32_t
 others(const struct guard *g, int32_t leaf_part, int32_t w)
 {
@@ -156,8 +157,8 @@ others(const struct guard *g, int32_t leaf_part, int32_t w)
     return n;
 }
 
-/* The writer of the root shard writes one slice of an update shared by replicas. Returns true if the writer reads
- * no other slice of the leaf shard. */
+/* Returns true if the writer of the root shard reads no other slice of the leaf shard than it writes. The writer
+ * writes one slice of an update that replicas share. */
 static bool
 reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
 {
@@ -167,9 +168,9 @@ reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
     return shared_update_reads_own(&d->task, &d->out[k], k, leaf_part);
 }
 
-/* Returns true if a root shard may overwrite a leaf shard: no later task reads the leaf shard. moved: node of the
- * move that makes the root, -1: an update makes it. The writer must belong to the move of this node, not to the move
- * of an earlier reader. */
+/* Returns true if a root shard may overwrite a leaf shard, because no later task reads the leaf shard. moved:
+ * node of the move that makes the root; -1: an update makes the root. The writer must belong to the move made for
+ * this node, not to a move made for an earlier reader. */
 static bool
 may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t moved)
 {

@@ -6,11 +6,11 @@
  * with three, and the registers between two stages occupy bytes even while they are empty. Per-act offsets avoid
  * both problems.
  *
- * Which uses have ended before another use begins follows from counting acts. An act waits for the producer's act
- * for the same micro-batch (an edge), and, to write one of n registers, for the readers' acts n micro-batches
+ * Counting acts shows which uses have ended before another use begins. An act waits for the producer's act for
+ * the same micro-batch (an edge), and, to write one of n registers, for the readers' acts n micro-batches
  * earlier. The number of micro-batches on the shortest path back to a reader is the lag: when the act for
- * micro-batch i begins, the reader's act for micro-batch i - lag has certainly ended. Two uses share bytes only if
- * the first has certainly ended before the second begins. So per-act offsets add no control edges.
+ * micro-batch i begins, the reader's act for micro-batch i - lag has certainly ended. Two uses share bytes only
+ * if the first has certainly ended before the second begins. So per-act offsets add no control edges.
  * act_offset_place.c chooses the offsets. With too many uses, micro-batches use the same offsets in turn. */
 #include "actors/plan/memory/act_offset.h"
 
@@ -23,9 +23,8 @@
 enum {
     MOST_LIVE_RANGES = 2048, /* largest number of live ranges on a device, because a table has an entry per pair */
     FEW_USES = 1 << 12,      /* number of uses on a device up to which no two micro-batches share an offset */
-    ENOUGH = 64, /* devices with more than FEW_USES uses: largest number of offsets per result; micro-batches use them
-                    in turn */
-    /* devices with more than FEW_USES uses: largest number of uses with separate offsets, over all results */
+    ENOUGH = 64,             /* with more uses: largest number of offsets per result, used by micro-batches in turn */
+    /* if a device has more than FEW_USES uses: largest number of uses with separate offsets, over all results */
     MOST_USES = 1 << 14,
     MOST_SIGHTS = 1 << 28, /* approximate limit of the pairs of live ranges examined for the lower bound */
     LEAST_GAIN = 128,      /* 1/LEAST_GAIN of the arena is the least saving for which per-act offsets are used */
@@ -34,8 +33,7 @@ enum {
     FAR = 1 << 28,
 };
 
-/* An entry in the list of a task, here called the reader: when act n of the reader begins, act n - lag of `task` has
- * ended. */
+/* An entry in the list of a task (the reader): when act n of the reader begins, act n - lag of `task` has ended. */
 struct back {
     int32_t task, lag, next; /* next: index of the list's next entry; -1: none */
 };
@@ -103,9 +101,9 @@ look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, 
     return n;
 }
 
-/* Computes the least lag of each predecessor of `from` (Dijkstra's algorithm with buckets, because lags are small).
- * outside: follows only paths through tasks that are not near the device (struct act_offsets, is_near). Returns the
- * number of entries in b->waiting. */
+/* Computes the least lag of each predecessor of `from` (Dijkstra's algorithm with buckets, because lags are
+ * small). outside true: follows only paths through tasks that are not near the device (struct act_offsets,
+ * is_near). Returns the number of entries in b->waiting. */
 static int32_t
 find_lags(struct act_offsets *b, const struct backs *l, int32_t from, bool outside)
 {
@@ -143,8 +141,8 @@ find_near_tasks(struct act_offsets *b, int32_t device)
     }
 }
 
-/* Finds paths that lead from a portal through tasks that are not near the device back to near tasks. Replaces each
- * path by a direct entry. Returns false if there would be too many entries. */
+/* Finds paths from a portal back to near tasks that pass only tasks not near the device. Replaces each path by a
+ * direct entry. Returns false if there would be too many entries. */
 static bool
 step_over(struct act_offsets *b, int32_t portal)
 {
@@ -185,9 +183,9 @@ list_near(struct act_offsets *b, int32_t device)
     return true;
 }
 
-/* Returns the lag from the last reader of live range x to the writer of live range y. The lags of that writer must
- * have been computed. If x is written once, the reader's last act counts. If the writer of y runs once, its act
- * counts as an act for the last micro-batch. */
+/* Returns the lag from the last reader of live range x to the writer of live range y. The lags of that writer
+ * must have been computed. If x is written once, the last act of the reader counts. If y's writer runs once, the
+ * act of the writer counts as an act for the last micro-batch. */
 static int32_t
 after_reader(const struct act_offsets *b, const struct live_range *x, int32_t reader, const struct live_range *y)
 {
@@ -278,8 +276,8 @@ moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *
     for (int32_t y = 0; y < b->nlive_range; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Goes back to a moment at which one more use may still be live. Searches for the moment with the most bytes that
- * results; returns true if it has more bytes than the best so far. */
+/* Tries moments before b->from at which one more use may still be live. Keeps the moment with the most bytes;
+ * returns true if it has more bytes than the best moment so far. */
 static bool
 find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, int64_t *most)
 {
@@ -298,9 +296,9 @@ find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, in
     return *most > was;
 }
 
-/* Returns a lower bound of the bytes of any arena; the bound is seldom below the optimum. The bound is the bytes in
- * use at one moment, which is found by greedily choosing uses that are live together. If there are many live ranges,
- * only a sample of them is tried as the first choice. The search stops when the bound reaches `enough`. */
+/* Returns a lower bound of the bytes of any arena; the bound is seldom below the optimum. The bound is the bytes
+ * in use at one moment. A greedy choice of uses that are live together finds the moment. If there are many live
+ * ranges, only a sample of them is tried as the first choice. The search stops when the bound reaches `enough`. */
 static int64_t
 find_bound(struct act_offsets *b, int64_t enough)
 {
@@ -511,7 +509,8 @@ find_reach(struct act_offsets *b)
         for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
 }
 
-/* Finds per-act offsets for a device. Returns false if they save too little, so that registers are used in turn. */
+/* Finds per-act offsets for a device. Returns false if per-act offsets save too little; registers are then used
+ * in turn. */
 static bool
 find_berths(struct act_offsets *b, struct plan_device *d, int32_t device)
 {

@@ -248,7 +248,8 @@ list_ordered(struct act_offsets *b, enum order by, int64_t was)
     return n;
 }
 
-/* Places the large uses in the given order. Returns the arena's bytes; stops early once they exceed `most`. */
+/* Places the large uses in the given order. Returns the arena's bytes; stops early if the arena exceeds `most`
+ * bytes. */
 static int64_t
 let_down(struct act_offsets *b, enum order by, int64_t most)
 {
@@ -265,8 +266,8 @@ let_down(struct act_offsets *b, enum order by, int64_t most)
 
 /* ---- ejection ---- */
 
-/* Lists the placed uses that may be live at the same time as use u: in `met` by lowest address, in `ends` by
- * highest address. The loops are branch-free, because branches would be unpredictable. */
+/* Lists the placed uses that may be live at the same time as use u: in `met`, sorted by lowest address, and in
+ * `ends`, sorted by highest address. The loops are branch-free, because branches would be unpredictable. */
 static void
 list_met(struct act_offsets *b, int32_t u)
 {
@@ -366,7 +367,8 @@ squeeze_offsets(struct act_offsets *b, int64_t top)
     return b->nqueue == 0;
 }
 
-/* Tries greedy orders until one takes at most `enough` bytes. Returns the bytes of the best order. */
+/* Tries greedy orders until the arena of an order has at most `enough` bytes. Returns the bytes of the smallest
+ * arena. */
 static int64_t
 try_offset_orders(struct act_offsets *b, int64_t enough)
 {

@@ -40,7 +40,8 @@ struct point {
 
 struct back;
 struct waiting;
-/* Lists of predecessors, by task: their acts that have ended before an act of the task begins. */
+/* Lists of predecessors, by task. An entry tells which acts of a predecessor have ended before an act of the task
+ * begins. */
 struct backs {
     int32_t *first; /* by task: head of its list; -1: empty */
     struct back *of;
@@ -55,7 +56,7 @@ struct act_offsets {
     bool *is_near;            /* by task: true if it runs on the current device, or reads a result stored there */
     int32_t *portal, nportal; /* tasks that are not near the device but are direct predecessors of a near task */
     bool *late;               /* by task: true if it runs once, after tasks that run per micro-batch */
-    /* by task: least lag found, FAR: none; by lag: first task in the lag's bucket, -1: none */
+    /* lag[task]: least lag found, FAR: none; bucket[lag]: first task in the lag's bucket, -1: none */
     int32_t *lag, *bucket;
     struct waiting *waiting;
     /* data of the current device: */
@@ -64,16 +65,17 @@ struct act_offsets {
     /* [a * nlive_range + b]: use i of live range a has ended before use k of b begins if i + after <= k */
     int32_t *after;
     struct reach *reach; /* [a * nlive_range + b]: which uses of live ranges a and b may be live at the same time */
-    /* by live range: number of uses begun at the moment under trial, at its start, at the best moment */
+    /* number of uses begun, by live range. begun: at the moment under trial; from: at the start of the trial;
+     * heaviest: at the best moment */
     int32_t *begun, *from, *heaviest;
     struct use *use;
     uint64_t *near; /* bit mask by use: true if it may be live at the same time as the current use */
-    /* by use: its offset in the best arena so far; its offset in the arena under trial */
+    /* best[use]: offset in the best arena so far; better[use]: offset in the arena under trial */
     int64_t *best, *better;
     int32_t *low, *high, nplaced; /* placed uses, sorted by lowest address, and by highest address */
     int32_t *queue, nqueue;       /* uses without an offset: evicted, or not yet placed */
     /* uses that may be live at the same time as the current use. met: sorted by lowest address; ends: sorted by
-     * highest */
+     * highest address */
     int32_t *met, *ends, nmet;
     struct point *begin, *end; /* lowest addresses of the uses in met[]; highest addresses of the uses in ends[] */
     struct ordered *ordered;
@@ -88,7 +90,7 @@ act_offset_port(const struct act_offsets *b, const struct live_range *t)
 
 /* Lists the uses of all live ranges, each at the offset of its register. */
 void act_offsets_list(struct act_offsets *b);
-/* Assigns each use an offset, in b->best, so that uses that may be live at the same time share no bytes. Returns
+/* Sets b->best, the offset of each use, so that uses that may be live at the same time share no bytes. Returns
  * the bytes of the arena. bound: lower bound of any arena. */
 int64_t act_offsets_place(struct act_offsets *b, int64_t bound);
 

@@ -48,18 +48,18 @@ struct memory {
     int32_t *first_task, *task;     /* by device: tasks whose results it stores, in list order */
     int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
-    /* by task: position, in the task list of its device, of the kernel before the task, and of the kernel after it.
-     * For a kernel, both are its own position */
+    /* by task: position of the kernel before the task [0] and after the task [1], in the device's task list; for a
+     * kernel, its own position */
     int32_t *kernel[2];
-    /* met: by task, the last task found to wait for it; meets: the task for which `met` was filled last, -1: none */
+    /* met[t]: the task found last to wait for task t; meets: the task for which `met` was filled last; -1: none */
     int32_t *met, meets;
     bool *late; /* by task: true if it runs once per batch, after the last micro-batch */
-    /* by task: true if it runs once per batch, and tasks that run per micro-batch depend on it */
+    /* by task: true if the task runs once per batch, and tasks that run per micro-batch depend on it */
     bool *wanted;
     bool *frugal; /* by stage: true if backward recomputes or fetches values */
-    /* items of the current device; items of the device that was packed last */
+    /* item: items of the current device; packed: items of the device that was packed last */
     struct item *item, *packed;
-    /* number of items; number of packed items; number of tasks of the device per period */
+    /* nitem: number of items; npacked: number of packed items; period: number of the device's tasks per period */
     int32_t nitem, npacked, period;
     struct room *room; /* by stage: its slots */
     struct stage_slots *rooms;
@@ -183,8 +183,8 @@ list_task_writers(struct memory *m)
     }
 }
 
-/* Marks tasks that wait for the last micro-batch: they read a sum over micro-batches, need tokens of several acts,
- * or follow a task that does. */
+/* Marks tasks that wait for the last micro-batch: tasks that read a sum over micro-batches or need tokens of
+ * several acts, and tasks that follow such a task. */
 static void
 arena_find_late(struct memory *m)
 {
@@ -201,8 +201,9 @@ arena_find_late(struct memory *m)
     }
 }
 
-/* Marks one-time tasks that micro-batches wait for. Their results must not reuse bytes that micro-batches have to
- * release. Otherwise, if credits are few, the first micro-batch would wait for the last. */
+/* Marks one-time tasks for which tasks of micro-batches wait. The results of marked tasks must not reuse bytes
+ * that micro-batches have to release. Otherwise, if credits are few, the first micro-batch would wait for the
+ * last. */
 static void
 find_wanted(struct memory *m)
 {
@@ -321,8 +322,8 @@ mark_waits(struct memory *m, int32_t task, int depth)
 static bool
 arena_waits_for(struct memory *m, int32_t task, int32_t other)
 {
-    /* largest number of consecutive tasks in a move: one fills stage buffers, one fills the shard, one joins a
-     * shared shard */
+    /* largest number of consecutive tasks in a move: the first fills stage buffers, the second fills the shard,
+     * the third joins a shared shard */
     enum { MOVE_TASKS = 3 };
     if (m->meets != task) {
         m->meets = task;
@@ -331,8 +332,8 @@ arena_waits_for(struct memory *m, int32_t task, int32_t other)
     return m->met[other] == task;
 }
 
-/* Returns the position of the kernel before (or after) a task of a move; the task's own position if the task and
- * this kernel wait for one another. */
+/* Returns the position of the kernel before a task of a move (behind true: after the task). If the task and this
+ * kernel depend on each other, returns the task's own position. */
 static int32_t
 kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 {
@@ -405,9 +406,9 @@ item_of(struct memory *m, int32_t device, const struct live_range *t)
     return it;
 }
 
-/* Extends early items into the last period if necessary. Early items are written before all late items. So an early
- * item that is still live when a late item is written must not share bytes with items at earlier positions of the
- * last period, either. */
+/* Extends the life of early items into the last period if necessary. All early items are written before all late
+ * items. If an early item is still live when a late item is written, it must not share bytes with items at earlier
+ * positions of the last period, either. */
 static void
 hold_early(struct memory *m)
 {
@@ -419,7 +420,7 @@ hold_early(struct memory *m)
         if (m->item[i].last < period && m->item[i].last >= late) m->item[i].last += period;
 }
 
-/* ---- packing a device ---- */
+/* ---- packing the arena of one device ---- */
 
 static int64_t
 pack_device_items(struct memory *m)
@@ -455,7 +456,7 @@ add_lifetime_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
     m->pair[m->npair++] = (struct pair){a, b, next_period};
 }
 
-/* An item with its sort key: its first position. */
+/* An item and its sort key, the first position of its life. */
 struct written {
     int32_t first, item;
 };

@@ -122,8 +122,8 @@ lifetimes_overlap(const struct pack *p, const struct placed *q, const struct spa
     return q->last - over >= s->first && q->first <= s->last - over;
 }
 
-/* Returns an offset for span s among the first n placed spans: the lowest gap, or the tightest gap; above all
- * placed spans if no gap fits. */
+/* Returns an offset for span s among the first n placed spans: that of the lowest gap or of the tightest gap; if
+ * no gap fits, above all placed spans. */
 static int64_t
 gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
 {
@@ -229,8 +229,8 @@ bin_remove(struct heap *h, int32_t b)
     x->hole = false;
 }
 
-/* Returns the tightest hole that fits in the bin of this size; without one, a hole of the next non-empty bin; -1:
- * none. */
+/* Returns the tightest hole that fits in the bin of this size; if no hole there fits, a hole of the next
+ * non-empty bin; -1: no hole fits. */
 static int32_t
 hole_for(const struct heap *h, int64_t bytes)
 {
@@ -291,8 +291,8 @@ add_hole(struct heap *h, int32_t before, int64_t offset, int64_t bytes, int32_t 
     bin_add(h, b);
 }
 
-/* Allocates block b in a hole, whose remainder stays a hole. Without a hole, allocates it at the top; a hole
- * directly below the top becomes part of it. */
+/* Allocates block b in a hole; the rest of the hole stays a hole. If no hole fits, allocates b at the top, including
+ * a hole directly below the top. */
 static void
 allocate_block(struct heap *h, int32_t b, int64_t bytes)
 {
@@ -342,7 +342,7 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps n spans; frees each span `over` positions before its life ends (`last`). Returns the arena's bytes. */
+/* Sweeps n spans. over: frees each span this many positions before its last position. Returns the arena's bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {
@@ -523,9 +523,9 @@ by_group_and_time(const void *a, const void *b)
     return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : compare_pack_times(a, b);
 }
 
-/* Converts the n changes of a group within a period to changes over all periods. Their number is unknown. So at a
- * time of the first period, the group's live bytes are the largest up to that time; at a time of the last period,
- * the largest from that time on. */
+/* Converts the n changes of a group from one period to all periods. The number of periods is unknown, so the bytes
+ * at each position are upper bounds. At a position of the first period, they are the largest live bytes up to that
+ * position; at a position of the last period, the largest from that position on. */
 static void
 spread_change(struct change *x, int n, int32_t period)
 {

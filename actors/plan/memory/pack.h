@@ -20,7 +20,8 @@ struct pack_item {
     int64_t offset; /* result: offset, a multiple of align; 0 if bytes is 0 */
 };
 
-/* The items to pack. period: number of positions between the beginnings of the first and the last period. */
+/* The items to pack. period: number of positions from the beginning of the first period to that of the last
+ * period. */
 struct pack_items {
     struct pack_item *item;
     int32_t n, period;

@@ -1,4 +1,5 @@
-/* peak.h - reports the results that hold most of a device's register bytes at its peak. Pure; any thread. */
+/* peak.h - reports the results that hold most of a device's register bytes at its peak. The functions are pure
+ * and may run on any thread. */
 #ifndef RILLE_PLAN_PEAK_H
 #define RILLE_PLAN_PEAK_H
 
@@ -9,7 +10,7 @@
  * result has registers on the device. */
 void plan_peak_print(const struct plan *p, int32_t device, int32_t n, struct str *s);
 /* Appends the three largest results at the peak to this thread's error message: "...; largest tensors: gelu ...".
- * Appends nothing if there are none. Returns status. */
+ * Appends nothing if no result has registers at the peak. Returns status. */
 int plan_peak_blame(const struct plan *p, int32_t device, int status);
 
 #endif

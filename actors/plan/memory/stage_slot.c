@@ -1,10 +1,10 @@
 /* stage_slot.c - chooses which results of a stage are stored in the stage's slots.
  *
  * Each number of registers that some result requests is tried as the number of slots. For each number, two
- * alternatives are packed: small slots, with the results that must be in a slot and further results in the gaps, and
- * large slots, with all results that may be in a slot. The alternative with the fewest bytes is kept. Moving single
- * results into or out of the slots would have saved at most 2.2 % of the bytes (bench/packed.lua). Bytes by position
- * are kept in segment trees, so adding an item takes logarithmic time. */
+ * alternatives are packed. Small slots hold the results that must be in a slot, and further results in the gaps.
+ * Large slots hold all results that may be in a slot. The alternative with the fewest bytes is kept. Moving
+ * single results into or out of the slots would have saved at most 2.2 % of the bytes (bench/packed.lua). Bytes
+ * by position are kept in segment trees, so adding an item takes logarithmic time. */
 #include "actors/plan/memory/stage_slot.h"
 
 #include "actors/plan/lower/lower.h"
@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* Segment tree of bytes by position. most: by tree node, the largest number of bytes at a position below the node,
- * without the `add` of the node's ancestors. */
+/* Segment tree of bytes by position. most: by tree node, the largest number of bytes at a position below the
+ * node. `most` does not contain the `add` of the node's ancestors. */
 struct load {
     int64_t *most, *add;
 };
@@ -29,17 +29,17 @@ struct stage_slots {
     const struct outline *outline;
     struct item *item;
     int32_t nitem, period;
-    /* number of leaves of a tree: a power of two, more than the period; number of leaves allocated */
+    /* width: number of leaves of a tree, a power of two above the period; room_for: number of leaves allocated */
     int32_t width, room_for;
     struct load room; /* bytes in one slot */
-    /* by phase: bytes outside the slots of the items of that phase's group; items share memory if they are not live
-     * together */
+    /* by phase: bytes outside the slots that items of the phase's group hold; these items share memory if they
+     * are not live together */
     struct load group[PHASE_BATCH];
     int64_t alone; /* bytes of all other items outside the slots */
     struct arena *arena;
     struct trial best;        /* best alternative after packing */
     struct pack_item *packed; /* items of one slot, for packing */
-    /* indices of the items in `packed`; also used for the indices of all items that may be in the slots */
+    /* indices of the items in `packed`, or of all items that may be in the slots */
     int32_t *at;
 };
 
@@ -257,8 +257,8 @@ is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
 /* Finds the best slots of a stage; tries each number of registers that results request as the number of slots.
  * While a micro-batch passes through backward, the registers in its slot become free one by one. Short-lived
  * results are stored in these free bytes, or outside the slots if storing them inside would take more bytes.
- * Results of a phase that have fewer registers than there are slots may be stored in the slots only if credits
- * guarantee that a slot's previous micro-batch has left the phase before the next one enters the slot. */
+ * Results of a phase with fewer registers than slots may be stored in the slots only if credits allow it: a
+ * slot's previous micro-batch must have left the phase before the next micro-batch enters the slot. */
 void
 stage_slots_find(struct stage_slots *m, int32_t stage, struct room *out)
 {

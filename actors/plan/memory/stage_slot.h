@@ -13,8 +13,8 @@
 /* A result that needs memory. Positions are relative to the device's task list, so equal devices have equal items. */
 struct item {
     int64_t bytes; /* size of one register, aligned */
-    /* lifetime: positions in the device's task list, from 0 in the first micro-batch; positions of the last
-     * micro-batch follow one period later */
+    /* lifetime: positions in the device's task list. Positions of the first micro-batch count from 0; those of
+     * the last micro-batch are one period later */
     int32_t first, last;
     int32_t asked, nreg; /* number of registers that the readers request; number allocated */
     int32_t group;       /* group of the item, as in struct pack_item (pack.h) */

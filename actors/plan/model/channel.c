@@ -40,8 +40,8 @@ channel_print(const struct channel_name *name, struct str *s)
 
 enum { MAGIC = 0x4c484332, HEADER = 4 };
 
-/* Columns of a channel's row in the list: the channel's name; the terms that must be equal at both ends; indices of
- * the sender's end, which differ. */
+/* Columns of a channel's row in the list, in three groups: the channel's name; the terms that must be equal at
+ * both ends; the indices of the sender's end, which may differ. */
 enum {
     STEP,
     OPERAND,

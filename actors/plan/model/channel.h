@@ -27,17 +27,18 @@
 struct plan;
 
 enum channel_side {
-    SIDE_PART,  /* end is a shard of a value: mesh position in the hop's source or destination layout */
-    SIDE_STAGE, /* this end is a stage buffer, which holds a partial result of a reduction: index of the stage
+    SIDE_PART,  /* the end is a shard of a value: mesh position in the hop's source or destination layout */
+    SIDE_STAGE, /* the end is a stage buffer, which holds a partial result of a reduction: index of the stage
                    (boxing/box.h) */
-    SIDE_GATE,  /* end is the gate of a host: index of the host. Such a channel carries no bytes, only order */
+    SIDE_GATE,  /* the end is the gate of a host: index of the host. The channel carries no bytes, only order */
 };
 
 struct channel_name {
     int32_t step; /* program node that needs the move */
     int16_t operand, hop;
     uint8_t from_side, to_side; /* enum channel_side */
-    /* mesh position, stage buffer or host at each end, as the side says; of several shards in a channel, the first */
+    /* mesh position, stage buffer or host at each end, depending on from_side and to_side; if several shards
+     * share the channel, the position of the first shard */
     int32_t from, to;
 };
 
@@ -51,17 +52,18 @@ struct channel {
     struct channel_name name;
     bool sends;   /* true: this partition has the SEND; false: the RECV */
     int32_t peer; /* host of the peer partition */
-    /* place in the order of all channel ends: within the hop (redistribute_turn), or for a gate within the step
+    /* place in the order of all channel ends: within the hop (redistribute_turn) or, for a gate, within the step
      * (update_order.c) */
     int32_t turn;
     int32_t task; /* index of the task at this end of the channel */
-    /* number of acts by which the SEND may be ahead of the RECV = number of registers of the RECV. On a direct
-     * channel the SEND begins each act only after the RECV has reported that it is ready */
+    /* number of registers of the RECV, and so the number of acts by which the SEND may be ahead of the RECV. On a
+     * direct channel the SEND begins each act only after the RECV has reported that it is ready */
     int32_t nreg;
     int32_t nact;  /* acts per run */
     uint8_t dtype; /* element type */
     bool direct;   /* true: a communication library sends the bytes, and both ends are KIND_P2P tasks of devices */
-    /* both ends run once, after the last micro-batch; false: an end that runs once runs with the first micro-batch */
+    /* true: both ends run once, after the last micro-batch; false: an end that runs once runs with the first
+     * micro-batch */
     bool late;
     int64_t bytes; /* bytes per act; 0: order only */
     uint64_t what; /* digest of the content: the value, the layouts of its hop, and the slices (redistribute.h) */
@@ -80,15 +82,15 @@ int channel_compare(const struct channel_name *a, const struct channel_name *b);
 /* Prints a name: "step 12, operand 0, hop 1: part 3 -> stage 5". */
 void channel_print(const struct channel_name *name, struct str *s);
 
-/* Appends the list of this partition's channels to host `peer` to s, in the form that channels_match() reads on that
- * host. */
+/* Appends the list of this partition's channels to host `peer` to string s. channels_match() reads the list on
+ * that host. */
 void channels_write(const struct plan *p, int32_t peer, struct str *s);
 /* Compares this partition's channels to host `peer` with the list `bytes`, which the partition of that host wrote
  * (untrusted input). Fills in far[c], the other end of channel c. E_PLAN names the first channel that is missing in
  * one of the lists or has different terms. */
 int channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far);
 
-/* Where a root's result is stored: not on this host, in a new buffer, or in the buffer of the leaf that it
+/* Location of a root's result: not on this host, in a new buffer, or in the buffer of the leaf that it
  * overwrites. All hosts that store the root must agree. */
 enum root_fate { ROOT_ELSEWHERE, ROOT_NEW, ROOT_OVERWRITES };
 enum root_fate root_fate(const struct plan *p, int32_t root);

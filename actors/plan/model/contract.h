@@ -1,7 +1,7 @@
 /* contract.h - reads and writes the lists that the partitions of several hosts compare before a run.
  *
  * A list consists of 64-bit numbers, little-endian on every host. The contents of the lists are described in
- * channel.h and comm_ranks.h. Pure; any thread. */
+ * channel.h and comm_ranks.h. The functions are pure and may run on any thread. */
 #ifndef RILLE_PLAN_CONTRACT_H
 #define RILLE_PLAN_CONTRACT_H
 

@@ -1,6 +1,6 @@
 /* device_list.h - lists the devices that a program names, sorted, without duplicates.
  *
- * Pure, any thread. The caller owns the result and frees it with devices_free(). */
+ * The functions are pure and may run on any thread. The caller owns the result and frees it with devices_free(). */
 #ifndef RILLE_PLAN_DEVICE_LIST_H
 #define RILLE_PLAN_DEVICE_LIST_H
 

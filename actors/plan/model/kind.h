@@ -44,10 +44,9 @@ enum kind_flags {
     KIND_SENDS = 128,      /* task sends its argument to another host and has no results in this partition */
     KIND_FAR = 256,        /* task may be one end of a channel */
     KIND_CARRIES = 512,    /* task's argument and results are in different memory spaces */
-    /* task is one rank of a collective: its work waits for the work of all ranks, described in task.move.member */
+    /* task is one rank of a collective (task.move.member): its work waits for the work of all ranks */
     KIND_COLLECTS = 1024,
-    /* task is one end of a direct channel: its work waits for the work of the other end, described in
-     * task.move.member */
+    /* task is one end of a direct channel (task.move.member): its work waits for the work of the other end */
     KIND_P2P = 2048,
 };
 
@@ -60,8 +59,8 @@ struct task_kind {
     /* Reports invalid data that the act's work has found. Runs on the device's thread when the work is done. NULL:
      * the kind's work never finds invalid data. E_VALUE. */
     int (*done)(struct act *a);
-    /* Checks a task of this kind: derives from the program what the task must do, and compares the task with that
-     * (verify_value.h). E_PLAN. */
+    /* Checks a task of this kind: derives from the program what the task must do, and compares the task with the
+     * result (verify_value.h). E_PLAN. */
     int (*check)(struct values *s, int32_t task);
     /* Returns the local type of a result, for printed plans. */
     struct type (*result)(const struct plan *p, int32_t task, int32_t out);
@@ -69,16 +68,17 @@ struct task_kind {
     void (*print)(const struct plan *p, int32_t task, struct str *s);
 };
 
-/* Enqueues the work of an act on the act's stream; without a stream, does the work at once. run: does the work; it
- * finds the task in w->of. */
+/* Enqueues the work of an act on the act's stream; without a stream, does the work at once. run: function that
+ * does the work; w->of is the act's task. */
 int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s), bool launches);
-/* Returns the views of result and source with addresses that the stream's work can access. For tasks that copy the
- * window task.source to a dense result. */
+/* Returns the views of result and source, with addresses that the stream's work can access, for a task that
+ * copies the window task.source to a dense result. */
 void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
 /* Copies the window task.source into the result, without a change of dtype. */
 int kind_copy_source(const struct stream_work *w, const struct stream *s);
 
-/* Print the task's name, and return the type of its results, for kinds that use task.name and task.type. */
+/* For kinds that use task.name and task.type: kind_print_name prints the task's name, kind_result_type returns
+ * the type of the results. */
 void kind_print_name(const struct plan *p, int32_t task, struct str *s);
 /* Prints the task's name and, for an end of a channel, the host at the other end. */
 void kind_print_far(const struct plan *p, int32_t task, struct str *s);

@@ -36,8 +36,8 @@ const struct plan_range *local_set_range(const struct local_set *m, int kind, in
 /* Returns the host of a device according to the map; 0 without a map. A device of kind meta, which stands for no
  * hardware, counts as a device of every host. */
 int32_t local_set_memory(const struct local_set *m, int kind, int32_t rank);
-/* Returns the rank of the cpu device that sends and receives data for a local device whose memory host code cannot
- * read. -1: the host has no cpu devices. */
+/* Returns the rank of the cpu device that sends and receives data for a local device; -1: the host has no cpu
+ * devices. Needed if host code cannot read the device's memory. */
 int32_t local_set_host(const struct local_set *m, int kind, int32_t rank);
 /* Returns the host of the partition. */
 static inline int32_t

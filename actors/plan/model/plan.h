@@ -20,9 +20,9 @@
 #include "boxing/collective.h"
 #include "kernels/exec/kernel.h"
 
-/* Where a result's registers are stored. The registers are `stride` bytes apart, the first at `offset`; stride 0:
- * they have no bytes. If nact_offset > 0, each act has an offset of its own, whichever register it writes: act i
- * writes at berth[i % nact_offset]. */
+/* Location of a result's registers. The registers are `stride` bytes apart, the first at `offset`; stride 0: the
+ * registers have no bytes. If nact_offset > 0, each act has an offset of its own, whichever register it writes:
+ * act i writes at berth[i % nact_offset]. */
 struct where {
     uint8_t kind;  /* enum where_kind */
     int32_t index; /* index of a plan device, root part or task, depending on `kind` */
@@ -48,13 +48,13 @@ where_stride(int64_t bytes)
 /* Synchronisation of an edge: when the reader is notified, and when it returns the register (sync.c). In all cases
  * the producer's work ends before the reader's work begins. */
 enum sync {
-    /* reader notified when the producer's work is done; register returned when the reader's work is done */
+    /* the reader is notified when the producer's work is done, and returns the register when its own work is done */
     SYNC_HOST,
-    /* reader notified when the producer has enqueued its work on the stream that both tasks use; register returned
-     * when the reader has enqueued its work */
+    /* the reader is notified when the producer has enqueued its work on the stream that both tasks use. The reader
+     * returns the register when it has enqueued its own work */
     SYNC_ENQUEUED,
-    /* reader notified when the producer has enqueued its work on another stream of this thread. The reader's
-     * stream waits for an event after that work. Register returned when the reader's work is done */
+    /* the reader is notified when the producer has enqueued its work on another stream of this thread. The reader's
+     * stream waits for an event after that work. The reader returns the register when its own work is done */
     SYNC_EVENT,
 };
 
@@ -105,7 +105,7 @@ struct box_from {
     const struct view *view;
 };
 struct box_move {
-    uint8_t verb, reduce; /* enum box_verb: how the step combines its sources; reduction */
+    uint8_t verb, reduce; /* verb: enum box_verb, how the step combines its sources; reduce: the reduction */
     int32_t nfrom;
     struct box_from *from; /* sources, in the order in which they are combined */
     int64_t skip;          /* offset of the destination slice from the result's start, bytes */
@@ -120,31 +120,33 @@ struct plan_chain {
     int32_t nstep, nin, nout;
     int32_t *member; /* members: program nodes, in order */
     struct ref *in;
-    const struct layout **want; /* by input: the layout in which it is read; NULL for numbers */
-    /* live-out results, in the order of members. If a result of a member is live-out, all its results are listed */
+    const struct layout **want; /* by input: the layout in which the input is read; NULL for numbers */
+    /* live-out results, in the order of members. A member with a live-out result lists all its results */
     struct ref *live_out;
 };
 
 /* A move, or one hop (collective step) of a move. */
 struct plan_move {
     int32_t step; /* index of the program node that needs the move */
-    /* number of the operand that moves; index of the hop. Channel names contain both (channel.h), so all partitions
-     * use the same numbers */
+    /* operand: number of the operand that moves; hop: index of the hop. Channel names contain both numbers
+     * (channel.h), so all partitions use the same numbers */
     int16_t operand, hop;
     struct ref value;
     struct type type;
     const struct layout *from, *to;
     const char *name; /* method of the move (box_plan.name) */
-    /* bytes that this partition's devices receive; proven minimum for the complete move, over all devices */
+    /* bytes: bytes that this partition's devices receive; bound: proven minimum for the complete move, over all
+     * devices */
     int64_t bytes, bound;
-    /* segments and chunks of a hierarchical reduction (box_relay); 0: the reduction is not hierarchical */
+    /* numbers of segments and of chunks of a hierarchical reduction (box_relay); 0: the reduction is not
+     * hierarchical */
     int32_t nleg, nchunk;
     bool back; /* the sum also travels back through the segments, in reverse order */
-    /* library collective that performs the move; NULL: none. The plan has one KIND_COLLECTS task per local position,
-     * in mesh order. Positions on other hosts have their tasks in those hosts' partitions, which must agree
-     * (comm_ranks.h) */
+    /* library collective that performs the move; NULL: none. The plan has one KIND_COLLECTS task per local
+     * position, in mesh order. The tasks of other positions are in the partitions of other hosts; all partitions
+     * must agree (comm_ranks.h) */
     const struct collective *by;
-    bool late; /* collective with ranks on other hosts: runs once, after the last micro-batch */
+    bool late; /* true for a collective with ranks on other hosts, which runs once, after the last micro-batch */
 };
 
 /* A copy between a window of a shard and a dense block, in either direction. */
@@ -153,16 +155,17 @@ struct comm_rank_copy {
     int64_t from_skip, to_skip;       /* offsets in bytes */
     const struct cuda_launch *launch; /* kernel of the copy; NULL: host code copies */
 };
-/* A task's rank in a communicator, for a collective or a point-to-point link. Result 0 of the task is the result
- * proper. The further results are buffers that no other task reads: packed blocks, then blocks to unpack. A shard
- * with gaps is packed, too. A sender on a link packs its slices, unless it sends a single slice without gaps. */
+/* A task's rank in a communicator, for a collective or a point-to-point link. Result 0 of the task is the
+ * collective's or the link's result. The further results are buffers that no other task reads: packed blocks,
+ * then blocks to unpack. A shard with gaps is packed, too. A sender on a link packs its slices, unless it sends a
+ * single slice without gaps. */
 struct move_comm_rank {
     struct communicator *in;
     int32_t comm_rank;
     uint8_t dtype; /* link: dtype of the elements sent */
-    int64_t numel; /* number of elements: for a collective as in collective_numel(), for a link the elements sent */
-    /* number of packed blocks, and of blocks to unpack; 0: the library reads the argument, or writes the result, in
-     * place */
+    int64_t numel; /* number of elements; for a collective as in collective_numel(); for a link, those sent */
+    /* npack: number of packed blocks, 0: the library reads the argument in place; nunpack: number of blocks to
+     * unpack, 0: the library writes the result in place */
     int32_t npack, nunpack;
     struct comm_rank_copy *pack, *unpack;
 };
@@ -179,26 +182,28 @@ struct task_move {
 
 struct task {
     const struct task_kind *kind;
-    /* enum node_phase; priority class: among ready tasks of a device, the one with the least turn runs first */
+    /* phase: enum node_phase. turn: priority class; the ready task of a device with the least turn runs first */
     uint8_t phase, turn;
     /* enum stream_role of the stream that runs the work; 0 if the device has at most one stream */
     uint8_t stream;
     bool updates; /* overwrites a variable */
-    /* validates its input data; false: the data needs no validation, or an earlier task validates it */
+    /* true: validates its input data; false: the data needs no validation, or an earlier task validates the data */
     bool looks;
-    /* a task other than the next one on its stream waits for its work, so the completion must be observed */
+    /* true: a task other than the next one on this task's stream waits for the work, so the completion must be
+     * observed */
     bool shown;
     int32_t thread, device; /* device: index in plan->device */
     int32_t stage, lead;    /* virtual stage (stage.h); place of that stage in a round of stages */
-    int32_t node;           /* program node that the task computes; of a move: the node whose value moves; -1: none */
-    /* mesh position; of a move: position of the shard, or index of the stage buffer, that the task fills */
+    int32_t node; /* program node that the task computes; task of a move: the node whose value moves; -1: none */
+    /* mesh position; for a task of a move, the position of the shard, or the index of the stage buffer, that the
+     * task fills */
     int32_t pos;
     int32_t channel; /* index of the channel whose end this task is; -1: none */
     int32_t nact;
     int32_t priority; /* dispatch order among equal turns and micro-batches: the least priority runs first */
     const char *name; /* printed name: an operator, "box all-gather", ... */
-    /* program node whose source line errors show: the computed node, or for a moved leaf the first node that needs
-     * it; -1: none */
+    /* program node that error messages name by its source line: the computed node; for a moved leaf, the first node
+     * that needs the leaf; -1: none */
     int32_t blame_node;
     int32_t nin, nout, narg;
     struct in_port *in; /* in-ports of data and control edges */
@@ -211,8 +216,8 @@ struct task {
     const struct type *type;
     const struct view *source; /* accumulate, copy: view of the argument; other kinds: NULL */
     int32_t threads;           /* accumulate, copy: number of threads if host code copies */
-    /* Kernels of accumulate and copy tasks on devices that compile kernels: `copies` copies the argument, `adds`
-     * adds it to the result. NULL: host code. */
+    /* Kernels of accumulate and copy tasks on devices that compile kernels. `copies` copies the argument to the
+     * result, `adds` adds the argument to the result. NULL: host code does the work. */
     const struct cuda_launch *copies, *adds;
     union {                       /* data of the task's kind */
         struct plan_chain *chain; /* compute: the chain; NULL: the task computes a single node */
@@ -226,7 +231,8 @@ struct plan_device {
     int32_t thread, rank;
     int64_t arena_bytes; /* size of the arena (registers, then scratch), bytes */
     int64_t scratch, scratch_bytes;
-    /* number of per-act offsets of each result that has bytes in the arena; 0: its registers are used in turn */
+    /* number of per-act offsets of each result that has bytes in the arena; 0: results use their registers in
+     * turn */
     int32_t nact_offset;
 };
 
@@ -255,7 +261,8 @@ struct plan {
     int64_t *nact; /* by thread: number of acts */
     int32_t nleaf_part, nroot_part;
     struct plan_part *leaf_part, *root_part;
-    /* by leaf, by root: index of its first local part; its other local parts follow in mesh order */
+    /* by leaf, by root: index of the leaf's or root's first local part; the other local parts follow in mesh
+     * order */
     int32_t *leaf_first, *root_first;
     bool *overwrites; /* by root: true if tasks may overwrite the root's leaf in place */
     /* by root: true if replicas of the root share one buffer, and each rank writes a slice of it (shared_update.h) */
@@ -275,8 +282,8 @@ task_line(const struct plan *p, const struct task *t)
 {
     return t->blame_node >= 0 ? p->program->node[t->blame_node].line : (struct line){0};
 }
-/* Returns the device whose memory stores the task's results: normally the task's own device, but for a transfer into
- * another device's memory the reader's device. */
+/* Returns the device whose memory stores the task's results. That is the task's own device or, for a transfer
+ * into another device's memory, the reader's device. */
 static inline int32_t
 task_holder(const struct task *t)
 {
@@ -288,8 +295,8 @@ task_channel(const struct plan *p, const struct task *t)
 {
     return t->channel >= 0 && t->channel < p->nchannel ? &p->channel[t->channel] : NULL;
 }
-/* Returns the number of results of a task with this rank in a communicator: the result itself and the buffers for
- * blocks. */
+/* Returns the number of results of a task with this rank in a communicator: the collective's or link's result,
+ * and the buffers for blocks. */
 static inline int32_t
 comm_rank_nresult(const struct move_comm_rank *s)
 {
@@ -301,8 +308,8 @@ task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
 }
-/* Returns the program node whose move the task belongs to, if that move offloads, fetches or gathers again
- * (prog_node.again); else NULL. */
+/* Returns the program node of the task's move, if the move offloads, fetches or gathers again (prog_node.again);
+ * else NULL. */
 static inline const struct prog_node *
 task_fetches(const struct plan *p, const struct task *t)
 {
@@ -351,7 +358,7 @@ task_moment(const struct task *t, int32_t n)
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {
-    /* a task that runs once per batch begins no micro-batch, so it has the priority of a task that continues */
+    /* a task that runs once per batch begins no micro-batch, so its priority is that of a continuing task */
     if (t->nact == 1) return true;
     bool sum = (t->kind->flags & (KIND_ONCE_A_BATCH | KIND_NODE)) == KIND_ONCE_A_BATCH,
          was = *begun && (t->phase != PHASE_WEIGHT || joint);

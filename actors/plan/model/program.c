@@ -119,8 +119,8 @@ program_sums(const struct program *p, struct arena *a)
     return sum;
 }
 
-/* Returns a pointer to the bit mask of the node that computes r; NULL if r is no result of an existing node, as in
- * an unverified program. */
+/* Returns a pointer to the bit mask of the node that computes r. NULL: r is no result of an existing node, which
+ * may happen in an unverified program. */
 static uint8_t *
 bits_of(const struct program *p, uint8_t *bits, struct ref r)
 {

@@ -23,7 +23,8 @@ struct ref {
 struct prog_leaf {
     struct type type; /* type of the complete value; if `piece` is set, type of one micro-batch */
     const struct layout *layout;
-    /* differs per micro-batch: split along dimension 0, where micro-batch k is the k-th part of every shard */
+    /* true for a value that differs per micro-batch: dimension 0 is split, and micro-batch k is the k-th part of
+     * every shard */
     bool piece;
 };
 
@@ -67,7 +68,7 @@ struct plan_range {
     int32_t kind, first, n, slot, nslot, memory;
 };
 struct plan_map {
-    int32_t nrange, nslot; /* number of ranges; number of threads of the partition's host */
+    int32_t nrange, nslot; /* nrange: number of ranges; nslot: number of threads of the partition's host */
     int32_t memory;        /* host whose partition plan_compile() makes */
     struct plan_range *range;
 };
@@ -78,7 +79,7 @@ struct plan_map {
 struct prog_pool {
     int32_t backward, weight, behind, hop;
 };
-/* Priority rule of a device: which of its ready micro-batches and virtual stages runs first (stage.c). */
+/* Priority rule of a device: the order in which its ready micro-batches and virtual stages run (stage.c). */
 enum prog_rule { RULE_PIECES, RULE_DEEP, RULE_RISING, RULE_BACK, RULE_LEAN, RULE_EVEN, RULE_INNER, RULE_ROUNDS, NRULE };
 
 struct program {
@@ -96,8 +97,8 @@ struct program {
     int32_t lag;
     /* backward is split: weight gradients may run later than input gradients, which needs more registers (stage.h) */
     bool split;
-    /* number of entries in `pool`: limits per virtual stage from a search (schedule_search.c); 0: limits follow from
-     * lag and split */
+    /* number of entries in `pool`: limits of each virtual stage that a search has chosen (schedule_search.c); 0:
+     * limits follow from lag and split */
     int32_t npool;
     struct prog_pool *pool;
     uint8_t rule; /* enum prog_rule */
@@ -122,8 +123,8 @@ void program_write(const struct program *p, struct str *s);
 /* Reads a program from untrusted bytes. Does not check whether the program is legal; program_read() (verify.h) does.
  * Interns placements and layouts in the atlas. E_PLAN names the byte of the error; *out is then NULL. */
 int program_parse(const char *bytes, size_t n, struct atlas *at, struct program **out);
-/* Checks that writing a legal program again yields the same bytes, because each program has exactly one encoding.
- * E_PLAN. */
+/* Checks that `bytes` is the only valid encoding of a legal program: writing the program again must yield the
+ * same bytes. E_PLAN. */
 int program_check_form(const struct program *p, const char *bytes, size_t n);
 /* Returns the value from which implicit moves on the same placement made r; r if no such move made r. */
 struct ref program_source(const struct program *p, struct ref r);
@@ -131,11 +132,11 @@ struct ref program_source(const struct program *p, struct ref r);
  * repeated per micro-batch (prog_node.again) counts once per micro-batch. */
 int64_t program_move_times(const struct program *p, const struct prog_node *n, struct ref r);
 struct type ref_type(const struct program *p, struct ref r);
-/* returns a pointer to the type that is stored in the program */
+/* returns a pointer to the type that the program stores */
 const struct type *ref_type_of(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
 bool ref_varies(const struct program *p, struct ref r); /* returns true if the value differs per micro-batch */
-/* Returns the node as a call of its operator on global tensors, with the dtypes that ranks hold in memory
+/* Returns the node as a call of the node's operator on global tensors, with the dtypes that ranks hold in memory
  * (layout_dtype). */
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
 /* Returns, by node, whether one of its results overwrites a leaf. */
@@ -143,7 +144,7 @@ bool *program_updates(const struct program *p, struct arena *a);
 /* Returns, by node, whether the node validates data. If several nodes would validate the same value (a lookup and
  * its gradient), only the first counts, so that updates wait for one check. */
 bool *program_checks(const struct program *p, struct arena *a);
-/* Returns the value that r is a view of; r itself if it is no view. */
+/* Returns the value that r is a view of; r itself if r is no view. */
 struct ref program_whole(const struct program *p, struct ref r);
 /* Returns, by node, the sum over micro-batches that adds the node's result; -1: none. The sum must be the only
  * reader of the result, which may then be f32 instead of half precision. */

@@ -384,8 +384,8 @@ wire_fini(struct wire *w)
     free(w->layout);
 }
 
-/* Passes a shallow copy of p to each_program(), which takes a program that is not const because it also reads.
- * Writing changes nothing. */
+/* Passes a shallow copy of p to each_program(), whose parameter is not const because the same function also reads
+ * programs. Writing does not change p. */
 void
 program_write(const struct program *p, struct str *s)
 {

@@ -1,21 +1,23 @@
-/* sync.c - chooses the streams of tasks, and the synchronisation of each edge (enum sync): enqueued, event, or host.
+/* sync.c - chooses the streams of tasks, and the synchronisation of each edge (enum sync): enqueued, event, or
+ * host.
  *
- * Moves have streams of their own, so that bytes travel while kernels compute. Transfers into a device do not wait
- * behind transfers out of it. Neither kind of transfer waits behind moves among devices, because a move among
- * devices needs all of them at the same time. A library collective waits for other devices. So work for which other
- * devices may wait is never enqueued behind a collective.
+ * Moves have streams of their own, so that bytes travel while kernels compute. Transfers into a device do not
+ * wait behind transfers out of it. Neither kind of transfer waits behind moves among devices, because a move
+ * among devices needs all these devices at the same time. A library collective waits for other devices. So work
+ * for which other devices may wait is never enqueued behind a collective.
  *
- * On one stream the order of enqueueing suffices: the reader is enqueued after the producer, and the next writer of
- * the register after the reader. A reader on another stream of the same thread, of the same device or another, waits
- * for an event. All other readers (host code, other threads, other kinds of devices) are notified when the work is
- * done. Updates and gates after tasks that may reject data are also notified when the work is done, because only
- * then the host knows whether data was rejected. All readers of a collective except the next collective are notified
- * when its work is done, too: a reader that waits on its stream could block work for which other ranks wait. A
- * library's transfers between devices have one stream per link. Such a transfer begins when its inputs are done,
- * even if the other end is not ready. Its readers are notified when it is done.
+ * On one stream the order of enqueueing suffices: the reader is enqueued after the producer, and the next writer
+ * of the register after the reader. A reader on another stream of the same thread, of the same device or another,
+ * waits for an event. All other readers (host code, other threads, other kinds of devices) are notified when the
+ * work is done. Updates and gates after tasks that may reject data are also notified when the work is done,
+ * because only then the host knows whether data was rejected. All readers of a collective except the next
+ * collective are notified when its work is done, too: a reader that waits on its stream could block work for
+ * which other ranks wait. A library's transfers between devices have one stream per link. Such a transfer begins
+ * when its inputs are done, even if the other end is not ready. Its readers are notified when it is done.
  *
- * Edges between pipeline stages also use host synchronisation. A stage processes forward and backward inputs in the
- * order of their arrival. If a move waited on a stream for its stage's turn, it would block the moves after it. */
+ * Edges between pipeline stages also use host synchronisation. A stage processes forward and backward inputs in
+ * the order of their arrival. If a move waited on a stream for its stage's turn, it would block the moves after
+ * it. */
 #include "actors/plan/model/sync.h"
 
 #include "runtime/device/device.h"
@@ -23,8 +25,8 @@
 
 #include <string.h>
 
-/* Returns the role of the stream that runs a task. Transfers, and moves of offloaded values, have role IN if they
- * write to the memory of the device that runs them, and role OUT if they write to the reader's memory. */
+/* Returns the role of the stream that runs a task. A transfer, or a move of an offloaded value, has role IN if it
+ * writes to the memory of the device that runs it. It has role OUT if it writes to the reader's memory. */
 static enum stream_role
 role_of(const struct plan *p, const struct task *t)
 {
@@ -66,7 +68,8 @@ sync_choose(struct plan *p)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
-            /* an act returns the register when the reader's work is done, so that completion must be observed, too */
+            /* an act returns the register when the reader's work is done, so the reader's completion must be
+             * observed, too */
             if (in->token != SYNC_ENQUEUED) p->task[in->task].shown = p->task[i].shown = true;
         }
     arena_fini(&a);

@@ -13,9 +13,9 @@
 
 struct transport {
     void *of;
-    /* Sends the bytes of an act of a SEND. The argument starts at `from`; channel_gather() or the transport itself
-     * gathers its slices. *ticket: 0 if the bytes were copied; otherwise the bytes must stay unchanged until taken()
-     * returns true for the ticket. E_BUS. */
+    /* Sends the bytes of an act of a SEND. The argument of the SEND starts at `from`; channel_gather() or the
+     * transport itself gathers the slices of the argument. *ticket: 0 if the bytes were copied; otherwise the
+     * bytes must stay unchanged until taken() returns true for the ticket. E_BUS. */
     int (*put)(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket);
     /* Returns true if the transport no longer reads the bytes of a ticket; true at the latest when the peer has
      * acknowledged the bytes. NULL: put() never returns a ticket. */

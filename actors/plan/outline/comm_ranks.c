@@ -32,8 +32,8 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
     return task >= 0 && task < p->ntask && p->task[task].kind->flags & KIND_COLLECTS && p->task[task].move.of == m;
 }
 
-/* Returns the task of another rank in a task's collective. First tries the place that this task has if all positions
- * are in this partition: the tasks are then in mesh order without gaps. */
+/* Returns the task of another rank in a task's collective. First tries the place in the list that this task has
+ * if all positions are in this partition, because the tasks are then in mesh order without gaps. */
 int32_t
 comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank)
 {
@@ -124,8 +124,8 @@ comm_ranks_communicators(const struct plan *p, struct arena *a, struct communica
 
 /* ---- the contract ---- */
 
-/* Columns of a row in the list: index of the hop; digest of the facts on which all partitions must agree; number of
- * ranks in this partition; number of ranks in all partitions. */
+/* Columns of a row in the list. HOP: index of the hop; WHAT: digest of the facts on which all partitions must
+ * agree; HERE: number of ranks in this partition; ALL: number of ranks in all partitions. */
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void

@@ -1,10 +1,11 @@
-/* comm_ranks.h - ranks of library collectives in this plan partition and in others, and the point-to-point links on
- * which a library sends bytes between devices of two hosts.
+/* comm_ranks.h - ranks of library collectives in this plan partition and in others, and the point-to-point links
+ * on which a library sends bytes between devices of two hosts.
  *
- * A collective has a task at each mesh position, in the partition of the position's host. The plan has no channel or
- * message for a collective. For point-to-point transfers by the library, the plan has direct channels (channel.h).
- * The proof of each partition assumes that all positions take part in the same collective. So each partition writes
- * a list of its collectives, and the lists of all partitions are compared before a run. Pure; any thread. */
+ * A collective has a task at each mesh position, in the partition of the position's host. The plan has no channel
+ * or message for a collective. For point-to-point transfers by the library, the plan has direct channels
+ * (channel.h). The proof of each partition assumes that all positions take part in the same collective. So each
+ * partition writes a list of its collectives, and the lists of all partitions are compared before a run. The
+ * functions are pure and may run on any thread. */
 #ifndef RILLE_PLAN_COMM_RANKS_H
 #define RILLE_PLAN_COMM_RANKS_H
 

@@ -1,4 +1,5 @@
-/* estimate.h - estimates computing times with the constants of rates.h. Pure; any thread. */
+/* estimate.h - estimates computing times with the constants of rates.h. The functions are pure and may run on any
+ * thread. */
 #ifndef RILLE_PLAN_ESTIMATE_H
 #define RILLE_PLAN_ESTIMATE_H
 

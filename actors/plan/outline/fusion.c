@@ -68,7 +68,7 @@ can_follow(const struct prog_node *n)
     return n->op->flags & OP_FOLLOWS && n->nout == 1 && !n->accumulate && !n->piece && flags & FUSES;
 }
 
-/* ---- who reads a node ---- */
+/* ---- readers of nodes ---- */
 
 /* Lists the readers of all nodes: nodes reader[first[i]] to reader[first[i + 1] - 1] read node i. */
 static void
@@ -90,8 +90,8 @@ fusion_list_readers(struct fusion *l)
         if (p->root[k].ref.kind == REF_NODE) l->roots[p->root[k].ref.index] |= (uint8_t)(1 << p->root[k].ref.out);
 }
 
-/* Returns true if every reader of `node` comes after node `end`. Ignores readers in node's own chain and in the
- * chain that ends at `end`. */
+/* Returns true if every reader of `node` comes after node `end`. Ignores readers in the chain of `node` and in
+ * the chain that ends at `end`. */
 static bool
 readers_follow(const struct fusion *l, int32_t node, int32_t end)
 {
@@ -232,7 +232,7 @@ is_followed(const struct fusion *l, const int32_t *member, int n)
     return true;
 }
 
-/* Returns true if a member reads a result of node m other than the first. */
+/* Returns true if a member reads a result of node m that is not the first result. */
 static bool
 reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
 {
@@ -261,8 +261,8 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     return nlead <= 1;
 }
 
-/* Returns true if fusing node b with these members of a's chain would delay a result until after the last
- * micro-batch, although nodes outside the two chains read that result earlier. */
+/* Returns true if fusing node b with these members of a's chain would delay a result too much: nodes outside the
+ * two chains read the result before the last micro-batch, but the fused task would run only afterwards. */
 static bool
 holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_t b)
 {
@@ -373,7 +373,8 @@ bool
 fusion_casts(const struct fusion *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
-    bool ends = l->group[node] == node; /* only a cast of a leaf ends a chain and reads only a leaf */
+    bool ends = l->group[node] == node; /* true for the last node of a chain; a cast of a leaf cannot be part of a
+                                           longer chain, because it reads only a leaf */
     return ends && !n->piece && device_kind(n->layout[0]->place->kind)->flags & COMPILES && casts_leaf(l, n);
 }
 
@@ -402,7 +403,7 @@ nodes_alike(const struct fusion *l, int32_t a, int32_t b)
            op_attr_same(x->op, x->attr, y->attr);
 }
 
-/* Returns the value whose memory r may share. */
+/* Returns the value whose memory r may share: follows r back through views and moves. */
 static struct ref
 source_behind(const struct program *p, struct ref r)
 {
@@ -411,7 +412,7 @@ source_behind(const struct program *p, struct ref r)
     return r;
 }
 
-/* Returns true if y reads a result of x, or a value that x overwrites. */
+/* Returns true if y reads a result of x, or reads a value that x overwrites. */
 static bool
 reads_written(const struct program *p, const struct prog_node *y, int32_t x)
 {

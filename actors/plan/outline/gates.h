@@ -1,18 +1,18 @@
 /* gates.h - finds the updates that need a gate, and the channels between the gates of several hosts.
  *
- * A gate separates checks from updates on all hosts: every task that may reject its data ends before any update
- * after the gate begins. The hosts form a binary tree. A host reports to its parent when its own checks have
- * passed and its children have reported. When the root of the tree has all reports, it sends the permission to
- * update down the tree. A plan partition has at most six channel ends per gate, however many hosts there are.
- * Pure; any thread. */
+ * A gate separates checks from updates on all hosts: an update after the gate begins only when every task before
+ * the gate that may reject its data has ended. The hosts form a binary tree. A host reports to its parent when
+ * its own checks have passed and its children have reported. When the root of the tree has all reports, it sends
+ * the permission to update down the tree. A plan partition has at most six channel ends per gate, however many
+ * hosts there are. The functions are pure and may run on any thread. */
 #ifndef RILLE_PLAN_GATES_H
 #define RILLE_PLAN_GATES_H
 
 #include "actors/plan/model/channel.h"
 #include "actors/plan/model/program.h"
 
-/* Returns, by node, whether a gate must precede the node. An update needs a gate if some node since the last gate
- * checks data. */
+/* Returns, by node, whether a gate must precede the node. An update needs a gate if any node between the last
+ * gate and the update checks data. */
 bool *gates_find(const struct program *p, struct arena *a);
 
 enum { GATE_ENDS = 6 };

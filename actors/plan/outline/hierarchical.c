@@ -1,10 +1,10 @@
-/* hierarchical.c - hierarchical reduction: a sum that is passed from host to host. Finds its segments (legs), and
- * decides whether it is faster than reading all addends.
+/* hierarchical.c - hierarchical reduction: a sum that is passed from host to host. Finds the segments (legs) of
+ * the sum, and decides whether passing the sum is faster than reading all addends.
  *
- * The cost depends on the bytes through the busiest host, and on the number of sequential hops (latency). Bytes are
- * counted for each cell of the tensor. A cell is the intersection of a source shard and a destination shard; its
- * owners are the ranks that compute its sum. t/plan/hierarchical.c compares the counted bytes with the bytes of
- * plans. */
+ * The cost depends on the bytes through the busiest host, and on the number of sequential hops (latency). Bytes
+ * are counted for each cell of the tensor. A cell is the intersection of a source shard and a destination shard;
+ * the owners of a cell are the ranks that compute the sum there. t/plan/hierarchical.c compares the counted bytes
+ * with the bytes of plans. */
 #include "actors/plan/outline/hierarchical.h"
 
 #include "boxing/deal.h"
@@ -17,7 +17,8 @@ enum {
     MOST_LEGS = 256,
     MOST_CHUNKS = 16,
 };
-/* State of counting the bytes that each host sends and receives over the network. Arrays are by host unless noted. */
+/* State of counting the bytes that each host sends and receives over the network. Unless noted, arrays are by
+ * host. */
 struct wires {
     struct local_set *mines;
     const struct box_cost *cost;
@@ -25,12 +26,12 @@ struct wires {
     struct deal deal;
     int32_t nmemory;
     double *in, *out;      /* bytes received; bytes sent */
-    int32_t *addend;       /* number of addends on this host, for the replica `counted` */
-    int32_t counted;       /* mesh position of the first addend of the replica that `addend` counts; -1: none yet */
+    int32_t *addend;       /* number of addends of the replica `counted` on this host */
+    int32_t counted;       /* mesh position of the first addend of that replica; -1: no replica was counted yet */
     double *owned;         /* fraction of the sum that owners on this host hold */
-    int32_t *wants, stamp; /* stamp of the last sum that this host needed; stamp of the current sum */
+    int32_t *wants, stamp; /* wants: stamp of the last sum that this host needed; stamp: stamp of the current sum */
     int32_t nwants;        /* number of hosts that need the current sum */
-    /* by host and replica: stamp of the sum for which this host last read the addends of this replica */
+    /* by host and replica: stamp of the sum for which the host last read this replica's addends */
     int32_t *reads;
 };
 
@@ -47,7 +48,7 @@ addend_memory(const struct wires *w, int32_t corner, int32_t addend, int32_t rep
     return wire_memory_at(w, &w->from, grid_pos(&w->from, (struct spot){corner, addend, replica}));
 }
 
-/* ---- where legs begin ---- */
+/* ---- begins of segments ---- */
 
 /* Finds the segments of a hierarchical reduction, as ranges of addends. An addend begins a segment if, in any tile
  * and replica, it is on another host than the addend before it. */
@@ -135,7 +136,7 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
-        if (direct && *reads == stamp) continue; /* data that several readers on a host need is received once */
+        if (direct && *reads == stamp) continue; /* data that several readers on a host need counts once */
         *reads = stamp;
         count_addends(w, tile, own);
         w->owned[m] += share;
@@ -178,8 +179,8 @@ count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t 
     count_wanted(w, bytes);
 }
 
-/* Counts the traffic between segments for all cells of a tile at once, and leaves the owners of the sum in
- * `owned`. */
+/* Counts the traffic between segments for all cells of a tile at once. Leaves in owned[] the shares of the sum's
+ * owners. */
 static void
 count_hands(struct wires *w, const struct relay *r, int32_t tile, double numel)
 {
@@ -225,7 +226,7 @@ busiest(struct wires *w, const struct relay *r)
     return most;
 }
 
-/* ---- whether it pays ---- */
+/* ---- cost of the hierarchical reduction ---- */
 
 /* Returns the time of the hierarchical reduction, ns. The first chunk passes all segments, and the other chunks
  * follow in a pipeline. Each further chunk costs one more message per link, which occupies both ends for a quarter

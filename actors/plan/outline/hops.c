@@ -51,7 +51,7 @@ add_path(struct finder *f, uint64_t hash, const struct type *t, const struct lay
     return 0;
 }
 
-/* Finds or makes a path, and returns it in *out until the next call. */
+/* Finds or makes a path. *out is valid until the next call. */
 static int
 find_way(struct finder *f, const struct type *t, const struct layout *from, const struct layout *to,
          const struct way **out)
@@ -101,7 +101,7 @@ add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int oper
 }
 
 /* Converts an operand to the layout `want`, or returns the existing copy in that layout. A node that offloads,
- * fetches or gathers again (prog_node.again) gets a separate copy, used by no other node. */
+ * fetches or gathers again (prog_node.again) gets a separate copy, which no other node reads. */
 static int
 move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
              struct known **out)

@@ -10,8 +10,8 @@
 
 /* ---- the digest ---- */
 
-/* State of digesting layouts: the first occurrence of a layout is digested as text, later ones as the number of
- * the first occurrence. */
+/* State of digesting layouts. The first occurrence of a layout is digested as text, each later occurrence as the
+ * number of the first. */
 struct layouts {
     struct digest *digest;
     struct arena arena;
@@ -96,7 +96,7 @@ outline_digest(const struct outline *o, unsigned char out[16])
     memcpy(out + 8, &d.b, 8);
 }
 
-/* ---- all of it ---- */
+/* ---- the complete outline ---- */
 
 int32_t
 outline_credits(const struct outline *o, struct moment from, struct moment to)

@@ -1,11 +1,12 @@
-/* outline.h - the outline of a plan: the decisions for all ranks at once, which are the same in every process.
+/* outline.h - the outline of a plan: those decisions that hold for all ranks and are equal in every process.
  *
- * For each step of the program, the outline has the step's chain, phase and virtual stage, and the hops that convert
- * the step's operands to the required layouts. Hops are numbered over the whole program. For the program as a whole,
- * the outline has the credits between steps and the number of threads that share the cores. The outline depends on
- * the program alone, not on processes or hosts, and its size does not grow with the number of ranks. plan_compile()
- * lowers plan partitions from the outline. Processes with equal digests have the same outline (t/plan/outline.c
- * checks that on programs read from bytes). The maker owns the outline; once made, it is read-only for any thread. */
+ * For each step of the program, the outline has the step's chain, phase and virtual stage, and the hops that
+ * convert the step's operands to the required layouts. Hops are numbered over the whole program. For the program
+ * as a whole, the outline has the credits between steps and the number of threads that share the cores. The
+ * outline depends on the program alone, not on processes or hosts, and its size does not grow with the number of
+ * ranks. plan_compile() lowers plan partitions from the outline. Processes with equal digests have the same
+ * outline (t/plan/outline.c checks that on programs read from bytes). The maker owns the outline; once made, it
+ * is read-only for any thread. */
 #ifndef RILLE_PLAN_OUTLINE_H
 #define RILLE_PLAN_OUTLINE_H
 
@@ -13,8 +14,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/str.h"
 
-/* Result of fusion.c: groups of nodes. One task computes a group. A group is a chain of element-wise nodes, which
- * is computed in a single pass, or several updates or casts of variables, which are computed one after the other. */
+/* Result of fusion.c: groups of nodes. One task computes a group. A group is either a chain of element-wise
+ * nodes, computed in a single pass, or a set of updates or casts of variables, computed one after the other. */
 struct fusion {
     const struct program *program;
     const struct stages *stages;
@@ -33,12 +34,13 @@ struct fusion {
 void fusion_nodes(struct fusion *f);
 /* Lists the members of the group that ends at node, in order. Returns the number of members (at most FUSE_STEPS). */
 int fusion_members(const struct fusion *f, int32_t node, int32_t *member);
-/* Returns true if the node ends a group of casts of leaves, or is a single cast of a leaf. */
+/* Returns true if the node ends a group of casts of leaves, or is a cast of a leaf and in no group. */
 bool fusion_casts(const struct fusion *f, int32_t node);
 /* Lists the values that these members read from outside the group, each once, in the order of reading. want[]:
  * layout in which each value is read; NULL for numbers. Returns the number of values (at most FUSE_INPUTS). */
 int fusion_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
-/* Returns the index of a value, read in this layout, in the list in[0] to in[n - 1]; n: not found. */
+/* Returns the index of a value in the list in[0] to in[n - 1]; n: not found. Entries match if both value and
+ * layout are equal. */
 int fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
 /* Returns true if the task stores result `out` of a node in memory. Result 0 is stored only if the node ends its
  * group or is an update, or if the result is a root or is read outside the group. All further results are always
@@ -47,9 +49,10 @@ bool fusion_shown(const struct fusion *f, int32_t node, int out);
 
 /* A hop: one step of the path between two layouts, performed by one collective. */
 struct hop {
-    /* first node that needs the value in this layout; for an early sum, the node that computes the value */
+    /* first node that needs the value in this layout; for an early sum, the node that computes the sum's addends */
     int32_t step;
-    /* operand number in that node or its group; index of the hop on the path. Channel names contain both numbers */
+    /* operand: operand number in that node or its group; turn: index of the hop on the path. Channel names
+     * contain both numbers */
     int16_t operand, turn;
     /* number among the hops that move bytes; -1: the hop moves no bytes and only renames the layout */
     int32_t number;
@@ -85,15 +88,15 @@ int32_t outline_credits(const struct outline *o, struct moment from, struct mome
 int hops_find(struct outline *o, struct atlas *at);
 /* Returns the layout in which a node needs operand k; NULL: the operand is a number, or absent. */
 const struct layout *hops_want(const struct prog_node *n, int k);
-/* Returns the layout to which a result is converted right after it is computed, by hops of its own step; NULL: the
- * first reader converts it. A result is converted at once if it is a pending reduction, all readers need the same
- * layout, and this layout takes no more memory than the addends. Converting at once ends the life of the addends
- * early; gradients, for instance, are read by updates much later. */
+/* Returns the layout to which a result is converted right after it is computed, by hops of its own step; NULL:
+ * the first reader converts it. A result is converted at once if it is a pending reduction, all readers need the
+ * same layout, and this layout takes no more memory than the addends. Converting at once ends the life of the
+ * addends early. For example, updates read gradients much later than backward computes them. */
 const struct layout *hops_early(const struct outline *o, struct ref r);
 /* Returns true if an early conversion (hops_early) is possible, judged by the type and the two layouts alone. */
 bool hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns true if a node's results may be converted early (hops_early); for programs whose layouts are not chosen
- * yet. */
+/* Returns true if a node's results may be converted early (hops_early). Used for programs whose layouts are not
+ * chosen yet. */
 bool hops_early_open(const struct fusion *f, int32_t node);
 
 #endif

@@ -1,4 +1,4 @@
-/* redistribute.c - groups reads into channels. The reads are those of a move that cross hosts or memory spaces
+/* redistribute.c - groups reads into channels: those reads of a move that cross hosts or memory spaces
  * (boxing/border.c). */
 #include "actors/plan/outline/redistribute.h"
 
@@ -70,9 +70,9 @@ memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_r
     return local_set_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
 }
 
-/* Returns the level of a read in the order of channels. For incoming reads, the level of the stage buffer that is
- * filled, or the number of levels if a shard of the result is filled. For outgoing reads, 0 if a shard of the
- * operand is read, or 1 + the level of the stage buffer that is read. */
+/* Returns the level of a read, which orders channels. Incoming read: the level of the stage buffer that is
+ * filled; for a shard of the result, the number of levels. Outgoing read: 0 for a shard of the operand; for a
+ * stage buffer, 1 + its level. */
 static int32_t
 read_turn(const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -183,7 +183,7 @@ group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
     for (int32_t i = 0; i < n; i++) {
         bool shares = i && !sorted[i]->read->to_stage && compare_content(sorted[i - 1], sorted[i]) == 0;
         if (!shares) first[nfirst++] = sorted[i];
-        /* temporarily the index of the first read that shares the channel */
+        /* until the channels exist: index of the first read that shares the channel */
         sorted[i]->channel = first[nfirst - 1]->run;
     }
     struct redistribute_channel *channel = ARENA_ARRAY(a, struct redistribute_channel, nfirst + 1);
@@ -220,7 +220,7 @@ find_out(struct arena *a, struct local_set *m, struct redistribution *x, const s
     while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
 }
 
-/* Counts, for each level of stage buffers, the channels and stage buffers up to and including the level. */
+/* Counts, for each level of stage buffers, the channels and stage buffers of this level and all earlier levels. */
 static void
 find_levels(struct arena *a, struct redistribution *x)
 {
@@ -237,8 +237,8 @@ find_levels(struct arena *a, struct redistribution *x)
     }
 }
 
-/* Returns true if all local positions are in one memory space: *space, or any space, which is then returned, if
- * *space is -1. */
+/* Returns true if all local positions are in one memory space. *space: the required space; -1: any space, and the
+ * function then sets *space to the space found. */
 static bool
 same_space(const struct local_positions *m, int32_t *space)
 {
@@ -300,7 +300,8 @@ redistribute_is_all(const struct redistribution *x)
     return x->from->all && x->to->all;
 }
 
-/* Compares the kinds of the two placements only, because stage buffers are on devices of the source placement. */
+/* Returns true if a library carries the move point to point. Compares the kinds of the two placements only, because
+ * stage buffers are on devices of the source placement. */
 bool
 redistribute_is_p2p(const struct redistribution *x)
 {
@@ -396,7 +397,7 @@ redistribute_to(const struct redistribution *x, const struct redistribute_channe
     return c->to_side == SIDE_STAGE ? box_stage_pos(x->own, c->to) : c->to;
 }
 
-/* ---- what a channel carries ---- */
+/* ---- content of a channel ---- */
 
 enum dtype
 redistribute_dtype(const struct redistribution *x, const struct redistribute_channel *c)

@@ -1,11 +1,12 @@
-/* redistribute.h - analyses a move for this plan partition: finds the steps that run in the partition, and the data
- * that crosses hosts or memory spaces. Tasks of this partition read windows of shards on other hosts, and tasks on
- * other hosts read windows of local shards.
+/* redistribute.h - analyses a move for this plan partition: finds the steps that run in the partition, and the
+ * data that crosses hosts or memory spaces. Tasks of this partition read windows of shards on other hosts, and
+ * tasks on other hosts read windows of local shards.
  *
- * The analysis depends only on the type, the two layouts and the map of devices to hosts. So the partitions at both
- * ends find the same channels. A receiving task has one channel per source. Replicas on one host that read the same
- * data share a channel, so the data crosses once. Reads between memory spaces of this host are grouped in the same
- * way, but become transfers instead of channels. The cache (struct redistributions) owns the analyses; one thread. */
+ * The analysis depends only on the type, the two layouts and the map of devices to hosts (struct plan_map). So
+ * the partitions at both ends find the same channels. A receiving task has one channel per source. Replicas on
+ * one host that read the same data share a channel, so the data crosses once. Reads between memory spaces of this
+ * host are grouped in the same way, but are lowered to transfers instead of channels. The cache (struct
+ * redistributions) owns the analyses; one thread. */
 #ifndef RILLE_PLAN_REDISTRIBUTE_H
 #define RILLE_PLAN_REDISTRIBUTE_H
 
@@ -16,7 +17,7 @@
 
 struct redistribute_channel {
     uint8_t from_side, to_side; /* enum channel_side */
-    /* from, to: as in struct channel_name; peer: host of the other end (for a transfer, the partition's own host) */
+    /* from, to: as in struct channel_name; peer: host of the other end; for a transfer, the partition's own host */
     int32_t from, to, peer;
     int32_t nslice;
     const struct box_read *slice; /* slices, in the order in which they are sent */
@@ -24,17 +25,17 @@ struct redistribute_channel {
     int64_t numel;
 };
 
-/* The reads of one task from one source that the task cannot access in place. */
+/* A run of reads: those of one task from one source that the task cannot access in place. */
 struct redistribute_run {
     struct box_read key; /* a read of the run; identifies task and source */
     int32_t first, n, channel;
 };
 
-/* Numbers of channels and stage buffers up to and including one level of stage buffers (box_stage_level). Tasks
- * that fill stage buffers are sorted by level. */
+/* Numbers of channels and stage buffers for one level of stage buffers (box_stage_level). The numbers include all
+ * earlier levels. Tasks that fill stage buffers are sorted by level. */
 struct redistribute_level {
-    /* number of channels to stage buffers; number of stage buffers; number of outgoing channels, including all
-     * that send shards */
+    /* nin: number of channels to stage buffers; nstage: number of stage buffers; nout: number of outgoing
+     * channels, including all that send shards */
     int32_t nin, nstage, nout;
 };
 
@@ -43,8 +44,8 @@ struct redistribution {
     bool one_space;       /* all local shards and stage buffers are in one memory space */
     struct box_plan *own; /* work of the move in this partition: local stage buffers and destination shards */
     struct redistribute_channel *in, *out;
-    /* number of incoming channels: to stage buffers, by level, then to shards; number of outgoing channels: from
-     * shards, then from stage buffers, by level */
+    /* nin: number of incoming channels: to stage buffers, by level, then to shards; nout: number of outgoing
+     * channels: from shards, then from stage buffers, by level */
     int32_t nin, nout;
     int32_t npart; /* number of outgoing channels that send shards; these come first */
     int32_t nlevel;
@@ -89,7 +90,7 @@ int32_t redistribute_from(const struct redistribution *x, const struct redistrib
 int32_t redistribute_to(const struct redistribution *x, const struct redistribute_channel *c);
 /* Returns the dtype of the elements that a channel sends. */
 enum dtype redistribute_dtype(const struct redistribution *x, const struct redistribute_channel *c);
-/* Returns a hash of the type and the two layouts of a move, which is the same in every process. */
+/* Returns a hash of the type and the two layouts of a move. The hash is the same in every process. */
 uint64_t redistribute_hash(const struct box_plan *b);
 /* Returns a hash of the content of a channel: the value, the layouts of the hop, and the slices. */
 uint64_t redistribute_what(const struct redistribution *x, struct ref value, const struct redistribute_channel *c);

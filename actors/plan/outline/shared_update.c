@@ -20,16 +20,16 @@ shared_update_in_place(const struct layout *l, const struct type *t, int64_t lea
     return has_replicas(l) && (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && type_bytes(t) >= least;
 }
 
-/* Returns true if the node's result can be computed slice by slice: the node is an update whose slices need only
- * slices of its operands, or an operator without operands. */
+/* Returns true if the operator's result can be computed slice by slice. The operator must be an update whose
+ * slices need only slices of the operands, or must have no operands. */
 static bool
 has_slices(const struct op *op)
 {
     return op->flags & OP_SOURCE || (op->flags & OP_UPDATE && op->flags & OP_INPLACE);
 }
 
-/* Returns true if all devices run host code that computes the same bytes, and the shard has enough bytes and rows
- * to be divided among its replicas. */
+/* Returns true if the node's result may be computed in slices. The node must run once per batch, its result must
+ * have at least one row per rank, and replicas of the result must share a buffer (shared_update_in_place). */
 static bool
 may_share_update(const struct program *p, const struct prog_node *n)
 {

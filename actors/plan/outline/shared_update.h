@@ -1,9 +1,9 @@
 /* shared_update.h - updates of variables whose replicas share a buffer: each device writes a slice.
  *
- * CPU devices of one host that hold the same shard of a variable share one buffer. A device updates its slice of the
- * buffer and of the optimiser's moments, so all devices together need the memory and optimiser traffic of one.
- * Initial values that depend only on a shape (zeros, random values) are written in slices, too. The planner and the
- * verifier call the same functions. Pure. */
+ * CPU devices of one host that hold the same shard of a variable share one buffer. A device updates its slice of
+ * the buffer and of the optimiser's moments, so all devices together need no more memory and optimiser traffic
+ * than one device. Initial values that depend only on a shape (zeros, random values) are written in slices, too.
+ * The planner and the verifier call the same functions. Pure. */
 #ifndef RILLE_PLAN_SHARED_UPDATE_H
 #define RILLE_PLAN_SHARED_UPDATE_H
 
@@ -16,13 +16,13 @@ bool shared_update_in_place(const struct layout *l, const struct type *t, int64_
  * node are read by roots only. */
 bool *shared_update_nodes(const struct program *p, struct arena *a);
 /* Returns the slice of the shard `part` that the device at mesh position `pos` writes. *skip: elements from the
- * start of the shard to the slice. If the view has a position in the global tensor, the slice has one, too. */
+ * start of the shard to the slice. If the view states a position in the global tensor, so does the slice. */
 struct view shared_update_slice(const struct view *part, const struct layout *l, const struct type *t, int pos,
                                 int64_t *skip);
-/* Returns the offset, in the shared buffer, of the slice that the device at position `pos` writes, bytes. */
+/* Returns the byte offset, in the shared buffer, of the slice that the device at position `pos` writes. */
 int64_t shared_update_offset(const struct layout *l, const struct type *t, int pos);
-/* Returns true if the task reads only one slice of leaf part `leaf_part`, untransposed: the slice that the task's
- * result k, described by o, writes. Other devices write the rest of the shard. */
+/* Returns true if the task reads no more of leaf part `leaf_part` than the slice that its result k, described by
+ * o, writes. The task must read the slice untransposed. Other devices write the rest of the shard. */
 bool shared_update_reads_own(const struct task *t, const struct out_port *o, int32_t k, int32_t leaf_part);
 
 #endif

@@ -25,8 +25,8 @@ is_within(const struct place *a, const struct place *b)
     return true;
 }
 
-/* Returns 1 if a new stage begins when data moves from placement a to placement b; 0 if either placement contains
- * all devices of the other. */
+/* Returns 1 if a new stage begins when data moves from placement a to placement b; else 0. No stage begins if one
+ * placement contains all devices of the other. */
 static int
 hops(const struct place *a, const struct place *b)
 {
@@ -123,8 +123,8 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
     }
 }
 
-/* Returns, by leaf, the stage of the forward nodes that read it. Negative if forward nodes of no stage or of
- * several stages read the leaf, or if the leaf differs per micro-batch. */
+/* Returns, by leaf, the stage of the forward nodes that read the leaf; negative if nodes of no stage or of several
+ * stages read it, or if the leaf differs per micro-batch. */
 static int32_t *
 stages_of_leaves(const struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -140,8 +140,8 @@ stages_of_leaves(const struct stages *s, const struct program *p, const bool *lo
     return stage;
 }
 
-/* Returns the stage of a backward node: the stage of the forward values that it reads on their own devices, or the
- * stage of its weights. If the node reads neither, the stage that gradients reach next. */
+/* Returns the stage of a backward node: the last stage among the forward values and the weights that the node
+ * reads without leaving their devices. If the node reads none, returns the stage that its gradient has reached. */
 static int32_t
 backward_stage(const struct stages *s, const struct program *p, const bool *loose, const int32_t *of_leaf, int32_t i)
 {
@@ -227,7 +227,8 @@ node_work(const struct stages *s, const struct program *p, int32_t node, struct 
     return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_estimate(p, node, a) : 0;
 }
 
-/* Returns true if the node is in the second half of its stage's work. Must be called for all nodes in order. */
+/* Returns true if the node is in the second half of its stage's work. Must be called for all nodes in program
+ * order. */
 static bool
 is_stage_late(struct fold *f, double work)
 {
@@ -374,7 +375,8 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
  * ranks forward and backward acts together, by their distance from backward or from the end. RULE_INNER runs
  * forward and backward of the last stage first. */
 static const struct rule {
-    /* order of the two phases: the phase with the lower number runs first; equal numbers: acts are ranked together */
+    /* order of forward and backward: the phase with the lower number runs first; if the numbers are equal, acts
+     * of both phases are ranked together */
     uint8_t forward, backward;
     bool rising; /* weight gradients of the first stage run before those of the last stage */
     /* the first stage admits a micro-batch, and runs its weight gradients, only if nothing else is ready */

@@ -28,14 +28,14 @@ struct stages {
     /* by stage: true if no gradient of the stage's input is needed, so that its backward consists of weight
      * gradients only */
     bool *joint;
-    /* by stage: number of earlier stages on its devices; largest number of stages on a device */
+    /* chunk: by stage, number of earlier stages on its devices. nchunk: largest number of stages on a device */
     int32_t *chunk, nchunk;
 };
 /* Finds stages, phases and limits of stages. E_PLAN: the program has limits for another number of stages. */
 /* Returns the number of micro-batches whose activations stage s of n stages holds at once, if the batch has so
  * many. With a lag of L micro-batches per hop, backward is L (n - 1 - s) micro-batches behind forward. Weight
- * gradients follow backward at once, or, with split backward, are L (n - 1) micro-batches behind forward on every
- * stage. Lag 0 (GPipe): all micro-batches of the batch are held; returns INT32_MAX. */
+ * gradients follow backward at once. With split backward, they are L (n - 1) micro-batches behind forward on
+ * every stage. With lag 0 (GPipe), a stage holds all micro-batches of the batch: returns INT32_MAX. */
 int32_t stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s);
 int stages_find(struct stages *s, const struct program *p, struct arena *a);
 /* Returns true if the placements have a device in common. */
@@ -45,13 +45,13 @@ struct moment {
     int32_t stage;
     uint8_t phase; /* enum node_phase */
 };
-/* Returns the number of registers of a value that is made at one moment and read at another; 1 to the number of
- * micro-batches. */
+/* Returns the number of registers of a value that is made at one moment and read at another. The number is at
+ * least 1, and at most the number of micro-batches. */
 int32_t stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to);
 
-/* Priority of a task on its device. Among ready tasks, the task with the least `first` acts next; of equal ones,
- * the task with the least micro-batch. If micro-batches pass in rounds through the stages of a device, `lead` is
- * the stage's place in a round. */
+/* Priority of a task on its device. Among ready tasks, the task with the least `first` acts next; if several have
+ * the same `first`, the task with the least micro-batch. If micro-batches pass in rounds through the stages of a
+ * device, `lead` is the stage's place in a round. */
 struct stage_turn {
     uint8_t first;
     int32_t lead;

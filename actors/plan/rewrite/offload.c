@@ -1,8 +1,9 @@
 /* offload.c - offloads values and fetches them back; gathers variables again for backward.
  *
- * A fetch is inserted ahead of its use: before the first reader of the value that was fetched `depth` fetches
- * earlier. A store is inserted after the next few offloaded values have been made. So transfers overlap with
- * computing, even if tasks wait for one another because their registers share bytes. */
+ * A fetch is inserted ahead of its use, so that up to `depth` fetches are in flight: it precedes the first reader
+ * of the value that was fetched `depth` fetches earlier. A store is inserted after the next few offloaded values
+ * have been made. So transfers overlap with computing, even if tasks wait for one another because their registers
+ * share bytes. */
 #include "actors/plan/rewrite/offload.h"
 
 #include "actors/plan/rewrite/rewrite.h"
@@ -24,12 +25,13 @@ struct bringer {
     struct program *p;
     struct atlas *at;
     const struct place *storage;
-    bool *data; /* by node: true if its result depends on data, not on variables alone */
+    bool *data; /* by node: true if the node's result depends on data, not on variables alone */
     struct insertion *list;
     int32_t n, capacity;
     struct absent *absent;
     int32_t nabsent, absent_capacity;
-    /* by result, [node * OP_OUT + out]: index of the node whose result replaces it in backward; -1: none so far */
+    /* by result, [node * OP_OUT + out]: index of the node whose result replaces this result in backward; -1: none
+     * so far */
     int32_t *again;
     /* depth: largest number of fetches in flight; nahead: number of fetches so far; ahead: first readers of the
      * last `depth` fetched values (ring buffer) */
@@ -104,9 +106,9 @@ make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t,
     return n;
 }
 
-/* Returns the node before which to insert the fetch whose first reader is node i: the first reader of the value
- * fetched `depth` fetches earlier, or of the first fetched value if there were fewer fetches. The fetch is
- * inserted after node `source`, which makes the value. */
+/* Returns the node before which to insert a fetch for reader i: the first reader of the value that was fetched
+ * `depth` fetches earlier. With fewer fetches so far, that is the first reader of the first fetched value. The
+ * fetch must come after node `source`, which makes the value. */
 static int32_t
 position_ahead(struct bringer *b, int32_t i, int32_t source)
 {
@@ -160,8 +162,8 @@ is_offloaded(const struct bringer *b, struct ref r)
            n->type[r.out].ndim > 0 && type_numel(&n->type[r.out]) > 0 && !layout_has_partial(n->layout[r.out]);
 }
 
-/* Sets *out to the value's layout on devices of the offload placement. Takes consecutive devices, from the number
- * of the value's first rank on, so that different stages use different devices. */
+/* Sets *out to the value's layout on devices of the offload placement. The layout uses consecutive devices,
+ * starting with the number of the value's first rank, so that different stages use different devices. */
 static int
 storage_layout(struct bringer *b, const struct layout *l, const struct layout **out)
 {
@@ -184,8 +186,8 @@ storage_layout(struct bringer *b, const struct layout *l, const struct layout **
     return status ? status : layout_new(b->at, place, l->sbp, l->order, out);
 }
 
-/* Offloads the forward value r, which backward node i is the first to read. Inserts a store after r is made, and a
- * fetch for node i. */
+/* Offloads the forward value r, whose first reader in backward is node i. Inserts a store after the node that
+ * makes r, and a fetch for node i. */
 static int
 offload_activation(struct bringer *b, struct ref r, int32_t i)
 {
@@ -211,8 +213,8 @@ by_node(const void *x, const void *y)
                               : (a->store > b->store) - (a->store < b->store);
 }
 
-/* The store of an offloaded value is inserted after this number of further offloaded values have been made. More
- * than 1, because a layer that is one task makes two values at once. */
+/* The store of an offloaded value is inserted after this number of further offloaded values have been made. The
+ * number is more than 1, because a layer that is one task makes two values at once. */
 enum { UNDER_WAY = 3 };
 
 static void
@@ -244,8 +246,8 @@ offload_activations(struct bringer *b)
 
 /* ---- offloaded state ---- */
 
-/* Offloads state k of update i. The update is computed in the parameter's layout, so a fetch converts the state to
- * that layout, and the new version is stored back. */
+/* Offloads state k of update i. The update is computed in the parameter's layout: a fetch converts the state to
+ * that layout, and a store moves the new version back. */
 static int
 offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
 {
@@ -303,8 +305,8 @@ offload_values(struct program *p, struct atlas *at, const struct place *storage,
 
 /* ---- variables gathered again ---- */
 
-/* Returns true if node i is a gather that the user wrote in forward: a move by which a split axis becomes
- * replicated, of a value that depends on variables alone. */
+/* Returns true if node i is a gather that the user wrote in forward. A gather is a move of a value that depends
+ * on variables alone, and makes a split axis replicated. */
 static bool
 is_gather(const struct bringer *b, int32_t i)
 {
@@ -318,8 +320,8 @@ is_gather(const struct bringer *b, int32_t i)
     return any;
 }
 
-/* Flags of a value. READ_FORWARD: a forward node reads the value or its view. READ_ONCE: a root, or a node that runs
- * once although the program has micro-batches, does. */
+/* Flags of a value. READ_FORWARD: a forward node reads the value or a view of it. READ_ONCE: a root reads it, or
+ * a node that runs once although the program has micro-batches. */
 enum { READ_FORWARD = 1, READ_ONCE = 2 };
 
 static uint8_t *
@@ -340,8 +342,8 @@ count_program_readers(const struct program *p, struct arena *a)
     return read;
 }
 
-/* Sets `again` on gathers that only forward reads. Such gathers, and views of their results, run once per
- * micro-batch. */
+/* Sets `again` on gathers whose results only forward reads. Such gathers, and views of their results, run once
+ * per micro-batch. */
 static void
 mark_gathers(struct bringer *b)
 {

@@ -12,15 +12,16 @@
 
 #include "actors/plan/model/program.h"
 
-/* Offloads values that backward reads from forward, and the state of optimisers, to the placement `store`. Each rank
- * of a value gets a device of its own there. Sets leaf[].layout of the state. variable: by leaf, whether it is a
- * variable; root_leaf: by root, the leaf whose new version the root is, -1: none; depth: as below. E_ARG: the
- * placement `store` has fewer devices than a value, or is the value's own placement. */
+/* Offloads values that backward reads from forward, and the state of optimisers, to the placement `store`. Each
+ * rank of a value gets a device of its own there. Sets leaf[].layout of the state. variable: by leaf, whether the
+ * leaf is a variable; root_leaf: by root, the leaf of which the root is a new version, -1: none; depth: as in
+ * offload_gather_again(). E_ARG: the placement `store` has fewer devices than a value, or is the value's own
+ * placement. */
 int offload_values(struct program *p, struct atlas *at, const struct place *storage, const bool *variable,
                    const int32_t *root_leaf, int32_t depth);
-/* Gathers leaves again for backward, once per micro-batch, if the user needs them replicated. again: by leaf,
- * whether to gather it again; depth: number of values to keep in memory or in flight ahead of the value being read
- * (normally 1). */
+/* Gathers leaves a second time for backward, once per micro-batch, if the user needs them replicated. again: by
+ * leaf, whether to gather the leaf again; depth: number of values to keep in memory or in flight ahead of the
+ * value being read (normally 1). */
 void offload_gather_again(struct program *p, const bool *again, int32_t depth);
 
 #endif

@@ -19,7 +19,7 @@ struct recomputer {
     struct stages stages;
     struct passage *passage; /* by stage: its forward nodes */
     double *work;            /* by node: estimated work, ns */
-    int64_t *made, *kept;    /* by node: bytes per micro-batch of all its results, and of those that backward reads */
+    int64_t *made, *kept;    /* by node, per micro-batch: bytes of all results; of results that backward reads */
     int32_t *last;           /* by node: last forward node that reads its results; -1: none */
     int32_t *part;           /* by node: index of the part with which it is recomputed; -1: not recomputed */
     int32_t *twin;           /* by node: the node that recomputes its results; -1: none */
@@ -27,7 +27,7 @@ struct recomputer {
     int32_t n, capacity;
 };
 
-/* ---- what there is ---- */
+/* ---- nodes that may be recomputed ---- */
 
 static bool
 may_recompute(const struct recomputer *r, int32_t i)
@@ -99,7 +99,7 @@ recomputer_init(struct recomputer *r, struct program *p)
 
 /* ---- parts ---- */
 
-/* Returns, by node k of a passage, the bytes of values that are made up to node k and read after it. */
+/* Returns, by node k of a passage, the bytes of values that nodes up to k make and later nodes read. */
 static int64_t *
 find_alive_nodes(struct recomputer *r, const struct passage *s)
 {
@@ -181,7 +181,7 @@ choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
     }
 }
 
-/* ---- what backward reads instead ---- */
+/* ---- recomputed operands of backward ---- */
 
 static struct ref
 recompute_standing_for(struct recomputer *r, struct ref of, int32_t reader)
@@ -207,7 +207,7 @@ recompute_standing_for(struct recomputer *r, struct ref of, int32_t reader)
 
 /* ---- values recomputed before stages were known ---- */
 
-/* Returns the forward value that r recomputes, if r belongs to another stage than its reader, node i, and the
+/* Returns the forward value that r recomputes, if r is in another stage than its reader, node i, and if the
  * forward value precedes node i; else r. */
 static struct ref
 left_by_forward(const struct program *p, const struct stages *s, struct ref r, int32_t i)

@@ -93,8 +93,8 @@ renamed(struct program *p, const struct prog_node *n, const int32_t *index)
     return to;
 }
 
-/* Merges the list of insertions into the program. Node i moves to index[i]; in index[], the nodes of the list
- * follow the nodes of the program. */
+/* Merges the list of insertions into the program. index: new index of each node; first the nodes of the program,
+ * then the nodes of the list. */
 static void
 merge_insertions(struct program *p, const struct insertion *list, int32_t n, const int32_t *index)
 {

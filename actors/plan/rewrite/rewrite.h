@@ -24,13 +24,13 @@ const int32_t *rewrite_insert(struct program *p, const struct insertion *list, i
 void rewrite_order(struct program *p, const int32_t *index);
 /* Removes the nodes on which no root depends. */
 void rewrite_sweep(struct program *p);
-/* Returns the leaf of which r is a new version, if the update that computes r reads this leaf; -1: none. root_leaf:
- * by root, the leaf of which the root is a new version; -1: none. */
+/* Returns the leaf of which r is a new version; -1: none. The update that computes r must read this leaf.
+ * root_leaf: by root, the leaf of which the root is a new version; -1: none. */
 int32_t rewrite_updated(const struct program *p, struct ref r, const int32_t *root_leaf);
 /* Lets a move overwrite the old version of a variable if the move makes the new version. */
 void rewrite_land(struct program *p, const int32_t *root_leaf);
-/* Returns the leaf whose memory r, a result of an in-place operator, may overwrite if r becomes a new version of
- * `leaf`; -1: none. */
+/* Returns the leaf whose memory r may overwrite if r becomes a new version of `leaf`; -1: none. r is a result of
+ * an in-place operator. */
 int32_t rewrite_over(const struct program *p, struct ref r, int32_t leaf);
 
 #endif

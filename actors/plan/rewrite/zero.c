@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Sets *out to layout l, with dimension 0 split also over the mesh axes of the set `axes`, which are replicated in
- * l. The axes that split dimension 0 in l come first. */
+/* Sets *out to layout l, with dimension 0 also split over the mesh axes of the set `axes`. These axes are
+ * replicated in l. The axes that already split dimension 0 in l come first in the order of splitting. */
 static int
 sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct layout **out)
 {
@@ -27,8 +27,9 @@ sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct lay
     return any ? layout_new(at, l->place, sbp, order, out) : 0;
 }
 
-/* Returns, as a bit mask, the mesh axes over which the gradient is still to be reduced. On these axes slices cost no
- * more than replicas, because the gradient must be reduced anyway. Returns all axes if no gradient decides. */
+/* Returns a bit mask of the mesh axes over which the gradient is still to be reduced. On these axes a sliced
+ * update costs no more than a replicated update, because the gradient must be reduced anyway. Returns all axes if
+ * no gradient decides. */
 static uint32_t
 axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_leaf)
 {

@@ -11,8 +11,9 @@
 
 #include "actors/plan/model/program.h"
 
-/* Shards the optimiser's state and sets leaf[].layout. level 1: gradients are summed completely, then sliced; level
- * 2 and above: gradients are reduce-scattered. root_leaf: by root, the leaf whose new version it is; -1: none. */
+/* Shards the optimiser's state and sets leaf[].layout. level 1: gradients are summed completely, then sliced;
+ * level 2 and above: gradients are reduce-scattered. root_leaf: by root, the leaf of which the root is a new
+ * version; -1: none. */
 int zero_layouts(struct program *p, struct atlas *at, int level, const int32_t *root_leaf);
 
 #endif

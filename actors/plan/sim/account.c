@@ -61,7 +61,8 @@ cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struc
     later(c, STALL_INPUT, in->task, act_end(b, in->task, token * every - 1));
 }
 
-/* Compares the time found so far with the times at which the readers of register r returned it. Keeps the latest. */
+/* Compares the time found so far with the times at which readers have returned register r, and keeps the latest
+ * time. */
 static void
 cause_of_register(const struct books *b, const struct out_port *out, int64_t r, struct cause *c)
 {
@@ -94,8 +95,8 @@ struct stalls {
     struct arena *arena;
 };
 
-/* Returns true if two waits are reported as one stall: they have the same kind and stage, and waited for the same
- * node. */
+/* Returns true if two waits are reported as one stall: both waits have the same kind and stage, and the same
+ * awaited node. */
 static bool
 stalls_alike(const struct plan *p, const struct stall *s, const struct stall *t)
 {
@@ -201,8 +202,8 @@ compare_change_times(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Returns the time at which the last reader of register r of result k returned it. The register may also store
- * results of other tasks (IN_TASK); their readers count, too. */
+/* Returns the time at which the last reader of register r of result k returned the register. Readers of other
+ * tasks' results in the same register (IN_TASK) count, too. */
 static int64_t
 until(const struct books *b, int32_t task, int32_t k, int64_t r)
 {
@@ -307,7 +308,7 @@ plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int
 int32_t
 plan_at_once(const struct plan *p)
 {
-    /* by thread: true if its devices without streams have been counted (they count as one) */
+    /* by thread: the thread's devices without streams have been counted (as one device) */
     bool *shared = must_alloc(sizeof *shared * (size_t)(p->nthread + 1));
     int32_t n = 0;
     for (int32_t d = 0; d < p->ndevice; d++) {
@@ -321,7 +322,7 @@ plan_at_once(const struct plan *p)
     return n;
 }
 
-/* ---- what acts took ---- */
+/* ---- durations of acts ---- */
 
 static int
 compare_stall_numbers(const void *a, const void *b)
@@ -330,7 +331,8 @@ compare_stall_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Takes the median duration of each task's acts, because disturbances by the machine affect few acts. */
+/* Sets the cost of each task to the median duration of its acts, because disturbances by the machine affect few
+ * acts. */
 bool
 account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost)
 {

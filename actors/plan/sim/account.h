@@ -1,8 +1,8 @@
 /* account.h - analyses the acts of a run: idle time and its causes, and bytes in registers over time.
  *
- * Input: a plan, and the begin and end times of its acts, simulated or measured. The plan determines which tokens
- * and registers act n of a task used, and so which of them was ready last. Any thread; results are allocated in
- * the given arena. */
+ * Input: a plan, and the begin and end times of its acts, simulated or measured. The plan determines the tokens
+ * and registers that an act used. The token or register that was ready last is the cause of the act's delay. Any
+ * thread; results are allocated in the given arena. */
 #ifndef RILLE_PLAN_ACCOUNT_H
 #define RILLE_PLAN_ACCOUNT_H
 
@@ -35,8 +35,8 @@ struct account {
 };
 void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
                   struct account *out);
-/* Returns the largest number of acts that can run at the same time: one per device with streams, and one per thread
- * with devices without streams. */
+/* Returns the largest number of acts that can run at the same time. Counts one per device with streams, and one
+ * per thread that has devices without streams. */
 int32_t plan_at_once(const struct plan *p);
 
 /* A change of the register bytes in use on a plan device: positive when a register is first written, negative when
@@ -61,8 +61,8 @@ void plan_crossings(const struct plan *p, const struct act_time *act, int64_t na
 /* Sets the cost of each task to the median duration of its acts, ns; a task without acts keeps its cost. Returns
  * false if there are no acts at all. */
 bool account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost);
-/* Returns the jitter: the largest relative deviation of act durations from their costs, at most 1. Estimates it as
- * twice the mean absolute deviation, as if deviations were uniformly distributed. */
+/* Returns the jitter: the largest relative deviation of act durations from their costs, at most 1. The estimate
+ * is twice the mean absolute deviation, as if deviations were uniformly distributed. */
 double account_jitter(const struct act_time *act, int64_t nact, const int64_t *cost);
 
 #endif

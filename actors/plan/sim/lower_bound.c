@@ -38,7 +38,8 @@ lower_bound_of_lane(struct lower_bound_acts *acts, int32_t n)
 
 /* ---- bound of a plan ---- */
 
-/* Times of a task: duration of the shortest act, ns; sum of all acts' durations, ns; number of acts. */
+/* Times of a task. least: duration of the shortest act, ns; all: sum of all acts' durations, ns; nact: number of
+ * acts. */
 struct took {
     int64_t least, all;
     int32_t nact;
@@ -70,8 +71,8 @@ carries_data(const struct plan *p, const struct in_port *in)
     return in->out < p->task[in->task].nresult;
 }
 
-/* Computes heads and tails of all tasks in one pass each, because edges point forward in the task list. The tail
- * of a producer includes all acts of a reader that use one register. */
+/* Computes the heads of all tasks in one pass and the tails in another. One pass each suffices, because edges
+ * point forward in the task list. The tail of a producer includes all acts of a reader that use one register. */
 static void
 find_lane_ends(const struct plan *p, const struct took *took, struct lower_bound_acts *acts)
 {

@@ -1,9 +1,9 @@
 /* lower_bound.h - computes a lower bound of the time of any schedule, whatever memory it uses.
  *
- * The head of an act is the least time before it: the time that the producers of its data need. The tail of an act
- * is the least time after it: the time that the consumers of its result need. A lane runs one act at a time. So
- * for any subset of a lane's acts, a step takes at least the least head in the subset, plus the sum of the acts'
- * times, plus the least tail in the subset. Pure; any thread. */
+ * The head of an act is the least time before it: the time that the producers of its data need. The tail of an
+ * act is the least time after it: the time that the consumers of its result need. A lane runs one act at a time.
+ * So for any subset of a lane's acts, a step takes at least the least head in the subset, plus the sum of the
+ * acts' times, plus the least tail in the subset. The functions are pure and may run on any thread. */
 #ifndef RILLE_PLAN_LOWER_BOUND_H
 #define RILLE_PLAN_LOWER_BOUND_H
 

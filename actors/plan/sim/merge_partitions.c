@@ -12,12 +12,13 @@ struct joiner {
     bool as_one;
     struct arena *arena;
     const int32_t *first; /* by partition: index of its first task in the joined plan */
-    /* by partition: index of its first device, and of its first thread, in the joined plan */
+    /* by partition, in the joined plan: first_device: index of the partition's first device; thread: index of its
+     * first thread */
     int32_t *first_device, *thread;
 };
 
-/* Returns the other end of a channel, and in *part the index of the partition that has this end; NULL: no joined
- * partition has it. */
+/* Returns the other end of a channel; NULL: no joined partition has it. *part: index of the partition with that
+ * end. */
 static const struct channel *
 other_end(const struct joiner *j, const struct channel *c, int *part)
 {
@@ -36,8 +37,8 @@ other_end(const struct joiner *j, const struct channel *c, int *part)
     return NULL;
 }
 
-/* Returns the sending end of the channel from which an in-port reads, and in *far the index of the sender's
- * partition; NULL: the in-port reads from no channel. */
+/* Returns the sending end of the channel from which an in-port reads; NULL: the in-port reads from no channel.
+ * *far: index of the sender's partition. */
 static const struct channel *
 received_channel(const struct joiner *j, int part, const struct in_port *in, int *far)
 {
@@ -210,8 +211,8 @@ find_act_ends(const struct plan *p, const struct act_time *act, int64_t nact, st
         if (p->task[act[i].task].channel >= 0) e->at[e->first[act[i].task + 1]++] = &act[i];
 }
 
-/* Returns the least number of ns to add to the receiver's clock, relative to the sender's clock, so that no
- * message arrives before it was sent. */
+/* Returns the shift, ns, between the clocks of a receiver and a sender: the least time to add to the receiver's
+ * clock so that no message arrives before it was sent. */
 static int64_t
 lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t receives)
 {

@@ -9,19 +9,18 @@
 
 #include "actors/plan/model/plan.h"
 
-/* Joins n partitions of one program, each of another host. Devices, threads and tasks keep the order of the
+/* Joins n partitions of one program, one partition per host. Devices, threads and tasks keep the order of the
  * partitions. first: index of each partition's first task in the joined plan. as_one true: the receiver's device
- * performs each transfer once it has a free register, as on a single host; false: the sender performs the transfer,
- * as in a cluster, where several micro-batches may be in transit. The joined plan is in arena a. */
+ * performs each transfer once it has a free register, as on a single host; false: the sender performs the
+ * transfer, as in a cluster, where several micro-batches may be in transit. The joined plan is in arena a. */
 const struct plan *plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct arena *a,
                                          int32_t *first);
 
 struct act_time;
 /* Aligns the clocks of n partitions. act: the acts of one run of each partition, timed by its own clock, with the
  * acts of a task in order; NULL if nact is 0. Returns in later[i] the least number of ns to add to the times of
- * partition i so that no message is received before it is sent: no RECV begins before its SEND begins, and none
- * ends before its SEND ends. later[0] is 0. If clocks differ in speed, some messages may still seem to arrive
- * early. */
+ * partition i so that no message is received before it is sent. So no RECV begins before its SEND begins, or ends
+ * before its SEND ends. later[0] is 0. If clocks differ in speed, some messages may still seem to arrive early. */
 void plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
                  int64_t *later);
 

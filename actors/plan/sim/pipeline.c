@@ -58,7 +58,8 @@ find_links(const struct describing *f)
     f->l->link = link;
 }
 
-/* Computes two times by stage, ns per micro-batch: of all forward nodes, and of those that backward recomputes. */
+/* Computes two times per micro-batch by stage, ns: the time of all forward nodes, and the time of those forward
+ * nodes that backward recomputes. */
 static void
 find_recomputed(const struct describing *f)
 {
@@ -90,7 +91,7 @@ give_costs(const struct describing *f, const struct schedule_search_costs *c)
 }
 
 /* Estimates the costs of stages. If all estimates are below 1 ns (a micro-batch of a few numbers), sets all costs
- * to 1 ns, because a simulated time of 0 would mean that the schedule deadlocks. */
+ * to 1 ns: the simulator reports a deadlock as time 0. */
 static void
 reckon_costs(const struct describing *f)
 {
@@ -127,8 +128,8 @@ by_value(const void *x, const void *y)
     return (a->until < b->until) - (a->until > b->until);
 }
 
-/* Returns the bytes of an operand on one rank, in the layout in which its reader needs it. For a view, counts the
- * complete value. */
+/* Returns the bytes of an operand on one rank, in the layout in which its reader needs it. A view counts as the
+ * complete value that it shows. */
 static int64_t
 kept_bytes(const struct program *p, const struct prog_node *n, int32_t k, const struct type *whole)
 {

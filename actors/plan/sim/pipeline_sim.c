@@ -46,16 +46,17 @@ struct need {
 
 /* One kind of act (forward, backward or weight gradients) of one stage. */
 struct slot {
-    /* number of micro-batches of which the act has begun; has ended; result has arrived on other lanes */
+    /* numbers of micro-batches. begun: whose act has begun; done: whose act has ended; there: whose result has
+     * arrived on other lanes */
     int32_t begun, done, there;
     int32_t stage;
     enum act act;
     int64_t wire, sent;   /* time for which a result occupies links, ns; time at which the links are free again, ns */
-    uint32_t lane, index; /* index of the lane; index of the slot among the lane's slots */
-    uint64_t turn, key;   /* key without the micro-batch; key of the next micro-batch */
+    uint32_t lane, index; /* lane: index of the lane; index: index of the slot among the lane's slots */
+    uint64_t turn, key;   /* turn: key without the micro-batch; key: key of the next micro-batch */
     struct need *need, *gift, *need_end; /* list of needs: first pools, then, from `gift` on, data */
-    /* slots to wake: from `wakes` to `wakes_far` when the act ends, the others when its result arrives on other
-     * lanes */
+    /* slots to wake: slots from `wakes` to `wakes_far` when the act ends, the remaining slots when the act's
+     * result arrives on other lanes */
     struct slot **wakes, **wakes_far, **wakes_end;
 };
 
@@ -65,8 +66,8 @@ struct event {
     struct slot *slot;
 };
 
-/* Lower bounds of three times, ns, all from the entry of a micro-batch into a stage: to the end of its backward; to
- * the end of its weight gradients; to the end of all work that depends on it. */
+/* Lower bounds of three times, ns, all from the entry of a micro-batch into a stage: to the end of its backward;
+ * to the end of its weight gradients; to the end of all work that depends on the micro-batch. */
 struct circle {
     int64_t backward, weight, end;
 };
@@ -143,7 +144,8 @@ wake_slot(struct simulator *t, struct slot *s)
 
 /* ---- begin of an act ---- */
 
-/* Updates the largest use of each pool, and how far other stages are ahead, at the begin of an act. */
+/* Updates statistics when an act begins: the largest use of each pool, and by how many micro-batches other stages
+ * are ahead. */
 static void
 note_needs(struct simulator *t, struct lane *l, struct slot *s)
 {
@@ -181,7 +183,8 @@ is_hopeless(struct simulator *t, const struct lane *l, int64_t rest)
            r->contexts > aim->most_contexts;
 }
 
-/* Inserts the end of an act in time order. Searches from the back, because most new ends are later than all others. */
+/* Inserts the end of an act in time order. Searches from the back, because most new ends are later than all
+ * others. */
 static void
 will_end(struct simulator *t, struct event e)
 {
@@ -468,8 +471,8 @@ open_stage(struct simulator *t, int32_t q)
     t->of[q][BACKWARD].need[0].room = t->pool[q].behind;
 }
 
-/* Returns the largest use of each pool in out->peak. hop: the distance by which the producers of a stage were
- * ahead, divided by the number of hops to the stage. */
+/* Stores the largest use of each pool in peak[]. hop: number of micro-batches by which a producer was ahead of its
+ * reader, divided by the number of stages between them, plus 1. */
 static void
 tell_peaks(const struct simulator *t, struct prog_pool *peak)
 {

@@ -15,8 +15,8 @@ enum { NACT = 3 }; /* kinds of acts of a stage, as in enum node_phase: forward, 
 struct link { /* A flow of forward data from one stage to another. */
     int32_t from, to;
 };
-/* Bytes per micro-batch that a stage holds on a device: from forward to backward, from forward to weight gradients,
- * from backward to weight gradients. */
+/* Bytes per micro-batch that a stage holds on a device. backward: from forward to backward; weight: from forward
+ * to weight gradients; behind: from backward to weight gradients. */
 struct stage_bytes {
     int64_t backward, weight, behind;
 };
@@ -33,7 +33,8 @@ struct pipeline {
     bool trained;              /* the pipeline has a backward pass */
     const bool *joint;         /* by stage: backward consists of weight gradients alone */
     struct stage_bytes *bytes; /* by stage: bytes per micro-batch */
-    /* by stage: time of forward per micro-batch, ns; time of the forward nodes that backward recomputes, ns */
+    /* by stage, ns per micro-batch: once: time of forward; again: time of the forward nodes that backward
+     * recomputes */
     double *once, *again;
 };
 
@@ -43,7 +44,8 @@ struct pipeline_sim_rule {
     int32_t group, round;
 };
 
-/* Aim of a simulation: less time than `time`, or as much time and fewer bytes than `bytes`. Limits are below. */
+/* Aim of a simulation: less time than `time`, or equal time and fewer bytes than `bytes`, within the limits
+ * below. */
 struct pipeline_sim_aim {
     int64_t time, bytes;
     int64_t floor;      /* proven lower bound of the time of any schedule, ns */
@@ -53,8 +55,8 @@ struct pipeline_sim_aim {
 };
 
 struct pipeline_sim_result {
-    /* simulated time, ns; 0: the schedule deadlocks, or the simulation was abandoned because it cannot reach the
-     * aim */
+    /* simulated time, ns; 0: the schedule deadlocks, or the simulation was abandoned because the schedule cannot
+     * reach the aim */
     int64_t time;
     struct prog_pool *peak; /* by stage: largest number of micro-batches in each pool; owned by the caller */
     int64_t bytes;          /* bytes on the fullest lane if all pools are as full as in `peak` */

@@ -36,12 +36,14 @@ struct player {
     struct lane *lane;
     int32_t nlane;
     int64_t *first_in, *first_out;
-    /* by in-port: tokens that it holds; acts done with the current register; register to return next */
+    /* token[in-port]: tokens that the in-port holds; used: acts done with the current register; give: register to
+     * return next */
     int32_t *token, *used, *give;
-    /* by out-port: register to fill next; by register: number of readers that have not returned it */
+    /* write: by out-port, the register to fill next; left: by out-port and register, the number of readers that have
+     * not returned the register */
     int32_t *write, **left;
     int32_t *begun, *waits; /* by task: number of acts begun; number of in-ports and out-ports that block it */
-    struct heap ends;       /* lanes, sorted by the time at which their act ends or they stop waiting */
+    struct heap ends;       /* lanes, sorted by the time at which their act ends or their wait ends */
     struct act_time *act;
     int64_t nact;
 };
@@ -128,7 +130,8 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
         g->lane[k].row_end = rows->act + rows->first[k + 1];
     }
     int64_t nevent =
-        /* a waiting lane adds an event when `until` changes: at most per end of an act and per newly ready task */
+        /* a waiting lane adds an event when `until` changes, at most once per end of an act and per newly ready
+         * task */
         g->nlane + (rows ? 2 * nact : 0);
     g->ends = heap_for(nevent, a);
 }
@@ -224,7 +227,7 @@ player_holds_back(struct player *g, int32_t k, int64_t now)
     return true;
 }
 
-/* Begins the next act of each idle lane. free: begins only acts that take no time. Returns true if any act began. */
+/* Begins the next act of each idle lane. free: begins only acts with duration 0. Returns true if any act began. */
 static bool
 begin_next_task(struct player *g, int64_t now, bool free)
 {
@@ -264,7 +267,7 @@ static void
 next_event(struct player *g, int64_t now)
 {
     struct lane *l = &g->lane[heap_take(&g->ends, 0)];
-    /* otherwise the event is for a waiting lane, and may be outdated */
+    /* otherwise the event belongs to a waiting lane, and may be outdated */
     if (l->task >= 0 && l->end == now) end_task(g, l);
 }
 
@@ -297,8 +300,8 @@ plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_op
 
 /* ---- rows ---- */
 
-/* work is short if it takes less than 1/LITTLE of the longest moment's work; DRAWS: number of simulations with
- * random jitter that rate one choice; ACTS: largest number of acts of a plan with rows */
+/* LITTLE: work is short if it takes less than 1/LITTLE of the longest moment's work; DRAWS: number of simulations
+ * with random jitter that rate one choice; ACTS: largest number of acts of a plan with rows */
 enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 };
 
 static int64_t
@@ -309,9 +312,9 @@ longest_ns(const int64_t *ns, int64_t n)
     return most;
 }
 
-/* Returns the unit, ns, to which even_costs() rounds work. A moment is one device, stage and phase; ns[k]: work of
- * moment k per micro-batch. The unit is 1/parts of the shortest moment; moments below 1/LITTLE of the longest are
- * ignored. */
+/* Returns the unit, ns, to which even_costs() rounds work. A moment is one device, stage and phase; ns[k]: work
+ * of moment k per micro-batch. The unit is 1/parts of the shortest moment, not counting moments below 1/LITTLE of
+ * the longest moment. */
 static int64_t
 even_unit(const int64_t *ns, int64_t n, int parts)
 {
@@ -429,8 +432,8 @@ choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, 
     return least;
 }
 
-/* Computes rows from the work of moments, rounded to 1/parts of the shortest moment. Returns in *time the total
- * time of simulations with random jitter and these rows, ns. */
+/* Computes rows from the work of moments, after rounding the work to 1/parts of the shortest moment. Returns in
+ * *time the total time of simulations with random jitter and these rows, ns. */
 static int
 simulate_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, int parts, struct arena *a,
               struct lane_rows *r, int64_t *time)

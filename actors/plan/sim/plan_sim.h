@@ -3,7 +3,7 @@
  *
  * The simulator follows the rule of actors: each stream of a device runs one act at a time, and chooses the ready
  * task with the highest priority. The simulator computes no tensors. Pure: the result depends on the plan and the
- * times alone. Any thread. Acts are in the given arena. */
+ * times alone. The simulation may run on any thread; acts are allocated in the given arena. */
 #ifndef RILLE_PLAN_PLAN_SIM_H
 #define RILLE_PLAN_PLAN_SIM_H
 
@@ -39,16 +39,17 @@ struct plan_sim_jitter {
 
 /* The rows of the lanes: the expected order of acts on each lane.
  *
- * When acts of many lanes end at about the same time, a lane without a row starts any ready act. That may delay a
- * more urgent act, which becomes ready slightly later, by a whole act. A lane with a row starts the ready act that
- * is first in the row. If an earlier act of the row is not ready yet, the lane first waits for it, for a share of
- * the ready act's time. Short moves, and short acts that run once per batch, are in no row and have priority. */
+ * When acts of many lanes end at about the same time, a lane without a row starts any ready act. If a more urgent
+ * act becomes ready slightly later, that act is delayed by a whole act. A lane with a row starts the ready act
+ * that is first in the row. If an earlier act of the row is not ready yet, the lane first waits for it, for a
+ * share of the ready act's time. Short moves, and short acts that run once per batch, are in no row and have
+ * priority. */
 struct lane_rows {
     int32_t nlane; /* number of lanes; 0: there are no rows */
-    /* by task: its lane; by thread: its first lane, and after the last thread the number of lanes; by lane: number
-     * of its tasks */
+    /* lane_of: by task, its lane; first_lane: by thread, its first lane, and after the last thread the number of
+     * lanes; max_ready: by lane, number of its tasks */
     int32_t *lane_of, *first_lane, *max_ready;
-    /* by lane: index in `act` of its row's first act; after the last lane, the number of acts in rows */
+    /* by lane: index in `act` of the first act of the lane's row; after the last lane, the number of acts in rows */
     int64_t *first;
     struct row_act {
         int32_t task, piece;
@@ -71,7 +72,7 @@ row_key(const struct lane_rows *r, int32_t task, int32_t act)
 struct plan_sim_options {
     enum plan_sim_share share;
     struct plan_sim_jitter jitter;
-    const struct lane_rows *rows; /* rows, computed with the same `share` (enum above); NULL: none */
+    const struct lane_rows *rows; /* rows, computed with the same value of `share`; NULL: none */
 };
 
 /* Simulates a plan. cost: by task, duration of an act, ns. Returns all acts in the order of their ends, starting at
@@ -88,11 +89,11 @@ int plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_si
 int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                   struct lane_rows *out);
 
-/* Serialises the rows of plan partition `part` for the process that runs it. first: index of the partition's first
- * task in the plan for which r was computed. */
+/* Serialises the rows of plan partition `part` for the process that runs the partition. first: index of the
+ * partition's first task in the plan for which r was computed. */
 void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
-/* Reads a plan's rows, with threads as lanes (PLAN_SIM_THREADS), from untrusted bytes. The rows are allocated in arena
- * a. E_BUS: the bytes are malformed, or belong to another plan. */
+/* Reads a plan's rows, with threads as lanes (PLAN_SIM_THREADS), from untrusted bytes. The rows are allocated in
+ * arena a. E_BUS: the bytes are malformed, or belong to another plan. */
 int plan_sim_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out);
 
 #endif

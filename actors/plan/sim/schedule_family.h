@@ -1,7 +1,7 @@
 /* schedule_family.h - the table of named schedules that a search can find.
  *
  * Each entry has the required placement of stages, the number of micro-batches that a device may hold, and the
- * assumed costs. Static data; any thread. */
+ * assumed costs. The data are static and may be read on any thread. */
 #ifndef RILLE_PLAN_SCHEDULE_FAMILY_H
 #define RILLE_PLAN_SCHEDULE_FAMILY_H
 
@@ -13,20 +13,21 @@ struct schedule_search_costs {
     bool kept; /* true: the times exclude recomputation; the search adds its time */
 };
 
-/* Placements of stages on p devices. The devices of stages 0, 1, 2, 3 for p = 2: any; 0 1 0 1 (round-robin); 0 1 1
- * 0 (there and back). */
+/* Ways to place stages on p devices. Devices of stages 0, 1, 2, 3 for p = 2: DEALT_ANYHOW: any devices;
+ * DEALT_ROUND_ROBIN: 0 1 0 1; DEALT_THERE_AND_BACK: 0 1 1 0. */
 enum stage_dealing { DEALT_ANYHOW, DEALT_ROUND_ROBIN, DEALT_THERE_AND_BACK };
 
 struct schedule_family {
     const char *name;
     enum stage_dealing dealing;
     bool hidden; /* users may not give this name */
-    /* true: one fixed schedule in groups of p micro-batches, for p devices; false: the search tries pool sizes */
+    /* true: the schedule is fixed and runs groups of p micro-batches on p devices; false: the search tries pool
+     * sizes */
     bool rounds;
     /* Returns the number of micro-batches that device `lane` of p devices holds at once, summed over its v stages.
      * NULL: the schedule has no formula. */
     int32_t (*contexts)(int32_t p, int32_t v, int32_t lane);
-    /* costs to assume if none are given, equal for all stages; NULL: costs are estimated */
+    /* costs to assume if the user gives none, equal for all stages; NULL: costs are estimated */
     const struct schedule_search_costs *costs;
 };
 

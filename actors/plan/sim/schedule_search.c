@@ -39,9 +39,10 @@ struct search {
     int32_t most_contexts; /* limit of contexts on a lane, in micro-batches; 0: none */
     int64_t most_bytes;
     struct hash_table tried;
-    int64_t acts, most_acts; /* acts simulated so far; budget: if it is used up, no more candidates are tried */
+    int64_t acts, most_acts; /* acts: acts simulated so far; most_acts: the search tries no candidate once `acts`
+                                exceeds this budget */
     bool given_up;           /* no schedule fits, so the search minimises memory */
-    /* random walk: candidates that take as long as the best are simulated to their end, but not stored */
+    /* random walk: candidates that take as long as the best candidate are simulated to their end, but not stored */
     bool wanders;
     struct candidate best;
 };
@@ -64,7 +65,8 @@ pool_bytes(const struct search *s, const struct prog_pool *pool)
     return most;
 }
 
-/* Returns the bytes of 1F1B if the stages of a lane were one stage: lane k of n holds n - k micro-batches. */
+/* Returns the bytes that 1F1B holds on the fullest lane. Counts the stages of a lane as one stage: lane k of n holds
+ * n - k micro-batches. */
 static int64_t
 bytes_of_1f1b(struct search *s)
 {
@@ -178,8 +180,8 @@ aim_of(const struct search *s)
     return aim;
 }
 
-/* Budgets in simulated acts; an act takes about 35 ns. FEW_ACTS: number after which the search may stop at the
- * lower bound or skip small steps; POLISH_ACTS: budget of polish(); WANDER_ACTS: budget of wander(). */
+/* Budgets in simulated acts; an act takes about 35 ns. FEW_ACTS: after so many acts the search may stop at the lower
+ * bound, and may skip small steps; POLISH_ACTS: budget of polish(); WANDER_ACTS: budget of wander(). */
 static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000, WANDER_ACTS = 4000000;
 static const uint64_t WANDER_DRAWS = 40000;
 
@@ -190,7 +192,8 @@ is_content(const struct search *s)
     return s->best.time == s->floor && !s->given_up && s->acts > FEW_ACTS;
 }
 
-/* Simulates a candidate that has not been tried. Returns true if the schedule ran to its end and reached the aim. */
+/* Simulates a candidate, unless it was tried before or the budget is used up. Returns true if the schedule ran to
+ * its end within the aim (aim_of). */
 static bool
 try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 {
@@ -205,11 +208,11 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
     return c.time > 0;
 }
 
-/* Units of a line of pool sizes: slope and base are in 1/PARTS of a micro-batch. Limits of both; large and small
- * steps; slope below which the step is 1. */
+/* Constants for lines of pool sizes. PARTS: slope and base of a line count 1/PARTS of a micro-batch. SLOPES, BASES:
+ * upper limits of slope and base. LARGE_STEP, SMALL_STEP: step sizes. FINE: slopes below FINE advance by 1. */
 enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, SMALL_STEP = 1, FINE = PARTS / 2 };
-/* How far weight gradients may be behind backward: without limit (LONG), or limited by the pool from forward to
- * backward (SHORT). ALIKE: in addition the weight pools of all stages are equal. */
+/* Limit of the distance of weight gradients behind backward. LONG: no limit; SHORT: the pool from forward to
+ * backward limits the distance. ALIKE: in addition, the weight pools of all stages are equal. */
 enum waiting { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
 
 /* Returns true if the pool sizes exceed a limit by more than half. Smaller excesses are simulated, because pools
@@ -329,7 +332,7 @@ try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
     return better;
 }
 
-/* Tries lines near the best line, as long as that finds a better one. */
+/* Tries lines near the best line, as long as a better line is found. */
 static void
 refine(struct search *s, int32_t slope, int32_t base)
 {
@@ -350,7 +353,7 @@ pool_size(struct prog_pool *of, uint64_t k)
     return size[k];
 }
 
-/* Adds or removes one micro-batch in each pool of the best schedule, as long as that finds a better schedule. */
+/* Adds or removes one micro-batch in each pool of the best schedule, as long as a better schedule is found. */
 static void
 polish(struct search *s)
 {
@@ -383,9 +386,9 @@ stray(struct search *s, struct prog_pool *pool, uint64_t draw)
     }
 }
 
-/* Random walk from the best schedule: changes pool sizes, and sometimes the rule, and goes on from schedules that
- * take no longer, until one is faster. The walk helps because the best pool sizes depend on how the last
- * micro-batches of a step end, and a line seldom fits that. The random sequence is fixed. */
+/* Walks randomly from the best schedule: changes pool sizes, and sometimes the rule. Goes on from each schedule
+ * that takes no longer, until a schedule is faster. The walk helps because the best pool sizes depend on how the
+ * last micro-batches of a step end, and a line seldom fits that. The random sequence is fixed. */
 static void
 wander(struct search *s)
 {
@@ -411,8 +414,8 @@ wander(struct search *s)
     if (s->best.time < time || s->best.bytes < least) polish(s);
 }
 
-/* Tries slopes for v stages per device that run in turns. A micro-batch that has entered a stage returns from each
- * later stage after 2, 3 or 5 acts, which takes a third, a half or all of the memory of 1F1B. */
+/* Tries three slopes for devices with v stages that run in turns. With these slopes, each later stage delays the
+ * return of a micro-batch by 2, 3 or 5 acts. That takes a third, a half or all of the memory of 1F1B. */
 static void
 try_lags(struct search *s)
 {
@@ -459,7 +462,7 @@ try_fine_lines(struct search *s)
  * IF_FASTEST: the search minimises time, not memory. */
 enum { IF_CHUNKS = 1, IF_FOUND = 2, IF_FASTEST = 4 };
 
-/* The steps of the search, in order. Each step tries candidates and keeps the best. */
+/* The steps of the search, in order. Each step tries candidates; the search keeps the best candidate. */
 static const struct search_step {
     void (*run)(struct search *s);
     unsigned when;
@@ -520,7 +523,7 @@ at_stages(const struct program *p, const struct stages *s, int status)
     return status;
 }
 
-/* Placements of stages that schedule families require, as texts for errors. */
+/* Texts for errors: how a schedule family requires stages to be placed. */
 static const char *const dealings[] = {
     [DEALT_ROUND_ROBIN] = "each placement two or more times, always in the same order (0 1 0 1)",
     [DEALT_THERE_AND_BACK] = "each placement twice, there and back (0 1 1 0)",
@@ -538,7 +541,7 @@ is_dealt(const struct search *s, enum stage_dealing dealing)
     return good;
 }
 
-/* Fails with the placement of stages that the user chose, as it was before stages were folded. */
+/* Fails. The error shows how the user placed the stages, before stages were folded. */
 static int
 no_dealing(struct search *s)
 {

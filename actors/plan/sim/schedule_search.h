@@ -1,9 +1,9 @@
 /* schedule_search.h - schedule search: finds the pipeline schedule with the least bubble within a memory limit.
  *
- * A schedule is given by pool sizes and a priority rule. Pool sizes usually follow a line: stage q of n stages may
- * hold ceil((n - 1 - q) slope + base) micro-batches. The rule sets the priorities of acts (stage.c).
+ * A schedule is given by pool sizes and a priority rule. Pool sizes usually follow a line: stage q of n stages
+ * may hold ceil((n - 1 - q) slope + base) micro-batches. The rule sets the priorities of acts (stage.c).
  * schedule_search_run() simulates some thousand schedules and stores in the program the best one that fits. The
- * choice depends on the program and the costs alone. Pure; any thread. */
+ * choice depends on the program and the costs alone. The functions are pure and may run on any thread. */
 #ifndef RILLE_PLAN_SCHEDULE_SEARCH_H
 #define RILLE_PLAN_SCHEDULE_SEARCH_H
 
@@ -13,17 +13,18 @@
 struct schedule_search_request {
     /* "zb-v", "v-half", "v-min", "interleaved", "auto", or "memory" (no named schedule, only memory limits) */
     const char *name;
-    /* memory limit per device: up to 16, a factor of the bytes of 1F1B on its fullest device; above 16, bytes */
+    /* memory limit per device. Values up to 16 are factors of the bytes that 1F1B holds on its fullest device;
+     * larger values are bytes */
     double memory;
     int64_t most; /* additional limit of a device's activations, bytes; 0: none */
     bool least;   /* find the schedule with the least memory, however long it takes; `memory` is ignored */
-    /* bytes of 1F1B on its fullest device, to which the factor `memory` applies. If *base is 0, the bytes are
-     * computed and returned in it; may be NULL */
+    /* bytes of 1F1B on its fullest device, to which the factor `memory` applies; may be NULL. If *base is 0, the
+     * search computes the bytes and stores them there */
     int64_t *base;
-    int64_t *possible; /* returns, if no schedule fits, the least bytes of any schedule found; may be NULL */
-    int64_t *allowed;  /* returns the limit of activations that the search used, bytes; 0: none; may be NULL */
-    /* costs of the stages; for a named schedule (not "auto") they must be equal for all stages; NULL: costs are
-     * estimated */
+    int64_t *possible; /* out: the least bytes of any schedule found, if no schedule fits; may be NULL */
+    int64_t *allowed;  /* out: the limit of activations that the search used, bytes; 0: none; may be NULL */
+    /* costs of the stages; NULL: costs are estimated. For a named schedule (not "auto"), the costs must be equal
+     * for all stages */
     const struct schedule_search_costs *costs;
 };
 
@@ -37,8 +38,8 @@ struct schedule_search_result {
 
 /* Returns true if users may give this schedule name, and the search supports it. */
 bool schedule_search_knows(const char *name);
-/* Returns true if the schedule folds stages: a stage whose results return to the devices of its input is divided
- * into two stages. */
+/* Returns true if the schedule folds stages: divides a stage into two stages if the stage's results return to the
+ * devices of its input. */
 bool schedule_search_folds(const char *name);
 /* Chooses the pool sizes and the priority rule of a program with micro-batches. E_ARG: the stages are not placed
  * on devices as the schedule requires. E_MEMORY: no schedule fits; the error reports the least memory that one

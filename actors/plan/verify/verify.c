@@ -359,7 +359,7 @@ check_counts(const struct proof *v, int32_t i)
     return 0;
 }
 
-/* ---- ports, fans, readers ---- */
+/* ---- ports, fans and readers ---- */
 
 uint32_t
 proof_wide(struct proof *v, int32_t i)
@@ -529,8 +529,8 @@ list_ends(struct proof *v)
     }
 }
 
-/* Checks that the readers in a fan are in-ports that refer to this fan. seen: marks in-ports; an in-port must
- * occur once. *n: number of readers so far. */
+/* Checks that the readers in a fan are in-ports that refer to this fan. seen: marks the in-ports found so far,
+ * because an in-port must occur only once. *n: number of readers so far. */
 static int
 check_fan_seen(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
 {
@@ -605,7 +605,7 @@ check_rate(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* ---- the threads' lists ---- */
+/* ---- task lists of threads ---- */
 
 static int
 check_locals(const struct proof *v)
@@ -636,7 +636,7 @@ check_locals(const struct proof *v)
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the complete proof ---- */
 
 static int
 check_frame(struct proof *v)

@@ -27,14 +27,15 @@ struct inlet {
     uint8_t token; /* enum sync */
 };
 
-/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and an edge connects tasks that are far
- * apart in memory. So proofs read copies of the few fields that they need of an edge's other end, in dense arrays
- * that fit in caches. */
+/* Data of one proof of a plan. Tasks and ports take hundreds of bytes each, and an edge connects tasks that are
+ * far apart in memory. So proofs copy the few fields that they need of an edge's other end to dense arrays, which
+ * fit in caches. */
 struct proof {
     const struct plan *plan;
     struct arena tmp;
     struct local_set mines;
-    /* by task: number of its first in-port; number of its first out-port; [ntask]: number of all ports */
+    /* first_in[task]: number of the task's first in-port; first_out[task]: number of its first out-port; at
+     * [ntask]: number of all ports */
     int64_t *first_in, *first_out;
     int32_t *thread, *nact; /* copies of the tasks' fields */
     struct inlet *inlet;    /* by in-port */
@@ -52,14 +53,15 @@ struct proof {
     /* by node: bit mask of results that may be f32 instead of half precision (program_wide); NULL: not computed */
     uint8_t *wide;
     bool *late; /* by task: true if the task acts once, in the last round (verify_run.c) */
-    /* first task that acts per micro-batch but waits for the last micro-batch, so that the proof by rounds fails;
-     * -1: none */
+    /* first task that acts per micro-batch but waits for the last micro-batch (such a task makes the proof by
+     * rounds fail); -1: none */
     int32_t no_round;
 };
 
 /* Fails with E_PLAN and the text "plan: task 12, matmul (a.lua:3) on cpu:1: ...". */
 int proof_fail(const struct proof *v, int32_t task, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Returns true if n items of this size fit in the bytes that the arena has allocated. */
+/* Returns true if n items of this size fit in the bytes that the arena has allocated. Detects counts that are too
+ * large for their arrays. */
 bool proof_fits(int64_t n, size_t size, const struct arena *a);
 /* Fails with E_PLAN and the text "...: <field> is <got>, and should be <want>". */
 int proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
@@ -70,7 +72,7 @@ proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, 
     return got == want ? 0 : proof_differs(v, task, field, got, want);
 }
 
-/* proof_wide returns, as a bit mask, the results of node i that may be f32 instead of half precision. proof_sum
+/* proof_wide returns a bit mask of the results of node i that may be f32 instead of half precision. proof_sum
  * returns the sum over micro-batches that is the only reader of node i's result; -1: none. */
 uint32_t proof_wide(struct proof *v, int32_t i);
 int32_t proof_sum(struct proof *v, int32_t i);
@@ -97,7 +99,7 @@ int prove_channels(struct proof *v);
 int prove_values(struct proof *v);
 /* verify_kernel.c */
 int prove_credits(struct proof *v);
-/* verify_act_offset.c: proves the devices on which results have per-act offsets. Sets has[device] for these
+/* verify_act_offset.c: proves the devices that have results with per-act offsets. Sets has[device] for these
  * devices; has[] must be false before. */
 int prove_act_offsets(struct proof *v, bool *has);
 /* verify_memory.c */

@@ -24,7 +24,7 @@ enum { ALIGN = 64, NEVER = INT32_MAX / 2 };
 struct use {
     int64_t lo, hi;
     int32_t task, out;
-    int32_t act, piece; /* number of the act that writes the register; micro-batch of that act */
+    int32_t act, piece; /* act: number of the act that writes the register; piece: micro-batch of the act */
     bool again;         /* the result is written for each micro-batch */
 };
 
@@ -37,7 +37,8 @@ struct claim {
 struct act_offset_proof {
     struct proof *v;
     bool *late; /* by task: true if the task acts once, after tasks that act per micro-batch */
-    /* by task: index in `waits` of its first step back; fewest micro-batches to go back to it, NEVER: not reached */
+    /* first_waits[task]: index in `waits` of the task's first step back; lag[task]: fewest micro-batches to go
+     * back to the task; NEVER: not reached */
     int32_t *first_waits, *lag;
     struct step {
         int32_t task, lag;
@@ -45,8 +46,8 @@ struct act_offset_proof {
     int32_t *queue;
     bool *queued;
     int32_t *met, nmet; /* tasks that the current search has reached */
-    /* by task: largest lag that proves all claims about the task, NEVER: no claim; nwanted: number of tasks whose
-     * claims are not proved yet */
+    /* wanted[task]: largest lag that proves all claims about the task; NEVER: no claim. nwanted: number of tasks
+     * whose claims are not proved yet */
     int32_t *wanted, nwanted;
     struct use *use;
     int32_t nuse;
@@ -62,9 +63,9 @@ by_piece(const struct plan *p, int32_t task)
     return p->task[task].nact == p->pieces;
 }
 
-/* Returns true if the edge orders acts in a way that the proof uses: the reader's act waits for the producer's act
- * for the same micro-batch, or for the producer's only act, or, if the reader acts once, for all acts of the
- * producer. out: number of the producer's out-port. */
+/* Returns true if the proof may use the order of an edge. The reader's act must wait for the producer's act for the
+ * same micro-batch, or for the producer's only act. A reader that acts once must wait for all acts of the producer.
+ * out: number of the producer's out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -75,7 +76,7 @@ counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t 
     return v->nact[reader] == 1 && (v->nreg[out] ? v->made[out] == 1 : in->need == pieces);
 }
 
-/* Returns true if the producer, before it writes a register again, waits for this reader's act on the register. */
+/* Returns true if the producer waits for this reader's act on a register before it writes the register again. */
 static bool
 gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -170,8 +171,8 @@ not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t read
     return status;
 }
 
-/* Returns the largest lag, from the claim's task to a reader, that proves that the reader's last act on the use has
- * ended. Negative: no lag proves it. */
+/* Returns the largest lag from the claim's task to the reader with which the claim is proved: the reader's last act
+ * on the use has ended. Negative: no lag proves the claim. */
 static int32_t
 lag_wanted(const struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {

@@ -59,8 +59,8 @@ channel_fail(const struct channel *c, const char *fmt, ...)
     return status;
 }
 
-/* Returns the sort key of a collective's task, as a made-up channel of the collective's hop. (The hop of a
- * collective has no real channels.) */
+/* Returns the sort key of a collective's task. The key is an invented channel of the collective's hop, because
+ * the hop of a collective has no channels. */
 static struct channel
 channel_key(const struct plan_move *m)
 {
@@ -89,7 +89,7 @@ check_channel_order(const struct proof *v)
     return 0;
 }
 
-/* ---- what a channel states ---- */
+/* ---- terms of a channel ---- */
 
 static int
 check_channel(const struct proof *v, int32_t k)
@@ -120,7 +120,7 @@ same_end(const struct channel *a, const struct channel *b)
 }
 
 /* Proves that the gate before a node has exactly the channel ends of gate_ends(). *c: index of the first channel
- * of the node's step; on return, of the next step. */
+ * of the node's step; on return, index of the first channel after that step. */
 static int
 check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
 {
@@ -169,8 +169,8 @@ check_round(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Proves that a RECV by a library is ready when its hop begins, in each round: the RECV waits only for tasks before
- * the hop, and for registers returned earlier. */
+/* Proves that a RECV by a library is ready when its hop begins, in each round: the RECV waits only for tasks
+ * before the hop and for registers returned earlier. */
 static int
 check_ready(const struct proof *v, const struct channel *c)
 {
@@ -186,8 +186,8 @@ check_ready(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Proves the place in the list and the round of a collective's task that has partners in other partitions. The
- * round must be the one that the collective states. */
+/* Proves the place and the round of a task of a collective that has partners in other partitions. The place must
+ * allow the same order of collectives as on other hosts. The round must be the one that the collective states. */
 static int
 check_channel_member(const struct proof *v, int32_t i)
 {

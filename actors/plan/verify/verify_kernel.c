@@ -2,8 +2,8 @@
  * wiring of a chain. Also proves the size of scratch memory, and the schedule's credits and phases.
  *
  * A kernel records the calls for which it was made (exec_made); the proof compares them with the program's nodes.
- * It relies on the tests of kernels/ for kernels to compute these calls correctly. Equal tasks may share a kernel
- * if no two of them run at the same time. A kernel shared by the ranks of a node is checked once. */
+ * That kernels compute these calls correctly is left to the tests of kernels/. Equal tasks may share a kernel if
+ * no two of them run at the same time. A kernel shared by the ranks of a node is checked once. */
 #include "actors/plan/outline/stage.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -21,8 +21,8 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
-/* Returns true if elements of type t in layout l are held as type `held` by a rank. l is NULL for a number, which
- * has no layout. */
+/* Returns true if ranks hold elements of type t in layout l as type `held`. l is NULL for a number, which has no
+ * layout. */
 static bool
 is_type_held(const struct type *held, const struct type *t, const struct layout *l)
 {
@@ -75,8 +75,8 @@ check_fused_step(const struct values *s, int32_t task, int32_t i, const struct f
     return proof_same(s->v, task, "output for the result of a step of its kernel", step->out, out);
 }
 
-/* Proves which operands the plan marks as different per micro-batch. Kernels need the marks to report row numbers
- * in the batch. */
+/* Proves that the plan marks the right operands as different per micro-batch. Kernels need the marks to report
+ * row numbers in the batch. */
 static int
 check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
 {
@@ -111,7 +111,8 @@ check_made(const struct values *s, int32_t task)
 
 struct proved {
     const struct exec *exec;
-    /* thread, or device with streams, that runs the kernel; node of the task for which the kernel was last checked */
+    /* runner: thread, or device with streams, that runs the kernel; node: node of the task for which the kernel
+     * was last checked */
     int32_t runner, node;
     const struct plan_chain *chain;
 };
@@ -161,8 +162,9 @@ task_moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* Returns the number of registers that the readers need: one per micro-batch between writer and readers, plus one,
- * and at least two if data is sent to another stage on another device. Offloads and fetches have no such minimum. */
+/* Returns the number of registers that the readers need: the number of micro-batches between writer and readers,
+ * plus one. If data is sent to another stage on another device, the number is at least two, except for offloads
+ * and fetches. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {
@@ -178,8 +180,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage of a task. The phase is the phase of the task's node; in an offload or a fetch, the phase
- * of the node that requests the move counts. A task that computes a node has the node's stage. */
+/* Proves phase and stage of a task. The phase must be that of the task's node. In an offload or a fetch, the
+ * phase of the node that requests the move counts. A task that computes a node must have the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {

@@ -10,10 +10,10 @@
  * Registers that are written per micro-batch are written again in each period. So if registers of two results
  * share a section, both results must have equally many registers, and registers of equal index must share bytes.
  * The first owner of a section is written in the next period after the section's last owner. To prove this order,
- * the proof looks for an output of the first owner's task with at most as many registers. Each reader of the last
- * owner must also read this output or precede a reader of it. A result made once per batch and read per
- * micro-batch is needed until the last micro-batch, and a sum over micro-batches is written from the first one on.
- * So neither may share bytes with a result that is written per micro-batch. */
+ * the proof looks for an output of the first owner's task that has at most as many registers as the owners'
+ * results. Each reader of the last owner must also read this output or precede a reader of it. A result made once
+ * per batch and read per micro-batch is needed until the last micro-batch, and a sum over micro-batches is
+ * written from the first one on. So neither may share bytes with a result that is written per micro-batch. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify_value.h"
 
@@ -26,11 +26,12 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    /* by task: index of its row, a chain of tasks connected by edges; place in the row */
+    /* row[task]: index of the task's row, a chain of tasks connected by edges; position[task]: place of the task
+     * in its row */
     int32_t *row, *position;
     int32_t *seen, stamp, *queue; /* by task: temporary arrays of searches and lists */
-    /* by row: stamp of the last search that has marked it; last place that the search must reach; last place that
-     * it has reached */
+    /* asked[row]: stamp of the last search that has marked the row; last[row]: last place that the search must
+     * reach; met[row]: last place that the search has reached */
     int32_t *asked, *last, *met;
     int32_t *next_writer;           /* by task: next task that writes the same register; -1: none */
     int32_t *user, nuser, capacity; /* users: tasks that write or read the register under proof */
@@ -76,10 +77,10 @@ find_rows(struct memory *m)
     }
 }
 
-/* Searches back from task b, breadth first, for the n tasks a[]. Stops when the search has reached, on each row of
- * these tasks, the last of the row's tasks in a[] or a later task. A task counts as reached before its inputs are
- * scanned, because a task may have as many inputs as there are ranks. Returns the first task of a[] that does not
- * precede b; -1: all precede b. */
+/* Searches back from task b, breadth first, for the n tasks a[]. Stops when the search has reached, on each row
+ * of these tasks, the last of the row's tasks in a[] or a later task. The search marks a task as reached before
+ * it scans the task's inputs, because a task may have as many inputs as there are ranks. Returns the first task
+ * of a[] that does not precede b; -1: all precede b. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
@@ -240,7 +241,7 @@ in_step(const struct block *a, const struct block *b)
 }
 
 /* Checks that block b is written after the last use of block a: every writer of b must come after all users of a,
- * and no user of a may act again after it. */
+ * and no user of a may act again after b is written. */
 static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
@@ -298,7 +299,8 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
 struct cuts {
     int64_t *at;
     int32_t n;
-    /* by section: present owner; first and last of the owners that are written per micro-batch; -1: none */
+    /* owner[section]: present owner; first, last: first and last owner among those written per micro-batch; -1:
+     * none */
     int32_t *owner, *first, *last;
 };
 
@@ -384,7 +386,8 @@ reads_leaf(const struct task *t, int32_t leaf)
     return false;
 }
 
-/* Returns which argument of the task is operand k of a node. The node is the task's node or a member of its group. */
+/* Returns the index of the task's argument that is operand k of a node. The node is the task's node or a member
+ * of its group. */
 static int32_t
 argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
 {
@@ -485,16 +488,16 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Data for the proof that no update begins before all checks of data have ended. So bad input can never update some
- * variables and not others. A check is a task that may reject its data; checks are numbered in list order.
- * done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[] of the
- * task's inputs, increased while the task also reads the next check directly. A gate that receives from another host
- * counts as a check: it stands for that host's checks. A gate that sends to another host must wait for all checks of
- * this host. */
+/* Data for the proof that no update begins before all checks of data have ended. The order matters because bad input
+ * must not update only some of the variables. A check is a task that may reject its data; checks are numbered in
+ * list order. done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[]
+ * of the task's inputs, increased while the task also reads the next check directly. A gate that receives from
+ * another host counts as a check: it stands for that host's checks. A gate that sends to another host must wait for
+ * all checks of this host. */
 struct checks {
     int32_t *task, n; /* checks, in list order */
-    /* by task: number of checks that have certainly ended before the task; by check: last task found to read the
-     * check's result */
+    /* done[task]: number of checks that have certainly ended before the task; mark[check]: last task found to
+     * read the check's result */
     int32_t *done, *mark;
 };
 

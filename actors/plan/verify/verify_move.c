@@ -1,8 +1,8 @@
 /* verify_move.c - proves that the tasks of a move do what box_plan() says, with the right value.
  *
  * The tasks of a move are consecutive: first those that fill stage buffers, then one per destination shard. The
- * proof derives the window of every step again and compares. An equal window is inside its source or destination,
- * because the derived one is. */
+ * proof derives the window of every step again and compares. A derived window is inside its source or
+ * destination, so an equal window is, too. */
 #include "actors/plan/verify/verify_value.h"
 
 /* Finds the value that a move reads, from the first argument: the result of a view node, or else the content of
@@ -22,7 +22,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
                 p->task[i].in[arg->index].task >= task)
-                continue; /* skip stage buffers of this move, and received data: they do not name a value */
+                continue; /* these sources do not identify the value */
             struct content c;
             TRY(value_content(s, i, a, &c));
             *r = c.ref;
@@ -180,7 +180,8 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     return proof_same(s->v, task, "size of the received data", t->move.received, bytes);
 }
 
-/* Proves that the task has the node of the moved value, and acts as often as a move of this value must. */
+/* Proves that the task names the node of the moved value, and acts once or once per micro-batch, as the value
+ * requires. */
 int
 value_moves(struct values *s, int32_t task)
 {
@@ -190,8 +191,8 @@ value_moves(struct values *s, int32_t task)
     const struct prog_node *anew = task_fetches(s->v->plan, t);
     if (anew) return value_rate(s, task, anew->piece, 1);
     if (r.kind == REF_NONE) return value_rate(s, task, t->nact > 1, 1);
-    /* If a value is gathered again per micro-batch, further moves of it may also run per micro-batch, because the
-     * value does not change. */
+    /* If a value is gathered again per micro-batch, other moves of the value may also run per micro-batch,
+     * because the value does not change. */
     return value_rate(s, task, value_varies(s->v, r) || (t->nact > 1 && *value_again(s, r)), 1);
 }
 

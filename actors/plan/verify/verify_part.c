@@ -54,8 +54,8 @@ value_unmoved(const struct proof *v, struct ref r)
     return r;
 }
 
-/* Returns the mesh position in layout `in` that has, on the same device, the same elements as position pos in
- * layout l; -1: none. */
+/* Returns the mesh position in layout `in` whose shard is on the same device and has the same elements as the
+ * shard at position pos in layout l; -1: none. */
 static int
 position_in(const struct layout *in, const struct layout *l, int pos, const struct type *t)
 {
@@ -72,7 +72,7 @@ position_in(const struct layout *in, const struct layout *l, int pos, const stru
     return same || empty ? at : -1;
 }
 
-/* Finds the result of a view operator in the register or leaf where its operand is stored. */
+/* Finds the part of a register or leaf that is the result of a view operator, whose operand is stored there. */
 bool
 value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos, struct view *view,
                 int64_t *skip)
@@ -101,7 +101,7 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     r = value_unmoved(v, r);
     const struct type *t = ref_type_of(v->plan->program, r);
     *skip = 0;
-    /* A move of an empty value reads nothing. So what it makes may stand for any empty value of the same type. */
+    /* A move of an empty value reads nothing. So its result may stand for any empty value of the same type. */
     bool nothing = c->ref.kind == REF_NONE;
     bool here = nothing ? type_equal(t, &c->box->type)
                         : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
@@ -157,8 +157,8 @@ static int
 check_version(const struct values *s, int32_t task, int32_t a, const struct content *c, const void **version)
 {
     if (!c->layout || !layout_has_partial(c->layout)) return 0;
-    /* The version identifies the kernel or move that made the value. Outside moves the maker is one kernel, so any
-     * pointer except NULL can stand for it. */
+    /* identifies the kernel or move that made the value. Outside moves one kernel makes the value, so any pointer
+     * except NULL can stand for the kernel. */
     const void *maker = c->box ? (const void *)c->box : s;
     if (!*version) *version = maker;
     return *version == maker
@@ -192,7 +192,7 @@ value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, con
                       skip * (int64_t)dtype_bytes(view->dtype));
 }
 
-/* ---- what all tasks share ---- */
+/* ---- proofs for all kinds of tasks ---- */
 
 int
 value_on(const struct values *s, int32_t task, int kind, int rank)

@@ -1,8 +1,8 @@
 /* verify_program.c - proves that the program of a plan is legal: operands exist, types are right, and layouts are
  * allowed signatures.
  *
- * The proof computes types again by the operators' rules and compares them. It checks the layouts of every call
- * again as a signature. It uses no data that was recorded while the program was built. */
+ * The proof computes types again by the operators' rules, and compares them with the program's types. It checks
+ * the layouts of every call again as a signature. It uses no data that was recorded while the program was built. */
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/base/error.h"
@@ -75,7 +75,7 @@ is_tensor_ref(struct ref r)
     return r.kind == REF_NODE || r.kind == REF_LEAF;
 }
 
-/* Returns in *least and *most how many operands a call of op may have. */
+/* Returns in *least and *most the range of the number of operands in a call of op. */
 static void
 operand_range(const struct op *op, int *least, int *most)
 {
@@ -175,9 +175,8 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call whose types and signature have been checked. The checks depend only on operator, operand types,
- * attributes and layouts. So another call for which these are equal is legal, too, and has results of the same
- * types. */
+/* A call whose types and signature have been checked. The checks depend only on operator, operand types, attributes
+ * and layouts. So a later call that equals this call in all four is legal, too, and has results of the same types. */
 struct derived {
     struct call call;
     /* bit mask of results that are f32 instead of half precision, because a sum over micro-batches adds them */
@@ -224,8 +223,8 @@ remember_derived(struct derivations *s, const struct call *c, uint32_t wide)
 }
 
 /* Proves that a shift reads its operand on the devices of the result, and that the rank with coordinate c on the
- * mesh axis reads the shard of coordinate c - ranks. This is a rotation if shards are equal and only this axis
- * splits the dimension. */
+ * mesh axis reads the shard of coordinate c - ranks. If shards are equal and no other axis splits the dimension, the
+ * shift is a rotation. */
 static int
 check_shift(const struct program *g, int32_t i)
 {
@@ -293,8 +292,8 @@ check_program_call(struct derivations *s, int32_t i)
 
 /* ---- recomputation ---- */
 
-/* Returns the original value of r: before moves, recomputations and fetches. The search is bounded, because a
- * program from untrusted bytes may contain a cycle. */
+/* Returns the original value of r, from before all moves, recomputations and fetches. The search is bounded,
+ * because a program from untrusted bytes may contain a cycle. */
 static struct ref
 first_made(const struct program *g, struct ref r)
 {
@@ -347,7 +346,8 @@ check_program_node(struct derivations *s, int32_t i)
         return is_tensor_ref(n->in[0]) ? same_types(g, i, &t)
                                        : node_fail(g, i, "moves a number; only a tensor can be moved");
     }
-    /* The shape of an operator without operands is given by the program, and its result may have any layout. */
+    /* The program gives the shape of an operator without operands. The result of such an operator may have any
+     * layout. */
     if (n->op->flags & OP_SOURCE) return 0;
     TRY(check_program_call(s, i));
     return n->op->flags & OP_SHIFT ? check_shift(g, i) : 0;
@@ -369,8 +369,8 @@ check_program_root(const struct program *g, int32_t k)
     return 0;
 }
 
-/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts must
- * run in rounds (verify_channel.c), where this is impossible. In a plan of a single host, such a node may have
+/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts must run
+ * in rounds (verify_channel.c), and rounds exclude such nodes. In a plan of a single host, such a node may have
  * enough registers to run. */
 static int
 check_late(const struct program *g, bool *late)

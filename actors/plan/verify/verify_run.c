@@ -55,8 +55,8 @@ find_rounds(struct proof *v)
     }
 }
 
-/* Returns a partner of a collective's task: the first one in this partition among ranks `rank`, rank + step, ...
- * (step: 1 or -1). */
+/* Returns a partner of a collective's task: the first partner in this partition among the ranks `rank`, rank +
+ * step, and so on (step: 1 or -1). */
 static int32_t
 first_partner(const struct plan *p, int32_t task, int32_t comm_rank, int32_t step)
 {
@@ -95,9 +95,11 @@ runs_by_rounds(struct proof *v)
 /* State of the simulated ports, in arrays by port number. */
 struct tokens {
     struct proof *v;
-    /* by in-port: tokens that it holds; acts done with the current register; register to return next */
+    /* token[in-port]: tokens that the in-port holds; used: acts done with the current register; give: register to
+     * return next */
     int32_t *token, *used, *give;
-    /* by out-port: register to fill next; by register: number of readers that have not returned it */
+    /* write: by out-port, the register to fill next; left: by out-port and register, the number of readers that
+     * have not returned it */
     int32_t *write, **left;
     int32_t *begun;         /* by task: number of acts begun */
     int32_t *queue, nqueue; /* stack of tasks that may be able to act */
@@ -186,8 +188,8 @@ act(struct tokens *s, int32_t task)
         if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish_token(s, task, k);
 }
 
-/* Partners are the tasks of a collective, which act together. npartner returns their number for a task, including
- * the task itself. partner returns partner i; -1: it is in another partition and acts at the same time
+/* Partners are the tasks of a collective, which act together. npartner returns the number of a task's partners,
+ * the task included. partner returns partner i; -1: the partner is in another partition and acts at the same time
  * (verify_channel.c). */
 static int32_t
 npartner(const struct task *t)

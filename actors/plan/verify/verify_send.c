@@ -2,9 +2,9 @@
  * window and nothing else.
  *
  * The channels of a move, and the order of their tasks, follow from the layouts and the map (redistribute.h). The
- * proof derives the windows again, and also which channels use a library, and their devices. The content that a SEND
- * sends is proved in the sender's partition. Both ends of a channel state a digest of this content (channel.what),
- * and they are connected only if the digests are equal. */
+ * proof derives again the windows, the channels that use a library, and the devices of these channels. The content
+ * that a SEND sends is proved in the sender's partition. Both ends of a channel state a digest of this content
+ * (channel.what), and they are connected only if the digests are equal. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/communicator.h"
@@ -67,7 +67,7 @@ value_end_move(const struct values *s, int32_t task)
 
 /* ---- channels ---- */
 
-/* Proves that the task's channel is x, seen from this end. */
+/* Proves that the task's channel is x, as stated at this end. */
 static int
 check_send_channel(struct values *s, int32_t task, const struct redistribute_channel *x, bool sends)
 {
@@ -93,7 +93,8 @@ check_send_channel(struct values *s, int32_t task, const struct redistribute_cha
                       (int64_t)redistribute_what(s->cross, s->box_ref, x));
 }
 
-/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in its register or leaf. */
+/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in the register or leaf of
+ * the argument. */
 static int
 find_channel_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, struct view *view,
                     int64_t *bytes)
@@ -164,8 +165,8 @@ struct end {
     int32_t rank;
 };
 
-/* Finds the device in whose memory host code reads and writes the data of device `at`. *elsewhere: true if this is
- * not `at`. */
+/* Finds the device in whose memory host code reads and writes the data of device `at`. *elsewhere: true if that
+ * device is not `at`. */
 static int
 find_end_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
@@ -191,8 +192,8 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* second true: proves that the task is the second of two tasks of a channel's end, and reads the result of the first
- * from the start. second false: proves that this end needs a single task. */
+/* Proves how many tasks the end of a channel has. second: the task must be the second of two, and must read the
+ * result of the first task from the start. Otherwise the end must be a single task. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {
@@ -208,7 +209,7 @@ take_turn(struct values *s, int32_t task, bool second)
     return proof_same(s->v, task, "offset of an argument", t->arg[0].skip, 0);
 }
 
-/* Returns true if the view is a dense row of all elements that a channel sends. */
+/* Returns true if the view is a dense row of all elements sent on the channel. */
 static bool
 is_row(const struct values *s, const struct redistribute_channel *x, const struct view *view)
 {
@@ -291,7 +292,7 @@ value_recv(struct values *s, int32_t task)
     return has_come(s, task, which);
 }
 
-/* ---- by a library ---- */
+/* ---- library links ---- */
 
 /* Proves that the task is one end of the point-to-point link between these two devices, at the right rank. */
 static int

@@ -17,8 +17,8 @@ is_box_within(const struct box *in, const struct box *out, int ndim)
     return true;
 }
 
-/* Returns true if the box step computes this slice in the same way as the task does. The step must read source
- * shards only, no stage buffers. */
+/* Returns true if the box step computes this slice in the same way as the task. The step must read source shards
+ * only, and no stage buffers. */
 static bool
 says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
@@ -28,8 +28,8 @@ says_so(const struct box_step *s, const struct box_move *m, int ndim)
            is_box_within(m->slice, s->slice, ndim);
 }
 
-/* Returns the box step that computes the slice, among the steps for the task's shard and those for the stage
- * buffer on its device; NULL: none. */
+/* Returns the box step that computes the slice; NULL: none. Looks at the steps for the task's shard, and at those
+ * for the stage buffer on the task's device. */
 static const struct box_step *
 step_for(const struct values *s, int32_t task, const struct box_move *m)
 {
@@ -184,8 +184,8 @@ check_cover(struct values *s, int32_t task)
     return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "two slices of the shard overlap") : 0;
 }
 
-/* Proves that a JOIN task has as inputs the tasks that fill its shard, each exactly once. *n: number of these tasks;
- * *own: number of elements filled by the device of the JOIN. */
+/* Proves that the inputs of a JOIN task are the tasks that fill its shard, each exactly once. *n: number of these
+ * tasks; *own: number of elements filled by the JOIN's device. */
 static int
 check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
 {

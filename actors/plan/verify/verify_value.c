@@ -192,8 +192,8 @@ belongs_to_chain(const struct values *s, const struct plan_chain *c, int32_t i, 
            shape_equal(&n->type[0], &last->type[0]);
 }
 
-/* Returns true if the nodes are a group: they have one operator, all their results are live-out, and none reads
- * another. Otherwise they form a chain. */
+/* Returns true if the nodes are a group: all nodes have one operator, all results are live-out, and no node reads
+ * another node. Otherwise the nodes form a chain. */
 static bool
 is_group(const struct values *s, const struct plan_chain *c)
 {
@@ -373,7 +373,7 @@ value_accumulate(struct values *s, int32_t task)
                         &s->node_version[s->sum]);
 }
 
-/* Returns true if the task's argument holds the value of the root that the task writes. */
+/* Returns true if the task's argument holds the value that the task must write to the root. */
 static bool
 copies_root(const struct values *s, int32_t task)
 {
@@ -427,7 +427,7 @@ value_copy(struct values *s, int32_t task)
                         &s->root_version[part->index]);
 }
 
-/* ---- what outlives the run ---- */
+/* ---- results in root parts ---- */
 
 /* Proves that a result in a root part is the root's value: the complete dense shard or, if replicas share the
  * buffer, this rank's slice of it. */

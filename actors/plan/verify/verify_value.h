@@ -15,7 +15,7 @@ struct content {
     int32_t pos;
     bool received;               /* received from another host: slices of a shard or stage buffer */
     const struct plan_move *box; /* move that made the content; NULL: a kernel did */
-    /* made by a kernel: view with the order in which dimensions are stored; NULL: row-major */
+    /* content made by a kernel: view with the order in which its dimensions are stored; NULL: row-major */
     const struct view *turned;
 };
 
@@ -27,9 +27,9 @@ struct values {
     int32_t *root_task;  /* by root part: task that writes the part; -1: none yet */
     /* by result, then by leaf: true if the value is fetched again for every micro-batch (value_again) */
     bool *again;
-    const void ***version; /* by node and argument: maker of the addends, as in *version of value_read() */
-    /* *version of value_read(): by node whose result is a sum over micro-batches or a dense copy; by root that a
-     * task copies */
+    const void ***version; /* by node and argument: maker of the addends, as *version of value_read() identifies it */
+    /* *version of value_read(). node_version: by node whose result is a sum over micro-batches or a dense copy;
+     * root_version: by root that a task copies */
     const void **node_version, **root_version;
     const void *box_version;
     int32_t sum;      /* node whose sums are being proved */
@@ -62,24 +62,25 @@ bool *value_again(const struct values *s, struct ref r);
  * in *skip the elements before it. Returns false if c does not contain the shard. */
 bool value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
                 struct view *view, int64_t *skip);
-/* Finds the result of view operator n in a register or leaf with content c, where the operand is stored. Returns
- * false if strides cannot express the view. */
+/* The operand of view operator n is stored in a register or leaf with content c. Returns the view of the part
+ * that is the operator's result, and in *skip the elements before the part. Returns false if strides cannot
+ * express the view. */
 bool value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos,
                      struct view *view, int64_t *skip);
 /* Finds the content of the register or leaf that argument a of a task reads. */
 int value_content(const struct values *s, int32_t task, int32_t a, struct content *c);
 struct content *value_result(const struct values *s, int32_t task, int32_t k);
 /* Prove that argument a is shard pos of value r in layout l. value_read() returns the shard's view, and in *skip
- * the elements from the start of the register or leaf. value_read_at() proves that the argument's offset is equal
- * to this. Both functions also prove that the addends of a partial value belong together: all positions must read
- * addends made by the same kernel or move. *version: identifies that kernel or move; NULL before the first call
- * for a value. */
+ * the elements from the start of the register or leaf. value_read_at() proves that the argument's offset is this
+ * number of elements. Both functions also prove that the addends of a partial value belong together: all
+ * positions must read addends made by the same kernel or move. *version: identifies that kernel or move; NULL
+ * before the first call for a value. */
 int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                const void **version, struct view *view, int64_t *skip);
 int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                   const void **version, struct view *view);
-/* Prove that the task runs on the right device: value_on() on the device with this kind and rank, value_at() on
- * the device at the task's mesh position. */
+/* Prove that the task runs on the right device: value_on() expects the device with this kind and rank, value_at()
+ * expects the device at the task's mesh position. */
 int value_on(const struct values *s, int32_t task, int kind, int rank);
 int value_at(const struct values *s, int32_t task, const struct layout *l);
 /* Proves that the task acts once per micro-batch (piece true) or once, and publishes results after every `every`
@@ -106,8 +107,8 @@ int value_kernel(struct values *s, int32_t task);
 int value_move(struct values *s, int32_t task);
 /* Proves the node and the rate of a task that moves the value s->box_ref. */
 int value_moves(struct values *s, int32_t task);
-/* Prove the windows of a step: value_takes() the window that a source reads, value_fills() the window of the
- * destination. */
+/* Prove the windows of a step: value_takes() proves the window that a source reads, value_fills() proves the
+ * window of the destination. */
 int value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip);
 int value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip);
 /* Proves that source f reads shard pos of the moved value. Returns the window of `slice` in the shard. */
@@ -135,7 +136,7 @@ enum turn { SEND_ALL, RECV_ALL, FILL_STAGES, FILL_PARTS, NO_TURN };
 enum turn value_turn(struct values *s, int32_t *which);
 /* Proves, after the last task of a move, that the move has all its tasks. */
 int value_end_move(const struct values *s, int32_t task);
-/* Proves that argument f->arg is the receive buffer of the right channel, the one for source i of the step. */
+/* Proves that argument f->arg is the receive buffer of the right channel: the channel for source i of the step. */
 int value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
                    const struct box_from *f);
 /* Finds the dense block that contains `slice` in a stage buffer of this partition. */

@@ -105,7 +105,7 @@ shifted_place(struct atlas *a, const struct place *p, int axis, int64_t ranks, c
     return status;
 }
 
-/* Sets *l to the layout of x in which `axis` is split by the mesh axis alone, into equal shards. */
+/* Sets *l to a layout of x in which no mesh axis but the given one splits `axis`. The shards are equal. */
 static int
 shift_layout(struct atlas *a, const struct op *op, const struct val *x, int axis, int64_t mesh_axis,
              const struct layout **l)
@@ -143,8 +143,8 @@ add_shift(const struct call_context *ctx, const struct op *op, struct val *const
     return build_add(ctx, op, in, attr, &made, out);
 }
 
-/* Names the operator in an error of an operator that it is composed of. A hidden operator's name is dropped, because
- * users do not know it. */
+/* Adds the name of a composite operator to an error of an operator inside it. Drops the name of the inner operator
+ * if it is hidden, because users do not know it. */
 static void
 name_composite(const struct op *op)
 {
@@ -157,7 +157,7 @@ name_composite(const struct op *op)
     err_of(op->name);
 }
 
-/* Lets a function of the operator's record express the call by other operators. */
+/* Expands a call into other operators, by `write`, a function of the operator's record. */
 static int
 compose(const struct call_context *ctx,
         int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct call *c,
@@ -312,10 +312,10 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 
-/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a new
- * node. Outside a trace, the existing value must be an operand, because older values may be freed. After a move, an
- * inverse view equals the original value only if the layouts agree, too. A value that needs a gradient never
- * replaces another value. */
+/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a
+ * new node. Outside a trace, the existing value must be an operand, because older values may be freed. The
+ * inverse view of a moved view equals the original value only if the layouts agree, too. A value that needs a
+ * gradient never replaces another value. */
 static struct val *
 folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -345,7 +345,7 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
 
 enum { RECREATED = 16 }; /* maximum number of calls that are repeated on another placement */
 
-/* Returns true if at most *left calls, none of which reads data or has run yet, make the unplaced value. */
+/* Returns true if at most *left calls make the unplaced value, and none of these calls reads data or has run yet. */
 static bool
 can_recreate(const struct call_context *ctx, const struct val *v, int *left)
 {
@@ -469,8 +469,8 @@ build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct v
     return 0;
 }
 
-/* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if v needs a
- * gradient and the operand does not (or the reverse), or if v was made before the trace in progress. */
+/* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if only one
+ * of v and the operand needs a gradient, or if v was made before the trace in progress. */
 static bool
 shows_all(const struct call_context *ctx, const struct val *v)
 {
@@ -491,7 +491,7 @@ shown_below(const struct call_context *ctx, struct val *v, const struct node **v
     return v;
 }
 
-/* Applies the same n views to x. */
+/* Calls the n views of `view` on x, from the last to the first. */
 static int
 show_above(const struct call_context *ctx, struct val *x, int n, const struct node *const *view, const struct val *v,
            struct val **out)

@@ -1,6 +1,7 @@
 /* build_node.h - adds one node with known types and layouts to the graph.
  *
- * New values belong to the call in progress until build_settle() ends the call. Session's thread. */
+ * New values belong to the call in progress until build_settle() ends the call. Used only on the session's
+ * thread. */
 #ifndef RILLE_SESSION_BUILD_NODE_H
 #define RILLE_SESSION_BUILD_NODE_H
 
@@ -34,12 +35,12 @@ struct node_made {
 };
 int build_add(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
               const struct node_made *made, struct val **out);
-/* Returns a copy of the context without its strategy, because a strategy applies only to the called operator. */
+/* Returns a copy of the context without the strategy, because a strategy applies only to the called operator. */
 struct call_context build_plain(const struct call_context *ctx);
 /* build_fresh takes a reference to a value that a call created; build_settle drops these references at the end of
  * the call. Afterwards only handles and readers keep the value. build_settle returns `status`. */
 struct val *build_fresh(struct rille_session *s, struct val *v);
-/* Makes a leaf that shares the bytes of v, which is computed. */
+/* Makes a leaf that shares the bytes of v. v must be computed. */
 int build_share(struct rille_session *s, struct val *v, struct val **out);
 int build_settle(struct rille_session *s, int status);
 

@@ -408,8 +408,8 @@ call_in_parts(const struct call_context *ctx, const struct op *op, const struct 
     return build_call(ctx, join, npart, part, joining, NULL, res);
 }
 
-/* Returns true if the sizes given to a view, as in reshape, are sizes for the whole batch: together they have n
- * times as many elements as v, a value of one of n micro-batches. */
+/* Returns true if the sizes given to a view, as in reshape, are sizes for the whole batch. Such sizes have n
+ * times as many elements as v, which is a value of one of n micro-batches. */
 static bool
 has_batch_sizes(const struct op *op, const struct attr *sizes, const struct val *v, int n)
 {

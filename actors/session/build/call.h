@@ -1,6 +1,7 @@
 /* call.h - calls of operators by public functions.
  *
- * Public functions pass operands and attributes in the types of rille.h. Session's thread; nothing is owned. */
+ * Public functions pass operands and attributes in the types of rille.h. Owns nothing. Used only on the session's
+ * thread. */
 #ifndef RILLE_SESSION_CALL_H
 #define RILLE_SESSION_CALL_H
 

@@ -162,7 +162,7 @@ choose_as_asked(const struct call_context *ctx, const struct sig_question *q, st
     return strategy_fail(ctx->strategy, q->call, q->place);
 }
 
-/* Predicts the time in ns of a call whose operands are moved to the requested layouts first. */
+/* Predicts the time of a call, ns, including moves of the operands to the given layouts. */
 static int64_t
 call_time(const struct rille_session *s, const struct call *c, const struct rule *rule,
           const struct layout *const *layout)

@@ -1,7 +1,7 @@
 /* derive.h - the types and layouts of a call's results.
  *
- * The session owns the memo of derivations: (operator, attributes, operand types and layouts) -> results. Session's
- * thread. */
+ * The session owns the memo of derivations: (operator, attributes, operand types and layouts) -> results. Used
+ * only on the session's thread. */
 #ifndef RILLE_SESSION_DERIVE_H
 #define RILLE_SESSION_DERIVE_H
 
@@ -21,7 +21,8 @@ struct derived {
     const struct layout **want; /* [nin] requested layouts of operands */
 };
 
-/* Returns the derivation of a call, from the memo or newly made in `made`. made->want has room for nin layouts. */
+/* Returns the derivation of a call from the memo, or makes a new one in `made`. made->want has room for nin
+ * layouts. */
 int derive_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                 const struct attr *attr, struct derived *made, const struct derived **out);
 /* Returns the bytes that all ranks together receive for a move. arg: unused. */

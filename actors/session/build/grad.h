@@ -1,4 +1,5 @@
-/* grad.h - reverse-mode differentiation. Session's thread; new values belong to the call in progress. */
+/* grad.h - reverse-mode differentiation. New values belong to the call in progress. Used only on the session's
+ * thread. */
 #ifndef RILLE_SESSION_GRAD_H
 #define RILLE_SESSION_GRAD_H
 
@@ -10,7 +11,7 @@
 int grad_values(const struct call_context *ctx, struct val *y, int n, struct val *const *x, struct val **dx);
 int grad_deposit(const struct call_context *ctx, struct val *y, bool retain);
 /* Returns the layout for the gradient of a parameter with layout l. `has`: present layout of the gradient. The
- * result is l, except that a mesh axis on which `has` is partial stays partial if l has B there. */
+ * result is l, with one exception: a mesh axis that is partial in `has` and B in l stays partial. */
 int grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out);
 
 #endif

@@ -1,7 +1,8 @@
 /* own_gradient.c - calls the user's gradient functions and hooks in the middle of a backward pass.
  *
- * The functions call the public functions of the session. So the state of the calls in progress is put aside, and the
- * context of the backward pass (gradient mode, phase, line) becomes that of the session. */
+ * The user's functions call public functions of the session. So the state of the calls in progress is put aside
+ * before a user's function is called, and the context of the backward pass (gradient mode, phase, line) becomes
+ * the session's context. */
 #include "actors/session/build/own_gradient.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
@@ -62,7 +63,7 @@ own_function_drop(struct graph *g, struct own_function *f)
     if (--f->nref > 0) return;
     for (int i = 0; i < f->nin; i++) {
         if (!f->in[i]) continue;
-        val_keep(f->in[i]); /* val_drop ends a reference and a keep, so both are taken */
+        val_keep(f->in[i]); /* a later val_drop() ends a reference and a keep, so both are taken */
         val_drop(g, &f->in[i]);
     }
     for (int i = 0; i < f->nsaved; i++) val_drop(g, &f->saved[i]);
@@ -291,7 +292,8 @@ check_gradient(const char *who, const char *what, int i, const struct type *has,
     return status;
 }
 
-/* Makes handles of the gradients of the results, zeros where none has arrived, and of the saved tensors. */
+/* Makes the arguments of the backward function: handles for the gradients of the results (zeros for a result without
+ * a gradient) and for the saved tensors. */
 static int
 function_handles(const struct call_context *ctx, struct own_function *f, struct val *const *from,
                  struct rille_tensor **dresult, struct rille_tensor **saved)
@@ -403,8 +405,8 @@ own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, stru
     return status;
 }
 
-/* Returns the list of hooks at t's gradient. E_STATE: no hook can be added now, because t has no gradient, t is a
- * parameter in a compiled step, or backward was already called through t. */
+/* Returns the list of hooks at t's gradient. E_STATE: no hook can be added now. Reasons: t has no gradient; t is
+ * a parameter in a compiled step; backward was already called through t. */
 static int
 hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
 {

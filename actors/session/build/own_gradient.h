@@ -1,9 +1,10 @@
 /* own_gradient.h - gradients that the user defines: functions with a backward function of their own, and hooks.
  *
- * A node may have an own gradient. `function`: the node is a view of one result of the user's function; backward calls
- * that function once, when it knows the gradients of all results. `hooks`: backward passes the final gradient of a
- * result of the node to each hook, which may replace the gradient. Hooks of variables belong to their handles. An own
- * gradient is freed when backward has passed through its node, or with the node. Session's thread. */
+ * A node may have an own gradient. `function`: the node is a view of one result of the user's function; backward
+ * calls that function once, when it knows the gradients of all results. `hooks`: backward passes the final
+ * gradient of a result of the node to each hook, which may replace the gradient. Hooks of variables belong to
+ * their handles. An own gradient is freed when backward has passed through its node, or with the node. Used only
+ * on the session's thread. */
 #ifndef RILLE_SESSION_OWN_GRADIENT_H
 #define RILLE_SESSION_OWN_GRADIENT_H
 
@@ -16,7 +17,7 @@ struct own_function {
     struct rille_backward user; /* name: interned by the graph */
     int32_t nref;               /* number of nodes and calls in progress that refer to this record */
     int nin, nsaved, nresult;
-    struct val **in;    /* arguments, by reference without their bytes; NULL: not a tensor, or without gradient */
+    struct val **in;    /* arguments, by reference without their bytes; NULL: not a tensor, or needs no gradient */
     struct val **saved; /* saved tensors; references are held */
     int *saved_from;    /* by saved tensor: index among the results; SAVED_INPUT: an argument; SAVED_INNER: neither */
     struct type *type;  /* types of the results */

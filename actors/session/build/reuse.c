@@ -118,7 +118,7 @@ find_equal(struct merge *m, int32_t i)
     hash_add(&m->nodes, hash, hash_index(i));
 }
 
-/* Removes the nodes that were merged into an earlier equal node from the program. */
+/* Removes from the program the nodes that were merged into an earlier equal node. */
 static void
 renumber_nodes(struct merge *m)
 {

@@ -34,8 +34,8 @@ split_pieces(const struct split_propagation *w, const struct val *v)
     return NULL;
 }
 
-/* Splits the letters of a dimension into `pieces` pieces in total: the first letter as far as its size allows, then
- * the next. */
+/* Splits the letters of a dimension into `pieces` pieces in total. Splits the first letter as far as its size
+ * allows, then the next letter. */
 static void
 cut_letters(const struct rule *r, const struct rule_dim *d, int32_t pieces, int32_t *cut)
 {

@@ -31,7 +31,7 @@ struct split_propagation_op {
 /* Initialises w with the splits of the call's operands, from the call's checked strategy. */
 void split_propagation_begin(struct split_propagation *w, struct arena *a, const struct strategy *s, int nin,
                              struct val *const *in);
-/* Finds the split of call c, and fills c's result types. */
+/* Finds the split of call c, and fills in the types of c's results. */
 void split_propagation_operator(const struct split_propagation *w, struct arena *a, struct call *c,
                                 struct val *const *in, struct split_propagation_op *out);
 /* Records the split of the operator's results. */

@@ -61,7 +61,7 @@ rille_update_to(struct rille_tensor *t, struct rille_tensor *value)
     return rille_tensor_assign(t, value);
 }
 
-/* After a failed step, restores the versions from before the updates. */
+/* Restores the versions from before the updates, after a failed step. */
 static void
 undo_updates(struct session_updates *u)
 {

@@ -1,4 +1,5 @@
-/* update.h - updates of variables by optimisers. The session owns the list of pending updates. Session's thread. */
+/* update.h - updates of variables by optimisers. The session owns the list of pending updates. Used only on the
+ * session's thread. */
 #ifndef RILLE_SESSION_UPDATE_H
 #define RILLE_SESSION_UPDATE_H
 

@@ -47,8 +47,8 @@ does_not_fit(const struct type *from, const struct type *to)
     return status;
 }
 
-/* Returns the layout for v, the next version of t. An unplaced variable gets v's placement if v has one. In a trace,
- * though, a variable from outside keeps its placement. */
+/* Returns the layout for v, the next version of t. An unplaced variable gets v's placement if v has one. In a
+ * trace, a variable that was made outside the trace keeps its placement. */
 static const struct layout *
 next_layout(struct rille_tensor *t, const struct val *v)
 {
@@ -58,10 +58,10 @@ next_layout(struct rille_tensor *t, const struct val *v)
     return layout_broadcast(t->s->atlas, v->layout->place);
 }
 
-/* Makes v the next version of t: broadcasts to t's shape, converts to t's dtype and layout, and makes the result
- * dense. A view is not enough: kernels may sum in another order for other strides, so results could depend on
- * whether the value was read before. A value with a gradient that is not recorded is copied, so that it keeps the
- * gradient. */
+/* Makes v the next version of t: broadcasts v to t's shape, converts it to t's dtype and layout, and makes the
+ * result dense. A view is not enough, because kernels may sum in another order if strides differ; results could
+ * then depend on whether the value was read before. If v needs a gradient but the assignment is not recorded, v
+ * is copied, so that v keeps its gradient. */
 static int
 version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v, struct val **out)
 {
@@ -98,7 +98,7 @@ is_meta(const struct val *v)
     return v->layout->place->kind == DEV_META;
 }
 
-/* Sets *out to true if an assignment of v to t records v's gradient. */
+/* Sets *out to true if an assignment of v to t is recorded for differentiation. */
 static int
 records(const struct rille_tensor *t, const struct val *v, bool *out)
 {
@@ -120,7 +120,8 @@ may_take_over(const struct rille_tensor *t, const struct val *v)
     return true;
 }
 
-/* Replaces the next version *v of a variable from outside the trace by its value for the whole batch. */
+/* Replaces *v by its value for the whole batch. *v: the next version of a variable that was made outside the
+ * trace. */
 static int
 once_per_batch(const struct call_context *ctx, const struct rille_tensor *t, struct val **v)
 {
@@ -210,7 +211,7 @@ is_pending(const struct val *v)
     return !v->store && !is_meta(v);
 }
 
-/* Sets *out to true if v is not computed yet and checks data, which may be invalid. */
+/* Sets *out to true if v is not computed yet and checks data. Such data may be invalid. */
 static int
 may_fail(struct rille_session *s, struct val *v, bool *out)
 {
@@ -257,7 +258,8 @@ rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
     return assign_all(t->s, 1, &t, &src, NULL);
 }
 
-/* Moves the gradient of a leaf to the leaf's new layout l. NULL: no gradient, or no move needed. */
+/* Moves the gradient of a leaf to the leaf's new layout l. Result NULL: the leaf has no gradient, or the gradient
+ * needs no move. */
 static int
 next_gradient_place(const struct call_context *ctx, struct rille_tensor *t, const void *of, struct val **out)
 {
@@ -296,8 +298,8 @@ next_gradient_type(const struct call_context *ctx, struct rille_tensor *t, const
     return cast_of(ctx, t->grad->val, *d, out);
 }
 
-/* Sets the next value and gradient of each leaf: of all leaves or, after an error, of none. *wrong: index of the
- * leaf that failed; *changed: number of leaves changed. Resets grad_layout, which applied to the old layout. */
+/* Sets the next value and gradient of all leaves; after an error, of no leaf. *wrong: index of the leaf that
+ * failed; *changed: number of leaves changed. Resets grad_layout, which applied to the old layout. */
 static int
 change_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, const void *const *of, next_fn *next,
            next_fn *next_gradient, int *wrong, int *changed)

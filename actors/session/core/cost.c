@@ -122,7 +122,7 @@ refuse_unknown(const char *where, const char *name)
     return status;
 }
 
-/* Parses one parameter. seen: a bit for each parameter given on an earlier line. */
+/* Parses one parameter. seen: bit mask of the parameters given on earlier lines. */
 static int
 read_cost(const char *where, const char *name, const char *number, struct rille_cost *c, unsigned *seen)
 {

@@ -1,4 +1,5 @@
-/* devices.h - devices of a session, and their memory pools. The session owns the pools. Session's thread. */
+/* devices.h - devices of a session, and their memory pools. The session owns the pools. Used only on the
+ * session's thread. */
 #ifndef RILLE_SESSION_DEVICES_H
 #define RILLE_SESSION_DEVICES_H
 
@@ -21,8 +22,8 @@ struct session_devices {
 };
 /* Returns the memory pool of a device. Creates the pool at the first call. */
 int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);
-/* Chooses how these GPUs run collectives: "nccl" (with the library) or "own" (each rank reads the shards of other
- * ranks). E_ARG: unknown name. E_PLACE: "nccl", but `devices` names no GPU. */
+/* Sets in *gpus how GPUs run collectives: `how` is "nccl" (by the NCCL library) or "own" (each rank reads the
+ * shards of other ranks in place). E_ARG: unknown name. E_PLACE: "nccl", but `devices` names no GPU. */
 int session_collectives(const char *how, const char *devices, struct cuda_choice *gpus);
 /* Checks that the session has all devices of the placement. E_PLACE: a device is missing. */
 int place_exists(struct rille_session *s, const struct place *p);

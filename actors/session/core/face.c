@@ -21,8 +21,9 @@ count_fork(void)
     nfork++;
 }
 
-/* Installs the fork handlers: the child counts the call in nfork. Before fork(), the kernel threads that belong to
- * the calling thread end, because a session of the child would wait for them for ever. */
+/* Installs the fork handlers. In the child, a handler counts the call in nfork. Before fork(), a handler ends the
+ * kernel threads that belong to the calling thread, because a session of the child would wait for these threads
+ * for ever. */
 static void
 count_forks(void)
 {
@@ -64,7 +65,7 @@ face_session(const struct rille_session *s, const char *who)
     return 0;
 }
 
-/* Checks the size of an option struct, and that the fields which only the caller knows are zero. */
+/* Checks the size of an option struct. Fields that are newer than this library must be zero. */
 static int
 check_size(const char *from, size_t size, size_t first, size_t known, const char *who)
 {

@@ -18,12 +18,12 @@ const void *face_thread(void);
 int face_process(void);
 
 int face_session(const struct rille_session *s, const char *who);
-/* Checks that this process opened the session: for functions that any thread may call. Async-signal-safe if the session
- * passes. */
+/* Checks that this process opened the session. Used by functions that any thread may call. Async-signal-safe if
+ * the check passes. */
 int face_own(const struct rille_session *s, const char *who);
-/* Copies an option struct of the caller, which another version of rille.h may define. first: size of the struct's
- * first version, assumed if the caller's size field is 0 (UP_TO). known: size of this library's version, which the
- * copy gets as its size. Fields that the caller's version lacks are 0. */
+/* Copies an option struct of the caller, which may be compiled with another version of rille.h. first: size of
+ * the struct's first version, assumed if the caller's size field is 0 (UP_TO). known: size of the struct in this
+ * library's version, which the copy's size field gets. Fields that the caller's version lacks are 0. */
 int face_options(const void *from, size_t first, size_t known, void *to, const char *who);
 /* size of a struct up to and including this field */
 #define UP_TO(type, field) (offsetof(struct type, field) + sizeof((struct type *)0)->field)
@@ -37,7 +37,7 @@ int face_place(const struct rille_session *s, const struct rille_place *p, const
 /* Checks that a pointer of a type without a face_ check is not NULL. what: the argument's name in the error text. */
 int face_given(const void *p, const char *what, const char *who);
 int face_shape(int ndim, const int64_t *shape, const char *who);
-/* face_type makes a type from dtype and shape, and checks both; face_move checks that both layouts fit the type. */
+/* face_type makes a type from dtype and shape and checks both. face_move checks that both layouts fit the type. */
 int face_type(const char *dtype, int ndim, const int64_t *shape, const char *who, struct type *out);
 int face_move(const struct rille_session *s, const struct type *t, const struct rille_layout *from,
               const struct rille_layout *to, const char *who);

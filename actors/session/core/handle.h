@@ -1,6 +1,6 @@
 /* handle.h - handles of tensors, and the session's lists of handles.
  *
- * A handle belongs to its session. Session's thread. */
+ * A handle belongs to its session. Used only on the session's thread. */
 #ifndef RILLE_SESSION_HANDLE_H
 #define RILLE_SESSION_HANDLE_H
 
@@ -18,8 +18,8 @@ struct hook {
     struct rille_hook_user user;
     struct rille_tensor *retains; /* referred to: the handle that gets the gradient */
 };
-/* The user's handle for a value. A leaf is a variable, and its val is the present version. The struct lives as long
- * as handles to the variable exist (nref), or versions or snapshots refer to the variable (nref_weak). */
+/* The user's handle for a value. A leaf is a variable, and its val is the present version. The struct lives as
+ * long as there are handles (nref), or versions or snapshots that refer to the variable (nref_weak). */
 struct rille_tensor {
     struct rille_session *s;
     struct val *val; /* a reference is held while nref > 0 */
@@ -57,8 +57,8 @@ struct session_handles {
 };
 
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
-/* Returns true if t is a variable, to which values can be assigned. t is no leaf while its value has a recorded
- * gradient. */
+/* Returns true if t is a variable, to which values can be assigned. While t's value has a recorded gradient, t is
+ * no leaf. */
 bool tensor_is_variable(const struct rille_tensor *t);
 /* Makes v the present version of the leaf. Earlier readers keep the old version. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
@@ -72,8 +72,8 @@ struct rille_tensor *tensor_refer(struct rille_tensor *t);
 void tensor_orphan(struct rille_tensor *t);
 /* Frees the structs of freed handles, when the session is closed. */
 void handles_free(struct session_handles *h);
-/* hook_end ends a hook, whose record stays in its list. hook_free and hooks_free free records, too; while hooks are
- * called, the records stay until the last of these calls ends. */
+/* hook_end ends a hook; its record stays in the list. hook_free and hooks_free free records, too. While hooks are
+ * called, records stay until the last of these calls ends. */
 void hook_end(struct hook *h);
 void hook_free(struct rille_session *s, struct hook *h);
 void hooks_free(struct rille_session *s, struct hook **hooks);

@@ -1,4 +1,5 @@
-/* layouts.h - default and reduced layouts, and the texts of layouts. The atlas owns all layouts. Session's thread. */
+/* layouts.h - default and reduced layouts, and the texts of layouts. The atlas owns all layouts. Used only on the
+ * session's thread. */
 #ifndef RILLE_SESSION_LAYOUTS_H
 #define RILLE_SESSION_LAYOUTS_H
 

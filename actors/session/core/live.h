@@ -1,5 +1,5 @@
-/* live.h - live numbers: operands whose value a function of the user returns at each call of a compiled step. A live
- * number belongs to its session. Session's thread. */
+/* live.h - live numbers: operands whose value a function of the user returns at each call of a compiled step. A
+ * live number belongs to its session. Used only on the session's thread. */
 #ifndef RILLE_SESSION_LIVE_H
 #define RILLE_SESSION_LIVE_H
 

@@ -139,7 +139,7 @@ stage_of(const struct session_stages *all, const struct val *v)
     return stage;
 }
 
-/* Returns the stage in which a call with these operands runs; -1: an operand is on no stage. */
+/* Returns the stage in which a call with these operands runs; -1: some operand is in no stage. */
 static int
 stage_reached(const struct session_stages *all, int nin, struct val *const *in)
 {
@@ -164,7 +164,7 @@ is_operand_place(int nin, struct val *const *in, const struct place *p)
     return false;
 }
 
-/* Returns the placement of all operands that have one; NULL: they are on several placements. */
+/* Returns the placement that all placed operands share; NULL: the operands are on several placements. */
 static const struct place *
 operands_place(int nin, struct val *const *in, bool unplaced)
 {

@@ -29,7 +29,7 @@ struct session_snapshots {
     struct snapshot *last;   /* the last snapshot that is complete; NULL: no snapshot yet */
     struct snapshot *taken;  /* the snapshot whose copies are in progress; NULL: none */
     struct snapshot *before; /* the complete snapshot before `last`, if the user keeps two; NULL: none */
-    struct str passed_over;  /* why the last recovery did not use the latest snapshot; empty: it was used */
+    struct str passed_over;  /* reason why the last recovery used an older snapshot; empty: it used the latest */
     int64_t n;               /* number of snapshots taken */
     struct doubt *doubt;     /* replicas that differed at the last comparison (durable/snapshot.h); NULL: none */
     struct str wrong;        /* text: the workers whose replicas the last comparison found to be wrong */
@@ -46,7 +46,7 @@ struct session_calls {
     enum dtype autocast;       /* dtype that calls cast operands to; DT_NONE: no cast */
     bool tf32;                 /* products and convolutions may compute in TF32 (attribute tf32) */
     struct arena scratch;      /* scratch memory of a call; reset at the end of the outermost call */
-    struct val **fresh;        /* values that the call in progress created; a reference is held */
+    struct val **fresh;        /* values that the call in progress created, by reference */
     int32_t nfresh, fresh_capacity;
     int64_t price; /* bytes moved by all calls so far; differences give the price of one expanded call */
 };
@@ -56,7 +56,7 @@ struct pending_update {
     struct val *before;
     bool lent; /* the step in progress may overwrite the bytes of the old version `before` */
 };
-/* Pending updates, and variables that backward was called on since the last step. */
+/* Pending updates, and the variables on which backward was called since the last step. */
 struct session_updates {
     struct pending_update *update;
     int32_t nupdate, update_capacity;
@@ -67,7 +67,8 @@ struct session_updates {
 struct memo {
     struct hash_table calls;
 };
-/* Result of a walk over the graph, starting from the requested values. The next walk reuses the arrays (collect.c). */
+/* Result of a walk over the graph, starting from the requested values. The next walk reuses the arrays
+ * (collect.c). */
 struct collection {
     struct node **node;
     struct val **leaf, **number, **root;
@@ -90,7 +91,7 @@ struct cache {
 };
 /* State of a session's runs. */
 struct session_runs {
-    struct runner *last;     /* runner that ran last; NULL: none, or it was freed */
+    struct runner *last;     /* runner that ran last; NULL: no runner ran, or that runner was freed */
     struct work_order order; /* state of runs by run number (engine.h), shared with all pools */
     struct str inspected;    /* texts of the last inspected actor */
     bool find_nan;           /* debugging option: tasks search their results for NaN and infinities */
@@ -102,7 +103,8 @@ struct session_remote {
     int64_t nact, act_capacity, begin_ns, elapsed_ns;
     int64_t runs, acts; /* runs and acts of workers so far */
     uint32_t nrows;     /* serial number of the last set of schedule rows that was sent to workers */
-    /* Called after each successful run on workers while a snapshot is being copied; NULL: no copy is in progress. */
+    /* Called after each successful run on workers while a snapshot is being copied; NULL: no snapshot is being
+     * copied. */
     void (*after_run)(struct rille_session *s);
 };
 /* State of random operators: the seed, and the number of calls so far (ordinal). */

@@ -1,7 +1,8 @@
 /* tracer.h - the interface between the functions that add nodes and a trace in progress.
  *
  * The core adds nodes and changes variables. The recorder of steps (step/trace.c) gives the session a table of
- * functions. The core calls these functions at its events. The session owns struct session_trace. Session's thread. */
+ * functions. The core calls these functions at its events. The session owns struct session_trace. Used only on
+ * the session's thread. */
 #ifndef RILLE_SESSION_TRACER_H
 #define RILLE_SESSION_TRACER_H
 
@@ -75,8 +76,8 @@ bool trace_planned(const struct rille_session *s);
 int trace_microbatches(const struct rille_session *s);
 /* Returns the number of random calls in this trace so far, and increments it. */
 int64_t trace_ordinal(struct rille_session *s);
-/* Fails in a trace that is not paused, because values cannot be read there. what: name of the requested operation,
- * for the error. */
+/* Fails in a trace that is not paused, because values cannot be read in a trace. what: name of the requested
+ * operation, for the error. */
 int trace_refuses(struct rille_session *s, const char *what);
 /* Returns true if the step computes v once per micro-batch. */
 bool trace_per_microbatch(const struct val *v);

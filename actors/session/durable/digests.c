@@ -68,7 +68,7 @@ add_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
     return 0;
 }
 
-/* Computes the digests of blocks on one host, of the buffers from x to end. */
+/* Computes the digests of the blocks on one host that belong to the buffers from x to end. */
 static int
 ask_digests(struct rille_session *s, struct summed *x, const struct summed *end, int memory, struct blocks *all)
 {

@@ -1,14 +1,15 @@
-/* replica.c - copies the shards of a snapshot to other hosts ("spares"), so that a snapshot survives the loss of one
- * host.
+/* replica.c - copies the shards of a snapshot to other hosts ("spares"), so that a snapshot survives the loss of
+ * one host.
  *
- * Each device has a neighbour: the device with the same index on the next host. A shard that no other host holds is
- * copied to the neighbour of the shard's device. When the host is lost, the shard is copied back. Copies are of
- * shards, not of values, so partial sums keep their bits. A thread lets the workers send the copies
+ * Each device has a neighbour: the device with the same index on the next host. A shard that no other host holds
+ * is copied to the neighbour of the shard's device. When the host is lost, the shard is copied back. Shards are
+ * copied, not values, so partial sums keep their bits. A thread asks the workers to send the copies
  * (cluster/controller/remote_access.h) in chunks, while the next runs compute. No run overwrites bytes that a
  * snapshot holds. The session's thread allocates and holds all buffers.
  *
- * Another thread reads all shards once to compute digests of 1 MiB blocks, as in checkpoint files. Before recovery
- * the shards are read again: a shard that changed counts as lost, and is restored from an unchanged copy. */
+ * Another thread reads all shards once to compute digests of 1 MiB blocks, as in checkpoint files. Before
+ * recovery the shards are read again: a shard that changed counts as lost, and is restored from an unchanged
+ * copy. */
 #include "actors/session/durable/replica.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
@@ -120,7 +121,7 @@ copying_end(struct copying **cp, bool whole)
     return status;
 }
 
-/* Allocates a buffer for shard `pos` of a store, and adds a copy from `from` into that buffer to the list. */
+/* Allocates a buffer for shard `pos` of a store. Adds a copy from `from` into the buffer to the list of copies. */
 static int
 add_replica_pair(struct rille_session *s, struct copying *c, const struct buffer *from, int kind, int32_t to,
                  struct store *store, int32_t pos)
@@ -181,8 +182,8 @@ copy_drop(struct copy *c)
     sums_free(&c->sums);
 }
 
-/* Returns the device of the next host that has the same index on its host as this device; if there are fewer
- * devices, the last device of that host. */
+/* Returns the neighbour of a device: the device with the same index on the next host. If that host has fewer
+ * devices, returns its last device. */
 static int32_t
 neighbour(const struct rille_session *s, int kind, int32_t device)
 {
@@ -307,8 +308,8 @@ sums_differ(const struct copy *a, int32_t pos_a, const struct copy *b, int32_t p
     return m && n && memcmp(m, n, sizeof *m * (size_t)source_blocks((int64_t)x->bytes));
 }
 
-/* Returns the number of shards that must equal shard `pos`. differing: true: counts only shards that differ from
- * shard `pos`. */
+/* Returns the number of shards that must equal shard `pos`. differing true: counts only the shards that do not
+ * equal it. */
 static int
 count_replicas(const struct copy *c, int32_t pos, bool differing)
 {
@@ -326,8 +327,8 @@ copy_agrees(const struct copy *c)
     return true;
 }
 
-/* Returns true if a shard differs from at least half of the shards that must equal it: if a majority agrees, true
- * for the shards of the minority; without a majority, for every shard that differs. */
+/* Returns true if the shard may be the wrong one: it differs from at least half of the shards that must be equal. If
+ * a majority agrees, that is true of the minority only; without a majority, of every shard that differs. */
 static bool
 is_odd(const struct copy *c, int32_t pos)
 {

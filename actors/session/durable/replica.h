@@ -1,5 +1,5 @@
-/* replica.h - keeps replicas of a snapshot's shards on other hosts, and detects changed bytes. The snapshot owns its
- * copies. Session's thread. */
+/* replica.h - keeps replicas of a snapshot's shards on other hosts, and detects changed bytes. The snapshot owns
+ * its copies. Used only on the session's thread. */
 #ifndef RILLE_SESSION_REPLICA_H
 #define RILLE_SESSION_REPLICA_H
 
@@ -12,7 +12,8 @@ struct copy {
     struct type type;
     const struct layout *layout;
     struct store *store; /* the shards, held by reference; NULL: none */
-    /* by mesh position: copy of the shard on another host ("spare"), by reference; NULL: no copy, or none is needed */
+    /* by mesh position: copy of the shard on another host ("spare"), by reference; NULL: no copy, or none is
+     * needed */
     struct store *spare;
     struct sums *sums; /* digests by mesh position; NULL: not computed */
 };
@@ -26,18 +27,18 @@ struct copying;
 int copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
 /* Begins to compute the digests of all copies, for copies_check(). */
 void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
-/* Compares shards and spares with their digests. A shard or spare that differs counts as lost from now on. Skips
- * copies without digests. E_LOST: a host with shards or spares was lost. */
+/* Compares shards and spares with their digests. A shard or spare that differs from its digest counts as lost
+ * from now on. Skips copies without digests. E_LOST: a host with shards or spares was lost. */
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Returns true if all shards that must be equal have equal digests. */
 bool copy_agrees(const struct copy *c);
-/* Prints the devices and workers of shards that differ. right: copy of the same variable to compare with; NULL:
- * compares the shards that must be equal with each other. Prints nothing if none differs. */
+/* Prints the devices and workers of shards that differ. If no shard differs, prints nothing. right: a correct
+ * copy of the same variable to compare with; NULL: compares the replicas of each shard with each other. */
 void copy_print_odd(const struct rille_session *s, const struct copy *c, const struct copy *right, struct str *out);
 bool copying_ended(const struct copying *c);
-/* Ends the work that copies_replicate() or copies_digest() began. whole: true: waits until all is done, and reports
- * an error; false: stops after the transfer in progress, and leaves the error text unchanged. Returns the status;
- * E_CANCEL: stopped early. */
+/* Ends the work that copies_replicate() or copies_digest() began. whole true: waits until all work is done, and
+ * reports errors. whole false: stops after the transfer in progress, and leaves the error text unchanged. Returns
+ * the status; E_CANCEL: stopped early. */
 int copying_end(struct copying **c, bool whole);
 /* Restores lost shards from replicas and spares. E_LOST: no copy of a shard is left. E_IO: a shard is damaged; the
  * text names it. */

@@ -1,4 +1,5 @@
-/* shards.c - plans which worker writes which shards of a checkpoint, and which worker reads which bytes. */
+/* shards.c - plans how workers write and read a checkpoint: the shards that each worker writes, and the bytes
+ * that each worker reads. */
 #include "actors/session/durable/shards.h"
 #include "actors/session/run/store.h"
 
@@ -67,8 +68,8 @@ struct saving_shards {
     struct arena arena;
 };
 
-/* Chooses, for each shard, the worker that writes it: among the workers with a replica, the worker whose file is
- * shortest so far. */
+/* Chooses a writer for each shard: of the workers with a replica of the shard, the one whose file is shortest so
+ * far. */
 static void
 choose_writers(const struct saving_shards *g, const struct layout *l, int *writer)
 {
@@ -221,7 +222,7 @@ struct loading_shards {
     struct rille_session *s;
     const struct tensors *f;
     int world;
-    struct reading *reading; /* by worker rank and source file: ranges that the worker reads */
+    struct reading *reading; /* by worker rank and source file: ranges that the worker reads from the file */
     struct cluster_file *wish;
     int32_t nwish, capacity;
     struct arena arena;
@@ -233,7 +234,7 @@ reading_of(const struct loading_shards *g, int rank, int32_t file)
     return &g->reading[rank * g->f->nsource + file];
 }
 
-/* Adds the reads that the shard at a mesh position needs, from all files. */
+/* Adds the reads from all files that the shard at a mesh position needs. */
 static int
 add_reads(struct loading_shards *g, const struct entry *e, const struct layout *l, int pos, const struct buffer *b)
 {

@@ -151,7 +151,7 @@ drop_before(struct session_snapshots *h)
     if (h->last->keep < 2) snapshot_free(&h->before);
 }
 
-/* Ends the snapshot in progress. status 0: it becomes the last complete snapshot; else it is dropped. */
+/* Ends the snapshot in progress. If status is 0, the snapshot becomes the last complete one; else it is dropped. */
 static int
 settle_snapshot(struct session_snapshots *h, int status)
 {
@@ -164,7 +164,8 @@ settle_snapshot(struct session_snapshots *h, int status)
     return 0;
 }
 
-/* Completes the snapshot in progress if its copies are ready by now. Called between runs; never waits. */
+/* Completes the snapshot in progress if the copies on other hosts are ready by now. Called between runs; never
+ * waits. */
 static void
 snapshot_look(struct rille_session *s)
 {
@@ -261,8 +262,8 @@ doubt_replicas(struct rille_session *s, struct kept *k, int which)
     return status;
 }
 
-/* Finds which of the replicas that differed at the last comparison were wrong. That is known if the same work was
- * repeated since then, and the replicas agree now. */
+/* Finds which of the replicas that differed at the last comparison were wrong. This is known only if the same work
+ * was repeated since then and the replicas agree now. */
 static void
 find_wrong(struct rille_session *s, const struct snapshot *p)
 {
@@ -306,7 +307,7 @@ mend_snapshot(struct rille_session *s, struct snapshot *p)
 {
     struct copy **list = copies_of(p);
     bool lost = false;
-    /* shards that were lost before the digests were computed have none */
+    /* ignores errors, because shards lost before the computation have no digests */
     if (copying_end(&p->summing, true)) err_clear();
     int status = copies_check(s, NCOPY * p->n, list);
     for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);

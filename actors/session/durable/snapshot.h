@@ -1,5 +1,5 @@
 /* snapshot.h - takes snapshots of a cluster's variables and recovers from them. The session owns the snapshots.
- * Session's thread. */
+ * Used only on the session's thread. */
 #ifndef RILLE_SESSION_SNAPSHOT_H
 #define RILLE_SESSION_SNAPSHOT_H
 

@@ -194,7 +194,7 @@ rille_adopt(struct rille_session *s)
     return 0;
 }
 
-/* Counts of handles that the host program did not free. */
+/* Numbers of handles that the host program did not free, for a message. */
 struct forgotten {
     struct str names;
     int n;
@@ -218,8 +218,8 @@ forget_tensor(struct forgotten *f, const struct rille_tensor *t)
     str_free(&type);
 }
 
-/* Frees the gradients first, because the handles of tensors refer to them. Then frees the tensors that the host
- * program did not free, and counts them in f. */
+/* Frees the gradients first, because the handles of tensors refer to gradients. Then frees the tensors that the
+ * host program did not free, and counts these tensors in f. */
 static void
 forget_tensors(struct rille_session *s, struct forgotten *f)
 {

@@ -37,8 +37,8 @@ struct DLManagedTensorVersioned {
 };
 
 struct rille_session;
-/* Leaves the session's exports to their deleters. Returns true if there are any: the session's pools must then stay
- * (pool_leave). */
+/* Keeps the session's exports until other libraries call their deleters. Returns true if the session has exports:
+ * its pools must then stay (pool_leave). */
 bool dlpack_close(struct rille_session *s);
 
 #endif

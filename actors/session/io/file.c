@@ -349,7 +349,7 @@ rille_verify(const char *path)
     return safetensors_verify(path);
 }
 
-/* ---- what is saved ---- */
+/* ---- saved values ---- */
 
 /* Reads a box of a saved value densely, from the shards that overlap it. Runs on the saving thread. */
 static int

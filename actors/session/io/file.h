@@ -1,4 +1,4 @@
-/* file.h - creates variables whose shards a callback reads. Session's thread. */
+/* file.h - creates variables whose shards a callback reads. Used only on the session's thread. */
 #ifndef RILLE_SESSION_FILE_H
 #define RILLE_SESSION_FILE_H
 

@@ -34,7 +34,7 @@ struct ahead {
     _Atomic bool rests;
     _Atomic int64_t filled, taken;
     struct waker session, worker; /* wake the session's thread, and the source's thread */
-    struct batch_at next;         /* next batch to read; owned by the source's thread while it works */
+    struct batch_at next;         /* next batch to read; while the source's thread works, it owns this field */
     struct batch_at expected;     /* batch in the register at `taken`; owned by the session */
     /* number of batches read before the last halt; `filled` counts the batches read since that halt */
     int64_t nread;
@@ -156,7 +156,7 @@ wait_until(struct ahead *a, bool (*there)(const struct ahead *a))
     }
 }
 
-/* Restarts reading at another position, whatever the source's thread is doing. */
+/* Restarts reading at another position, also while the source's thread is reading. */
 static int
 go_to(struct ahead *a, const struct batch_at *at)
 {

@@ -15,7 +15,8 @@
 
 enum { READ_AHEAD_DEPTH = 2 };
 
-/* position of a batch: rows first to first + n - 1 of an epoch, in an order that seed and epoch determine */
+/* position of a batch, which consists of the rows first to first + n - 1 of an epoch; seed and epoch determine
+ * the order of rows */
 struct batch_at {
     uint64_t seed, epoch;
     int64_t first, n, length; /* n: number of rows; length: elements per row */

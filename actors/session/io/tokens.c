@@ -1,8 +1,8 @@
 /* tokens.c - serves token ids for training: windows of the ids, in an order that seed and epoch determine.
  *
- * A formula gives the position of each window, so an epoch of any length needs no table, and a single number is the
- * position within an epoch. A source (read_ahead.h) reads the next batches while a step runs. Each rank takes its
- * rows of a batch. */
+ * A formula computes the position of each window, so an epoch of any length needs no table. A single number
+ * states how far an epoch has been read. A source (read_ahead.h) reads the next batches while a step runs. Each
+ * rank takes its rows of a batch. */
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/io/file.h"
@@ -30,8 +30,8 @@ tokens_given(const struct rille_tokens *t, const char *who)
 
 /* ---- opening ---- */
 
-/* Checks that all files have ids of the same width. GPT-2's ids have 2 bytes, Llama 3's 4; another width means
- * another vocabulary. */
+/* Checks that the ids of all files have the same width, because another width means another vocabulary: GPT-2's
+ * ids have 2 bytes, Llama 3's have 4. */
 static int
 same_width(const struct rille_tokens *t, const char *const *path)
 {
@@ -148,7 +148,7 @@ rille_tokens_windows(const struct rille_tokens *t, int64_t length)
     return tokens_given(t, __func__) || length < 1 ? 0 : count_windows(t, length);
 }
 
-/* ---- batches on the source's thread: n rows of length + 1 ids ---- */
+/* ---- batches of n rows of length + 1 ids, on the source's thread ---- */
 
 static size_t
 batch_bytes(const struct batch_at *at)

@@ -189,8 +189,8 @@ calibrate_transposed(struct rille_session *s, struct rille_tensor *a, struct ril
     return rille_call(s, rille_op_find("transpose"), 1, &arg, 2, at, out);
 }
 
-/* Adds the three products of a layer with input x and weight w: y = x w and, with y in place of the gradient, y w^T
- * and x^T y. */
+/* Adds three products like those of a layer with input x and weight w: y = x w for forward; y w^T and x^T y for
+ * backward, with y in place of the gradient. */
 static int
 trace_layer(struct rille_session *s, struct rille_tensor *x, struct rille_tensor *w, struct rille_tensor **y,
             struct rille_tensor *back[2])

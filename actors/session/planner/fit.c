@@ -1,11 +1,12 @@
-/* fit.c - makes plans with different memory limits until one fits on the devices, and keeps the fastest that fits.
+/* fit.c - makes plans with different memory limits until one fits on the devices, and keeps the fastest that
+ * fits.
  *
- * The memory of a plan beside activations (leaves, scratch, gradients, values in flight) is known only when the plan
- * has been made. If a plan exceeds the limit, the next plan may use less for activations, by the excess. With
- * recompute = "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage. Then, for a series of memory
- * budgets, plans recompute as little of each stage as fits the budget. Finally, single stages recompute less. The
- * budgets do not depend on the memory limit. So a larger limit tries all plans of a smaller limit, and its result is
- * never a slower step. */
+ * Besides activations, a plan holds leaves, scratch memory, gradients and values in flight. Their memory is known
+ * only when the plan has been made. If a plan exceeds the limit, the limit of activations in the next plan is
+ * lower by the excess. With recompute = "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage.
+ * Then, for a series of memory budgets, plans recompute as little of each stage as fits the budget. Finally,
+ * single stages recompute less. The budgets do not depend on the memory limit. So a larger limit tries all plans
+ * of a smaller limit, and its result is never a slower step. */
 #include "actors/session/planner/fit.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/outline/estimate.h"
@@ -32,11 +33,12 @@ struct fitter {
     /* memory of the smallest plan or schedule found, bytes; 0: none found */
     int64_t least;
     const struct schedule_search_costs *costs; /* costs for the schedule search; NULL: estimated */
-    /* memory limit for the planner, bytes per device; the planner does not count all memory of a plan */
+    /* memory limit for the planner, bytes per device; differs from `limit`, because the planner does not count all
+     * memory of a plan */
     int64_t reckoned;
-    bool quick; /* search for the least memory, then take the first layouts found (sbp/net/options.h) */
+    bool quick; /* true: searches for the least memory, then takes the first layouts found (sbp/net/options.h) */
     struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
-    /* least memory by the planner's count if the limit was too low; 0: the limit was not too low */
+    /* least memory by the planner's count if no layouts met the limit; 0: layouts met the limit */
     struct assign_least possible;
     /* program with the planner's layouts, from which all plans are made; NULL: each plan starts from the traced
      * program */
@@ -316,7 +318,8 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
     return status;
 }
 
-/* Reports the smallest plan found, which may not be the minimum, and the planner's proven lower bound. */
+/* Fails with E_MEMORY. The error states the smallest plan found, which may not be the minimum, and the planner's
+ * proven lower bound. */
 static int
 no_plan_fits(const struct fitter *f, int64_t held)
 {
@@ -369,7 +372,7 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     return status;
 }
 
-/* ---- how much to recompute ---- */
+/* ---- choice of recomputation ---- */
 
 /* The fastest plan so far, and the recomputation choices that were tried. */
 struct found {
@@ -426,8 +429,8 @@ has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 
 enum { STEP = RECOMPUTE_PARTS / 4 };
 
-/* Reduces recomputation on stages where `bytes` suffice. Starts with the last stage, because the first stage holds
- * the most micro-batches. */
+/* Lowers the share that each stage recomputes, as far as activations still fit in `bytes`. Starts with the last
+ * stage, because the first stage holds the most micro-batches. */
 static int32_t *
 keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
 {

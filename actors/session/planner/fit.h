@@ -1,5 +1,5 @@
-/* fit.h - makes a plan of a traced program that fits into a memory limit: chooses layouts, searches for a schedule,
- * and chooses how much to recompute so that the step is fastest. Session's thread. */
+/* fit.h - makes a plan of a traced program that fits into a memory limit: chooses layouts, searches for a
+ * schedule, and chooses how much to recompute so that the step is fastest. Used only on the session's thread. */
 #ifndef RILLE_SESSION_FIT_H
 #define RILLE_SESSION_FIT_H
 

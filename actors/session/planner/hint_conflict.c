@@ -65,8 +65,8 @@ conflict_line(const struct hint_conflicts *m, int32_t node)
     return keep_conflict_text(m, &s);
 }
 
-/* Describes a hint: a call with its source line, an argument or a variable with the line of its first reader, a
- * result with the line that computes the result. */
+/* Describes a hint by a source line: a call by its own line, an argument or a variable by the line of its first
+ * reader, a result by the line that computes the result. */
 static void
 tell_hint(const struct hint_conflicts *m, int32_t v, struct rille_explain_meeting_hint *out)
 {
@@ -95,8 +95,8 @@ tell_hint(const struct hint_conflicts *m, int32_t v, struct rille_explain_meetin
     out->line = conflict_line(m, node);
 }
 
-/* Returns the net node that reads an operand in program node i. If i is a move that the planner added, returns the
- * node of the root that the move serves. */
+/* Returns the net node that reads the operands of program node i. If i is a move that the planner added for a
+ * root, returns the net node of the root. */
 static int32_t
 reader_of(const struct hint_conflicts *m, int32_t i)
 {

@@ -13,21 +13,21 @@
 
 struct hint_conflicts {
     const struct program *p;
-    /* result of the planner; NULL: planned in another mode, so no conflicts are reported */
+    /* result of the planner; NULL: the step was planned in another mode, so no conflicts are reported */
     const struct assigned *a;
-    /* by net node: the node that determines its layouts; for a hint: the hint itself */
+    /* by net node: the node that determines its layouts; a hint determines its own */
     int32_t *follows;
     const struct origin *origin;
     struct arena *arena; /* memory for reported texts */
-    /* by net node: index of its node, leaf or root in the program; -1: none */
+    /* of_node, of_leaf, of_root: by net node, index of its node, leaf or root in the program; -1: none */
     int32_t *of_node, *of_leaf, *of_root;
     int32_t *reader; /* by leaf: its first reader; -1: none */
 };
 /* Initialises m. origin: source of each leaf of the program (compiled.h). All arguments must outlive m. */
 void hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const struct assigned *a,
                          const struct origin *origin, struct arena *arena);
-/* Returns true if operand r of program node i is moved between layouts of two hints. Fills *out with the hints, the
- * move and its line. The caller adds the layouts. */
+/* Returns true if operand r of program node i is moved between layouts of two hints. Fills *out with the hints,
+ * the move and the move's source line. The caller adds the layouts. */
 bool hint_conflict_at(const struct hint_conflicts *m, struct ref r, int32_t i, struct rille_explain_meeting *out);
 
 #endif

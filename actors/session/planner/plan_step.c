@@ -77,7 +77,7 @@ rille_trace_abort(struct rille_session *s)
     build_settle(s, 0);
 }
 
-/* Inputs for making the program of a trace, which may happen several times. */
+/* Inputs for making the program of a trace. The program may be made several times. */
 struct making {
     struct rille_graph *g;
     const struct trace_made *made;

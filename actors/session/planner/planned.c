@@ -1,5 +1,5 @@
-/* planned.c - runs the planner on a step: finds the layouts that it may choose, and converts variables to the chosen
- * layouts. */
+/* planned.c - runs the planner on a step: finds the layouts that the planner may choose, and converts variables
+ * to the chosen layouts. */
 #include "actors/session/planner/planned.h"
 #include "actors/session/step/measure.h"
 
@@ -38,7 +38,7 @@ planned_mode(const char *name, enum solve_mode *out)
         name);
 }
 
-/* ---- which layouts are free ---- */
+/* ---- free layouts ---- */
 
 int32_t
 planned_leaf_behind(const struct program *p, struct ref r)
@@ -47,8 +47,8 @@ planned_leaf_behind(const struct program *p, struct ref r)
     return r.kind == REF_LEAF ? r.index : -1;
 }
 
-/* Frees the layouts of an optimiser's state, so that they can follow the parameter's layout. The state is the
- * variables of the parameter's shape that the update of a free leaf reads. */
+/* Lets the layouts of an optimiser's state follow the parameter's layout. The update of a free leaf reads the
+ * state: the variables with the shape of the parameter. */
 static void
 follow_updates(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
 {
@@ -77,8 +77,8 @@ leaf_of(const struct rille_graph *g, const struct hash_table *variables, const s
     return leaf;
 }
 
-/* Sets the layouts of roots: a variable's new version gets the variable's layout; gradients and joined results keep
- * theirs. */
+/* Sets the layouts of roots: a variable's new version gets the variable's layout; gradients and joined results
+ * keep their traced layouts. */
 static void
 fix_roots(const struct rille_graph *g, const struct program *p, struct assign_root *root)
 {
@@ -144,8 +144,8 @@ planned_end(const struct planned_clock *c, int status)
     return atomic_load(&c->s->interrupted) ? fail(E_CANCEL, "interrupted") : status;
 }
 
-/* Starts the search from the layouts chosen last, even if they were chosen under another limit. Keeps their lower
- * bound if it also holds under the new limit, that is, if it was found under a limit at least as high. */
+/* Starts the search from the layouts chosen last, even if they were chosen under another limit. Keeps the lower
+ * bound of the last search only if the bound holds under the new limit, too: the last limit was at least as high. */
 static void
 remember_bound(struct rille_graph *g, struct assign_options *a)
 {
@@ -157,7 +157,7 @@ remember_bound(struct rille_graph *g, struct assign_options *a)
     a->known = arena_dup(&g->arena, g->planning.assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
 }
 
-/* Returns the time limit of the step's search, ns: at most 30 years; 1 s if the user gave none. */
+/* Returns the time limit of the step's search, ns: at most 30 years; 1 s if the user gave no limit. */
 static int64_t
 time_limit_ns(const struct rille_graph_options *o)
 {
@@ -174,8 +174,8 @@ search_limit_ns(const struct rille_graph_options *o)
     return simple && !o->memory_limit && !(o->time_limit > 0) ? BOUND_NS : time_limit_ns(o);
 }
 
-/* Approximate counted cost (work.h) per program node of everything except the search: trace, prices, compilation;
- * ns. */
+/* Estimate of the counted work (work.h) per program node of everything except the search (trace, prices,
+ * compilation), ns. */
 enum { MADE_NS = 50000 };
 
 int
@@ -212,7 +212,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     return status;
 }
 
-/* Returns an array by root: the leaf of which the root is the new version; -1: none. */
+/* Returns an array by root: the leaf of which the root is the new version; -1: the root is no new version. */
 static int32_t *
 root_leaves(struct rille_graph *g, const struct program *p)
 {
@@ -255,9 +255,9 @@ planned_land(struct rille_graph *g, struct program *p)
     rewrite_land(p, root_leaves(g, p));
 }
 
-/* Rewrites the program for its memory: adds second gathers for backward of sharded variables that are read
- * replicated (ZeRO 3), offloads values that backward reads, and lets moved new versions overwrite the old ones. With
- * a planner, planned_gather() has added the gathers before, because the planner must count them. */
+/* Rewrites the program to save memory. Gathers sharded variables that are read replicated a second time for
+ * backward (ZeRO 3), offloads values that backward reads, and lets moved new versions overwrite the old versions.
+ * With a planner, planned_gather() has added the gathers before, because the planner must count them. */
 int
 planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
@@ -278,8 +278,8 @@ is_laid(const struct origin *o)
     return o->kind == FROM_VARIABLE || (o->kind == FROM_INPUT && o->free);
 }
 
-/* Checks that no tensor is needed in two layouts. One tensor may be both an argument and a variable, or be two
- * arguments. */
+/* Checks that no tensor is needed in two layouts. A tensor may occur several times: as an argument and a
+ * variable, or as two arguments. */
 static int
 lie_as_wanted(const struct rille_graph *g, const struct program *p)
 {

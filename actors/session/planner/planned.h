@@ -1,7 +1,8 @@
-/* planned.h - runs the planner on a step that is being compiled: the layouts that it may choose, and the report of
- * its choice.
+/* planned.h - runs the planner on a step that is being compiled: finds the layouts that the planner may choose,
+ * and reports the choice.
  *
- * Called between the trace (trace.c) and plan_compile(). The compiled step owns the result. Session's thread. */
+ * Called between the trace (trace.c) and plan_compile(). The compiled step owns the result. Used only on the
+ * session's thread. */
 #ifndef RILLE_SESSION_PLANNED_H
 #define RILLE_SESSION_PLANNED_H
 
@@ -22,8 +23,8 @@ int planned_zero(struct rille_graph *g, struct program *p, int level);
 void planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Lets a new version that a move produces overwrite the variable's old version. */
 void planned_land(struct rille_graph *g, struct program *p);
-/* Rewrites a program with layouts to save memory: gathers values a second time, or offloads values until backward;
- * lets new versions overwrite old ones. */
+/* Rewrites a program with layouts to save memory: gathers values a second time or offloads values until backward.
+ * Also lets new versions overwrite old versions. */
 int planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Marks the leaves and roots of p whose layouts the planner may choose, and also leaf `also` (-1: none). leaf and
  * root have room for all leaves and roots. */
@@ -45,8 +46,8 @@ struct planned_clock planned_clock(struct rille_session *s, int64_t ns);
 bool planned_is_late(void *clock);
 /* Returns the status of a search, or E_CANCEL if the call was interrupted. */
 int planned_end(const struct planned_clock *c, int status);
-/* Computes the regret of each candidate that was not chosen, unless that was done before. Does nothing if no planner
- * was used. */
+/* Computes the regret of each candidate that was not chosen, if the regrets are not known yet. Does nothing if no
+ * planner was used. */
 int planned_regret(struct rille_graph *g);
 /* Adds to the planner's record: predicted time, memory of the plan, and scratch memory of kernels. Does nothing if
  * no planner was used. */

@@ -1,5 +1,5 @@
-/* cache.h - the plan cache: finds plans by the canonical bytes of their program. The session owns the cache. Session's
- * thread. */
+/* cache.h - the plan cache: finds plans by the canonical bytes of their program. The session owns the cache. Used
+ * only on the session's thread. */
 #ifndef RILLE_SESSION_CACHE_H
 #define RILLE_SESSION_CACHE_H
 

@@ -3,10 +3,10 @@
  * A worker's plan partition follows from the program and the cluster map, so the session compiles partitions of
  * other hosts here on demand, without messages. At the end of each run workers report numbers: number of acts by
  * task, busy time by device and, if the run was timed, start and end of each act. Act times are on the worker's
- * clock and the report includes the start of the run on that clock, so clocks of hosts may differ by days. With very
- * many hosts, only the first CLUSTER_VIEW_PARTS are shown.
+ * clock and the report includes the start of the run on that clock, so clocks of hosts may differ by days. With
+ * very many hosts, only the first CLUSTER_VIEW_PARTS are shown.
  *
- * Owner: the runner. Session's thread. */
+ * Owner: the runner. Used only on the session's thread. */
 #ifndef RILLE_SESSION_CLUSTER_VIEW_H
 #define RILLE_SESSION_CLUSTER_VIEW_H
 
@@ -27,8 +27,8 @@ int cluster_view_hosts(const struct runner *r);
 /* Returns the number of shown partitions. Partition 0 is the partition of the session's host. */
 int cluster_view_count(const struct runner *r);
 int cluster_view_part(struct rille_session *s, struct runner *r, int i, struct cluster_view *out);
-/* Aligns the act times of all hosts. A remote run starts later than the local run, by the time that the start
- * message took. That time is estimated from messages between hosts. out: cluster_view_count() partitions. */
+/* Aligns the act times of all hosts. A remote run starts later than the local run by the transit time of the
+ * start message, which is estimated from messages between hosts. out: cluster_view_count() partitions. */
 int cluster_view_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
                         struct cluster_view *out);
 

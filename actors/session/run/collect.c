@@ -23,7 +23,8 @@ struct frame {
     int32_t next;
 };
 
-/* Returns true if the run that wrote the store returned with open work (open_run.h), and this work failed later. */
+/* Returns true if the bytes of the store are invalid: the run that wrote the store returned with open work
+ * (open_run.h), and this work failed later. */
 static bool
 store_failed(const struct store *s)
 {
@@ -57,7 +58,7 @@ unknown(const struct val *v)
                 NREMEMBERED);
 }
 
-/* Adds the value to the leaves or to the numbers, once. */
+/* Adds the value to the leaves or to the numbers, unless it was added before. */
 static void
 enter_leaf(struct collection *c, struct val *v)
 {
@@ -99,7 +100,8 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
     return -1; /* the operands of the node must be visited */
 }
 
-/* Walks depth first, operands before their reader. Uses an explicit stack, because programs may be deep. */
+/* Walks the graph depth first, so that operands come before their readers. Uses an explicit stack, because programs
+ * may be deep. */
 static int
 walk_graph(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, enum collect_mode mode)
 {
@@ -202,7 +204,7 @@ is_made(const struct val *x)
     return x && !x->is_number && x->index < 0;
 }
 
-/* Returns true if n is a reduction of a value of this walk whose result has at most 1/LITTLE of the value's
+/* Returns true if n is a reduction of a value of this walk, and its result has at most 1/LITTLE of the value's
  * elements. */
 static bool
 folds_to_little(const struct node *n)
@@ -274,9 +276,9 @@ collect_readers(const struct collection *c)
     return list;
 }
 
-/* Returns the node that can share one pass over a common operand with node i (eltwise.beside), if these two are the
- * operand's last readers; -1: none. Always -1 on devices that compile kernels: their libraries recognise a
- * derivative by the node right before it, so a derivative must not be moved. */
+/* Returns the node that can share one pass over a common operand with node i (eltwise.beside), if these two are
+ * the operand's last readers; -1: none. Always -1 on devices that compile kernels. The libraries of such devices
+ * recognise a derivative by the node right before the derivative, so a derivative must not be moved. */
 static int32_t
 node_beside(const struct collection *c, const struct readers *readers, int32_t i)
 {
@@ -316,9 +318,9 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds two kinds of values as roots: present versions of variables that the walk computes, and results that have
- * handles but were not kept when an earlier run computed them. If these values were no roots, every run would
- * compute them again. */
+/* Adds two kinds of values as roots, because every run would otherwise compute them again. The first kind is
+ * present versions of variables that the walk computes. The second kind is results with handles that an earlier
+ * run computed but did not keep. */
 static void
 collect_variables(struct collection *c)
 {
@@ -566,7 +568,8 @@ collection_uses(struct collection *c)
     return c->use;
 }
 
-/* Returns true if the run does not keep a result that has more readers than the `uses` readers in the walk. */
+/* Returns true if the run drops the result although readers outside the walk need it: the result has more readers
+ * than `uses`, the number of readers in the walk. */
 static bool
 is_value_wanted(const struct collection *c, const struct val *v, int32_t uses)
 {
@@ -594,8 +597,8 @@ still_wanted(const struct collection *c, int32_t i)
     return false;
 }
 
-/* Finds unfinished nodes: nodes that a later run must compute again, with their operands, because a result that this
- * run drops is still needed. The operands of these nodes, and values that gradients will read, must not be
+/* Finds unfinished nodes. A later run must compute such a node again, with its operands, because this run drops a
+ * result that is still needed. The operands of these nodes, and values that gradients will read, must not be
  * overwritten: the function subtracts those reads from `use`. */
 void
 collection_unfinished(struct collection *c)

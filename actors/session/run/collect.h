@@ -1,5 +1,5 @@
-/* collect.h - makes the program (a list of operator calls in order) that computes requested values. The session owns
- * the collection of the last walk. Session's thread. */
+/* collect.h - makes the program (a list of operator calls in order) that computes requested values. The session
+ * owns the collection of the last walk. Used only on the session's thread. */
 #ifndef RILLE_SESSION_COLLECT_H
 #define RILLE_SESSION_COLLECT_H
 
@@ -10,7 +10,7 @@ struct program;
 struct rille_session;
 
 enum collect_mode {
-    COLLECT_RUN,     /* requested values that are not computed, and values that their gradients will read */
+    COLLECT_RUN,     /* requested values that are not computed, and values that gradients of these will read */
     COLLECT_TRACE,   /* nodes that were added in the trace */
     COLLECT_EXPLAIN, /* all nodes down to variables and discarded values, whether computed or not */
 };

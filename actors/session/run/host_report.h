@@ -1,5 +1,5 @@
 /* host_report.h - reports of a host's workers about the last run. struct remote of a runner owns the reports.
- * Session's thread. */
+ * Used only on the session's thread. */
 #ifndef RILLE_SESSION_HOST_REPORT_H
 #define RILLE_SESSION_HOST_REPORT_H
 
@@ -19,7 +19,7 @@ struct host_report {
     int64_t nbusy, busy_capacity;
     bool good, marked; /* good: the run succeeded; marked: plan partition and actors show this report */
     bool settled;      /* act times are aligned with those of other hosts */
-    struct plan *plan; /* partition of that host; NULL: not compiled yet */
+    struct plan *plan; /* plan partition of the host; NULL: not compiled yet */
     struct actors *actors;
 };
 /* Resets the report at the start of a run. timed: the run records act times. */

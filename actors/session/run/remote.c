@@ -1,9 +1,10 @@
 /* remote.c - runs on workers: sends programs, starts runs, and adds source lines to errors.
  *
- * The session compiles and verifies the plan partition of its own host, as it does without workers, and binds leaves
- * and roots to buffers on all hosts. Workers compile the partitions of their hosts and report the arena sizes that
- * they need; digests of the partitions are compared. The session sends the workers the positions of all buffers as
- * numbers. A worker's failure names a node; the session knows the node's line. */
+ * The session compiles and verifies the plan partition of its own host, as it does without workers, and binds
+ * leaves and roots to buffers on all hosts. Workers compile the partitions of their hosts and report the arena
+ * sizes that they need; digests of the partitions are compared. The session sends the workers the positions of
+ * all buffers as numbers. A worker's report of a failure names a node of the program, and the session adds the
+ * node's source line. */
 #include "actors/session/run/remote.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/run/cluster_view.h"
@@ -23,7 +24,7 @@
 struct remote_part {
     struct local_set mines;
     bool known;      /* a worker has reported the partition */
-    uint64_t *arena; /* pairs: device, and bytes of the arena that the partition needs there */
+    uint64_t *arena; /* pairs: device, and bytes of the arena that the partition needs on this device */
     int narena;      /* number of pairs */
     void **base;     /* base addresses of the arenas */
     uint64_t *place; /* positions of leaf shards, root shards and arenas, in this order */
@@ -36,7 +37,7 @@ struct remote {
     uint64_t id;
     struct str bytes;
     unsigned char digest[CLUSTER_ID];
-    /* partitions of other hosts use GPU libraries, so their digests are not compared with the session's */
+    /* true: partitions of other hosts use GPU libraries, so the session does not compare digests of partitions */
     bool alone;
     int npart;
     struct remote_part *part; /* by host: the plan partition of the host */

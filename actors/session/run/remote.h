@@ -1,4 +1,5 @@
-/* remote.h - runs plans on workers. The runner owns its cluster state (struct remote). Session's thread. */
+/* remote.h - runs plans on workers. The runner owns its cluster state (struct remote). Used only on the session's
+ * thread. */
 #ifndef RILLE_SESSION_REMOTE_H
 #define RILLE_SESSION_REMOTE_H
 
@@ -17,7 +18,7 @@ int remote_arenas(struct rille_session *s, struct runner *r);
 int remote_run(struct rille_session *s, struct runner *r);
 /* Describes the act in progress like rille_doing_thread(), for threads of workers on this host. */
 bool remote_doing(const struct rille_session *s, int thread, char *text, size_t size);
-/* After a failed run: returns true if an update had begun to overwrite the leaf of this root. */
+/* Returns true if an update in a failed run had begun to overwrite the leaf of this root. */
 bool remote_begun(const struct runner *r, int32_t root);
 void remote_free(struct rille_session *s, struct runner *r);
 /* Returns, by host, schedule rows that the next run sends to the workers; empty: none. */

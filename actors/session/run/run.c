@@ -1,5 +1,5 @@
-/* run.c - computes requested values: collects, finds the plan, binds leaves and numbers, runs, and frees values that
- * nothing needs any more. */
+/* run.c - computes requested values: collects the calls, finds their plan, binds leaves and numbers, runs the
+ * plan, and frees values that nothing needs any more. */
 #include "actors/session/run/run.h"
 #include "actors/session/core/session.h"
 #include "actors/session/run/cache.h"
@@ -158,8 +158,9 @@ was_computed(const struct node *n)
     return was;
 }
 
-/* Returns true if uncomputed v reads a value that is being replaced. *doubtful: v checks data, which may be invalid.
- * Skips results that were computed before, because only handles that await garbage collection refer to such results. */
+/* Returns true if uncomputed v reads a value that is being replaced. *doubtful: v checks data, which may be
+ * invalid. Skips results that were computed before: only handles that await garbage collection refer to such a
+ * result. */
 static bool
 waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
 {

@@ -1,4 +1,4 @@
-/* runner.h - runs a plan. The plan cache or a compiled step owns the runner. Session's thread. */
+/* runner.h - runs a plan. The plan cache or a compiled step owns the runner. Used only on the session's thread. */
 #ifndef RILLE_SESSION_RUNNER_H
 #define RILLE_SESSION_RUNNER_H
 
@@ -17,10 +17,11 @@ struct runner {
     struct plan *plan;
     struct actors *actors;
     struct run run;
-    /* stores by leaf and by root of the program; borrowed; the caller sets both before a run */
+    /* leaf, root: stores by leaf and by root of the program, borrowed; the caller sets both before a run */
     struct store **leaf, **root;
     bool *donate; /* by root: the run overwrites the root's leaf instead of allocating a buffer */
-    /* by root: the run may overwrite the root's leaf, because tasks do so on all hosts that have a shard of the leaf */
+    /* by root: the run may overwrite the root's leaf, because tasks overwrite it on all hosts that have a shard
+     * of the leaf */
     bool *overwrites;
     struct arena arena;
     struct rille_session *s;
@@ -35,7 +36,7 @@ void runner_free(struct runner **r);
 /* Runs the runner's plan. First gives buffers to roots that have none: new buffers, or the buffers of the leaf that
  * the root overwrites. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
-/* After a failed run: sets root[k] if an update had begun to overwrite the leaf of root k. */
+/* Sets root[k] after a failed run, if an update had begun to overwrite the leaf of root k. */
 void runner_overwrote(const struct runner *r, bool *root);
 
 #endif

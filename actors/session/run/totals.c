@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* Returns the entry with this name, or a new one. Moves without room for a new entry are counted as "other". */
+/* Returns the entry with this name, or adds an entry. If the list has no room for a new entry, returns the entry
+ * "other". */
 static struct rille_moved *
 entry_of(struct rille_moved *list, int *n, const char *name)
 {

@@ -52,16 +52,18 @@ struct batch_numbers {
     int32_t ncall, call_capacity;
     struct batch_data *data; /* values of tensors, in order of their creation */
     int32_t ndata, data_capacity;
-    /* the trace in progress passes a number to another operator, so later stored numbers do not match its numbers */
+    /* true: the trace in progress passed a number to another operator than the call with the whole batch did, so
+     * later stored numbers do not match */
     bool lost;
     bool complete; /* the function returned from the call with the whole batch */
-    /* indices of the stored number, sizes, source, call and data that the trace in progress uses next */
+    /* index of the stored number that the trace in progress uses next; likewise of the stored sizes, source, call
+     * and data */
     int32_t next, next_sizes, next_source, next_call, next_data;
-    /* here: operator of the first call that differs from the call with the whole batch; there: the operator called
-     * for the whole batch; NULL: none differs */
+    /* here, there: operators of the first call that differs between the trace (here) and the whole batch (there);
+     * NULL: no such call */
     const struct op *here, *there;
     struct line line;
-    /* the positions of the trace's last slice are the positions for the whole batch, divided by the number of
+    /* true if the positions of the trace's last slice are those for the whole batch, divided by the number of
      * micro-batches */
     bool multiplied;
     /* bits for the trace's last reshape: bit d is set if the size of dimension d depends on the batch */
@@ -124,7 +126,8 @@ first_parameter(int nin, struct val *const *in)
     return NULL;
 }
 
-/* Compares the user's next call with the same call for the whole batch. Calls in rille.per_micro_batch() may differ. */
+/* Compares the user's next call with the same call for the whole batch. Calls in rille.per_micro_batch() may
+ * differ. */
 static void
 compare_call(struct rille_session *s, struct batch_numbers *b, const struct op *op, int nin, struct val *const *in)
 {
@@ -159,8 +162,8 @@ sizes_of(const struct op *op, const struct attr *attr)
     return z;
 }
 
-/* Returns true if the positions for the whole batch are n times the positions for a micro-batch. An absent stop must
- * be absent in both. */
+/* Returns true if the positions `whole` are n times the positions for a micro-batch. If `stop` is absent in one
+ * list, it must be absent in both. */
 static bool
 is_multiple(const struct batch_sizes *whole, const struct batch_sizes *z, int64_t n)
 {

@@ -6,8 +6,9 @@
 #include "actors/session/step/batch_share.h"
 #include "actors/session/step/segments.h"
 
-/* Checks that a result can be joined from micro-batches, each of which is the k-th part of every segment. A result
- * that has an argument's rows must consist of complete segments; otherwise its rows would be in another order. */
+/* Checks that a result can be joined from micro-batches (micro-batch k: the k-th part of every segment). A result
+ * with the rows of an argument must consist of complete segments; otherwise the rows of the joined result would
+ * be in another order. */
 static int
 can_join(const struct segments *all, const struct val *v)
 {

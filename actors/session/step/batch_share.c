@@ -77,21 +77,21 @@ is_repeated(const struct val *v, int axis)
 
 /* ---- signatures on the axis of micro-batches ---- */
 
-/* A call under one signature on the axis of micro-batches: how well operands fit, and the results' shares. */
+/* Cost of reading a call under one signature on the axis of micro-batches, and the shares of its results. */
 struct reading {
     struct call call;
     struct type in[OPERANDS], out[OP_OUT];
     bool sums;   /* an operand is a share of a sum */
     bool strict; /* a mean of the micro-batch must not be used in place of the batch's mean */
-    bool linear; /* means count as shares of a sum: tests whether the call is linear in its means */
-    int blocks;  /* blocks of all operands with rows, as in val->blocks; 0: operands differ */
+    bool linear; /* counts means as shares of a sum, to test whether the call is linear in them */
+    int blocks;  /* number of row blocks of all operands with rows (val->blocks); 0: operands differ */
     /* cost: sum of the operands' costs; NEVER: no signature fits. each: cost of each operand */
     int cost, each[OPERANDS];
     enum batch_share share[OP_OUT];
     int rows[OP_OUT];
 };
 
-/* Returns the cost of reading the operand as an entry of a signature: FITS, REPEATED, CONVERTED, REPLACED or NEVER. */
+/* Returns the cost of reading the operand as an entry of a signature: FITS, REPEATED, CONVERTED, REPLACED, NEVER. */
 static int
 entry_cost(const struct reading *r, struct sbp want, const struct val *v)
 {
@@ -121,7 +121,7 @@ share_of_entry(struct sbp entry, int nin, struct val *const *in)
     return has_share(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
 }
 
-/* Tries one signature; keeps it if it costs less than the best so far. */
+/* Tries one signature. If its cost is below the least so far, stores this cost and the shares of the results. */
 static void
 try_signature(struct reading *r, const struct rule *rule, const struct sig *sig, int nin, struct val *const *in)
 {
@@ -166,7 +166,7 @@ infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, 
     return sig_axis(&s->calls.scratch, &r->call, rule, list);
 }
 
-/* Returns true if the first dimension of the rows can be divided into n parts of complete segments (segments.h). */
+/* Returns true if the dimension of rows can be divided into n parts of complete segments (segments.h). */
 static bool
 divides_segments(const struct rille_session *s, int64_t n)
 {
@@ -174,9 +174,9 @@ divides_segments(const struct rille_session *s, int64_t n)
     return n > 1 && n < MOST_BLOCKS && segments && segments % n == 0;
 }
 
-/* Finds the dimension of a reshape's result that has the rows, and the number of blocks. Dimensions before the rows
- * form blocks if the reshape joins them with the rows. scales: bit d is set if dimension d of the result depends on
- * the size of the batch. */
+/* Finds which dimension of a reshape's result has the rows, and the number of blocks. If the reshape joins the
+ * rows with dimensions before them, those dimensions form blocks. scales: bit d is set if dimension d of the
+ * result depends on the size of the batch. */
 static void
 read_reshape(const struct rille_session *s, struct reading *r, const struct val *x, const struct type *y,
              unsigned scales)
@@ -207,8 +207,8 @@ read_reshape(const struct rille_session *s, struct reading *r, const struct val 
     r->blocks = blocks;
 }
 
-/* Finds the share of a concat along the dimension of rows. The result has the blocks of all operands. Returns false
- * if the concat is along another dimension, or if the operands have blocks of different sizes. */
+/* Finds the share of a concat along the dimension of rows, whose result has the blocks of all operands. Returns
+ * false if the concat is along another dimension, or if the operands have blocks of different sizes. */
 static bool
 read_concat(struct reading *r, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -228,7 +228,7 @@ read_concat(struct reading *r, int nin, struct val *const *in, const struct attr
     return true;
 }
 
-/* Reads a slice of complete blocks of the rows, whose rows the result has. Returns false for any other call. */
+/* Finds the share of a slice that consists of complete blocks of the rows. Returns false for any other slice. */
 static bool
 read_slice(const struct rille_session *s, struct reading *r, const struct val *x, const struct attr *attr)
 {
@@ -249,7 +249,7 @@ read_slice(const struct rille_session *s, struct reading *r, const struct val *x
     return true;
 }
 
-/* Returns the number of blocks of the operands with rows; 1 if no operand has rows; 0 if the operands differ. */
+/* Returns the common number of blocks of operands with rows; 1: no operand has rows; 0: the numbers differ. */
 static int
 common_blocks(int nin, struct val *const *in)
 {
@@ -297,8 +297,8 @@ open_reading(struct reading *r, const struct op *op, int nin, const struct attr 
         (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
 }
 
-/* Finds how the results of a call relate to the batch. cost NEVER: no signature fits. out: type of result 0; NULL: not
- * known. */
+/* Finds how the results of a call relate to the batch. Sets the cost to NEVER if no signature fits. out: type of
+ * result 0; NULL: not known. */
 static void
 read_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
           const struct type *out, bool forward, struct reading *r)
@@ -323,8 +323,8 @@ is_number_cast(const struct op *op, const struct val *x, const struct attr *attr
     return to != DT_BOOL && from != DT_BOOL && (dtype_is_float(to) || !dtype_is_float(from));
 }
 
-/* Returns the index of a number operand, if the call adds the number to operands with this share or selects between
- * the number and such operands; -1: none. */
+/* Looks for an add, sub or where that combines a number with operands of this share. Returns the index of the number
+ * operand; -1: the call is different. */
 static int
 number_beside(const struct op *op, int nin, struct val *const *in, enum batch_share share)
 {
@@ -348,8 +348,8 @@ set_share(struct node *n, int k, enum batch_share share, int rows, int blocks)
     n->out[k]->blocks = (int16_t)blocks;
 }
 
-/* Returns true if n sums over the first dimension of an operand with unknown share. That dimension may be the rows,
- * because rows can only be the first dimension. */
+/* Returns true if n sums over the first dimension of an operand with unknown share. If the operand has rows, they
+ * are its first dimension, so the sum may be over rows. */
 static bool
 sums_rows(const struct node *n)
 {
@@ -360,7 +360,7 @@ sums_rows(const struct node *n)
     return axis->n == 0;
 }
 
-/* Sets the shares of a node that needs no signature. Returns false if n needs one. */
+/* Sets the shares of n's results if n needs no signature. Returns false if n needs one. */
 static bool
 note_plain(struct node *n)
 {
@@ -546,8 +546,8 @@ is_known_before(struct rille_session *s, struct val *v)
     return known;
 }
 
-/* Checks that no sum is divided by a number that may be the row count of one micro-batch, because the whole batch
- * has more rows. If the whole batch's numbers are known (batch_numbers.h), the number is right. */
+/* Rejects a division of a sum over rows by the row count of one micro-batch, because the whole batch has more rows.
+ * Allows the division if numbers are those of the whole batch (batch_numbers.h). */
 static int
 check_count(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in)
 {
@@ -573,8 +573,8 @@ times_number(const struct call_context *ctx, struct val *v, double f, struct val
     return 0;
 }
 
-/* Converts a value to a share of a sum. The value is the same for all micro-batches, or contributes to a mean over
- * the micro-batches. */
+/* Converts a value to a share of a sum, by dividing the value by the number of micro-batches. The value is equal in
+ * all micro-batches, or contributes to a mean over the micro-batches. */
 static int
 share_operand(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -602,7 +602,7 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
     return 0;
 }
 
-/* A value of one micro-batch, and the value of the whole batch that replaces it. */
+/* A value of one micro-batch (`of`), and the value of the whole batch that replaces it (`is`). */
 struct joined_pair {
     const struct val *of;
     struct val *is;
@@ -610,14 +610,14 @@ struct joined_pair {
 struct joined {
     struct joined_pair *pair;
     int n, capacity;
-    bool known;  /* all leaves of the function are means and sums over micro-batches */
+    bool known;  /* all leaves of the function so far are means and sums over micro-batches */
     bool before; /* the batch's values are computed before the step, else after the last micro-batch */
 };
 
 static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
 static int joined_value(const struct call_context *ctx, struct val *v, struct val **out);
 
-/* Makes the batch's sum or mean, in a step that runs before the present step. */
+/* Makes the batch's value of a sum or a mean, in a step that runs before the present step. */
 static int
 total_before(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -676,7 +676,7 @@ replace_operand(const struct call_context *ctx, const struct op *op, int nin, st
     return status;
 }
 
-/* Returns true if an operand is known only after the last micro-batch. */
+/* Returns true if some operand is known only after the last micro-batch. */
 static bool
 has_late(int nin, struct val *const *in)
 {
@@ -685,7 +685,7 @@ has_late(int nin, struct val *const *in)
     return false;
 }
 
-/* Returns true if an operand is a sum or a mean over the rows of the micro-batch. */
+/* Returns true if some operand is a sum or a mean over the rows of the micro-batch. */
 static bool
 has_totals(int nin, struct val *const *in)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Sets *out to the present value of a number. Sets 0 for a live number with an undo function (a call counter),
- * because calling its function would change it. */
+ * because calling the function would change the number. */
 static int
 number_value(const struct number *n, double *out)
 {
@@ -58,8 +58,8 @@ values_equal(struct rille_session *s, struct val *a, struct val *b, bool *equal)
     return status;
 }
 
-/* Returns the index of variable t among the batch totals, which are written by the steps that run before g
- * (g->totals); -1: t is no batch total. */
+/* Returns the index of variable t among the batch totals; -1: t is no batch total. The steps that run before g
+ * (g->totals) write the batch totals. */
 static int32_t
 total_index(const struct rille_graph *g, const struct rille_tensor *t)
 {
@@ -117,7 +117,8 @@ say_node(const struct program *p, int32_t i, const char *what, struct str *how)
     str_addf(how, " %s", what);
 }
 
-/* Finds the first node of step a whose operator or operands differ from its counterpart in step b. */
+/* Finds the first node of step a whose operator or operands differ from those of the corresponding node of step
+ * b. */
 static void
 find_other_node(const struct program *a, const struct program *b, struct str *how)
 {
@@ -134,7 +135,7 @@ find_other_node(const struct program *a, const struct program *b, struct str *ho
     if (!how->len && b->nnode > a->nnode) say_node(b, a->nnode, "is new", how);
 }
 
-/* Returns the first node that reads number i, which always has a reader. */
+/* Returns the first node that reads number i. Every number has a reader. */
 static int32_t
 reader_of(const struct program *p, int32_t number)
 {

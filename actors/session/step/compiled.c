@@ -1,7 +1,7 @@
 /* compiled.c - calls a compiled step: binds buffers, runs the plan, and sets the variables' new versions.
  *
- * A variable's new version overwrites the old version if nothing but the variable's handle needs the old bytes. Then
- * the call allocates no buffer and binds none again. */
+ * A variable's new version overwrites the old version if nothing but the variable's handle needs the old bytes. In
+ * this case the call allocates no buffer, and earlier bindings of buffers stay valid. */
 #include "actors/session/step/compiled.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/build/build.h"
@@ -138,7 +138,7 @@ replaced(const struct outcome *o)
     return o->kind == TO_GRADIENT && o->t->grad ? o->t->grad->val : NULL;
 }
 
-/* Computes uncomputed readers of the variables before the step replaces the variables' values. */
+/* Computes the uncomputed values that read the variables, before the step replaces the variables' values. */
 static int
 release_replaced(struct rille_graph *g)
 {
@@ -159,7 +159,7 @@ replaces(const struct outcome *o, const struct origin *leaf)
 }
 
 /* Returns true if the outcome may overwrite the buffer of the leaf: nothing but the variable's handle needs the
- * buffer, and no argument of the call is that variable's value. A gradient that has another holder is not
+ * buffer, and no argument of the call is that variable's value. A gradient that something else holds is not
  * overwritten. */
 static bool
 donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int nin, struct rille_tensor *const *in)

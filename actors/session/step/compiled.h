@@ -13,32 +13,32 @@
 #include "actors/session/step/segments.h"
 #include "actors/session/core/session.h"
 
-/* Where leaf i of the program gets its bytes at a call. */
+/* Source of the bytes of leaf i of the program at a call. */
 struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
     int32_t input; /* index of the argument */
-    /* the variable, the owner of the gradient, or an "auto" argument without a layout; by reference */
+    /* by reference: the variable, the owner of the gradient, or an "auto" argument without a layout */
     struct rille_tensor *t;
     bool free;       /* variables and arguments: the planner could choose the layout when the step was traced */
     struct val *val; /* FROM_VALUE: the value that the trace captured, by reference */
 };
-/* A variable that the traced calls read, even if the step does not need it. A call of the step requires that the
- * variable's requires_grad has the same value as in the trace. */
+/* A variable that the traced calls read, even if the step does not need it. A call of the step requires the same
+ * requires_grad of the variable as in the trace. */
 struct read_variable {
     struct rille_tensor *t; /* the variable, by reference */
     bool requires_grad;
 };
 /* Use of root `root` after a call: a result of the step, the new version of a variable, or its gradient. Several
- * outcomes may share a root, because a step may return one value twice, or return and assign it. */
+ * outcomes may share a root, because a step may return one value twice, or may both return and assign a value. */
 struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
     struct rille_tensor *t; /* the variable, by reference; NULL: the outcome is a result */
-    /* operator that reduces the rows of a result, one per micro-batch, to the result; NULL: none */
+    /* operator that reduces the rows that micro-batches have computed, one row each, to the result; NULL: none */
     const struct op *reduce;
 };
-/* Whether a variable has a gradient. A call requires the state from before the trace, and leaves the state from
- * after it. */
+/* Records whether a variable has a gradient before and after the trace. A call requires the state from before the
+ * trace, and leaves the state from after the trace. */
 struct gradient_state {
     struct rille_tensor *t; /* the variable, by reference */
     bool before, after;
@@ -50,7 +50,7 @@ struct least_found {
     int naxis;
     int32_t mesh[MAX_AXIS];
     int64_t bytes; /* memory per device with scratch memory, bytes */
-    /* memory by the planner's count, bytes: counts devices of all stages as one device, without scratch memory */
+    /* memory by the planner's count, bytes; counts devices of all stages as one device, and no scratch memory */
     int64_t counted;
     int32_t *choice, nchoice;
 };
@@ -59,10 +59,11 @@ struct step_inputs {
     int32_t n;
     struct type *type;
     const struct layout **layout;
-    /* by argument: a planner chose the layout; a call converts an "auto" argument to that layout */
+    /* by argument: true if a planner chose the layout; a call converts an "auto" argument to that layout */
     bool *placed;
     struct segments segments; /* segments into which the rows of the arguments are divided */
-    /* by leaf: argument with rows sorted by micro-batch, for the run in progress; NULL: needs no sorting */
+    /* by leaf: argument with rows sorted by micro-batch, for the run in progress; NULL: the argument needs no
+     * sorting */
     struct store **sorted;
 };
 /* Scalars of a step that are bound at each call: constants, values of user functions (live numbers), and random
@@ -99,7 +100,7 @@ struct rille_graph {
     /* session's generation when the step was made; if the session's present generation differs, the step is stale */
     uint64_t generation;
     int32_t nout, nleaf, noutcome;
-    struct origin *origin;   /* by leaf: where the leaf's bytes come from */
+    struct origin *origin;   /* by leaf: source of the leaf's bytes */
     struct outcome *outcome; /* noutcome entries: results in order, then gradients, then variables */
     struct step_inputs inputs;
     struct step_numbers numbers;

@@ -15,7 +15,7 @@ draws_apart(const struct rille_session *s, const struct node *n)
     return s->trace.alone || !batch_numbers_known(s);
 }
 
-/* Returns the number of consecutive elements of a micro-batch that are consecutive in the batch; 0: unknown. */
+/* Returns how many consecutive elements of a micro-batch are consecutive in the batch, too; 0: unknown. */
 static int64_t
 draws_run_of(const struct rille_session *s, const struct val *v)
 {
@@ -42,7 +42,8 @@ is_aligned(const struct op *op)
     return op->flags & (OP_ELTWISE | OP_MOVE) || op == op_find("cast");
 }
 
-/* Returns true if v has rows, and consists of random numbers, constants and values without rows, element by element. */
+/* Returns true if v has rows, and if v is computed element by element from random numbers, constants and values
+ * without rows. */
 static bool
 is_drawn(const struct val *v)
 {

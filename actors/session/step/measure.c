@@ -30,7 +30,7 @@ measure_values(const struct plan *p, const bool *over, struct rille_device_stats
         int64_t *held = &device[measure_device(p, l->place, part->pos)].peak_memory;
         bool later = p->shared[part->index] && layout_origin(l, part->pos) != part->pos;
         if (!over[part->index] && !later) *held += part->bytes;
-        /* replicas share the leaf's buffer, which is counted only on the first device with this shard */
+        /* replicas share the leaf's buffer; only the first device with this shard counts the buffer */
         if (over[part->index] && later) *held -= part->bytes;
     }
 }

@@ -1,5 +1,5 @@
 /* measure.h - measures the memory that devices hold during a step, and keeps the act times of its last timed run.
- * The compiled step owns the times. Session's thread. */
+ * The compiled step owns the times. Used only on the session's thread. */
 #ifndef RILLE_SESSION_MEASURE_H
 #define RILLE_SESSION_MEASURE_H
 
@@ -22,7 +22,8 @@ struct step_times {
 };
 /* Returns the index of the plan's device at a mesh position. */
 int measure_device(const struct plan *p, const struct place *place, int pos);
-/* Adds the memory of leaves, and of roots that do not overwrite a leaf. over: by root: the root overwrites its leaf. */
+/* Adds the memory of leaves, and of roots that do not overwrite a leaf. over: by root, whether the root
+ * overwrites its leaf. */
 void measure_values(const struct plan *p, const bool *over, struct rille_device_stats *device);
 /* Returns the largest number of bytes that a device holds during a step: leaves, registers, scratch memory, and
  * results that do not overwrite a leaf. *device: that device's index in the plan; device may be NULL. */

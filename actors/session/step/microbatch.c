@@ -7,8 +7,8 @@
 
 #include "kernels/op/lib/table.h"
 
-/* Sums v over the micro-batches. Half-precision values are summed in f32 and rounded after the last micro-batch.
- * Partial sums are f32 by their layout. */
+/* Sums v over the micro-batches. A half-precision value is summed in f32 and rounded after the last micro-batch.
+ * A partial sum is f32 by its layout. */
 static int
 sum_up(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -40,7 +40,7 @@ is_fixed(const struct node *n, int k, const struct val *v)
     return x->is_number || (!trace_per_microbatch(x) && alike(x, v) && x->layout == n->want[k]);
 }
 
-/* Returns, as bits, the operands of n that can be summed instead of n's result v; 0: none. */
+/* Returns a bit mask of the operands of n that can be summed in place of n's result v; 0: none. */
 static unsigned
 sums_of(const struct node *n, const struct val *v)
 {

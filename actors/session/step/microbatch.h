@@ -1,4 +1,5 @@
-/* microbatch.h - sums and means over the micro-batches of a step. Session's thread; nothing is owned. */
+/* microbatch.h - sums and means over the micro-batches of a step. Owns nothing. Used only on the session's
+ * thread. */
 #ifndef RILLE_SESSION_MICROBATCH_H
 #define RILLE_SESSION_MICROBATCH_H
 
@@ -7,7 +8,8 @@
 /* Returns the sum of v over the micro-batches. Returns v itself if the step has no micro-batches, or v is computed
  * once per batch. */
 int microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out);
-/* Returns the mean of a per-micro-batch value over the micro-batches. The mean is known after the last micro-batch. */
+/* Returns the mean of a per-micro-batch value over the micro-batches. The mean is known after the last
+ * micro-batch. */
 int microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out);
 /* Returns why the node has no gradient per micro-batch, for a message after the node's name: the node is a nonlinear
  * function of means over the rows of the batch, or a maximum or minimum of rows. NULL: the node has a gradient. */

@@ -1,8 +1,9 @@
 /* positions.h - tensors that count the entries of an axis, as rille.arange(n) does: rows[i] = i.
  *
- * With micro-batches, such a tensor of the rows counts those of one micro-batch. Its values differ from those for the
- * whole batch, so operators refuse it. Only indexing uses it: x[{rille.arange(n), ids}] selects an entry of each row,
- * and reads the shape of the counting tensor instead of its values. Session's thread. */
+ * With micro-batches, a tensor that counts rows counts the rows of one micro-batch. Its values differ from the
+ * values for the whole batch, so operators refuse the tensor. Only indexing accepts the tensor:
+ * x[{rille.arange(n), ids}] selects an entry of each row, and reads the shape of the counting tensor instead of
+ * its values. Used only on the session's thread. */
 #ifndef RILLE_SESSION_POSITIONS_H
 #define RILLE_SESSION_POSITIONS_H
 
@@ -14,7 +15,7 @@ struct val;
 /* Returns the dimension along which v counts 0, 1, 2, ...; all other dimensions have size 1. -1: v does not count, or
  * its operators are forgotten. */
 int positions_axis(const struct val *v);
-/* Returns true if a call on a counting tensor has a result that also counts, with the same values. */
+/* Returns true if a call of the operator on a counting tensor returns a tensor that counts the same numbers. */
 bool positions_pass(const struct op *op);
 /* Fails with E_PLAN, because a call reads a tensor that counts the rows of one micro-batch. */
 int positions_refuse(const struct rille_session *s, const struct op *op, int nin, struct val *const *in);

@@ -1,11 +1,11 @@
-/* schedules.h - finds pipeline schedules by name. Static data; any thread. */
+/* schedules.h - finds pipeline schedules by name. The data are static and may be read on any thread. */
 #ifndef RILLE_SESSION_SCHEDULES_H
 #define RILLE_SESSION_SCHEDULES_H
 
 #include "rille.h"
 
 /* A schedule defined by numbers of credits (stage.h): lookahead of each hop in micro-batches, and whether weight
- * gradients may wait. Stages may be assigned to devices in any way. Other schedules are searched
+ * gradients may be delayed. Stages may be assigned to devices in any way. A search finds all other schedules
  * (schedule_search.h). */
 struct lag_schedule {
     const char *name;

@@ -134,7 +134,7 @@ segments_fit(const struct segments *s, const struct layout *l, int64_t rows)
     return s->n == 0 || s->bound[s->n] != rows * s->pieces || most_in(s, l, rows) >= 0;
 }
 
-/* Copies between buffers of one device kind. kind NULL: both are in host memory. */
+/* Copies between buffers of one device kind. kind NULL: both buffers are in host memory. */
 static int
 copy_segment(const struct device_kind *kind, char *to, const char *from, size_t bytes)
 {

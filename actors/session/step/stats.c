@@ -80,7 +80,7 @@ bytes_out(const struct plan *p, struct rille_device_stats *device)
     }
 }
 
-/* Allocates statistics for the devices of all hosts, and counts how many devices can act at the same time. */
+/* Allocates statistics for the devices of all hosts. Counts how many devices can act at the same time. */
 static int
 find_devices(struct rille_graph *g, int npart, int *natonce)
 {

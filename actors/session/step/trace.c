@@ -1,7 +1,8 @@
 /* trace.c - records the calls of a function once, as a compiled step that can run many times.
  *
  * Between begin and end, calls add nodes but nothing runs. A journal keeps the state of variables and gradients
- * before the trace, so that trace_end() can restore this state, even after errors. Changes become plan results.
+ * before the trace, so that trace_end() can restore this state, even after errors. Changes of variables and
+ * gradients become results of the plan.
  *
  * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches when it
  * reaches its leaf. All later calls happen once per batch. */
@@ -43,11 +44,12 @@ struct unfed_loss {
 
 /* A sum over the whole batch that is computed before the step (trace_total): `of` summed over the micro-batches. */
 struct batch_total {
-    struct val *of, *sum; /* by reference: a per-micro-batch value, and its sum over the batch */
+    struct val *of, *sum; /* by reference: `of`: a per-micro-batch value; `sum`: its sum over the batch */
     /* variable, by reference, through which the step reads the total; a separate step writes the variable before
      * each call */
     struct rille_tensor *t;
-    /* level of the total; 0: it reads no other total; else 1 + the highest level of the totals that it reads */
+    /* level of the total; 0: the total reads no other total; else 1 + the highest level of the totals that this
+     * total reads */
     int32_t level;
 };
 
@@ -71,7 +73,7 @@ struct trace {
     struct hash_table variables; /* map from the address of a variable to its index in `variable` */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    struct rille_live **ask; /* live numbers that calls used, by reference, even if nothing reads them */
+    struct rille_live **ask; /* live numbers that traced calls used, by reference; also numbers that no node reads */
     int32_t nask, ask_capacity;
 };
 
@@ -268,7 +270,7 @@ is_made_here(const struct rille_tensor *t)
 
 /* ---- begin, abort ---- */
 
-/* Fails with the possible numbers of micro-batches: the common divisors of all ranks' row counts. */
+/* Fails. The error lists the possible numbers of micro-batches: the common divisors of all ranks' row counts. */
 static int
 trace_no_pieces(const struct trace *r, int i, const struct val *v)
 {
@@ -289,7 +291,8 @@ trace_no_pieces(const struct trace *r, int i, const struct val *v)
     return status;
 }
 
-/* Returns the type of one micro-batch. The rows of every shard must be divisible, because rows are divided in place. */
+/* Returns the type of one micro-batch. The rows of every shard must be divisible, because rows are divided in
+ * place. */
 static int
 piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
 {
@@ -320,7 +323,7 @@ trace_end(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        /* marks the argument as ended, so that a handle kept by the user is no input of a later trace */
+        /* marks the argument as ended: a handle that the user has kept must be no input of a later trace */
         r->input[i]->input = ENDED_INPUT;
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
@@ -470,7 +473,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
         const struct journal_entry *e = &r->journal[i];
         struct rille_tensor *g = e->t->grad;
         if (s->trace.pieces > 1 && trace_per_microbatch(e->t->val))
-            continue; /* the variable belongs to the trace, and so does its gradient */
+            continue; /* the trace made the variable, so the gradient of the variable belongs to the trace, too */
         if (g && (!e->grad || g != e->grad)) {
             y->val[y->n] = g->val;
             y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};
@@ -616,8 +619,8 @@ add_live_number(struct rille_graph *g, struct rille_live *live)
     live->nref++;
 }
 
-/* Passes references from the trace to the step: those to the tensors that the calls read. Excludes gradients,
- * because a step may overwrite a gradient that nothing else holds. */
+/* Gives the step references to the tensors that the traced calls read. Leaves out gradients, because a step may
+ * overwrite a gradient that nothing else holds. */
 static void
 graph_variables(struct rille_graph *g, const struct trace *r)
 {
@@ -639,7 +642,7 @@ graph_variables(struct rille_graph *g, const struct trace *r)
 }
 
 /* Fills in where the step's leaves and numbers come from. Counters (r->ask) are listed before other live numbers,
- * because those may read counters. */
+ * because the functions of live numbers may read counters. */
 static void
 graph_sources(struct rille_graph *g, struct rille_session *s, bool totals)
 {
@@ -660,7 +663,7 @@ graph_sources(struct rille_graph *g, struct rille_session *s, bool totals)
     }
 }
 
-/* Fills in counts that each call of the step changes: random numbers, live numbers, and gradients. */
+/* Fills in the step's number of random numbers, the variables that it reads, and the gradients that it changes. */
 static void
 graph_counts(struct rille_graph *g, struct rille_session *s)
 {
@@ -688,7 +691,7 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
     }
 }
 
-/* Makes a compiled step with outcomes y; the function `plan` makes its plan. totals: step that computes the totals
+/* Makes a compiled step with outcomes y. plan: makes the plan of the step. totals: step that computes the totals
  * of the batch before each call; NULL: none. */
 static int
 make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, bool totals,
@@ -755,7 +758,7 @@ make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **o
     }
 }
 
-/* Makes the compiled step, and the step that computes its totals. */
+/* Makes the compiled step, and the step that computes the totals of the batch. */
 static int
 make_steps(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **gp)
 {

@@ -1,13 +1,14 @@
 /* trace.h - records the calls of a function as a compiled step.
  *
  * planner/plan_step.c begins a trace and calls the function, whose operators add nodes. Then plan_step.c compiles
- * the recorded nodes and ends the trace. Session's thread; the session owns the trace. */
+ * the recorded nodes and ends the trace. The session owns the trace. Used only on the session's thread. */
 #ifndef RILLE_SESSION_TRACE_H
 #define RILLE_SESSION_TRACE_H
 
 #include "actors/session/step/compiled.h"
 
-/* Begins a trace. piece: receives the tensors that represent the arguments. After an error, no trace is in progress. */
+/* Begins a trace. piece: receives the tensors that represent the arguments. After an error, no trace is in
+ * progress. */
 int trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
                 struct rille_tensor **piece);
 const struct rille_graph_options *trace_options(const struct rille_session *s);
@@ -20,7 +21,7 @@ int trace_compile(struct rille_session *s, int nout, struct rille_tensor *const 
                   struct rille_graph **gp);
 /* Returns a new copy of the traced program. */
 struct program *trace_program(struct rille_graph *g, const struct trace_made *y);
-/* Ends the trace, and restores the variables and gradients from before it. */
+/* Ends the trace, and restores the variables and gradients to their state before the trace. */
 void trace_end(struct rille_session *s);
 
 #endif

@@ -51,7 +51,7 @@ struct charting {
     struct rille_chart *c;
     struct arena *a;
     int64_t *cost;  /* cost by task, ns */
-    bool *computes; /* by device: some of its tasks do more than move values */
+    bool *computes; /* by device: true if some tasks of the device do more than move values */
 };
 
 /* ---- costs ---- */
@@ -96,8 +96,8 @@ given_costs(struct charting *x, const struct rille_chart_costs *given)
     }
 }
 
-/* Computes mean costs per micro-batch over devices and stages, and the mean cost per move, in seconds. Skips a stage
- * whose backward computes only weight gradients, because its time for input gradients is unknown. */
+/* Computes mean costs per micro-batch over devices and stages, and the mean cost per move, in seconds. Skips a
+ * stage whose backward computes only weight gradients, because the stage's time for input gradients is unknown. */
 static void
 mean_costs(struct charting *x)
 {
@@ -305,7 +305,7 @@ report_search(struct charting *x)
     c->again = d.again;
 }
 
-/* Sets the lower bound of the idle share: no schedule of the same work is idle less. */
+/* Sets the lower bound of the idle share: no schedule of the same work has a smaller idle share. */
 static void
 tell_bound(struct charting *x, const struct act_time *act, int64_t nact)
 {

@@ -139,7 +139,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     return 0;
 }
 
-/* Returns the size of dimension d in the largest shard, if shards are balanced. */
+/* Returns the size of dimension d in the largest shard. Shards are assumed to be balanced. */
 static int64_t
 largest_part_of_dim(const struct layout *l, const struct type *type, int d)
 {
@@ -182,7 +182,7 @@ tell_op(struct teller *t, const struct prog_node *n)
 
 /* ---- moves ---- */
 
-/* Returns true if all devices are in the memory space. */
+/* Returns true if all devices of the placement are in the memory space. */
 static bool
 lies_in(int32_t space, const struct place *p)
 {
@@ -281,7 +281,7 @@ keep_explain_text(struct teller *t, struct str *s)
     return out;
 }
 
-/* Makes the plan of a hop as a run makes it: between hosts, a reduction may be hierarchical. */
+/* Plans a hop as a run does: a reduction between hosts may be hierarchical. */
 static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
@@ -296,7 +296,8 @@ plan_hop(struct teller *t, const struct type *type, const struct layout *from, c
     return box_plan_all(t->a, type, from, to, legs.relay, out);
 }
 
-/* Computes the bytes that each rank of both placements receives over all hops, and the steps as text. */
+/* Computes the bytes that each rank of both placements receives over all hops. Also writes the steps of the move
+ * as text. */
 static int
 tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
 {
@@ -352,7 +353,8 @@ count_bytes(struct teller *t, const struct layout *from, const struct layout *to
     t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
 }
 
-/* Describes a move over more ranks than can be planned. Gives the least possible bytes, from the closed form. */
+/* Describes a move over too many ranks to be planned. Reports the least possible bytes, which a closed formula
+ * gives. */
 static void
 tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
             struct str *text)
@@ -380,8 +382,8 @@ explain_paths(struct teller *t, const struct type *type, const struct layout *fr
     return 0;
 }
 
-/* Adds the description of a move to the record. Moves with equal type and layouts are computed once, because layers
- * of a model are alike. */
+/* Adds the description of a move to the record. Computes moves with equal type and layouts only once, because
+ * layers of a model are alike. */
 static int
 tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
           struct rille_explain_boxing *x, struct str *text)
@@ -467,7 +469,7 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return keep_explain_text(t, &s);
 }
 
-/* Adds the conflict of hints that caused the move described last, if any. */
+/* Adds the conflict of hints that caused the last described move, if any. */
 static void
 tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
              const struct layout *from, const struct layout *to)

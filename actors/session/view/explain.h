@@ -1,4 +1,5 @@
-/* explain.h - describes a program's operators and moves. The caller owns the result. Session's thread. */
+/* explain.h - describes a program's operators and moves. The caller owns the result. Used only on the session's
+ * thread. */
 #ifndef RILLE_SESSION_EXPLAIN_H
 #define RILLE_SESSION_EXPLAIN_H
 

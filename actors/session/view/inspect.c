@@ -16,8 +16,8 @@ shown_register_bytes(const struct task *t)
     return bytes;
 }
 
-/* Prints the state of an actor on a worker. After a failed run, workers report the number of acts of each actor, so
- * the missing inputs are known. */
+/* Prints the state of an actor on a worker. After a failed run, workers report the number of acts of each actor.
+ * From these numbers, missing inputs follow. */
 static void
 print_far(const struct cluster_view *x, int32_t task, struct str *out)
 {
@@ -54,8 +54,8 @@ print_texts(const struct rille_session *s, const struct runner *r, const struct 
     if (line.file) str_addf(out, "%s:%d", line.file, (int)line.line);
 }
 
-/* Finds the i-th task, counted over all partitions, and returns its index within its partition; -1: there are at
- * most i tasks, or (after fail) an error. */
+/* Finds the i-th task, counted over all partitions. Returns the task's index within its partition; -1: there are
+ * at most i tasks, or (after fail) an error. */
 static int32_t
 find_task(struct rille_session *s, struct runner *r, int i, struct cluster_view *x)
 {

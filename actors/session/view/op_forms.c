@@ -18,7 +18,7 @@
 
 enum { WAYS = MAX_DIM + 2 };
 
-/* A combination of operand layouts for which the call can be built, and the operators that the call becomes. */
+/* A combination of operand layouts for which the call can be built, with the resulting operators. */
 struct made {
     struct made *next;
     const char *of, *layouts;  /* texts of operators and layouts: "sum, div"; "S(0), B -> P" */
@@ -33,7 +33,8 @@ struct maker {
     struct arena a;
     struct sample sample;
     const struct layout *way[SAMPLE_IN][WAYS]; /* possible layouts of each operand */
-    /* nway: number of layouts of the operand, 0 for a number or an absent operand; at: index of its present layout */
+    /* nway: number of layouts of the operand, 0 for a number or an absent operand; at: index of the operand's
+     * present layout */
     int nway[SAMPLE_IN], at[SAMPLE_IN];
     struct made *first, **end;
 };

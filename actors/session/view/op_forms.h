@@ -1,4 +1,5 @@
-/* op_forms.h - prints the layouts of a composite operator, and the operators that compute it. Session's thread. */
+/* op_forms.h - prints the layouts of a composite operator, and the operators that compute it. Used only on the
+ * session's thread. */
 #ifndef RILLE_SESSION_OP_FORMS_H
 #define RILLE_SESSION_OP_FORMS_H
 

@@ -192,7 +192,7 @@ begin_condition(struct str *s, int *n)
         str_pad(s, TEXT_COLUMN);
 }
 
-/* Prints the kinds of the operands; operands of the same kind share a line. */
+/* Prints the kinds of the operands, with one line for operands of the same kind. */
 static void
 print_operand_conditions(const struct op *op, struct str *s, int *lines)
 {
@@ -248,7 +248,8 @@ print_errors(const struct op *op, struct str *s)
 
 /* ---- layouts ---- */
 
-/* Returns true if the signature is legal on two ranks. The sample's sizes may be indivisible for some signatures. */
+/* Returns true if the signature is legal on two ranks. A signature is illegal there if it splits a size of the
+ * sample that is indivisible. */
 static bool
 legal(const struct rule *r, const struct sig_list *list, int i)
 {

@@ -44,8 +44,8 @@ micros(const struct timeline *t, int64_t ns)
     return (double)(ns - t->g->times.begin_ns) * 1e-3;
 }
 
-/* Returns the process id, in the trace file, of one device kind of a host. Threads of the process are devices or, if
- * each role has a stream, streams. */
+/* Returns the process id that stands for one device kind of a host in the trace file. The threads of this process
+ * stand for devices or, if each role has a stream, for streams. */
 static int
 pid_of(const struct timeline *t, int32_t device)
 {

@@ -131,8 +131,8 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-/* Reuses the step's searched schedule, unless the number of stages differs; it may differ because stages share
- * devices on the new mesh. */
+/* Reuses the step's searched schedule, unless the number of stages differs. The number may differ because stages
+ * share devices on the new mesh. */
 static int
 schedule_for(const struct program *is, struct program *q)
 {
@@ -178,7 +178,7 @@ static int
 too_little(const struct cluster *k, const struct assign_least *least, const char *how)
 {
     struct str proved = {0};
-    /* the search counts devices of all stages as one device */
+    /* the search counts devices of all stages as one device, so the bound is divided by the number of placements */
     int64_t floor = (least->floor + k->nplace - 1) / k->nplace;
     if (floor) str_addf(&proved, "none needs less than %lld, and ", (long long)floor);
     int status =
@@ -194,8 +194,8 @@ is_least_known(const struct least_found *m, const struct rille_cluster *c)
     return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
 }
 
-/* Returns by how many bytes a plan exceeds the planner's count: scratch memory or, if the plan was compiled, the
- * exact difference (negative if the planner counted too much). */
+/* Returns the bytes by which a plan exceeds the planner's count; negative if the planner counted too much. Exact
+ * if the plan was compiled; otherwise the scratch memory. */
 static int64_t
 beside(const struct assigned *a)
 {
@@ -259,8 +259,8 @@ measure(struct cluster *k, struct rille_graph *g, const struct program *q, struc
     return 0;
 }
 
-/* Searches once for layouts of at most `within` bytes without scratch memory (0: no limit). E_PLAN: no layouts were
- * found; *least: receives what is known about the least memory that layouts need. */
+/* Searches once for layouts of at most `within` bytes without scratch memory (0: no limit). E_PLAN: no layouts
+ * were found; *least: receives the known bounds of the memory that layouts need. */
 static int
 lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
         struct program *q, struct assigned **out, struct assign_least *least)
@@ -294,8 +294,8 @@ is_kept(const struct cluster *k, const struct rille_graph *g)
     return is_least_known(&g->planning.least, k->c) && keeps(k, g->planning.least.bytes);
 }
 
-/* Fails because no plan fits the limit. Reports the smallest plan found so far, with scratch memory. If no plan was
- * found, reports the least memory known to the search, without scratch memory. */
+/* Fails because no plan fits the limit. Reports the smallest plan found so far, with scratch memory. If no plan
+ * was found, reports the least memory of any layouts that the search knows, without scratch memory. */
 static int
 refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
 {
@@ -305,10 +305,11 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
     return too_little(k, &all, "with scratch memory of kernels");
 }
 
-/* Searches within the memory limit. First searches without a limit, and spends most of the time there if that plan
- * seems to fit: a plan that fits is then the best. Scratch memory is known only for given layouts, so each further
- * search subtracts the scratch memory of the last plan. E_PLAN: no layouts were found; *known: what the last search
- * found about the least memory of any layouts. */
+/* Searches within the memory limit. First searches without a limit, for a part of the time. If this plan fits but
+ * may not be the best, the search without a limit gets the rest of the time. The best plan without a limit is
+ * also the best within the limit, if it fits. If the plan does not fit, each further search has a lower limit.
+ * Scratch memory is known only for given layouts, so the limit is reduced by the scratch memory of the last plan.
+ * E_PLAN: no layouts were found; *known: bounds of the least memory of any layouts, from the last search. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
@@ -336,8 +337,8 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
     return E_PLAN;
 }
 
-/* Searches within the limit. If that fails, searches for the least memory, with additional time: a plan of the
- * second search, or one that was found before, may fit. */
+/* Searches within the limit. If no plan is found, searches for the least memory, with additional time. Then the
+ * plan of the second search, or a plan found before, may fit. */
 static int
 lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
            struct assigned **out)
