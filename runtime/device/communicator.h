@@ -8,8 +8,7 @@
  * The devices may belong to several processes, each with the ranks of its own devices. A kind has one communicator
  * for each list of devices and use (group or link), and keeps it for the life of the process. Any thread may read
  * struct communicator. The library's communicator is created when a run first needs it (device.h, connect). All
- * processes with ranks create their communicators in the same order, so that none waits for a process that waits
- * for it.
+ * processes with ranks create their communicators in the same order, so that no two processes wait for each other.
  *
  * A group is for collectives of all its ranks. A link (`edge`) has two ranks and one direction: rank 0 sends, rank 1
  * receives. */

@@ -41,8 +41,8 @@ struct device_events {
     int (*note)(int device, void *event);
     int (*await)(int device, void *event);  /* blocks until the event's work is complete; any thread */
     int (*follow)(int device, void *event); /* makes later launches of this thread wait for the event's work */
-    /* Sets whether launches of this thread may be deferred until it calls note, follow or settle. NULL: launches are
-     * never deferred. */
+    /* Sets whether launches of this thread may be deferred until the thread calls note, follow or settle. NULL:
+     * launches are never deferred. */
     void (*gather)(bool on);
 };
 
@@ -91,7 +91,7 @@ struct device_kind {
      * ranks have called connect. post: exchanges ids; may be NULL if no communicator to be created has ranks in
      * other processes. E_KERNEL; E_CANCEL: cut() was called meanwhile. NULL: the kind has no library. */
     int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
-    /* Called by stream work: begins the part of a rank in a collective. On a link, the sender has no `out`, and the
+    /* Called by stream work: begins a rank's part of a collective. On a link, the sender has no `out`, and the
      * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */
     int (*collect)(struct communicator *c, int32_t comm_rank, const struct collective_call *call,
                    const struct stream *s, const void *in, void *out);
@@ -119,9 +119,8 @@ enum { PINNED = 128 << 10 };
 struct work_order {
     uint64_t begun;        /* number of the last work that was begun */
     _Atomic uint64_t done; /* all work up to and including this number is complete */
-    /* Waits until the work with this number is complete. must true: waits until the work is complete, and leaves
-     * errors to be reported later. must false: reports errors at once; E_CANCEL means that the work is not
-     * complete. */
+    /* Waits until the work with this number is complete. With must = true, leaves errors to be reported later. With
+     * must = false, reports errors at once; E_CANCEL means that the work is not complete. */
     int (*await)(void *of, uint64_t number, bool must);
     void *of;
     uint64_t *failed; /* numbers of failed work, whose results are invalid */
@@ -141,13 +140,13 @@ struct buffer {
 
 /* Creates the memory pool of a device; the session owns it. limit_bytes: memory limit; 0: only the host's. */
 struct pool *pool_new(int kind, int device, size_t limit_bytes);
-/* A source of memory other than the kind's, from which a new pool is made to allocate. take: returns memory
- * aligned to 64 bytes, or NULL. */
+/* A source of memory. After pool_from(), a new pool allocates from the source, not from the device's kind. take:
+ * returns memory aligned to 64 bytes, or NULL. */
 struct pool_source {
     void *(*take)(void *of, size_t bytes);
     void (*give)(void *of, void *p);
-    /* Read and write bytes that another host stores. Addresses are of the address space of this process, which never
-     * accesses them. Any thread. NULL: the bytes are local. */
+    /* Read and write bytes that another host stores. Addresses are in this process's address space, although the
+     * process itself never accesses them. Any thread. NULL: the bytes are local. */
     int (*read)(void *of, void *to, const void *from, size_t bytes);
     int (*write)(void *of, void *to, const void *from, size_t bytes);
     /* Copies bytes to this source from another source of a pool in the same cluster. NULL: use read and write. */

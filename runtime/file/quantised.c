@@ -94,7 +94,9 @@ scaled_blocks(const struct quantisation *how, const struct entry *e, struct quan
 
 /* ---- MXFP4 ---- */
 
-/* The weight is (experts, inputs, outputs); its numbers are (experts, outputs, inputs / 32, 16 bytes). */
+/* Decodes box b of an MXFP4 weight. The weight is (experts, inputs, outputs), but its numbers are stored as
+ * (experts, outputs, inputs / 32, 16 bytes). g0, ng: first group of 32 inputs that `numbers` and `scales` hold, and
+ * number of these groups. */
 static void
 mxfp4_box(const struct box *b, int64_t g0, int64_t ng, const uint8_t *numbers, const uint8_t *scales, float *out)
 {
@@ -250,8 +252,8 @@ words_make(const struct quantisation *how, struct quantised *q, struct entry *e)
 
 /* ---- finding the tensors of a weight ---- */
 
-/* The tensors of a weight by method: the endings of their names. A tensor with the first ending shows that there
- * is such a weight. */
+/* For each method, the endings of the names of the tensors that make up a weight. A tensor with the first ending
+ * shows that the weight exists. */
 static const struct layout_of_parts {
     const char *method;
     const char *ending[QUANTISED_PARTS];

@@ -52,11 +52,11 @@ struct number {
 struct line { /* a line in the user's program; the graph interns `file` */
     const char *file;
     int32_t line;
-    int32_t module;     /* the caller's number of that module, for err_in_module(); 0: none */
+    int32_t module;     /* number that the caller gave that module, for err_in_module(); 0: none */
     const char *inside; /* module that the line belongs to: "nn.Linear"; NULL: none */
 };
-/* Adds the program line to this thread's error of an operator, and the module if `status` says that data or a
- * kernel is at fault. */
+/* Adds the program line to this thread's error, which an operator has reported. Adds the module, too, if `status`
+ * says that data or a kernel is at fault. */
 void line_blame(const struct line *at, int status);
 
 enum { NO_INPUT = -1, ENDED_INPUT = -2 /* ENDED_INPUT: the value was an input of a trace that has ended */ };
@@ -131,7 +131,8 @@ struct node {
     struct own_gradient *own;
     uint8_t asked; /* the user wrote this move, so the planner must keep it */
     uint8_t pins;  /* the node is a move whose gradient gets the layout of the move's operand */
-    /* serial of the view node below which this cast or move was inserted, so that both have one gradient; 0: none */
+    /* serial of the view that readers replaced by this node, because a cast or move was inserted below the view;
+     * both have one gradient; 0: none */
     uint64_t shows;
     uint64_t recomputes; /* serial of the node that this node recomputes for backward; 0: none */
     /* recomputation region, which backward recomputes as a whole; 0: results are kept instead */

@@ -87,8 +87,8 @@ struct call {
     const struct attr *attr;
     /* layouts of the operands (NULL: a number, or absent); layout NULL: unknown */
     const struct layout *const *layout;
-    /* by operand: same[i] <= i is the first operand with the same value as operand i, so that the value is moved
-     * once; NULL: all values differ */
+    /* by operand i: the first operand (<= i) with the same value as operand i, so that each value is moved once;
+     * NULL: all values differ */
     const uint8_t *same;
 };
 
@@ -98,7 +98,7 @@ enum out_dtype {
     OUT_FLOAT,   /* like OUT_PROMOTE, but f32 if all operands are integers or bools */
     OUT_BOOL,
     OUT_I64,
-    /* dtype that the attribute named "dtype" has; if not set, i64 for integers and bools, and unchanged for floats */
+    /* value of the attribute "dtype"; if it is not set: i64 for integers and bools, the operand's dtype for floats */
     OUT_SUM,
     OUT_IN0,  /* dtype of operand 0 */
     OUT_IN1,  /* dtype of operand 1 */
@@ -111,7 +111,7 @@ enum out_dtype {
  * Micro-batch k has the k-th of n equal parts of each segment. */
 struct pieces {
     int32_t n, cut;
-    uint32_t of; /* operands that are a micro-batch, not the whole batch, as bits */
+    uint32_t of; /* bit i: operand i holds one micro-batch; else the whole batch */
 };
 
 /* The first invalid element that a kernel found in its data. The record is in memory that device and host share. */
@@ -143,7 +143,7 @@ struct kcall {
     bool adds;            /* result 0, in f32, is a sum over micro-batches: later micro-batches add to it */
     bool find_nan;        /* search the results for NaN, and for infinities if no operand has one */
     bool unread;          /* no task of the run reads the results, so they need not stay in cache */
-    struct finding *find; /* invalid data found; operators with say() write it; NULL: data is not checked */
+    struct finding *find; /* the first invalid element, written by operators with say(); NULL: data is not checked */
 };
 
 /* A fast implementation of an operator. exec.c uses the first variant whose accepts() returns true. Variants get
@@ -185,13 +185,13 @@ struct eltwise {
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
-    /* beside: an operator of the same single operand and attributes that costs little extra to compute together
-     * with this one, such as the derivative. f32_beside computes both. y: this operator's result, which may be the
-     * same memory as x. NULL: none. */
+    /* beside: an operator with the same single operand and attributes, such as the derivative. Both together cost
+     * little more than one of them; f32_beside computes both. y: this operator's result, which may be the same
+     * memory as x. NULL: none. */
     const struct op *beside;
     void (*f32_beside)(const struct call *c, int64_t n, const float *x, float *y, float *beside);
-    /* returns the epilogue that is equal to the call; FOLLOW_NONE: no library supports it. NULL: there is never
-     * one */
+    /* returns the epilogue that is equal to the call; FOLLOW_NONE: no library supports it. NULL: the operator is
+     * never an epilogue */
     enum follow (*follow)(const struct call *c);
 };
 
@@ -235,9 +235,9 @@ enum {
     OP_WIDE = 2048,     /* autocast casts 16-bit operands to f32 (sums and powers) */
     OP_UNPLACED = 4096, /* values do not depend on the shard's position, so ranks may share a kernel */
     OP_NONZERO = 8192,  /* no element of the result is 0, so the result is safe as an integer divisor */
-    /* element-wise operators that follow the first result may be fused with this operator. The operator is a
-     * product or, on devices that compile kernels, an operator along lines whose each_of writes this result in
-     * operand 0's shape. The operator does not check data */
+    /* element-wise operators that follow the first result may be fused with this operator, which does not check
+     * data. It is a product. On devices that compile kernels, it may also be an operator along lines; the first
+     * result then has operand 0's shape, and the kernel writes this result by each_of() */
     OP_LEADS = 16384,
     /* the operator can be fused as a product's epilogue: it has one result, which may overwrite operand 0, the
      * product's result */
@@ -280,7 +280,8 @@ struct op_partial {
     /* reduction that combines the parts if a reduced factor is split; RED_NONE: it must not be split */
     enum reduce reduce;
     enum reduce (*reduce_of)(const struct call *c);
-    /* for several results: bit k: result k is a sum over the RED_SUM factor, which is f32 until complete */
+    /* for operators with several results: bit k: result k is a sum over the RED_SUM factor. The sum is f32 until it
+     * is complete */
     uint32_t sums;
 };
 
@@ -358,13 +359,13 @@ struct op_gpu {
                       /* sets gone[d] for the dimensions d of a line; NULL: the dimension of the attribute axis, or
                        * the last dimension */
                       bool *gone);
-    /* operands, as bits, that are not divided into lines; bodies index them by position in the tensor */
+    /* bit i: operand i is not divided into lines; bodies index it by position in the tensor */
     uint32_t by_position;
     const char *product;    /* body that defines operands and result of a matrix product */
     const char *attends[2]; /* for 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
     /* describes a convolution, or a gradient of one; pure */
     void (*convolution)(const struct call *c, struct convolution *w);
-    /* operands, as bits, that may be passed as 16-bit floats instead of casts to f32, with the same results,
+    /* bit i: operand i may be passed as 16-bit floats instead of being cast to f32 first. The results are equal,
      * because the operator computes in f32 */
     uint32_t halves;
 };
@@ -390,8 +391,9 @@ struct op {
     /* Expands a composite into other operators, and writes nout values. If out[0] stays NULL without an error, the
      * call is a primitive, computed by the record's rule and ref. */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-    /* For layouts that split an axis which the rule keeps unsplit: expands the call into operators that work on
-     * the shards. out[0] stays NULL if no such axis is split. The session uses whichever form moves fewer bytes. */
+    /* For layouts that split an axis which the rule keeps unsplit: expands the call into operators that work on the
+     * shards. out[0] stays NULL if no such axis is split. The session compares this form with the unsplit call, and
+     * uses the one that moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
     struct eltwise eltwise; /* OP_ELTWISE: the definition for host and GPUs */

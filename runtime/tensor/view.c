@@ -255,8 +255,8 @@ loops_next(const struct loops *l, int inner, int64_t *at, int64_t *to, int64_t *
     return false;
 }
 
-/* Copies n iterations of the last loop. If the last two loops transpose, copies m iterations of the loop before it,
- * too. */
+/* Copies n iterations of the last loop. If the last two loops transpose, copies m iterations of the last but one
+ * loop, too. */
 static void
 copy_piece(const struct loops *l, bool crossed, enum dtype d, void *to, enum dtype s, const void *from, int64_t n,
            int64_t m)

@@ -111,7 +111,8 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
 /* Sets the pattern of a tokenizer that is not from tokenizer.json; NULL: that of GPT-2. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect);
-/* Adds a copy of a special token. It may share its id with a token whose bytes the file spells as the same text. */
+/* Adds a copy of a special token. The special token may share its id with a token of the vocabulary, if the file
+ * spells that token's bytes as the special token's text. */
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s);
 /* Checks the id of a token. E_ARG: the id is negative, or far larger than ntoken tokens need. */
 int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoken);

@@ -18,7 +18,7 @@ struct in_state {
 struct out_state {
     int32_t write;       /* index of the register that the next act writes */
     int32_t publish_reg; /* on streams: index of the register whose readers are notified at the next completion */
-    int32_t *readers;    /* by register: number of fans that still use it */
+    int32_t *readers;    /* by register: number of fans that still use the register */
 };
 struct actor {
     int32_t waits, begun, done;

@@ -562,7 +562,7 @@ nap(const struct stream_work *w, const struct stream *s)
     return 0;
 }
 
-/* Makes an act fail or sleep, for tests; an act on a stream sleeps on the stream. */
+/* Makes an act fail or sleep, for tests. If the act runs on a stream, the stream sleeps. */
 static int
 engine_trouble(void *engine, const struct act *a)
 {
@@ -580,7 +580,8 @@ has_trouble(struct engine *e)
     return slowness(e, NULL) > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
 }
 
-/* Does everything that can fail before a run begins: threads, communicators, memory, streams and live numbers. */
+/* Prepares what a run needs and what may be unavailable: threads, communicators, memory, streams and live numbers.
+ * After the run has begun, nothing of this can fail. */
 static int
 prepare_run(struct engine *e, struct run *r)
 {

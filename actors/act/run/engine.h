@@ -52,8 +52,8 @@ bool engine_is_running(const struct engine *e);
  * with incomplete work, also of an open run; "": there is none. Returns false if the thread does not exist. Any
  * thread during a run or a wait, async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
-/* Prints the first actor of an idle thread that is blocked by another thread, and the task that blocks it; "": none.
- * Called on the session's thread, async-signal-safe. */
+/* Prints the first actor of an idle thread that waits for a task of another thread, and this task; "": no actor
+ * waits for another thread. Called on the session's thread, async-signal-safe. */
 bool engine_waiting_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Stops the run even if it is updating variables, because another process that takes part in the run has failed. Any
  * thread. */

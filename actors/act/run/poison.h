@@ -15,7 +15,7 @@
 
 struct poison {
     int32_t *first;        /* index of the first register of each result, among the registers of all results */
-    int32_t *readers;      /* by result: number of reads of a register, including reads of other results in it */
+    int32_t *readers;      /* by result: number of reads of each of its registers, for all results in that register */
     _Atomic int32_t *left; /* by register: number of reads that are still expected; decremented by readers */
 };
 

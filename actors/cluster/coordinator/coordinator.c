@@ -1,4 +1,4 @@
-/* coordinator.c - receives packets and ticks, sends packets and notices, and loses members that are silent. */
+/* coordinator.c - receives packets and ticks, sends packets and notices, and declares silent members lost. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "runtime/base/arena.h"
@@ -174,7 +174,7 @@ coordinate_text(struct span s)
     return out.text;
 }
 
-/* Loses a member, for the reason that the member itself has sent. */
+/* Declares a member lost, with the reason that the member itself has sent. */
 void
 coordinate_lose_for(struct coordinator *c, int rank, struct span text)
 {

@@ -53,7 +53,7 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    /* longest delay, ticks, of a packet that a heartbeat has reported as sent; then the packet counts as lost */
+    /* ticks after which a packet counts as lost, if a heartbeat has reported it as sent and it has not arrived */
     LAG_TICKS = 20,
 };
 
@@ -100,7 +100,7 @@ struct member_info {
     int missed;             /* ticks since the worker's last packet or heartbeat */
     uint64_t acts, busy_ns; /* acts and busy time, ns, of all devices of the worker, over all runs */
     uint64_t progress;      /* the worker's progress (PROGRESS), from its last heartbeat */
-    int still;              /* ticks without progress, with heartbeats, while the worker owes an answer */
+    int still;              /* ticks in which heartbeats showed no progress while the worker owed an answer */
     int lag;                /* ticks since a heartbeat reported a packet that has not arrived; 0: none is missing */
     bool stayed;            /* true if the worker joined before the current epoch */
 };
@@ -114,8 +114,8 @@ enum notice_kind {
     NOTICE_SLOW,    /* `rank` is slower than workers with equal work; text: by how much. Reported once per rank */
     NOTICE_FILED,   /* packet: a FILED packet of `rank`, the outcome of a SAVE or LOAD */
     NOTICE_HAVE,    /* packet: the HAVE packet of `rank`, the result of compiling a program */
-    /* Members that owe answers make no progress. rank -1: earlier reports are discarded, and the reports of these
-     * members follow (NOTICE_REPORT). Another rank: this member hangs and will be lost; status is not 0 if it has
+    /* Members that owe answers make no progress. rank -1: the owner must discard earlier reports; reports of these
+     * members follow (NOTICE_REPORT). rank >= 0: this member hangs and is lost next; status: not 0 if the member has
      * not reported. */
     NOTICE_HANG,
     NOTICE_REPORT, /* packet: the REPORT packet of `rank` */

@@ -25,7 +25,7 @@ enum work_kind {
     WORK_CANCEL, /* abandon the file request that has the same `count` */
     WORK_STOP,   /* stop the run in progress */
     WORK_ASK,    /* report at once what the worker does; the answer is member_report() */
-    WORK_UNITE,  /* store the id of a communicator, which another worker created, for the current run */
+    WORK_UNITE,  /* store the id of a communicator for the current run; another worker created the communicator */
     WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason (not for LEAVE_DONE) */
     /* Requests and answers of workers of other hosts (carrier.h), queued with the coordinator's work in order of
      * arrival. */
@@ -127,12 +127,12 @@ void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int s
                   const struct str *digests);
 /* Answers WORK_ASK: whether the worker does work, the rank for which it waits (-1: none), and lines of text. */
 void member_report(struct worker_member *m, bool works, int32_t rank, const struct str *lines);
-/* Passes a signal that this process has received to the coordinator. The coordinator decides whether the worker
+/* Reports to the coordinator a signal that this process has received. The coordinator decides whether the worker
  * stays. Without a coordinator the worker leaves. */
 void member_signal(struct worker_member *m, int number);
 /* Sends LEAVE, because the worker ends by itself; why: the reason. */
 void member_leave(struct worker_member *m, const char *why);
-/* Sends the id of a communicator that has ranks in other memories, for one run. */
+/* Sends, for one run, the id of a communicator that has ranks in other memories. */
 struct unite {
     uint32_t run;
     uint64_t name;

@@ -143,8 +143,8 @@ curve_free(struct curve **cp)
 
 /* ---- sockets ---- */
 
-/* Makes a socket a CURVE server. A worker that has the key of a rank uses that key; otherwise the server uses the
- * coordinator's key. */
+/* Makes a socket a CURVE server. The socket of a worker that has the key of a rank uses that key; every other socket
+ * uses the coordinator's key. */
 int
 curve_serve(void *socket, const struct key *k)
 {

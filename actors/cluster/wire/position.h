@@ -3,8 +3,8 @@
  * A position is an offset in the memory that the processes of a host share. If the upper bits of a position hold the
  * number of a device heap, the lower bits are an offset in that heap instead. A device has a device heap if host
  * code cannot read its bytes (device.h). A memory with device heaps belongs to one worker. When the controller
- * requests bytes of a heap, the heap's worker allocates them by the device kind's `take` (device_heap.h). Pure
- * functions of their arguments; any thread. */
+ * requests bytes of a heap, the heap's worker allocates the bytes by take() of the device's kind (device_heap.h).
+ * Pure functions of their arguments; any thread. */
 #ifndef RILLE_CLUSTER_POSITION_H
 #define RILLE_CLUSTER_POSITION_H
 

@@ -464,8 +464,8 @@ on_give(void *of, uint64_t at, size_t n, void *to)
 }
 
 /* Stores fetched bytes and answers the controller's request. Drops bytes that belong to no request, or have the
- * wrong size. The answer can consume the edge-triggered event of packets that have arrived, so the function handles
- * such packets, too. */
+ * wrong size. Sending the answer can consume the edge-triggered event of packets that have arrived, so the function
+ * handles these packets, too. */
 static void
 on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 {
@@ -646,7 +646,7 @@ open_worker(struct worker_process *w)
     machine_host(w->options.host, w->host);
     device_counts_print(&w->options.devices, &w->devices);
     int ngpu = w->options.devices.n[DEV_CUDA];
-    /* replaces abilities that were set for an earlier cluster by those of this process's GPUs */
+    /* undoes the cuda_join() of an earlier cluster: the abilities are again those of this process's GPUs */
     if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu));
     gpus_print(0, ngpu, &w->gpus);
     struct limits limits = limits_now();
