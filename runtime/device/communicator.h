@@ -26,8 +26,8 @@ struct communicator {
 };
 uint64_t communicator_name(int kind, bool edge, int32_t n, const int32_t *device);
 
-/* How processes exchange a communicator's id: the process with rank 0 creates the id and sends it to the processes
- * with the other ranks. */
+/* Functions by which processes exchange a communicator's id. The process with rank 0 creates the id and sends it to
+ * the processes with the other ranks. */
 enum { COMMUNICATOR_ID = 128 /* size of an id, bytes */ };
 struct communicator_post {
     void *of;

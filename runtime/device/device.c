@@ -229,8 +229,8 @@ block_release(struct pool *p, struct block *b)
     free(b);
 }
 
-/* Removes the first block of the list that no running work accesses, and returns the block; NULL: none. any:
- * removes the first block even if running work accesses it. */
+/* Removes the first block of the list that no running work accesses, and returns the block; NULL: none. With any =
+ * true, removes the first block even if running work accesses it. */
 static struct block *
 list_take(const struct pool *p, struct block **list, bool any)
 {
@@ -240,8 +240,8 @@ list_take(const struct pool *p, struct block **list, bool any)
     return b;
 }
 
-/* Frees idle blocks, the largest size classes first, until at most `keep` bytes are idle. must: also frees blocks
- * that running work accesses, after waiting for that work. */
+/* Frees idle blocks, the largest size classes first, until at most `keep` bytes are idle. With must = true, also
+ * frees blocks that running work accesses, after waiting for that work. */
 static void
 pool_trim(struct pool *p, size_t keep, bool must)
 {

@@ -81,7 +81,8 @@ struct device_kind {
     int (*carry)(int device, void *to, const void *from, const struct view_rows *rows, bool *begun);
     /* Sets the callback fn(of), which is called when work is complete. NULL: the stream's owner must poll. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
-    void *(*reach)(void *p); /* returns the address at which host code that runs as work of the kind accesses p */
+    void *(*reach)(
+        void *p); /* returns the address by which host code accesses p, if the code runs as work of the kind */
     /* ---- collectives: only for kinds with COLLECTS, except connect ---- */
     /* Returns the communicator of these devices, listed by rank; the kind owns it, and connect() creates the
      * library's part. edge: the communicator is a point-to-point link. */
@@ -102,9 +103,9 @@ struct device_kind {
 const struct device_kind *device_kind(int kind);
 /* Returns the memory space of a device; devices in one space read each other's bytes in place. 0: the host's space. */
 int32_t device_space(int kind, int32_t device);
-/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces: its streams
- * can access both. For two devices of one kind, the streams of the reading device copy. -1: the streams of neither
- * kind can. */
+/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces, because its
+ * streams can access both spaces. For two devices of one kind, the streams of the reading device copy. -1: the
+ * streams of neither kind can access both. */
 int device_carrier(int from, int to);
 /* Test kinds: tests clear ONE_SPACE to imitate GPUs without peer access, and ROLES to imitate work without overlap. */
 extern struct device_kind device_late;

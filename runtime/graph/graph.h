@@ -172,8 +172,8 @@ val_is_variable(const struct val *v)
     return v->owner && !v->recorded;
 }
 
-/* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes the reference. It may
- * free the value, and all nodes and values that only this value needed. */
+/* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes the reference, and may
+ * free the value and all nodes and values that only this value needed. */
 void val_hold(struct val *v);
 void val_drop(struct graph *g, struct val **v);
 /* Increment and decrement `keep`, the number of users of a value's bytes. */

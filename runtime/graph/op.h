@@ -170,11 +170,11 @@ struct kernel_variant {
  * computed with tanh; v * gelu'(x). */
 enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE, FOLLOW_CAST };
 
-/* How to compute an element-wise operator, y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes them block by
- * block and fuses chains. The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool),
- * by promotion of its operands. f defines the operator for floats, i for integers (NULL: f serves integers, too).
- * c: the call, for its attributes. The texts are the source of f and i, for the compilers of other devices
- * (kernels/op/lib/eltwise.h). */
+/* Definition of an element-wise operator, y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes element-wise
+ * operators block by block and fuses chains of them. The compute type of a call is f64, f32 (also for bf16, f16), or
+ * i64 (integers and bool), by promotion of its operands. f defines the operator for floats, i for integers (NULL: f
+ * serves integers, too). c: the call, for its attributes. The texts are the source of f and i, for the compilers of
+ * other devices (kernels/op/lib/eltwise.h). */
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
@@ -250,7 +250,7 @@ enum {
     OP_SHIFT = 131072,
 };
 
-/* A convolution: which operands are its image, kernel and result (-1: the result of this call), and the stride,
+/* A convolution: the operands that are its image, kernel and result (-1: the result of this call), and the stride,
  * padding and dilation by height and width. */
 struct convolution {
     int image, kernel, result;
@@ -310,8 +310,8 @@ struct op_rewrite {
      * `in` by the operands of its operator. `in` has room for all operands of the record. Returns the number of
      * operands. */
     int (*absorb)(struct val **in, int nin);
-    /* Returns the sum of n results of this operator, with less work than n additions of their size. The results
-     * have one shape and layout and are not computed yet. The session uses this to add gradients. */
+    /* Returns the sum of n results of this operator, with less work than adding the n results. The results have one
+     * shape and layout and are not computed yet. The session uses this function to add gradients. */
     struct val *(*sum)(struct build *b, int n, struct val *const *x);
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */

@@ -133,7 +133,8 @@ q3_k(const uint8_t *p, float *y)
     }
 }
 
-/* Unpacks scale and minimum number k of eight. Each has 6 bits; together they take 12 bytes. */
+/* Unpacks number k of the eight scales and number k of the eight minima of a block. Each number has 6 bits, so all
+ * numbers together have 12 bytes. */
 static void
 scale_and_minimum(const uint8_t *s, int k, float *scale, float *least)
 {

@@ -171,8 +171,9 @@ convert_run(enum dtype d, void *to, int64_t to_stride, enum dtype s, const void 
 
 /* ---- transposition: each view is contiguous along another loop ---- */
 
-/* Copies n elements of the first loop by m of the second, each at most a cache line, through a block on the stack.
- * So each cache line of both views is accessed only once, whatever the strides are. */
+/* Copies a block, n elements of the first loop by m of the second, through memory on the stack. Along either loop
+ * the block has at most a cache line of elements. So each cache line of both views is accessed only once, whatever
+ * the strides are. */
 #define COPY_BLOCK(n, m)                                                                                               \
     do {                                                                                                               \
         for (int64_t i = 0; i < (n); i++) memcpy(block[i], s + i * from_stride, (size_t)(m) * sizeof **block);         \

@@ -106,7 +106,7 @@ is_same_word(const struct trainer *r, const struct word *w, const uint8_t *bytes
     return true;
 }
 
-/* Returns the slot of the word with these bytes, or the free slot where it belongs. */
+/* Returns the slot of the word with these bytes. If the table lacks the word, returns the free slot for it. */
 static uint32_t
 word_slot(const struct trainer *r, const uint8_t *bytes, size_t n)
 {

@@ -33,7 +33,8 @@ struct bus_user {
     int64_t (*waits)(const void *of);
 };
 
-/* How a receive waits for a message: BUS_LOOK: not at all; BUS_WAIT: spins, then sleeps; BUS_SLEEP: sleeps at once. */
+/* Ways in which a receive waits for a message. BUS_LOOK: it does not wait; BUS_WAIT: it spins, then sleeps;
+ * BUS_SLEEP: it sleeps at once. */
 enum bus_wait { BUS_LOOK, BUS_WAIT, BUS_SLEEP };
 
 struct bus_options {
@@ -77,7 +78,7 @@ struct bus_kind {
      * thread reads. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong
      * to. */
     void (*admit)(struct bus *b, uint32_t run);
-    /* Returns true if no message of this end is still unsent. Later receives send such messages. Called on the end's
+    /* Returns true if this end has no unsent messages. Later receives send the unsent messages. Called on the end's
      * thread. NULL: always true. */
     bool (*settled)(const struct bus *b, uint32_t self);
     bool threaded;                        /* true: an end has a thread; false: the caller runs all event loops */

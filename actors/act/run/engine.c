@@ -127,8 +127,8 @@ end_worker_run(struct worker *w)
     if (w != w->engine->worker) worker_tell(w, w->engine->worker[0].id, MSG_END);
 }
 
-/* Stops this process's threads. Also stops a thread on each host to which this host has a channel; the other threads
- * of that host are stopped by that thread. */
+/* Stops this process's threads. Also stops one thread on each host to which this host has a channel; that thread
+ * then stops the other threads of its host. */
 static void
 engine_stop_all(struct engine *e)
 {
@@ -182,8 +182,7 @@ worker_take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* Length, ns, of the last part of a lane's wait, in which the thread stays awake, because a wake-up takes about as
- * long. */
+/* The thread stays awake for the last BRIEF_NS ns of a lane's wait, because a wake-up takes about that long. */
 enum { BRIEF_NS = 20000 };
 
 static bool

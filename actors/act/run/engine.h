@@ -49,8 +49,8 @@ void engine_interrupt(struct engine *e);
 /* Returns true if a run is in progress. Async-signal-safe. */
 bool engine_is_running(const struct engine *e);
 /* Prints the task that a device thread computes. If the thread only waits for its streams, prints the first task
- * with incomplete work, also of an open run; "": there is none. Returns false if the thread does not exist. Any
- * thread during a run or a wait, async-signal-safe. */
+ * whose stream work is incomplete; that task may belong to an open run. "": the thread neither computes nor waits.
+ * Returns false if the thread does not exist. Any thread during a run or a wait, async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Prints the first actor of an idle thread that waits for a task of another thread, and this task; "": no actor
  * waits for another thread. Called on the session's thread, async-signal-safe. */

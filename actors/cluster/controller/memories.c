@@ -49,8 +49,8 @@ control_check_kept(const struct cluster *c)
     return status;
 }
 
-/* Returns the number of device threads of a worker: the worker's share of the job's threads, but not more than it
- * has devices of its most numerous kind. */
+/* Returns the number of device threads of a worker: the worker's share of the job's threads, but at most the number
+ * of its devices of the most numerous kind. */
 static uint32_t
 threads_of(const struct cluster *c, const struct device_counts *d)
 {

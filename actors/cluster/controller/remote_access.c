@@ -199,8 +199,8 @@ ask_another(struct reach *r, struct wish *w, int rank)
 }
 
 /* Finds the worker that must answer the request. If this worker has changed, prepares the unanswered packets to be
- * sent again. E_LOST: there is no such worker; or, for a BRING, the epoch is over, so its two workers cannot
- * connect. */
+ * sent again. E_LOST: there is no such worker. For a BRING, E_LOST also means that the epoch is over, because its
+ * two workers cannot connect then. */
 static int
 find_wish_keepers(struct reach *r, struct wish *w)
 {

@@ -31,8 +31,8 @@ void remote_access_free(struct reach **r);
 /* Forgets the link of a rank whose process is lost. A new process may get the rank. */
 void remote_access_forget(struct reach *r, int rank);
 
-/* remote_access_hold allocates pages at a position (give: frees them), remote_access_store writes bytes to a
- * position, remote_access_fetch reads bytes. E_LOST, E_MEMORY, E_BUS. */
+/* remote_access_hold allocates pages at a position or, if give is true, frees them. remote_access_store writes bytes
+ * to a position. remote_access_fetch reads bytes. E_LOST, E_MEMORY, E_BUS. */
 int remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
 int remote_access_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
 int remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);

@@ -203,8 +203,8 @@ coordinator_hear(struct coordinator *c, uint64_t signals)
     c->signals = signals;
 }
 
-/* Handles a worker's report that it received a signal. If the program handles this signal, notifies the program
- * (NOTICE_SIGNAL). Otherwise dismisses the worker and counts it as lost. */
+/* Handles a worker's report of a signal that the worker has received. If the program handles this signal, notifies
+ * the program (NOTICE_SIGNAL). Otherwise dismisses the worker and counts the worker as lost. */
 static void
 take_signal(struct coordinator *c, int rank, const struct packet *p)
 {

@@ -141,7 +141,7 @@ struct coordinator_env {
 struct coordinator_options {
     int world;   /* number of workers */
     int silence; /* ticks without a heartbeat after which a member is lost */
-    /* ticks without progress of all members that owe an answer, after which one of them is lost; 0: no limit */
+    /* if no member that owes an answer progresses for this number of ticks, one of them is lost; 0: no limit */
     int hang;
     /* number of members up to which all send heartbeats directly; with more members, speakers relay heartbeats */
     int direct;
@@ -237,8 +237,8 @@ void coordinator_stop(struct coordinator *c);
  * follows, unless a member is lost (NOTICE_LOST) first; CANCEL makes NOTICE_FILED arrive sooner. Returns false if no
  * epoch is formed. */
 bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
-/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, to save sending
- * them again when they are used again. */
+/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, so that these
+ * programs need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
 /* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN. Opens ranks that were

@@ -17,7 +17,7 @@ struct member {
     struct member_info info;
     struct pace pace;
     /* sent, seen: numbers of the last packets that were sent to the member and received from it; said: number of the
-     * last packet that the member has sent, by its last heartbeat */
+     * last packet that the member has sent, according to its last heartbeat */
     uint32_t sent, seen, said;
     uint64_t pulses;
     bool ended; /* the member has ended the current run */

@@ -20,8 +20,8 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
-    /* sent, seen: numbers of the last packets that this worker sent and received; said: number of the last packet
-     * that the coordinator has sent, by its last heartbeat */
+    /* sent, seen: numbers of the last packets that this worker has sent and received; said: number of the last
+     * packet that the coordinator has sent, according to its last heartbeat */
     uint32_t epoch, sent, seen, said;
     uint64_t beats, heard, progress;
     uint32_t npiece; /* number of parts of programs received so far; a received part counts as progress */
@@ -223,7 +223,7 @@ bye(struct worker_member *m, const struct packet *p)
     member_end(m, LEAVE_DONE, "");
 }
 
-/* The function for each kind of packet. inside: true if the packet is valid only in state IN. */
+/* For each kind of packet, the function that handles it. inside: true if the packet is valid only in state IN. */
 static const struct {
     void (*take)(struct worker_member *m, const struct packet *p);
     bool inside;

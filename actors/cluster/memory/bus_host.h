@@ -32,9 +32,9 @@ struct bus_far {
     int (*send)(void *of, const struct msg *m);
 };
 void bus_host_far(struct bus *b, const struct bus_far *far);
-/* bus_host_fetch delivers a message from another host to a thread of this process, and drops a message for an
- * unknown thread; false: the thread's ring is full. Only one thread may deliver messages. bus_host_fetch_room
- * returns true if there is space for the message. */
+/* bus_host_fetch delivers a message from another host to a thread of this process. It returns false if the thread's
+ * ring is full, and drops a message for an unknown thread. Only one thread may deliver messages. bus_host_fetch_room
+ * returns true if the ring has space for the message. */
 bool bus_host_fetch(struct bus *b, const struct msg *m);
 bool bus_host_fetch_room(struct bus *b, const struct msg *m);
 /* Wakes the session's thread, if it sleeps until a message of this bus arrives. Any thread. */
