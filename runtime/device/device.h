@@ -81,8 +81,7 @@ struct device_kind {
     int (*carry)(int device, void *to, const void *from, const struct view_rows *rows, bool *begun);
     /* Sets the callback fn(of), which is called when work is complete. NULL: the stream's owner must poll. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
-    void *(*reach)(
-        void *p); /* returns the address by which host code accesses p, if the code runs as work of the kind */
+    void *(*reach)(void *p); /* returns the address of p for host code that runs as work of the kind */
     /* ---- collectives: only for kinds with COLLECTS, except connect ---- */
     /* Returns the communicator of these devices, listed by rank; the kind owns it, and connect() creates the
      * library's part. edge: the communicator is a point-to-point link. */

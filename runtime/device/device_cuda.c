@@ -1,7 +1,7 @@
 /* device_cuda.c - the device kind cuda: the plug-in allocates GPU memory, and host threads execute the streams.
  *
- * A device is a GPU, or 1/n of one. It may allocate at most that fraction of the memory that was free when the GPU
- * was opened. The plug-in's memory has the same addresses on host and GPU, so host streams can also run CPU
+ * A device is a GPU, or 1/n of one. A device may allocate at most this fraction of the memory that was free when its
+ * GPU was opened. The plug-in's memory has the same addresses on host and GPU, so host streams can also run CPU
  * kernels for the kind. After the first error of a GPU, every allocation and all work fail with that error. */
 #include "runtime/device/device_cuda.h"
 

@@ -1,10 +1,10 @@
 /* device_cuda.h - the plug-in librille-cuda.so, and the assignment of a process's devices to GPUs.
  *
- * Only the plug-in links CUDA. cuda_parse opens it when a program first names devices of kind cuda. The plug-in
- * exports one function, rille_cuda_plugin, which returns struct cuda_plugin. A process assigns devices to GPUs
- * once (cuda_choose); until then, the kind's record states why there are no devices. The plug-in is written in C++
- * and also includes this header, so the header includes no other header of Rille. The session's thread chooses and
- * opens; each function of the record states which thread may call it. */
+ * Only the plug-in links CUDA. cuda_parse opens the plug-in when a program first names devices of kind cuda. The
+ * plug-in exports one function, rille_cuda_plugin, which returns struct cuda_plugin. A process assigns devices to
+ * GPUs once (cuda_choose); until then, the kind's record states why there are no devices. The plug-in is written in
+ * C++ and also includes this header, so the header includes no other header of Rille. The session's thread chooses
+ * and opens; each function of the record states which thread may call it. */
 #ifndef RILLE_RUNTIME_DEVICE_CUDA_H
 #define RILLE_RUNTIME_DEVICE_CUDA_H
 

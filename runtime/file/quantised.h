@@ -1,8 +1,8 @@
 /* quantised.h - reads weights that a checkpoint stores as more than one tensor: low-bit numbers, scales, and zero
  * points.
  *
- * tensors_dequantise() replaces the tensors of each such weight by one entry, the weight in f32. A box of the
- * entry reads only the parts of the tensors that it needs. The values are the exact products of numbers and
+ * tensors_dequantise() replaces the tensors of each such weight by one entry, the weight in f32. Reading a box of
+ * the entry reads only the parts of the tensors that the box needs. The values are the exact products of numbers and
  * scales, rounded once to f32. One thread, like struct tensors. */
 #ifndef RILLE_RUNTIME_FILE_QUANTISED_H
 #define RILLE_RUNTIME_FILE_QUANTISED_H

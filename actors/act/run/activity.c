@@ -1,9 +1,10 @@
 /* activity.c - reports, for signal handlers, what a device thread computes and waits for.
  *
- * A thread publishes the task whose kernel it computes in worker.shown.acting. While it only waits for streams, it
- * publishes in worker.shown.awaited the first task, in the current or an open run, whose stream work is incomplete.
- * Both words are atomic. A thread sets `awaited` before it waits, and clears it before the run, or the wait for open
- * runs, returns. No plan is freed before that, so a handler never reads a freed plan. */
+ * In worker.shown.acting, a thread publishes the task whose kernel it computes. While the thread only waits for
+ * streams, it publishes in worker.shown.awaited the first task whose stream work is incomplete; the task may belong
+ * to an open run. Both words are atomic. A thread sets `awaited` before it waits, and clears `awaited` before the
+ * run returns, or before the wait for open runs returns. No plan is freed before that, so a handler never reads a
+ * freed plan. */
 #include "actors/act/run/activity.h"
 
 #include "actors/act/run/actor.h"

@@ -2,8 +2,9 @@
  *
  * Free registers are filled on the simulator's bus, and in tests that set run.poison. A register is filled before an
  * act writes it, to show elements that no kernel wrote. The register is filled again after its last read. The last
- * reader fills it on the stream of its own work, before any task is notified: until a notification no other task can
- * own the bytes. So all registers are filled, even registers that share bytes or are written once per run.
+ * reader fills the register on the stream of its own work, before it notifies any task, because no other task can
+ * own the bytes before a notification. So all registers are filled, even registers that share bytes or are written
+ * once per run.
  *
  * The counts belong to the plan's actors: they are created on the session's thread, and decremented by readers on
  * the thread of a device or of a stream. */

@@ -38,7 +38,7 @@ struct cluster_options {
      * workers. E_PLACE: a worker that was left has other devices than `devices`. */
     bool takes_over;
     double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 s */
-    double hang_s;    /* if no worker that owes an answer progresses for this time, s, one of them is lost; 0: 600 s */
+    double hang_s;    /* if no worker that owes an answer progresses for this time, s, one is lost; 0: 600 s */
     /* returns the name of the host on which start() starts the rank, for messages. NULL, or result NULL: this host */
     const char *(*host)(void *arg, int rank);
     void (*say)(void *arg,

@@ -19,19 +19,19 @@
  * without a heartbeat. Silence is counted in ticks, not in time, because a suspended controller counts no ticks.
  *
  * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If none of the
- * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of them
- * is lost.
+ * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of
+ * these members is declared lost.
  *
  * A **memory** holds the values of the devices of one host. Memories are numbered in the order of their first ranks.
  * The coordinator makes the memory of its own host; the first worker of another host makes the memory of that host.
  * A memory persists as long as a worker is alive that has mapped the memory (READY). If no such worker is left, the
  * memory is made again, empty (coordinator_memory()).
  *
- * With more than `direct` members, one worker of each host, the **speaker**, relays the heartbeats of the host's
- * other workers, which leave them in shared memory. Relaying begins when the epoch is formed, and ends with the
- * first loss; after that each member sends its own heartbeats until the next epoch. While a speaker is silent, only
- * the speaker can be lost, because nothing is known of the workers that it relays for. With thousands of speakers
- * heartbeats are less frequent, so losses are detected later.
+ * If there are more than `direct` members, each host has a **speaker**: a worker that relays the heartbeats of the
+ * other workers, which leave their heartbeats in shared memory. Relaying begins when the epoch is formed, and ends
+ * with the first loss; after that each member sends its own heartbeats until the next epoch. While a speaker is
+ * silent, only the speaker can be lost, because nothing is known of the workers that it relays for. With thousands
+ * of speakers heartbeats are less frequent, so losses are detected later.
  *
  * Workers create the communicators of a collective library. When a run fails, the workers abort their communicators.
  * START carries the number of the last failed run, so every rank knows which communicators must be created again.

@@ -1,9 +1,9 @@
 /* bus_host.h - messages between device threads of several processes on one host.
  *
- * A bus end is a slot of the cluster. The ends of a host share a segment. The segment has a message ring for each
- * pair of ends, written only by the sender, and a futex word to sleep on for each end. The segment belongs to an
- * epoch. The controller makes the segment, and the workers map it. A process opens the ends of its slots by
- * bus_kind's open, with the bus from bus_host_map() as options.with.
+ * A bus end is a slot of the cluster. The ends of a host share a segment. For each pair of ends, the segment has a
+ * message ring, which only the sender writes. For each end, the segment has a futex word, on which the end's thread
+ * sleeps. The segment belongs to an epoch. The controller makes the segment, and the workers map it. A process opens
+ * the ends of its slots by bus_kind's open, with the bus from bus_host_map() as options.with.
  *
  * As between threads, a message's arrival makes the bytes of its register visible to the receiver; sender and
  * receiver both map these bytes. A message may arrive before this process knows that the message's run has begun.

@@ -10,8 +10,8 @@
  * controller requests such reads and writes only between runs, or for buffers that no run writes.
  *
  * If a program uses several hosts, its channels are connected before HAVE is sent. For each other memory, this
- * worker asks a worker of that memory for the memory's list of channels, and sends the list of its own memory on
- * request. Worker i of this memory asks worker i of the other memory, modulo the number of workers there.
+ * worker asks one worker there for the memory's list of channels. On request, it sends the list of its own memory.
+ * Worker i of this memory asks worker i of the other memory, modulo the number of workers there.
  *
  * Received data is not trusted: programs are parsed strictly and verified, and address ranges must be inside the
  * segment. */
