@@ -36,8 +36,8 @@ struct communicator_post {
     /* Receives the id; blocks until it arrives. E_CANCEL: the run has failed in another process, so no id will
      * arrive. */
     int (*hear)(void *of, const struct communicator *c, unsigned char id[COMMUNICATOR_ID]);
-    /* returns true if the run has failed in another process; called repeatedly while a process waits for the
-     * others */
+    /* returns true if the run has failed in another process. Called repeatedly while this process waits for other
+     * processes */
     bool (*left)(void *of);
 };
 

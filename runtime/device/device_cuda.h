@@ -108,8 +108,8 @@ struct cuda_plugin {
     /* Returns name and version of the kernel compiler. NULL: there is no compiler, so the host computes
      * everything; *why is the reason. */
     const char *(*compiler)(const char **why);
-    /* Compiles CUDA C++ text that contains the kernel `name`, for GPUs with this compute capability. *binary: memory
-     * of malloc. The error, which contains the compiler's output, is valid until the thread's next call. */
+    /* Compiles CUDA C++ text that contains the kernel `name`, for GPUs with this compute capability. *binary:
+     * allocated by malloc. The error, which contains the compiler's output, is valid until the thread's next call. */
     const char *(*compile)(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes);
     const char *(*load)(int gpu, const void *binary, size_t bytes, const char *name, void **kernel);
     /* Launches a kernel. argument: the kernel's argument struct of `bytes` bytes, which is copied. A GPU executes a
@@ -204,8 +204,8 @@ void cuda_unpin(void *p); /* call before host memory is freed, pinned or not */
 
 struct cuda_kernel;
 struct str;
-/* Prints the kernel compiler and its cache, or why there is none, and the libraries in use. Call after devices
- * were chosen. Session's thread. */
+/* Prints the kernel compiler and its cache, or why there is no compiler, and the libraries in use. Call after
+ * devices were chosen. Session's thread. */
 void cuda_kernel_about(struct str *text);
 /* Returns the kernel `name` of the program prologue + text. Equal names must have equal text. Called on the
  * session's thread or a device's thread. E_KERNEL. */

@@ -79,7 +79,8 @@ host_stream_mark(const struct stream *s)
     return atomic_load_explicit(&host(s)->enqueued, memory_order_relaxed);
 }
 
-/* Copies the error text of the stream's thread for the owner. n: mark of the work before the failed item. */
+/* Copies the error text of the stream's thread, so that the owner can read it. n: mark of the work before the failed
+ * item. */
 static void
 keep_stream_failure(struct host_stream *s, int status, int64_t n)
 {
@@ -248,7 +249,7 @@ begin_next_item(struct host_stream *s)
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish_item(s, n + 1); /* not after n only: host code may have launched work that no event follows */
+        finish_item(s, n + 1); /* waits for all launched work: host code may have launched work that no event follows */
         s->begun = n + 1;
     }
     return true;

@@ -278,7 +278,8 @@ struct weights { /* the entries that tensors_dequantise() makes */
     int32_t nmade, capacity;
 };
 
-/* Finds the parts of the weight whose names begin with the first n bytes of `name`. Returns the number of parts. */
+/* Finds the parts of a weight: tensors whose names begin with the first n bytes of `name`. Returns the number of
+ * parts. */
 static int
 find_parts(struct weights *w, const struct layout_of_parts *l, const char *name, size_t n, int32_t *part)
 {

@@ -92,7 +92,7 @@ struct call {
     const uint8_t *same;
 };
 
-/* How the dtype of the results follows from the operands, unless infer() sets it. */
+/* Rules by which the dtype of the results follows from the operands, unless infer() sets the dtype. */
 enum out_dtype {
     OUT_PROMOTE, /* promotion of all operands' dtypes */
     OUT_FLOAT,   /* like OUT_PROMOTE, but f32 if all operands are integers or bools */
@@ -107,7 +107,7 @@ enum out_dtype {
 
 /* ---- computing ---- */
 
-/* How a batch is divided into n micro-batches. The batch's rows (dimension 0) are cut into `cut` equal segments.
+/* The division of a batch into n micro-batches. The batch's rows (dimension 0) are cut into `cut` equal segments.
  * Micro-batch k has the k-th of n equal parts of each segment. */
 struct pieces {
     int32_t n, cut;
@@ -138,7 +138,7 @@ struct kcall {
     const struct view *out;
     void *scratch;        /* scratch memory of scratch_bytes bytes, aligned to 64 */
     uint64_t piece;       /* number of the micro-batch, on which random operators depend */
-    struct pieces pieces; /* for error texts, which give positions in the user's tensors */
+    struct pieces pieces; /* division of the batch, for error texts with positions in the user's tensors */
     int threads;          /* maximum number of threads that the kernel may use (oneDNN) */
     bool adds;            /* result 0, in f32, is a sum over micro-batches: later micro-batches add to it */
     bool find_nan;        /* search the results for NaN, and for infinities if no operand has one */
@@ -179,7 +179,7 @@ struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
     const char *f_text, *i_text;
-    /* Optional fast code: tile: a tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h). f32, f64: functions on
+    /* Optional fast code. tile: a tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h). f32, f64: functions on
      * blocks of n contiguous elements. x[k]: elements of operand k; y: result, which may be the same memory as one
      * x[k]. */
     int tile;
@@ -257,7 +257,7 @@ struct convolution {
     int64_t stride[2], padding[2], dilation[2];
 };
 
-/* How the dimensions, sizes and dtypes of the results follow from the operands. */
+/* Rules by which the dimensions, sizes and dtypes of the results follow from the operands. */
 struct op_shape {
     const char *rule; /* the dimension rule as text; NULL: make_rule() writes it */
     int (*make_rule)(const struct call *c, struct str *rule);
@@ -321,13 +321,13 @@ struct op_rewrite {
     const struct op *joins_with;
 };
 
-/* How the host computes a call. */
+/* Functions by which the host computes a call. */
 struct op_host {
     /* definition: a simple loop over dense views; floats are computed as f64, integers and bools as i64 */
     int (*ref)(const struct kcall *k);
     enum reduce
         /* kind of reduction, for an operator that reduces over the dimensions of the attribute axis
-         * (kernels/cpu/rows/reduce.h); RED_NONE: the operator is none */
+         * (kernels/cpu/rows/reduce.h); RED_NONE: the operator does not reduce in this way */
         folds;
     bool sums_leading; /* true: a product that sums over all leading dimensions of both operands (contract) */
     const struct kernel_variant *kernel; /* variants; the last one has name NULL; NULL: no variants */
@@ -349,8 +349,8 @@ struct op_host {
     void (*allows)(const struct kcall *k, struct allowed *a);
 };
 
-/* How devices that compile kernels from source texts compute a call (kernels/cuda/source.h), besides eltwise and
- * folds. The texts are bodies in C++. All NULL: the host computes the call. */
+/* Code by which devices that compile kernels from source texts (kernels/cuda/source.h) compute a call, besides
+ * eltwise and folds. The texts are bodies in C++. All NULL: the host computes the call. */
 struct op_gpu {
     const char *element;          /* body that computes the value at one position of the result */
     const char *line;             /* body that computes a complete line of operand 0 */

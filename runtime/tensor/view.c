@@ -327,7 +327,7 @@ copy_rows(const struct loops *l, size_t width, char *to, const char *from, int64
     return true;
 }
 
-/* How the innermost loop, or the two transposing loops, are divided into pieces that take a few milliseconds. */
+/* The division of the innermost loop, or of the two transposing loops, into pieces that take a few milliseconds. */
 struct cut {
     int loop; /* index of the loop that is divided */
     /* iterations per piece: of the divided loop (piece), and of the other transposing loop (rest) */

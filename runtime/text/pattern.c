@@ -153,7 +153,7 @@ skip_set(const char *p, enum dialect dialect, const char **part)
     return *p ? p + 1 : p;
 }
 
-/* Returns a description of the quantifier {,3} or {2}? at p; NULL: neither. A + after } is reported by the caller. */
+/* Returns a description of the quantifier {,3} or {2}? at p; NULL: neither. The caller reports a + after }. */
 static const char *
 foreign_interval(const char *p, enum dialect dialect)
 {

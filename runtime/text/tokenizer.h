@@ -92,8 +92,8 @@ int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, str
 size_t text_trim_left(const uint8_t *text, size_t n);
 size_t text_trim_right(const uint8_t *text, size_t n);
 
-/* Returns the name of a setting for batches of texts (truncation, padding) in the file, which encoding ignores;
- * NULL: none. */
+/* Returns the name of a setting in the file that concerns batches of texts (truncation, padding), because encoding
+ * ignores such settings; NULL: none. */
 const char *tokenizer_batches(const struct tokenizer *t);
 
 /* Returns true if the id is that of a control token, which is not part of plain text. */

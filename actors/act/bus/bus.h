@@ -42,7 +42,7 @@ struct bus_options {
     int nthread;      /* number of ends, at most MOST_THREADS */
     int64_t spin_ns;  /* time that an idle end spins before it sleeps, ns; 0: sleeps at once */
     uint64_t seed;    /* simulator: seed of all random choices */
-    struct bus *with; /* simulator: an open bus of another process, which gets the new ends; NULL: a new bus */
+    struct bus *with; /* simulator: an open bus of another process, where the new ends are added; NULL: a new bus */
 };
 
 struct bus_kind {

@@ -22,7 +22,7 @@ struct poison {
 
 /* Sets all read counts for a new run. Called on the session's thread. */
 void poison_begin(const struct run *r);
-/* Fills the registers that the act will write with NaN, as work on stream s; s NULL: at once. */
+/* Fills with NaN the registers that the act will write, as work on stream s; s NULL: at once. */
 void poison_outputs(const struct run *r, int task, int piece, struct stream *s);
 /* Decrements the read counts of the registers that the act reads, as work on stream s behind the act's work. Fills
  * with NaN the registers that no later act reads. s NULL: at once. */

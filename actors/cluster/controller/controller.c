@@ -62,7 +62,7 @@ wake_cluster(struct cluster *c, enum cluster_sleeper who)
     if (write(c->wait.wake_fd[who], &one, sizeof one) < 0) return;
 }
 
-/* Wakes the session's thread if it waits and the caller is another thread. */
+/* Wakes the session's thread, if that thread waits and is not the caller. */
 static void
 wake_session(struct cluster *c)
 {
@@ -365,8 +365,8 @@ cluster_pump(struct cluster *c)
     if (now_ns() >= c->wait.tick_ns) cluster_tick(c);
 }
 
-/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock during the sleep, and
- * therefore collects the descriptors to poll before it. */
+/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock during the sleep, so the
+ * descriptors to poll are collected before the sleep. */
 static void
 cluster_sleep(struct cluster *c, enum cluster_sleeper who)
 {
@@ -741,7 +741,7 @@ cluster_forget(struct cluster *c, uint64_t program)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Begins to gather the next epoch, and starts a process for each rank of the epoch that has no worker. */
+/* ---- loss and recovery ---- */
 
 bool
 cluster_lost(struct cluster *c, int i, struct cluster_loss *out)
@@ -769,7 +769,7 @@ cluster_stands(struct cluster *c)
     return does;
 }
 
-/* Begins to gather the next epoch, and starts processes for the ranks that the epoch needs and that have no worker. */
+/* Begins to gather the next epoch, and starts a process for each rank of the epoch that has no worker. */
 static int
 begin_next_epoch(struct cluster *c, int workers)
 {

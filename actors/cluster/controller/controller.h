@@ -58,7 +58,7 @@ int cluster_heard(struct cluster *c, int *rank);
 /* Ends the job: asks the workers to end, and kills those of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
 
-/* Returns the number of devices of each kind in the cluster. Devices are numbered through all workers. */
+/* Returns the number of devices of each kind in the cluster. Device numbers continue from worker to worker. */
 const struct device_counts *cluster_devices(const struct cluster *c);
 /* Describes the GPU of a cuda device in *out, as the device's worker reported it. Appends the description of the
  * worker's kernel compiler to `kernels`. E_PLACE: no such device; E_LOST: the device's worker is lost. */
@@ -93,7 +93,8 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
-    /* busy: busy time of the worker's devices over all runs, s; slow: time of acts relative to others; 0: not slow */
+    /* busy: busy time of the worker's devices over all runs, s; slow: how many times longer the worker's acts take
+     * than equal acts of other workers; 0: not slow */
     double busy, slow;
 };
 /* describes worker i, not counting retired ranks; false: there are fewer */

@@ -301,7 +301,7 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
     int key = c->peer[peer].key, rank = rank_for(c, key, p);
-    if (c->peer[peer].rank >= 0) return; /* a repeated HELLO of a member */
+    if (c->peer[peer].rank >= 0) return; /* ignores a repeated HELLO of a member */
     if (objection(c, key, p, rank, &why)) {
         struct str who = {0};
         str_add(&who, " (");

@@ -206,7 +206,8 @@ all_have(const struct coordinator *c, const struct shipped *s)
     return true;
 }
 
-/* Repeats NOTICE_HAVE for each partition of a program that members already had. */
+/* Sends NOTICE_HAVE again for each partition of a program, because members that have the program do not report it
+ * again. */
 static void
 retell(struct coordinator *c, const struct shipped *s)
 {

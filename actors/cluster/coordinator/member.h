@@ -25,7 +25,7 @@ enum work_kind {
     WORK_CANCEL, /* abandon the file request that has the same `count` */
     WORK_STOP,   /* stop the run in progress */
     WORK_ASK,    /* report at once what the worker does; the answer is member_report() */
-    WORK_UNITE,  /* store the id of a communicator for the current run; another worker created the communicator */
+    WORK_UNITE,  /* for the current run, store a communicator's id that another worker created */
     WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason (not for LEAVE_DONE) */
     /* Requests and answers of workers of other hosts (carrier.h), queued with the coordinator's work in order of
      * arrival. */

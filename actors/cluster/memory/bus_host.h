@@ -25,7 +25,7 @@ void bus_host_format(void *segment, int nslot);
 /* Creates the bus of a process on a segment. owner: by slot, the process that runs the slot; the slots of a process
  * are its threads, in order. E_BUS: the segment was not made for nslot slots. bus_kind's close frees the bus. */
 int bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, struct bus **out);
-/* Sets the function that sends messages to processes of other hosts; their addresses have no slot. bus_host_far()
+/* Sets the function that sends messages to processes of other hosts, whose addresses have no slot. bus_host_far()
  * must be called before the first message is sent. The sending thread calls the function. */
 struct bus_far {
     void *of;
