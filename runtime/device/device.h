@@ -52,7 +52,7 @@ struct device_kind {
     int number; /* number of the kind: DEV_CPU, ... (device_kinds.h) */
     unsigned flags;
     int variants;        /* number of the kind whose kernel variants devices of this kind run */
-    const char *missing; /* why this process has no devices of this kind; NULL: it may have some */
+    const char *missing; /* reason why this process has no devices of this kind; NULL: it may have some */
     /* Allocates memory aligned to 64 bytes. NULL: there is no memory, or (after E_KERNEL) the device is broken. */
     void *(*take)(int device, size_t bytes);
     void (*give)(int device, void *p, size_t bytes);
@@ -86,10 +86,10 @@ struct device_kind {
     /* Returns the communicator of these devices, listed by rank; the kind owns it, and connect() creates the
      * library's part. edge: the communicator is a point-to-point link. */
     struct communicator *(*communicator)(bool edge, int32_t n, const int32_t *device);
-    /* Prepares collectives before a run: makes communicators usable again after cut() has ended their collectives,
-     * and creates those of the n communicators that do not exist yet, in order. Blocks until all processes with
-     * ranks have called connect. post: exchanges ids; may be NULL if no communicator to be created has ranks in
-     * other processes. E_KERNEL; E_CANCEL: cut() was called meanwhile. NULL: the kind has no library. */
+    /* Prepares collectives before a run. Makes communicators usable again after cut() has ended their collectives.
+     * Creates, in order, the communicators among the n that do not exist yet. Blocks until all processes with ranks
+     * have called connect. post: exchanges ids; may be NULL if no communicator to be created has ranks in other
+     * processes. E_KERNEL; E_CANCEL: cut() was called meanwhile. NULL: the kind has no library. */
     int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
     /* Called by stream work: begins a rank's part of a collective. On a link, the sender has no `out`, and the
      * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */

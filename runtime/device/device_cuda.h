@@ -67,7 +67,8 @@ struct cuda_convolution {
 /* Required alignment of the addresses of a call, and of its scratch memory, bytes. */
 enum { CUDA_PRODUCT_ALIGN = 16, CUDA_SCRATCH_ALIGN = 256 };
 struct cuda_factors {
-    /* for a convolution: x and w are the factors, y is the result, bias and aux are unused */
+    /* addresses of the operands. For a convolution, x and w are the factors, y is the result, and bias and aux are
+     * unused */
     const void *x, *w, *bias;
     void *aux, *y, *scratch;
 };

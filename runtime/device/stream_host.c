@@ -249,7 +249,7 @@ begin_next_item(struct host_stream *s)
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish_item(s, n + 1); /* waits for all launched work: host code may have launched work that no event follows */
+        finish_item(s, n + 1); /* waits for all launched work, because no event follows work of host code */
         s->begun = n + 1;
     }
     return true;

@@ -33,7 +33,7 @@ struct quantisation {
     int32_t bits;
     int64_t group;         /* gptq, awq: number of inputs that share a scale; -1: all */
     int64_t rows, columns; /* scaled: size of a block; 0: none */
-    bool minus_one;        /* gptq: true: the file stores each zero point minus 1 */
+    bool minus_one;        /* gptq: if true, the file stores each zero point minus 1 */
 };
 /* Replaces the tensors of each quantised weight by the weight. E_ARG: unknown method. E_IO: tensors of a weight
  * are missing, or do not fit together. */

@@ -280,14 +280,14 @@ struct op_partial {
     /* reduction that combines the parts if a reduced factor is split; RED_NONE: it must not be split */
     enum reduce reduce;
     enum reduce (*reduce_of)(const struct call *c);
-    /* for operators with several results: bit k: result k is a sum over the RED_SUM factor. The sum is f32 until it
-     * is complete */
+    /* bit k: result k is a sum over the RED_SUM factor. The sum is f32 until it is complete. Only for operators with
+     * several results */
     uint32_t sums;
 };
 
 /* The gradient. build: adds the nodes of the gradient. dout[k]: gradient of result k; NULL: none. din[i]: receives
- * the gradient of operand i; stays NULL if there is none. saves: what the gradient reads: operands as digits,
- * results as letters; "1a" is operand 1 and result 0. */
+ * the gradient of operand i; stays NULL if there is none. saves: the operands (as digits) and results (as letters)
+ * that the gradient reads; "1a" is operand 1 and result 0. */
 struct op_grad {
     void (*build)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;

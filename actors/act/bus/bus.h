@@ -72,7 +72,8 @@ struct bus_kind {
      * and may sleep. The simulator takes a turn at an end that the seed selects, and returns false if nothing can
      * happen any more. */
     bool (*drive)(struct bus *b, uint32_t self);
-    /* Selects one of n > 0 possible next events: the zmq bus the first, the simulator a random event. */
+    /* Selects one of n > 0 possible next events. The zmq bus selects the first event; the simulator selects an event
+     * at random. */
     uint64_t (*choose)(struct bus *b, uint64_t n);
     /* Lets ends receive messages of runs up to this number. The caller must have completed the state that a starting
      * thread reads. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong

@@ -72,7 +72,7 @@ struct worker {
         struct awaited {
             _Atomic(const struct task *) task; /* task whose stream work the thread waits for; NULL: none */
             _Atomic(const struct plan *) plan;
-            _Atomic(const char *) file; /* file of the task in the user's program; NULL: unknown */
+            _Atomic(const char *) file; /* source file of the task in the user's program; NULL: unknown */
             atomic_int line;
         } awaited;
     } shown;

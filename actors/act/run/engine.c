@@ -39,9 +39,9 @@
 
 enum { BATCH = 32 };
 
-/* Whether the run may overwrite variables. GATE_SHUT: not decided yet; the run can still be cancelled. GATE_OPEN:
- * updates may begin and will complete, so no variable is left half written. GATE_STOPPED: no update will begin. The
- * first request, to update or to stop, decides between GATE_OPEN and GATE_STOPPED. */
+/* State that says whether the run may overwrite variables. GATE_SHUT: not decided yet; the run can still be
+ * cancelled. GATE_OPEN: updates may begin and will complete, so no variable is left half written. GATE_STOPPED: no
+ * update will begin. The first request, to update or to stop, decides between GATE_OPEN and GATE_STOPPED. */
 enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
 
 struct engine {

@@ -32,7 +32,7 @@ struct flow {
     bool tells; /* the stream reports progress; false: the thread polls it */
     struct stream *stream;
     struct under_way *act; /* acts in flight: a ring of FLOW_ACTS entries */
-    int64_t first, next;   /* sequence numbers: first: of the oldest act in flight; next: of the act enqueued next */
+    int64_t first, next;   /* first: sequence number of the oldest act in flight; next: of the act enqueued next */
     int64_t until_ns;      /* time, ns, at which the thread noticed the latest completion of an act */
     int64_t wanted;        /* stream mark that another stream is about to wait for; 0: none */
     void **address;        /* storage for the acts' addresses: FLOW_ACTS times naddress */

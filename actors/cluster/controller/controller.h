@@ -55,7 +55,7 @@ int cluster_open(const struct cluster_options *o, struct cluster **out);
 void cluster_hear(struct cluster *c, uint64_t signals);
 /* Returns the first signal set by cluster_hear() that a worker received, and sets *rank to that worker; 0: none. */
 int cluster_heard(struct cluster *c, int *rank);
-/* Ends the job: asks the workers to end, and kills those of this host that have not ended after 2 s. */
+/* Ends the job: asks the workers to end, and kills the workers of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
 
 /* Returns the number of devices of each kind in the cluster. Device numbers continue from worker to worker. */
@@ -83,8 +83,8 @@ int cluster_position(const struct cluster *c, int kind, int device, const void *
  * host send messages: any thread, E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
-/* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: pairs, one per block: its
- * position, and its size in bytes. Any thread. E_LOST. */
+/* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, a pair of
+ * its position and its size in bytes. Any thread. E_LOST. */
 int cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uint64_t *out);
 
 struct cluster_worker {

@@ -68,7 +68,7 @@ slots_of(const struct cluster *c, int memory)
     return n;
 }
 
-/* Numbers a rank's devices after those of lower ranks, kind by kind, and adds slots for the worker. */
+/* Numbers a rank's devices, kind by kind, after the devices of lower ranks. Adds slots for the worker. */
 static int
 settle_rank(struct cluster *c, int rank)
 {

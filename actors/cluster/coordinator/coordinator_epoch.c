@@ -366,7 +366,8 @@ is_out(const struct member *m)
     return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
 }
 
-/* If a memory has no living member, returns the lowest of its ranks that can be restarted; otherwise returns -1. */
+/* Returns the lowest rank that can be restarted, of a memory without living members. -1: there is no such rank, or
+ * the memory has a living member. */
 static int
 first_gone(const struct coordinator *c, int memory)
 {

@@ -100,7 +100,7 @@ struct have {
     const unsigned char *digest, *outline;
     const uint64_t *arenas;        /* pairs: number of a device of the partition, and bytes of the device's arena */
     int narena;                    /* number of entries in `arenas`, two per device */
-    const unsigned char *replaces; /* for each root: how it is stored, enum root_fate (channel.h) */
+    const unsigned char *replaces; /* for each root, the way in which it is stored: enum root_fate (channel.h) */
     int nreplace;
     const void *comm_ranks; /* collectives of the partition (comm_ranks.h) */
     size_t ncomm_ranks;     /* size of `comm_ranks` in bytes */

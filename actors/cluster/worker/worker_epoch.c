@@ -227,8 +227,8 @@ read_map(struct worker_process *w, const struct packet *p)
     return 0;
 }
 
-/* Sets the abilities that plans for GPUs may use: those that all GPUs of the cluster have. A worker without a GPU
- * sets the abilities, too, because all workers must make equal plans. */
+/* Sets the abilities that plans for GPUs may use: the abilities that all GPUs of the cluster have. A worker without
+ * a GPU sets the abilities, too, because all workers must make equal plans. */
 static int
 join_gpus(const struct worker_process *w, uint32_t abilities)
 {

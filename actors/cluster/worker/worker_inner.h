@@ -62,7 +62,7 @@ struct worker_shared {
     uint32_t over;  /* number of the last epoch in which a member was lost */
     struct {
         bool asked;
-        int status; /* why the worker leaves: a LEAVE_ constant */
+        int status; /* reason why the worker leaves: a LEAVE_ constant */
         int64_t until_ns;
         char text[WIRE_TEXT];
     } leave;
