@@ -212,7 +212,8 @@ is_number_open(const struct pool *p, uint64_t number)
     return p->order && number > atomic_load(&p->order->done);
 }
 
-/* Waits until the last work that accesses the memory is complete. Ignores its errors, which are reported elsewhere. */
+/* Waits until the last work that accesses the memory is complete. Ignores errors of this work, which are reported
+ * elsewhere. */
 static void
 await_all(const struct pool *p, uint64_t number)
 {

@@ -146,7 +146,8 @@ struct words { /* tensors of the file that hold a box of a weight (outputs, inpu
     float *scale;
     int32_t *group;  /* group of each input; NULL: input i is in group i / q->group */
     int64_t columns; /* number of 32-bit words per row of `word` */
-    /* nzero: number of 32-bit words per row of `zero`; first_zero: index of the first of them in a row of the file */
+    /* nzero: number of 32-bit words per row of `zero`; first_zero: index of the first of these words in a row of the
+     * file */
     int64_t nzero, first_zero;
 };
 

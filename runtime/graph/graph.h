@@ -77,8 +77,8 @@ struct val {
     uint8_t unplaced;
     /* an assignment recorded the value's gradient: backward passes through the value, although it has an owner */
     uint8_t recorded;
-    /* in traces with micro-batches: how the value relates to the value of the whole batch (share), the dimension
-     * of the rows (rows), and how that dimension is divided (blocks); see actors/session/step/batch_share.h */
+    /* in traces with micro-batches (actors/session/step/batch_share.h). share: relation of the value to the value of
+     * the whole batch; rows: dimension of the batch's rows; blocks: division of that dimension */
     uint8_t share, rows;
     int16_t blocks;
     int16_t input; /* index of the value among a traced graph's inputs; or NO_INPUT, ENDED_INPUT */
@@ -123,7 +123,7 @@ struct node {
     uint8_t per_piece;          /* in traces: the node is computed once per micro-batch */
     uint8_t accumulate;         /* in traces: the node sums over micro-batches into one value per batch */
     uint8_t after;              /* in traces: the node depends on a value that was summed over all micro-batches */
-    uint8_t holding;            /* enum node_holding: how the node refers to its operands */
+    uint8_t holding;            /* enum node_holding: the references that the node has to its operands */
     uint8_t traced;             /* a trace added the node */
     struct strategy *strategy;  /* strategy of the user (sbp/strategy.h), owned; NULL: none */
     /* the user's gradient function and hooks (actors/session/build/own_gradient.h), owned until backward has passed;

@@ -269,7 +269,7 @@ struct op_shape {
     const char *accepts;
 };
 
-/* How partial values pass through the operator, as lists of operands that may be partial. An operand is a
+/* Rules by which partial values pass through the operator, as lists of operands that may be partial. An operand is a
  * hexadecimal digit; '|' separates alternatives. "0|1": operand 0 alone or operand 1 alone; "01": both together;
  * "*": all tensors together. linear: P(sum) passes. increasing: P(max) and P(min) pass; if the operator reduces a
  * factor, only the kind of that reduction passes. decreasing: P(max) becomes P(min), and P(min) becomes P(max). */
@@ -277,7 +277,7 @@ struct op_partial {
     const char *linear, *increasing, *decreasing;
     /* returns `linear` for a call, if it depends on the call; NULL: the field `linear` holds for all calls */
     const char *(*linear_of)(const struct call *c);
-    /* reduction that combines the parts if a reduced factor is split; RED_NONE: it must not be split */
+    /* reduction that combines the parts if a reduced factor is split; RED_NONE: no reduced factor may be split */
     enum reduce reduce;
     enum reduce (*reduce_of)(const struct call *c);
     /* bit k: result k is a sum over the RED_SUM factor. The sum is f32 until it is complete. Only for operators with

@@ -14,12 +14,13 @@
 
 #include "actors/act/bus/message.h"
 
-/* The common first member of every kind of bus. */
+/* First member of the struct of every kind of bus. */
 struct bus {
     const struct bus_kind *kind;
 };
 
-/* Callbacks of an end's event loop. They run on the end's thread; on the simulator, on the thread that drives it. */
+/* Callbacks of an end's event loop. The zmq bus calls them on the end's thread; the simulator calls them on the
+ * thread that drives the simulator. */
 struct bus_user {
     void *of;
     /* Receives the messages that have arrived and does one unit of work. If `wait` is true and the end has nothing

@@ -139,7 +139,7 @@ activity_thread(const struct worker *w, char *text, size_t size)
 }
 
 /* Returns the task on another thread that blocks task i: the producer of a missing input, or a reader that still
- * uses an output register. *reads: true for such a reader. -1: none. */
+ * uses an output register. *reads: set to true if the result is such a reader. -1: none. */
 static int32_t
 waited_for(const struct actors *a, int32_t i, bool *reads)
 {

@@ -13,7 +13,7 @@ void activity_await_nothing(struct worker *w);
 /* Prints the task that the thread computes. If the thread only waits for stream work, prints the task of that work;
  * "": none. */
 void activity_thread(const struct worker *w, char *text, size_t size);
-/* Records, in the thread's flight recorder, the thread's first task that is blocked by another thread. Called on the
+/* Records, in the thread's flight recorder, the thread's first task that waits for another thread. Called on the
  * thread itself. */
 void activity_record_wait(struct worker *w);
 /* Prints the thread's first actor that waits for a task of another thread, and that task; "": none. */

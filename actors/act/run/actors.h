@@ -8,7 +8,7 @@
 struct communicator;
 
 struct in_state {
-    int32_t tokens; /* number of full registers (control edge: signals) that the input has not consumed */
+    int32_t tokens; /* number of full registers (of a control edge: signals) that the input has not consumed */
     int32_t used;   /* number of acts that have read the current register of the input */
     int32_t read;   /* index of the input's current register */
     int32_t given;  /* on streams: number of completed acts that have read register `give` */

@@ -21,7 +21,7 @@ struct engine_options {
     const struct bus_kind *bus;
     uint64_t seed; /* simulator: seed of the random choices */
     int64_t spin_ns;
-    struct bus *with; /* simulator: open bus of another process's engine, which gets the new ends; NULL: a new bus */
+    struct bus *with; /* simulator: open bus of another process, where the new ends are added; NULL: a new bus */
     /* Cluster: bus address of each device thread of the plan, for all processes. A process runs the threads whose
      * address has its process number. NULL: no cluster. */
     const uint32_t *route;

@@ -35,8 +35,8 @@ int engine_left(struct engine *e);
 /* Returns the number of the oldest open run with work left. If there is none, returns the number of the current or
  * last run. */
 uint64_t open_run_first(const struct worker *w);
-/* Returns true if the current run can end: all its acts are done (if the run stays open: enqueued), and the run
- * that began OPEN_RUNS runs earlier is complete. */
+/* Returns true if the current run can end. All its acts must be done or, if the run stays open, enqueued. The run
+ * that began OPEN_RUNS runs earlier must be complete. */
 static inline bool
 worker_is_over(const struct worker *w)
 {

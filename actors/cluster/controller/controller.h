@@ -39,7 +39,8 @@ struct cluster_options {
     bool takes_over;
     double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 s */
     double hang_s;    /* if no worker that owes an answer progresses for this time, s, one is lost; 0: 600 s */
-    /* returns the name of the host on which start() starts the rank, for messages. NULL, or result NULL: this host */
+    /* returns the name of the host on which start() starts the rank, for messages. NULL, or a result of NULL: this
+     * host */
     const char *(*host)(void *arg, int rank);
     void (*say)(void *arg,
                 /* receives messages for the user about workers that are rejected, slow or awaited; NULL: messages
@@ -97,7 +98,7 @@ struct cluster_worker {
      * than equal acts of other workers; 0: not slow */
     double busy, slow;
 };
-/* describes worker i, not counting retired ranks; false: there are fewer */
+/* describes the i-th worker, not counting retired ranks; false: there are not so many workers */
 bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out);
 
 /* Appends the phase, the numbers of epoch and run, and for each worker a line with its state, the time without
@@ -109,7 +110,7 @@ void cluster_status(struct cluster *c, struct str *out);
 void cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries);
 
 /* A memory's plan partition of a program. arena: pairs of a device's number (as in `busy`) and the bytes of its
- * arena. replaces: for each root, enum root_fate. */
+ * arena. replaces: for each root, a value of enum root_fate. */
 struct cluster_part {
     const uint64_t *arena;
     int narena; /* number of entries in `arena`, two per device */
@@ -187,7 +188,7 @@ struct cluster_loss {
      * started it */
     bool again;
 };
-/* Describes the i-th member lost in this epoch, in the order of losses; false: there are fewer. */
+/* Describes the i-th member lost in this epoch, in the order of losses; false: fewer members were lost. */
 bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
 /* Returns true if the epoch is formed and has lost no member. */
 bool cluster_stands(struct cluster *c);

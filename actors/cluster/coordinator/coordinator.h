@@ -197,8 +197,8 @@ struct form {
     const uint64_t *bytes; /* size of each memory in bytes */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
-/* Returns the instruction sets that all processes of the job have in common. They are determined when the first
- * epoch is formed. */
+/* Returns the instruction sets that all processes of the job have in common. These sets are determined when the
+ * first epoch is formed. */
 uint32_t coordinator_isa(const struct coordinator *c);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
@@ -212,7 +212,7 @@ struct start {
     uint64_t program; /* number that names the program, derived from its bytes by program_name() */
     const void *bytes;
     size_t nbyte;
-    /* digest of the controller's plan partition; digest of the plan's outline */
+    /* digest: digest of the controller's plan partition; outline: digest of the plan's outline */
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID];
     int memory; /* memory of the controller's plan partition; -1: the controller has no partition to compare */
     uint32_t run, flags;

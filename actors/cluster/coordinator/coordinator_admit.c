@@ -196,8 +196,8 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     return why->len > 0;
 }
 
-/* Rejects the worker on a link, and reports that (NOTICE_REFUSED). who: text for the notice, " (host, pid 4711)" or
- * "". */
+/* Rejects the worker on a link, and sends NOTICE_REFUSED to the owner. who: text for the notice, " (host, pid 4711)"
+ * or "". */
 static void
 refuse_peer(struct coordinator *c, int peer, const char *who, const char *why)
 {

@@ -8,7 +8,7 @@
 /* The work of a worker since workers were last compared (coordinator_pace.c). */
 struct pace {
     uint64_t acts, busy_ns;
-    double times; /* busy time of the worker divided by that of other workers, at the last comparison; 0: not slow */
+    double times; /* ratio of the worker's busy time to that of other workers, at the last comparison; 0: not slow */
     int32_t rank;
     bool told;
 };

@@ -96,7 +96,7 @@ struct have {
     uint64_t program;
     int status;
     const char *text; /* reason of the failure, if status is not 0 */
-    /* digest of the plan partition and of the outline, CLUSTER_ID bytes each */
+    /* digests of the plan partition and of the outline, CLUSTER_ID bytes each */
     const unsigned char *digest, *outline;
     const uint64_t *arenas;        /* pairs: number of a device of the partition, and bytes of the device's arena */
     int narena;                    /* number of entries in `arenas`, two per device */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const char domain[] = "rille",
-                  /* User-Id of a client that has the workers' shared key; if a client has the key of a rank, the
+                  /* User-Id of a client that has the workers' shared key. If a client has the key of a rank, its
                    * User-Id is the rank */
     any_worker[] = "worker";
 

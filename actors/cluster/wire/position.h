@@ -11,7 +11,7 @@
 #include "actors/cluster/wire/devices.h"
 #include "actors/plan/model/program.h"
 
-/* number of the lowest bit of the heap number in a position; lower bits are the offset */
+/* number of the lowest bit of the heap number in a position; the bits below are the offset */
 enum { HEAP_SHIFT = 44 };
 static const uint64_t HEAP_BYTES = (uint64_t)1 << 38;
 static const uint64_t POSITION_NONE = UINT64_MAX; /* position that stands for no bytes */

@@ -527,8 +527,8 @@ worker_tick(struct worker_process *w)
     worker_take_beats(w);
 }
 
-/* Handles everything that has arrived. Packets are handled before a change of the link's state, because the end of
- * the link after a BYE is no loss of the coordinator. */
+/* Handles everything that has arrived. Control packets are handled before a change of the link's state: if the link
+ * ends after a BYE, the coordinator is not lost, so the BYE must be handled first. */
 static void
 worker_pump(struct worker_process *w)
 {
@@ -540,8 +540,8 @@ worker_pump(struct worker_process *w)
     if (now_ns() >= w->shared.tick_ns) worker_tick(w);
 }
 
-/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep; the
- * descriptors to poll are collected before. */
+/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep, so the
+ * descriptors to poll are collected before the sleep. */
 static void
 worker_sleep(struct worker_process *w, bool control)
 {
