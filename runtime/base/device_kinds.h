@@ -7,7 +7,7 @@ enum { DEV_CPU, DEV_META, DEV_ASYNC, DEV_CUDA, NDEVICE_KIND };
 /* Returns the name of a kind, as users write it: "cpu". */
 const char *device_kind_text(int kind);
 
-/* Returns the device kind with this name; -1 after fail(E_PLACE) with the name. */
+/* Returns the device kind with this name. If there is none, calls fail(E_PLACE) and returns -1. */
 int device_kind_parse(const char *text);
 
 #endif

@@ -1,9 +1,9 @@
 /* error.h - errors: functions return a code, and each thread keeps a text.
  *
  * A function that can fail for reasons outside the program returns int: 0, or a code of errors.def. Before it
- * returns the code, it calls fail() with a text that states the expected and the found value. Functions that
- * return a pointer return NULL after fail(). Callers pass the code on (TRY), perhaps with err_note(); only shell/
- * turns it into a Lua error. The record belongs to the calling thread. */
+ * returns the code, it calls fail() with a text that states the expected and the found value. Functions that return
+ * a pointer return NULL after fail(). Callers pass the code on (TRY), perhaps with err_note(); only shell/ turns a
+ * code into a Lua error. The record belongs to the calling thread. */
 #ifndef RILLE_RUNTIME_ERROR_H
 #define RILLE_RUNTIME_ERROR_H
 

@@ -12,7 +12,7 @@
 
 /* ---- the groups of this process ---- */
 
-/* A control group, and the groups around it. */
+/* A control group and its ancestors. */
 struct group {
     char folder[PATH_MAX];
     size_t root, top; /* lengths of prefixes of `folder`: of the root folder, and of the mount point */
@@ -63,8 +63,8 @@ is_mount(const char *line, const char *controller, bool unified, char within[PAT
     return unified ? !strcmp(type, "cgroup2") : !strcmp(type, "cgroup") && has_word(options, controller);
 }
 
-/* Sets `folder` from a mount at path `point` that shows the hierarchy from group `within` on. A container may see
- * only the process's group, at the mount point. */
+/* Sets `folder` from a mount. The mount at path `point` shows the hierarchy from group `within` down. A container
+ * may see only the process's group, at the mount point. */
 static void
 set_folder(struct group *g, const char *root, const char *within, const char *point, const char *path)
 {
@@ -250,9 +250,9 @@ limits_room(const char *root)
     return room;
 }
 
-/* State of limits_fits(). limits_fits() calls limits_room() again after 1/ROOM_AGES of the bytes that limits_room()
- * last returned has been allocated. A call takes some 50 us, so limits_fits() does not call it each time. Calls must
- * be repeated, because other processes of the group allocate, too. */
+/* State of limits_fits(). A call of limits_room() takes some 50 us, so limits_fits() does not call it for each
+ * allocation. limits_fits() calls it again when 1/ROOM_AGES of the bytes that it last returned has been allocated.
+ * It must be called again, because other processes of the group allocate, too. */
 enum { ROOM_AGES = 16, KEPT_SHARE = 8, KEPT_MOST = 64 << 20 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool known;

@@ -31,8 +31,8 @@ size_t limits_room(const char *root);
 /* Returns false if allocating `bytes` more would fill the memory of a control group. promised: bytes that the
  * process has allocated, but has perhaps not written yet. */
 bool limits_fits(size_t promised, size_t bytes);
-/* Writes the end of the message "needs N bytes, more than the ..." to text. It states why this thread's last
- * allocation failed: a group's limit (limits_fits() returned false), `ulimit -v`, or the host's memory. */
+/* Writes the end of the message "needs N bytes, more than the ..." to text: why this thread's last allocation
+ * failed. The reason is a group's limit (limits_fits() returned false), `ulimit -v`, or the host's memory. */
 const char *limits_refusal(char text[LIMIT_REASON]);
 /* Returns the bytes of address space that the process may still map, divided by `parts`. SIZE_MAX: no limit. */
 size_t limits_address_space(size_t parts);

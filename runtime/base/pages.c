@@ -143,7 +143,7 @@ merge_free_ranges(struct region *r, struct range given)
     return given;
 }
 
-/* Returns huge pages in free range f to the system: those on which the freed range `given` was the last block. */
+/* Returns huge pages in free range f to the system: the pages on which the freed range `given` was the last block. */
 static void
 forget_pages(const struct region *r, struct range f, struct range given)
 {

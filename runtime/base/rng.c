@@ -94,8 +94,8 @@ rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i)
 }
 
 /* Encrypts i by a Feistel network of six rounds, with Philox as round function, over the least even number of bits
- * that holds n. Encrypts a value outside 0 .. n - 1 again until it is inside (cycle walking; Black & Rogaway 2002):
- * at most four times on average. */
+ * that can hold n. If the result is outside 0 .. n - 1, encrypts it again until it is inside (cycle walking; Black &
+ * Rogaway 2002): at most four times on average. */
 uint64_t
 rng_shuffle(uint64_t key, uint64_t n, uint64_t i)
 {

@@ -50,8 +50,8 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* Keeps vector x in a register. Without this macro, gcc would load a vector that is used repeatedly from memory
- * for each use. That is slower, because a core can load fewer vectors per cycle than it can multiply. */
+/* Keeps vector x in a register. Without this macro, gcc would load a repeatedly used vector from memory again for
+ * each use. Loading is slower, because a core can load fewer vectors per cycle than it can multiply. */
 #if defined(__x86_64__)
 #define IN_REGISTER(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)

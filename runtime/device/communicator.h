@@ -1,15 +1,14 @@
 /* communicator.h - a list of devices of one kind, among which a library runs collectives or a point-to-point link.
  *
  * Each device has a rank in the communicator. What a device does in a collective, its part, is work on its stream.
- * The part is complete when all ranks have begun their parts and the device's data has arrived. The n-th
- * collective of one rank is the n-th of every other rank. If ranks begin collectives in different orders, they
- * deadlock; the verifier proves the order of a plan (actors/plan/verify/verify_collective.c).
+ * The part is complete when all ranks have begun their parts and the device's data has arrived. The n-th collective
+ * of one rank is the n-th of every other rank. If ranks begin collectives in different orders, the ranks deadlock;
+ * the verifier proves the order of a plan (actors/plan/verify/verify_collective.c).
  *
  * The devices may belong to several processes, each with the ranks of its own devices. A kind has one communicator
  * for each list of devices and use (group or link), and keeps it for the life of the process. Any thread may read
  * struct communicator. The library's communicator is created when a run first needs it (device.h, connect). All
- * processes with ranks create their communicators in the same order, so that none waits for a process that waits
- * for it.
+ * processes with ranks create their communicators in the same order, so that no two processes wait for each other.
  *
  * A group is for collectives of all its ranks. A link (`edge`) has two ranks and one direction: rank 0 sends, rank 1
  * receives. */
@@ -27,8 +26,8 @@ struct communicator {
 };
 uint64_t communicator_name(int kind, bool edge, int32_t n, const int32_t *device);
 
-/* How processes exchange a communicator's id: the process with rank 0 creates the id and sends it to the processes
- * with the other ranks. */
+/* Functions by which processes exchange a communicator's id. The process with rank 0 creates the id and sends it to
+ * the processes with the other ranks. */
 enum { COMMUNICATOR_ID = 128 /* size of an id, bytes */ };
 struct communicator_post {
     void *of;
@@ -37,8 +36,8 @@ struct communicator_post {
     /* Receives the id; blocks until it arrives. E_CANCEL: the run has failed in another process, so no id will
      * arrive. */
     int (*hear)(void *of, const struct communicator *c, unsigned char id[COMMUNICATOR_ID]);
-    /* returns true if the run has failed in another process; called repeatedly while a process waits for the
-     * others */
+    /* returns true if the run has failed in another process. Called repeatedly while this process waits for other
+     * processes */
     bool (*left)(void *of);
 };
 

@@ -70,8 +70,8 @@ mend_communicators(void)
     return 0;
 }
 
-/* Creates the plug-in's communicator, which cut() includes from then on. *abroad: set to true if other processes
- * have ranks of the communicator. */
+/* Creates the plug-in's communicator; from then on, cut() cuts it, too. *abroad: set to true if other processes have
+ * ranks of the communicator. */
 static void
 begin_connecting(struct cuda_communicator *c, bool *abroad)
 {

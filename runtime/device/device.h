@@ -41,8 +41,8 @@ struct device_events {
     int (*note)(int device, void *event);
     int (*await)(int device, void *event);  /* blocks until the event's work is complete; any thread */
     int (*follow)(int device, void *event); /* makes later launches of this thread wait for the event's work */
-    /* Sets whether launches of this thread may be deferred until it calls note, follow or settle. NULL: launches are
-     * never deferred. */
+    /* Sets whether launches of this thread may be deferred until the thread calls note, follow or settle. NULL:
+     * launches are never deferred. */
     void (*gather)(bool on);
 };
 
@@ -52,7 +52,7 @@ struct device_kind {
     int number; /* number of the kind: DEV_CPU, ... (device_kinds.h) */
     unsigned flags;
     int variants;        /* number of the kind whose kernel variants devices of this kind run */
-    const char *missing; /* why this process has no devices of this kind; NULL: it may have some */
+    const char *missing; /* reason why this process has no devices of this kind; NULL: it may have some */
     /* Allocates memory aligned to 64 bytes. NULL: there is no memory, or (after E_KERNEL) the device is broken. */
     void *(*take)(int device, size_t bytes);
     void (*give)(int device, void *p, size_t bytes);
@@ -81,17 +81,17 @@ struct device_kind {
     int (*carry)(int device, void *to, const void *from, const struct view_rows *rows, bool *begun);
     /* Sets the callback fn(of), which is called when work is complete. NULL: the stream's owner must poll. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
-    void *(*reach)(void *p); /* returns the address at which host code that runs as work of the kind accesses p */
+    void *(*reach)(void *p); /* returns the address of p for host code that runs as work of the kind */
     /* ---- collectives: only for kinds with COLLECTS, except connect ---- */
     /* Returns the communicator of these devices, listed by rank; the kind owns it, and connect() creates the
      * library's part. edge: the communicator is a point-to-point link. */
     struct communicator *(*communicator)(bool edge, int32_t n, const int32_t *device);
-    /* Prepares collectives before a run: makes communicators usable again after cut() has ended their collectives,
-     * and creates those of the n communicators that do not exist yet, in order. Blocks until all processes with
-     * ranks have called connect. post: exchanges ids; may be NULL if no communicator to be created has ranks in
-     * other processes. E_KERNEL; E_CANCEL: cut() was called meanwhile. NULL: the kind has no library. */
+    /* Prepares collectives before a run. Makes communicators usable again after cut() has ended their collectives.
+     * Creates, in order, the communicators among the n that do not exist yet. Blocks until all processes with ranks
+     * have called connect. post: exchanges ids; may be NULL if no communicator to be created has ranks in other
+     * processes. E_KERNEL; E_CANCEL: cut() was called meanwhile. NULL: the kind has no library. */
     int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
-    /* Called by stream work: begins the part of a rank in a collective. On a link, the sender has no `out`, and the
+    /* Called by stream work: begins a rank's part of a collective. On a link, the sender has no `out`, and the
      * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */
     int (*collect)(struct communicator *c, int32_t comm_rank, const struct collective_call *call,
                    const struct stream *s, const void *in, void *out);
@@ -102,9 +102,9 @@ struct device_kind {
 const struct device_kind *device_kind(int kind);
 /* Returns the memory space of a device; devices in one space read each other's bytes in place. 0: the host's space. */
 int32_t device_space(int kind, int32_t device);
-/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces: its streams
- * can access both. For two devices of one kind, the streams of the reading device copy. -1: the streams of neither
- * kind can. */
+/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces, because its
+ * streams can access both spaces. For two devices of one kind, the streams of the reading device copy. -1: the
+ * streams of neither kind can access both. */
 int device_carrier(int from, int to);
 /* Test kinds: tests clear ONE_SPACE to imitate GPUs without peer access, and ROLES to imitate work without overlap. */
 extern struct device_kind device_late;
@@ -119,9 +119,8 @@ enum { PINNED = 128 << 10 };
 struct work_order {
     uint64_t begun;        /* number of the last work that was begun */
     _Atomic uint64_t done; /* all work up to and including this number is complete */
-    /* Waits until the work with this number is complete. must true: waits until the work is complete, and leaves
-     * errors to be reported later. must false: reports errors at once; E_CANCEL means that the work is not
-     * complete. */
+    /* Waits until the work with this number is complete. With must = true, leaves errors to be reported later. With
+     * must = false, reports errors at once; E_CANCEL means that the work is not complete. */
     int (*await)(void *of, uint64_t number, bool must);
     void *of;
     uint64_t *failed; /* numbers of failed work, whose results are invalid */
@@ -141,13 +140,13 @@ struct buffer {
 
 /* Creates the memory pool of a device; the session owns it. limit_bytes: memory limit; 0: only the host's. */
 struct pool *pool_new(int kind, int device, size_t limit_bytes);
-/* A source of memory other than the kind's, from which a new pool is made to allocate. take: returns memory
- * aligned to 64 bytes, or NULL. */
+/* A source of memory. After pool_from(), a new pool allocates from the source, not from the device's kind. take:
+ * returns memory aligned to 64 bytes, or NULL. */
 struct pool_source {
     void *(*take)(void *of, size_t bytes);
     void (*give)(void *of, void *p);
-    /* Read and write bytes that another host stores. Addresses are of the address space of this process, which never
-     * accesses them. Any thread. NULL: the bytes are local. */
+    /* Read and write bytes that another host stores. Addresses are in this process's address space, although the
+     * process itself never accesses them. Any thread. NULL: the bytes are local. */
     int (*read)(void *of, void *to, const void *from, size_t bytes);
     int (*write)(void *of, void *to, const void *from, size_t bytes);
     /* Copies bytes to this source from another source of a pool in the same cluster. NULL: use read and write. */

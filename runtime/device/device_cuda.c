@@ -1,7 +1,7 @@
 /* device_cuda.c - the device kind cuda: the plug-in allocates GPU memory, and host threads execute the streams.
  *
- * A device is a GPU, or 1/n of one. It may allocate at most that fraction of the memory that was free when the GPU
- * was opened. The plug-in's memory has the same addresses on host and GPU, so host streams can also run CPU
+ * A device is a GPU, or 1/n of one. A device may allocate at most this fraction of the memory that was free when its
+ * GPU was opened. The plug-in's memory has the same addresses on host and GPU, so host streams can also run CPU
  * kernels for the kind. After the first error of a GPU, every allocation and all work fail with that error. */
 #include "runtime/device/device_cuda.h"
 
@@ -28,7 +28,7 @@ static _Atomic size_t taken_bytes[CUDA_DEVICES];
 static const char *_Atomic broken; /* first error of a GPU; NULL: none */
 static int first;                  /* number of the first device of `choice` among the cluster's devices of the kind */
 static unsigned abilities;         /* flags COMPILES, MULTIPLIES... of the devices in `choice` */
-static bool elsewhere;             /* true: this process has no devices of the kind, other processes have */
+static bool elsewhere;             /* true: this process has no devices of the kind, but other processes have */
 
 /* ---- the plug-in ---- */
 

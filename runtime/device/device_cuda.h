@@ -1,10 +1,10 @@
 /* device_cuda.h - the plug-in librille-cuda.so, and the assignment of a process's devices to GPUs.
  *
- * Only the plug-in links CUDA. cuda_parse opens it when a program first names devices of kind cuda. The plug-in
- * exports one function, rille_cuda_plugin, which returns struct cuda_plugin. A process assigns devices to GPUs
- * once (cuda_choose); until then, the kind's record states why there are no devices. The plug-in is written in C++
- * and also includes this header, so the header includes no other header of Rille. The session's thread chooses and
- * opens; each function of the record states which thread may call it. */
+ * Only the plug-in links CUDA. cuda_parse opens the plug-in when a program first names devices of kind cuda. The
+ * plug-in exports one function, rille_cuda_plugin, which returns struct cuda_plugin. A process assigns devices to
+ * GPUs once (cuda_choose); until then, the kind's record states why there are no devices. The plug-in is written in
+ * C++ and also includes this header, so the header includes no other header of Rille. The session's thread chooses
+ * and opens; each function of the record states which thread may call it. */
 #ifndef RILLE_RUNTIME_DEVICE_CUDA_H
 #define RILLE_RUNTIME_DEVICE_CUDA_H
 
@@ -34,8 +34,8 @@ enum cuda_after {
     CUDA_GELU_SLOPE, /* f(v) = v gelu'(aux) */
 };
 struct cuda_matrix {
-    int64_t row, col; /* strides between rows and between columns, elements; one of the two is 1 (of y: col) */
-    int64_t batch;    /* stride of the batch, elements; 0: all products of the batch have this operand in common */
+    int64_t row, col; /* strides, elements: row: between rows; col: between columns; one of them is 1 (in y: col) */
+    int64_t batch;    /* stride between the matrices of the batch, elements; 0: all products use the same matrix */
 };
 struct cuda_product {
     int64_t from, to;  /* types as enum cuda_real: from: of x and w; to: of bias, aux and y */
@@ -67,7 +67,8 @@ struct cuda_convolution {
 /* Required alignment of the addresses of a call, and of its scratch memory, bytes. */
 enum { CUDA_PRODUCT_ALIGN = 16, CUDA_SCRATCH_ALIGN = 256 };
 struct cuda_factors {
-    /* for a convolution: x and w are the factors, y is the result, bias and aux are unused */
+    /* addresses of the operands. For a convolution, x and w are the factors, y is the result, and bias and aux are
+     * unused */
     const void *x, *w, *bias;
     void *aux, *y, *scratch;
 };
@@ -108,8 +109,8 @@ struct cuda_plugin {
     /* Returns name and version of the kernel compiler. NULL: there is no compiler, so the host computes
      * everything; *why is the reason. */
     const char *(*compiler)(const char **why);
-    /* Compiles CUDA C++ text that contains the kernel `name`, for GPUs with this compute capability. *binary: memory
-     * of malloc. The error, which contains the compiler's output, is valid until the thread's next call. */
+    /* Compiles CUDA C++ text that contains the kernel `name`, for GPUs with this compute capability. *binary:
+     * allocated by malloc. The error, which contains the compiler's output, is valid until the thread's next call. */
     const char *(*compile)(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes);
     const char *(*load)(int gpu, const void *binary, size_t bytes, const char *name, void **kernel);
     /* Launches a kernel. argument: the kernel's argument struct of `bytes` bytes, which is copied. A GPU executes a
@@ -132,8 +133,8 @@ struct cuda_plugin {
      * impossible. */
     bool (*pin)(void *p, size_t bytes);
     void (*unpin)(void *p); /* does nothing if the memory is not pinned */
-    /* Launches a copy of rows between memory of take() or pin(). to, from: strides of rows, bytes. *begun false:
-     * nothing was launched. */
+    /* Launches a copy of rows. Both memories were allocated by take() or pinned by pin(). to, from: strides of rows,
+     * bytes. *begun false: nothing was launched. */
     const char *(*carry)(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow,
                          bool *begun);
     /* Returns name and version of the library for collectives. NULL: there is none; *why is the reason. */
@@ -147,12 +148,12 @@ struct cuda_plugin {
     /* Connects the communicator to the ranks in other processes that call connect() with this id. Blocks until all of
      * them have called it, the communicator is cut, or left() returns true (left NULL: never). */
     const char *(*connect)(void *communicator, const void *id, bool (*left)(void *of), void *of);
-    /* Launches the part of a rank on its GPU. The part can only complete when all ranks have launched their parts;
-     * all ranks must launch collectives in the same order. On a cut communicator, launches nothing. */
+    /* Launches a rank's part of a collective on the rank's GPU. The part completes only after all ranks have
+     * launched their parts. All ranks must launch collectives in the same order. On a cut communicator, launches
+     * nothing. */
     const char *(*collect)(void *communicator, int comm_rank, const struct cuda_collective *what, const void *in,
                            void *out);
-    void (*cut)(void *communicator);  /* ends parts that wait for other ranks, whose results are then invalid, and a
-                                         connect() that waits */
+    void (*cut)(void *communicator);  /* aborts pending collectives (results: invalid) and a pending connect() */
     void (*drop)(void *communicator); /* frees a cut communicator; no thread may use it any more */
     /* CUDA graphs. Between capture() and captured(), launches of this thread on the GPU are recorded instead of
      * executed. In between, the thread may launch only kernels and products that it has launched before.
@@ -204,11 +205,11 @@ void cuda_unpin(void *p); /* call before host memory is freed, pinned or not */
 
 struct cuda_kernel;
 struct str;
-/* Prints the kernel compiler and its cache, or why there is none, and the libraries in use. Call after devices
- * were chosen. Session's thread. */
+/* Prints the kernel compiler and its cache, or why there is no compiler, and the libraries in use. Call after
+ * devices were chosen. Session's thread. */
 void cuda_kernel_about(struct str *text);
-/* Returns the kernel `name` of the program prologue + text. Equal names must have equal text. The session's thread,
- * or a device's thread. E_KERNEL. */
+/* Returns the kernel `name` of the program prologue + text. Equal names must have equal text. Called on the
+ * session's thread or a device's thread. E_KERNEL. */
 int cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out);
 /* Launches a kernel. E_KERNEL: the device is broken. */
 int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,

@@ -1,19 +1,19 @@
 /* stream_host.c - streams whose work a host thread executes.
  *
  * A stream has a ring of work items, and a thread that executes them in order. A driven stream has no thread: a
- * simulator executes the oldest item at moments that it chooses at random. The owner counts enqueued items, and
- * the thread counts completed items; a mark is such a count.
+ * simulator executes the oldest item at moments that it chooses at random. The owner counts enqueued items, and the
+ * thread counts completed items; a mark is such a count.
  *
- * An item that only launches device work is complete when the device has finished that work. Such items are
- * executed in groups, and an event is recorded after each group. A group has at most GROUP consecutive items; it
- * ends early at an item that another stream or thread waits for (show). The thread waits for the device when it
- * has nothing else to launch, and before host code accesses bytes. When LAUNCHED groups are in flight, the thread
- * waits for the older half of them, so the device always has work. If an item waits for work in flight on another
- * stream, the device waits (follow), and the item's stream continues to launch.
+ * An item that only launches device work is complete when the device has finished that work. Such items are executed
+ * in groups, and an event is recorded after each group. A group has at most GROUP consecutive items; it ends early
+ * at an item that another stream or thread waits for (show). The thread waits for the device when it has nothing
+ * else to launch, and before host code accesses bytes. When LAUNCHED groups are in flight, the thread waits for the
+ * older half of them, so the device always has work. If an item waits for work in flight on another stream, the
+ * device waits (follow), and the item's stream continues to launch.
  *
  * If there is no work, the thread sleeps on the stream's waker. If the oldest item waits for another stream, the
- * thread sleeps on that stream's bell. Before it sleeps, the thread polls for at most as long as a sleep costs, but
- * no longer, because there may be more streams than cores. */
+ * thread sleeps on that stream's bell. Before each sleep the thread polls, but for no longer than a sleep costs,
+ * because there may be more streams than cores. */
 #include "runtime/device/stream_host.h"
 
 #include "runtime/base/arena.h"
@@ -30,7 +30,8 @@
 enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
 
 struct item {
-    /* if run is NULL, the item is a wait for `mark` of stream `other` or, if `other` is NULL, the end of a group */
+    /* the work. If its run is NULL, the item is not work: it is a wait for `mark` of stream `other` or, if `other`
+     * is NULL, the end of a group */
     struct stream_work work;
     const struct stream *other;
     int64_t mark;
@@ -78,7 +79,8 @@ host_stream_mark(const struct stream *s)
     return atomic_load_explicit(&host(s)->enqueued, memory_order_relaxed);
 }
 
-/* Copies the error text of the stream's thread for the owner. n: mark of the work before the failed item. */
+/* Copies the error text of the stream's thread, so that the owner can read it. n: mark of the work before the failed
+ * item. */
 static void
 keep_stream_failure(struct host_stream *s, int status, int64_t n)
 {
@@ -247,7 +249,7 @@ begin_next_item(struct host_stream *s)
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish_item(s, n + 1); /* because host code may have launched work that no event follows */
+        finish_item(s, n + 1); /* waits for all launched work, because no event follows work of host code */
         s->begun = n + 1;
     }
     return true;

@@ -45,7 +45,7 @@ static const struct {
     {"lnfb", {{1, WIDTH}}},
 };
 
-/* Reads the numbers at the start of the file. magic: the first number that is expected. */
+/* Reads the numbers at the start of the file. magic: expected value of the first number. */
 static int
 read_numbers(const struct source *s, int32_t number[NHEAD])
 {

@@ -95,7 +95,9 @@ scaled_blocks(const struct quantisation *how, const struct entry *e, struct quan
 
 /* ---- MXFP4 ---- */
 
-/* The weight is (experts, inputs, outputs); its numbers are (experts, outputs, inputs / 32, 16 bytes). */
+/* Decodes box b of an MXFP4 weight. The weight is (experts, inputs, outputs), but its numbers are stored as
+ * (experts, outputs, inputs / 32, 16 bytes). g0, ng: first group of 32 inputs that `numbers` and `scales` hold, and
+ * number of these groups. */
 static void
 mxfp4_box(const struct box *b, int64_t g0, int64_t ng, const uint8_t *numbers, const uint8_t *scales, float *out)
 {
@@ -145,7 +147,8 @@ struct words { /* tensors of the file that hold a box of a weight (outputs, inpu
     float *scale;
     int32_t *group;  /* group of each input; NULL: input i is in group i / q->group */
     int64_t columns; /* number of 32-bit words per row of `word` */
-    /* nzero: number of 32-bit words per row of `zero`; first_zero: index of the first of them in a row of the file */
+    /* nzero: number of 32-bit words per row of `zero`; first_zero: index of the first of these words in a row of the
+     * file */
     int64_t nzero, first_zero;
 };
 
@@ -377,8 +380,8 @@ bnb8_read(struct tensors *f, const struct entry *e, const struct box *b, float *
 
 /* ---- finding the tensors of a weight ---- */
 
-/* The tensors of a weight by method: the endings of their names. A tensor with the first ending shows that there
- * is such a weight. */
+/* For each method, the endings of the names of the tensors that make up a weight. A tensor with the first ending
+ * shows that the weight exists. */
 static const struct layout_of_parts {
     const char *method;
     const char *ending[QUANTISED_PARTS];
@@ -410,7 +413,8 @@ struct weights { /* the entries that tensors_dequantise() makes */
     int32_t nmade, capacity;
 };
 
-/* Finds the parts of the weight whose names begin with the first n bytes of `name`. Returns the number of parts. */
+/* Finds the parts of a weight: tensors whose names begin with the first n bytes of `name`. Returns the number of
+ * parts. */
 static int
 find_parts(struct weights *w, const struct layout_of_parts *l, const char *name, size_t n, int32_t *part)
 {

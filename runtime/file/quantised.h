@@ -1,8 +1,8 @@
 /* quantised.h - reads weights that a checkpoint stores as more than one tensor: low-bit numbers, scales, and zero
  * points.
  *
- * tensors_dequantise() replaces the tensors of each such weight by one entry, the weight in f32. A box of the
- * entry reads only the parts of the tensors that it needs. The values are the exact products of numbers and
+ * tensors_dequantise() replaces the tensors of each such weight by one entry, the weight in f32. Reading a box of
+ * the entry reads only the parts of the tensors that the box needs. The values are the exact products of numbers and
  * scales, rounded once to f32. One thread, like struct tensors. */
 #ifndef RILLE_RUNTIME_FILE_QUANTISED_H
 #define RILLE_RUNTIME_FILE_QUANTISED_H
@@ -37,7 +37,7 @@ struct quantisation {
     int32_t bits;
     int64_t group;         /* gptq, awq: number of inputs that share a scale; -1: all */
     int64_t rows, columns; /* scaled: size of a block; 0: none */
-    bool minus_one;        /* gptq: true: the file stores each zero point minus 1 */
+    bool minus_one;        /* gptq: if true, the file stores each zero point minus 1 */
 };
 /* Replaces the tensors of each quantised weight by the weight. E_ARG: unknown method. E_IO: tensors of a weight
  * are missing, or do not fit together. */

@@ -1,11 +1,11 @@
-/* shards.h - the manifest that locates the shards of values which more than one process has saved, each to a
+/* shards.h - the manifest of sharded values: it locates the shards, which several processes have saved, each to a
  * separate file.
  *
- * The manifest is text in the metadata of a .safetensors file, under SHARDS_KEY. For each value it contains the type
- * and the shards. A shard has a file, a position in the file, and a box of the value; it is stored dense and
- * row-major. For each file the manifest contains the size and the digests of the blocks (source.h). A reader of a
- * box reads and checks only the blocks that hold the box. Shard files are in the folder of the .safetensors file.
- * Plain values; any thread. */
+ * The manifest is text in the metadata of a .safetensors file, under SHARDS_KEY. For each value the manifest
+ * contains the type and the shards. A shard has a file, a position in the file, and a box of the value; the box is
+ * stored dense and row-major. For each file the manifest contains the size and the digests of the blocks (source.h).
+ * A reader of a box reads and checks only the blocks that hold the box. Shard files are in the folder of the
+ * .safetensors file. Plain values; any thread. */
 #ifndef RILLE_RUNTIME_FILE_SHARDS_H
 #define RILLE_RUNTIME_FILE_SHARDS_H
 

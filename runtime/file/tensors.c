@@ -283,7 +283,8 @@ read_runs(const struct entry *e, const struct type *t, const struct box *b, char
     }
 }
 
-/* Reads a column-major value. In the file, its transpose is stored in row-major order. */
+/* Reads a box of a column-major value. Its transpose has the same bytes in row-major order, so the function reads
+ * the transpose. */
 static int
 read_fortran(const struct entry *e, const struct box *b, void *out)
 {

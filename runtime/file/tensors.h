@@ -25,7 +25,7 @@ struct entry {
     const char *foreign; /* the file's name for a dtype that Rille lacks */
     /* tensors from which the value is computed (quantised.h); NULL: the file stores the value itself */
     const struct quantised *quantised;
-    /* how the value's blocks are decoded; NULL: the file stores plain values of the dtype */
+    /* decoder of the value's blocks; NULL: the file stores plain values of the dtype */
     const struct coding *coding;
     const struct source *source;
     int64_t offset; /* position of the first element in the source, bytes */

@@ -133,7 +133,7 @@ torch_sizes(const struct pickle *v, int64_t *out)
     return true;
 }
 
-/* Returns true if the strides are those of a row-major value, or (fortran) of a column-major one. */
+/* Returns true if the strides are those of a row-major value or, if `fortran` is set, of a column-major value. */
 static bool
 has_strides(const struct type *t, const int64_t *stride, bool fortran)
 {

@@ -78,8 +78,8 @@ find_end(const struct source *s, uint8_t *b, struct directory *d)
     return damaged(s, "no directory at the end of the file");
 }
 
-/* Replaces each number in a record whose bits are all set by the next number in the record's extra field of kind 1
- * (ZIP64). */
+/* Completes the numbers of a record. A number whose bits are all 1 is a placeholder: the value is the next number in
+ * the record's extra field of kind 1 (ZIP64). */
 static int
 wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *value[3])
 {
@@ -98,8 +98,7 @@ wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *
     return 0;
 }
 
-/* Reads the next record, and stores its name in `scratch`, whose size is three times the maximum of a 16-bit
- * length. */
+/* Reads the next record, and stores its name in `scratch`. scratch: room for three texts with 16-bit lengths. */
 static int
 next_record(const struct source *s, struct directory *d, struct zip_member *m, uint8_t *scratch)
 {

@@ -52,11 +52,11 @@ struct number {
 struct line { /* a line in the user's program; the graph interns `file` */
     const char *file;
     int32_t line;
-    int32_t module;     /* the caller's number of that module, for err_in_module(); 0: none */
+    int32_t module;     /* number that the caller gave that module, for err_in_module(); 0: none */
     const char *inside; /* module that the line belongs to: "nn.Linear"; NULL: none */
 };
-/* Adds the program line to this thread's error of an operator, and the module if `status` says that data or a
- * kernel is at fault. */
+/* Adds the program line to this thread's error, which an operator has reported. Adds the module, too, if `status`
+ * says that data or a kernel is at fault. */
 void line_blame(const struct line *at, int status);
 
 enum { NO_INPUT = -1, ENDED_INPUT = -2 /* ENDED_INPUT: the value was an input of a trace that has ended */ };
@@ -77,8 +77,8 @@ struct val {
     uint8_t unplaced;
     /* an assignment recorded the value's gradient: backward passes through the value, although it has an owner */
     uint8_t recorded;
-    /* in traces with micro-batches: how the value relates to the value of the whole batch (share), the dimension
-     * of the rows (rows), and how that dimension is divided (blocks); see actors/session/step/batch_share.h */
+    /* in traces with micro-batches (actors/session/step/batch_share.h). share: relation of the value to the value of
+     * the whole batch; rows: dimension of the batch's rows; blocks: division of that dimension */
     uint8_t share, rows;
     int16_t blocks;
     int16_t input; /* index of the value among a traced graph's inputs; or NO_INPUT, ENDED_INPUT */
@@ -123,7 +123,7 @@ struct node {
     uint8_t per_piece;          /* in traces: the node is computed once per micro-batch */
     uint8_t accumulate;         /* in traces: the node sums over micro-batches into one value per batch */
     uint8_t after;              /* in traces: the node depends on a value that was summed over all micro-batches */
-    uint8_t holding;            /* enum node_holding: how the node refers to its operands */
+    uint8_t holding;            /* enum node_holding: the references that the node has to its operands */
     uint8_t traced;             /* a trace added the node */
     struct strategy *strategy;  /* strategy of the user (sbp/strategy.h), owned; NULL: none */
     /* the user's gradient function and hooks (actors/session/build/own_gradient.h), owned until backward has passed;
@@ -131,7 +131,8 @@ struct node {
     struct own_gradient *own;
     uint8_t asked; /* the user wrote this move, so the planner must keep it */
     uint8_t pins;  /* the node is a move whose gradient gets the layout of the move's operand */
-    /* serial of the view node below which this cast or move was inserted, so that both have one gradient; 0: none */
+    /* serial of the view that readers replaced by this node, because a cast or move was inserted below the view;
+     * both have one gradient; 0: none */
     uint64_t shows;
     uint64_t recomputes; /* serial of the node that this node recomputes for backward; 0: none */
     /* recomputation region, which backward recomputes as a whole; 0: results are kept instead */
@@ -171,8 +172,8 @@ val_is_variable(const struct val *v)
     return v->owner && !v->recorded;
 }
 
-/* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes the reference. It may
- * free the value, and all nodes and values that only this value needed. */
+/* val_hold adds a handle's reference to a value: increments hold and keep. val_drop removes the reference, and may
+ * free the value and all nodes and values that only this value needed. */
 void val_hold(struct val *v);
 void val_drop(struct graph *g, struct val **v);
 /* Increment and decrement `keep`, the number of users of a value's bytes. */

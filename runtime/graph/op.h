@@ -87,18 +87,18 @@ struct call {
     const struct attr *attr;
     /* layouts of the operands (NULL: a number, or absent); layout NULL: unknown */
     const struct layout *const *layout;
-    /* by operand: same[i] <= i is the first operand with the same value as operand i, so that the value is moved
-     * once; NULL: all values differ */
+    /* by operand i: the first operand (<= i) with the same value as operand i, so that each value is moved once;
+     * NULL: all values differ */
     const uint8_t *same;
 };
 
-/* How the dtype of the results follows from the operands, unless infer() sets it. */
+/* Rules by which the dtype of the results follows from the operands, unless infer() sets the dtype. */
 enum out_dtype {
     OUT_PROMOTE, /* promotion of all operands' dtypes */
     OUT_FLOAT,   /* like OUT_PROMOTE, but f32 if all operands are integers or bools */
     OUT_BOOL,
     OUT_I64,
-    /* dtype that the attribute named "dtype" has; if not set, i64 for integers and bools, and unchanged for floats */
+    /* value of the attribute "dtype"; if it is not set: i64 for integers and bools, the operand's dtype for floats */
     OUT_SUM,
     OUT_IN0,  /* dtype of operand 0 */
     OUT_IN1,  /* dtype of operand 1 */
@@ -107,11 +107,11 @@ enum out_dtype {
 
 /* ---- computing ---- */
 
-/* How a batch is divided into n micro-batches. The batch's rows (dimension 0) are cut into `cut` equal segments.
+/* The division of a batch into n micro-batches. The batch's rows (dimension 0) are cut into `cut` equal segments.
  * Micro-batch k has the k-th of n equal parts of each segment. */
 struct pieces {
     int32_t n, cut;
-    uint32_t of; /* operands that are a micro-batch, not the whole batch, as bits */
+    uint32_t of; /* bit i: operand i holds one micro-batch; else the whole batch */
 };
 
 /* The first invalid element that a kernel found in its data. The record is in memory that device and host share. */
@@ -138,12 +138,12 @@ struct kcall {
     const struct view *out;
     void *scratch;        /* scratch memory of scratch_bytes bytes, aligned to 64 */
     uint64_t piece;       /* number of the micro-batch, on which random operators depend */
-    struct pieces pieces; /* for error texts, which give positions in the user's tensors */
+    struct pieces pieces; /* division of the batch, for error texts with positions in the user's tensors */
     int threads;          /* maximum number of threads that the kernel may use (oneDNN) */
     bool adds;            /* result 0, in f32, is a sum over micro-batches: later micro-batches add to it */
     bool find_nan;        /* search the results for NaN, and for infinities if no operand has one */
     bool unread;          /* no task of the run reads the results, so they need not stay in cache */
-    struct finding *find; /* invalid data found; operators with say() write it; NULL: data is not checked */
+    struct finding *find; /* the first invalid element, written by operators with say(); NULL: data is not checked */
 };
 
 /* A fast implementation of an operator. exec.c uses the first variant whose accepts() returns true. Variants get
@@ -170,28 +170,28 @@ struct kernel_variant {
  * computed with tanh; v * gelu'(x). */
 enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE, FOLLOW_CAST };
 
-/* How to compute an element-wise operator, y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes them block by
- * block and fuses chains. The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool),
- * by promotion of its operands. f defines the operator for floats, i for integers (NULL: f serves integers, too).
- * c: the call, for its attributes. The texts are the source of f and i, for the compilers of other devices
- * (kernels/op/lib/eltwise.h). */
+/* Definition of an element-wise operator, y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes element-wise
+ * operators block by block and fuses chains of them. The compute type of a call is f64, f32 (also for bf16, f16), or
+ * i64 (integers and bool), by promotion of its operands. f defines the operator for floats, i for integers (NULL: f
+ * serves integers, too). c: the call, for its attributes. The texts are the source of f and i, for the compilers of
+ * other devices (kernels/op/lib/eltwise.h). */
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
     const char *f_text, *i_text;
-    /* Optional fast code: tile: a tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h). f32, f64: functions on
+    /* Optional fast code. tile: a tile_op of plain arithmetic (kernels/cpu/eltwise/tile.h). f32, f64: functions on
      * blocks of n contiguous elements. x[k]: elements of operand k; y: result, which may be the same memory as one
      * x[k]. */
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
-    /* beside: an operator of the same single operand and attributes that costs little extra to compute together
-     * with this one, such as the derivative. f32_beside computes both. y: this operator's result, which may be the
-     * same memory as x. NULL: none. */
+    /* beside: an operator with the same single operand and attributes, such as the derivative. Both together cost
+     * little more than one of them; f32_beside computes both. y: this operator's result, which may be the same
+     * memory as x. NULL: none. */
     const struct op *beside;
     void (*f32_beside)(const struct call *c, int64_t n, const float *x, float *y, float *beside);
-    /* returns the epilogue that is equal to the call; FOLLOW_NONE: no library supports it. NULL: there is never
-     * one */
+    /* returns the epilogue that is equal to the call; FOLLOW_NONE: no library supports it. NULL: the operator is
+     * never an epilogue */
     enum follow (*follow)(const struct call *c);
 };
 
@@ -235,9 +235,9 @@ enum {
     OP_WIDE = 2048,     /* autocast casts 16-bit operands to f32 (sums and powers) */
     OP_UNPLACED = 4096, /* values do not depend on the shard's position, so ranks may share a kernel */
     OP_NONZERO = 8192,  /* no element of the result is 0, so the result is safe as an integer divisor */
-    /* element-wise operators that follow the first result may be fused with this operator. The operator is a
-     * product or, on devices that compile kernels, an operator along lines whose each_of writes this result in
-     * operand 0's shape. The operator does not check data */
+    /* element-wise operators that follow the first result may be fused with this operator, which does not check
+     * data. It is a product. On devices that compile kernels, it may also be an operator along lines; the first
+     * result then has operand 0's shape, and the kernel writes this result by each_of() */
     OP_LEADS = 16384,
     /* the operator can be fused as a product's epilogue: it has one result, which may overwrite operand 0, the
      * product's result */
@@ -250,14 +250,14 @@ enum {
     OP_SHIFT = 131072,
 };
 
-/* A convolution: which operands are its image, kernel and result (-1: the result of this call), and the stride,
+/* A convolution: the operands that are its image, kernel and result (-1: the result of this call), and the stride,
  * padding and dilation by height and width. */
 struct convolution {
     int image, kernel, result;
     int64_t stride[2], padding[2], dilation[2];
 };
 
-/* How the dimensions, sizes and dtypes of the results follow from the operands. */
+/* Rules by which the dimensions, sizes and dtypes of the results follow from the operands. */
 struct op_shape {
     const char *rule; /* the dimension rule as text; NULL: make_rule() writes it */
     int (*make_rule)(const struct call *c, struct str *rule);
@@ -269,7 +269,7 @@ struct op_shape {
     const char *accepts;
 };
 
-/* How partial values pass through the operator, as lists of operands that may be partial. An operand is a
+/* Rules by which partial values pass through the operator, as lists of operands that may be partial. An operand is a
  * hexadecimal digit; '|' separates alternatives. "0|1": operand 0 alone or operand 1 alone; "01": both together;
  * "*": all tensors together. linear: P(sum) passes. increasing: P(max) and P(min) pass; if the operator reduces a
  * factor, only the kind of that reduction passes. decreasing: P(max) becomes P(min), and P(min) becomes P(max). */
@@ -277,16 +277,17 @@ struct op_partial {
     const char *linear, *increasing, *decreasing;
     /* returns `linear` for a call, if it depends on the call; NULL: the field `linear` holds for all calls */
     const char *(*linear_of)(const struct call *c);
-    /* reduction that combines the parts if a reduced factor is split; RED_NONE: it must not be split */
+    /* reduction that combines the parts if a reduced factor is split; RED_NONE: no reduced factor may be split */
     enum reduce reduce;
     enum reduce (*reduce_of)(const struct call *c);
-    /* for several results: bit k: result k is a sum over the RED_SUM factor, which is f32 until complete */
+    /* bit k: result k is a sum over the RED_SUM factor. The sum is f32 until it is complete. Only for operators with
+     * several results */
     uint32_t sums;
 };
 
 /* The gradient. build: adds the nodes of the gradient. dout[k]: gradient of result k; NULL: none. din[i]: receives
- * the gradient of operand i; stays NULL if there is none. saves: what the gradient reads: operands as digits,
- * results as letters; "1a" is operand 1 and result 0. */
+ * the gradient of operand i; stays NULL if there is none. saves: the operands (as digits) and results (as letters)
+ * that the gradient reads; "1a" is operand 1 and result 0. */
 struct op_grad {
     void (*build)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;
@@ -309,8 +310,8 @@ struct op_rewrite {
      * `in` by the operands of its operator. `in` has room for all operands of the record. Returns the number of
      * operands. */
     int (*absorb)(struct val **in, int nin);
-    /* Returns the sum of n results of this operator, with less work than n additions of their size. The results
-     * have one shape and layout and are not computed yet. The session uses this to add gradients. */
+    /* Returns the sum of n results of this operator, with less work than adding the n results. The results have one
+     * shape and layout and are not computed yet. The session uses this function to add gradients. */
     struct val *(*sum)(struct build *b, int n, struct val *const *x);
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */
@@ -320,13 +321,13 @@ struct op_rewrite {
     const struct op *joins_with;
 };
 
-/* How the host computes a call. */
+/* Functions by which the host computes a call. */
 struct op_host {
     /* definition: a simple loop over dense views; floats are computed as f64, integers and bools as i64 */
     int (*ref)(const struct kcall *k);
     enum reduce
         /* kind of reduction, for an operator that reduces over the dimensions of the attribute axis
-         * (kernels/cpu/rows/reduce.h); RED_NONE: the operator is none */
+         * (kernels/cpu/rows/reduce.h); RED_NONE: the operator does not reduce in this way */
         folds;
     bool sums_leading; /* true: a product that sums over all leading dimensions of both operands (contract) */
     const struct kernel_variant *kernel; /* variants; the last one has name NULL; NULL: no variants */
@@ -348,8 +349,8 @@ struct op_host {
     void (*allows)(const struct kcall *k, struct allowed *a);
 };
 
-/* How devices that compile kernels from source texts compute a call (kernels/cuda/source.h), besides eltwise and
- * folds. The texts are bodies in C++. All NULL: the host computes the call. */
+/* Code by which devices that compile kernels from source texts (kernels/cuda/source.h) compute a call, besides
+ * eltwise and folds. The texts are bodies in C++. All NULL: the host computes the call. */
 struct op_gpu {
     const char *element;          /* body that computes the value at one position of the result */
     const char *line;             /* body that computes a complete line of operand 0 */
@@ -358,13 +359,13 @@ struct op_gpu {
                       /* sets gone[d] for the dimensions d of a line; NULL: the dimension of the attribute axis, or
                        * the last dimension */
                       bool *gone);
-    /* operands, as bits, that are not divided into lines; bodies index them by position in the tensor */
+    /* bit i: operand i is not divided into lines; bodies index it by position in the tensor */
     uint32_t by_position;
     const char *product;    /* body that defines operands and result of a matrix product */
     const char *attends[2]; /* for 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
     /* describes a convolution, or a gradient of one; pure */
     void (*convolution)(const struct call *c, struct convolution *w);
-    /* operands, as bits, that may be passed as 16-bit floats instead of casts to f32, with the same results,
+    /* bit i: operand i may be passed as 16-bit floats instead of being cast to f32 first. The results are equal,
      * because the operator computes in f32 */
     uint32_t halves;
 };
@@ -390,8 +391,9 @@ struct op {
     /* Expands a composite into other operators, and writes nout values. If out[0] stays NULL without an error, the
      * call is a primitive, computed by the record's rule and ref. */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-    /* For layouts that split an axis which the rule keeps unsplit: expands the call into operators that work on
-     * the shards. out[0] stays NULL if no such axis is split. The session uses whichever form moves fewer bytes. */
+    /* For layouts that split an axis which the rule keeps unsplit: expands the call into operators that work on the
+     * shards. out[0] stays NULL if no such axis is split. The session compares this form with the unsplit call, and
+     * uses the one that moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
     struct eltwise eltwise; /* OP_ELTWISE: the definition for host and GPUs */

@@ -15,7 +15,7 @@ struct coding {
     const char *name;                            /* name of the type in files: "Q4_K" */
     uint8_t dtype;                               /* dtype of decoded values */
     int16_t elements, bytes;                     /* size of a block: number of elements, and bytes */
-    void (*block)(const uint8_t *p, float *out); /* decodes one block to f32; NULL: `numbers` decodes */
+    void (*block)(const uint8_t *p, float *out); /* decodes one block to f32; NULL: numbers() decodes */
     /* Decodes n blocks. Returns false if the dtype cannot hold a value. */
     bool (*numbers)(const uint8_t *p, int64_t n, void *out);
 };

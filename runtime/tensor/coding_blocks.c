@@ -61,7 +61,7 @@ q8_0(const uint8_t *p, float *y)
     for (int i = 0; i < 32; i++) y[i] = (float)(int8_t)p[2 + i] * d;
 }
 
-/* Decodes a block of three parts: the scale d, the sum of the numbers times d (not used), then the numbers. */
+/* Decodes a block of three parts: the scale d; d times the sum of the numbers, which is not used; the numbers. */
 static void
 q8_1(const uint8_t *p, float *y)
 {
@@ -101,8 +101,8 @@ nvfp4(const uint8_t *p, float *y)
 
 /* ---- blocks of 256 ---- */
 
-/* Returns number i of 256 two-bit numbers. They are in groups of 128, which have 32 bytes each. A byte has one
- * number from each of the four runs of 32 in its group, the first run in the lowest bits. */
+/* Returns number i of 256 two-bit numbers. A group of 128 numbers has 32 bytes and consists of four runs of 32
+ * numbers. Each byte has one number of each run, that of the first run in the lowest bits. */
 static int
 two_bits(const uint8_t *q, int i)
 {
@@ -133,7 +133,8 @@ q3_k(const uint8_t *p, float *y)
     }
 }
 
-/* Unpacks scale and minimum number k of eight. Each has 6 bits; together they take 12 bytes. */
+/* Unpacks number k of the eight scales and number k of the eight minima of a block. Each number has 6 bits, so all
+ * numbers together have 12 bytes. */
 static void
 scale_and_minimum(const uint8_t *s, int k, float *scale, float *least)
 {

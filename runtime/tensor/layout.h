@@ -92,7 +92,7 @@ int layout_parse(struct atlas *a, const struct place *p, const char *text, int n
 /* Returns the range of elements *lo <= k < *hi of shard i, if n elements are split into `parts` balanced shards. The
  * range is empty if there are more shards than elements. */
 void shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
-/* Returns the box, of a tensor of global type t, that mesh position `pos` holds. P and B axes do not split. */
+/* Returns the box that mesh position `pos` holds of a tensor with global type t. P and B axes do not split. */
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);
 /* Returns the dtype in which a rank stores elements of dtype d: f32 for an addend of a sum of bf16 or f16, because
  * only the complete sum is rounded; otherwise d. The boxing (redistribution) that completes the sum rounds it
@@ -110,9 +110,8 @@ bool layout_has_partial(const struct layout *l);
 /* Returns the reduction of the partial axes of l; RED_NONE: no axis is partial. An axis with one rank is never
  * partial. */
 enum reduce layout_partial(const struct layout *l);
-/* Returns true if every device holds exactly the same bytes under both layouts, so that a conversion moves
- * nothing. Both layouts must have the same devices and boxes. If they differ, neither may have P on an axis with
- * more than one rank. */
+/* Returns true if every device holds exactly the same bytes under both layouts, so that a conversion moves nothing.
+ * The layouts are identical, or have the same devices and boxes and no P on an axis with more than one rank. */
 bool layout_same_boxes(const struct layout *a, const struct layout *b, const struct type *t);
 /* Returns a hash of the move of a value of type t between two layouts of this atlas. */
 uint64_t layout_hash_move(const struct type *t, const struct layout *from, const struct layout *to);

@@ -55,7 +55,7 @@ dtype_is_int(enum dtype d)
     return dtypes[d].class == 'I';
 }
 
-/* Returns Rille's name of the dtype that other libraries call by this name; NULL: none. */
+/* Returns Rille's name for a dtype that has this name in other libraries; NULL: none. */
 static const char *
 dtype_of_others(const char *text)
 {
@@ -68,8 +68,8 @@ dtype_of_others(const char *text)
     return NULL;
 }
 
-/* Fails for a text that is no dtype, and suggests what to write instead, if the text is another library's name of
- * a dtype or names a device. */
+/* Fails because a text is no dtype. If the text is another library's name of a dtype, or names a device, the error
+ * says what to write instead. */
 static void
 unknown_dtype(const char *text)
 {

@@ -31,7 +31,7 @@ bool dtype_is_half(enum dtype d); /* returns true for bf16 and f16 */
 /* returns the number of binary digits of a float dtype's significand, including the hidden bit; 0: not a float */
 int dtype_digits(enum dtype d);
 bool dtype_is_int(enum dtype d); /* returns true for i64, i32 and u8, not for bool */
-/* Returns the dtype with this name; DT_NONE after fail(E_DTYPE) with the text. */
+/* Returns the dtype with this name. If there is none, calls fail(E_DTYPE) and returns DT_NONE. */
 enum dtype dtype_parse(const char *text);
 /* Returns true if the class of `from` (bool, integer, float) is no wider than the class of `to`. Otherwise a
  * conversion truncates values. */

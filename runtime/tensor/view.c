@@ -171,8 +171,9 @@ convert_run(enum dtype d, void *to, int64_t to_stride, enum dtype s, const void 
 
 /* ---- transposition: each view is contiguous along another loop ---- */
 
-/* Copies n elements of the first loop by m of the second, each at most a cache line, through a block on the stack.
- * So each cache line of both views is accessed only once, whatever the strides are. */
+/* Copies a block, n elements of the first loop by m of the second, through memory on the stack. Along either loop
+ * the block has at most a cache line of elements. So each cache line of both views is accessed only once, whatever
+ * the strides are. */
 #define COPY_BLOCK(n, m)                                                                                               \
     do {                                                                                                               \
         for (int64_t i = 0; i < (n); i++) memcpy(block[i], s + i * from_stride, (size_t)(m) * sizeof **block);         \
@@ -255,8 +256,8 @@ loops_next(const struct loops *l, int inner, int64_t *at, int64_t *to, int64_t *
     return false;
 }
 
-/* Copies n iterations of the last loop. If the last two loops transpose, copies m iterations of the loop before it,
- * too. */
+/* Copies n iterations of the last loop. If the last two loops transpose, copies m iterations of the last but one
+ * loop, too. */
 static void
 copy_piece(const struct loops *l, bool crossed, enum dtype d, void *to, enum dtype s, const void *from, int64_t n,
            int64_t m)
@@ -326,7 +327,7 @@ copy_rows(const struct loops *l, size_t width, char *to, const char *from, int64
     return true;
 }
 
-/* How the innermost loop, or the two transposing loops, are divided into pieces that take a few milliseconds. */
+/* The division of the innermost loop, or of the two transposing loops, into pieces that take a few milliseconds. */
 struct cut {
     int loop; /* index of the loop that is divided */
     /* iterations per piece: of the divided loop (piece), and of the other transposing loop (rest) */

@@ -265,8 +265,8 @@ heap_pop(struct candidate *heap, size_t *n)
 
 enum { JOIN = 16 }; /* work of one merge, counted in bytes of text */
 
-/* Merges until no pair can merge, or until the call is cancelled; in that case tokenizer_encode() returns the
- * error. */
+/* Merges until no pair can merge, or until the call is cancelled. After a cancellation, tokenizer_encode() returns
+ * the error. */
 static void
 join_many(const struct bpe *b, struct part *part, int32_t n)
 {

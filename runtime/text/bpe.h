@@ -27,8 +27,8 @@ struct bpe_characters {
     bool fallback;     /* an unknown character is encoded as the tokens of its bytes, bpe.byte */
     bool fuse;         /* neighbouring unknown characters become one token */
     uint32_t unknown;  /* token of unknown characters; NO_TOKEN: they are dropped */
-    const char *first; /* prefix in the texts of the tokens of all characters except the first; "": none */
-    const char *last;  /* suffix in the text of the token of the last character; "": none */
+    const char *first; /* prefix that the token texts of all characters except the first have; "": none */
+    const char *last;  /* suffix that the token text of the last character has; "": none */
     struct trie whole; /* texts that never split or merge (SentencePiece's user-defined symbols) */
 };
 
@@ -38,7 +38,7 @@ struct bpe {
     struct bpe_token *token; /* tokens by id */
     uint32_t ntoken, token_capacity;
     uint32_t ndistinct; /* number of ids that have a token */
-    uint32_t byte[256]; /* by byte value: its token; NO_TOKEN: none */
+    uint32_t byte[256]; /* by byte value: the token of the byte; NO_TOKEN: none */
     struct bpe_characters characters;
     bool whole_piece;  /* if a piece equals a token, it is encoded as that token, without merges */
     uint32_t *slot;    /* hash table of tokens; entries are id + 1 */

@@ -13,8 +13,8 @@ struct charsmap;
 /* Returns a copy of the map in the arena. E_ARG: the sizes in the map do not fit its bytes. */
 int charsmap_new(const char *path, const void *bytes, size_t n, struct arena *arena, const struct charsmap **out);
 
-/* Finds the longest key, or the shortest key, at the start of the text. Returns the replacement of the key, and
- * the key's length in *length; NULL: no key. */
+/* Finds the longest key (with longest = false, the shortest key) at the start of the text. Returns the replacement
+ * of the key, and the key's length in *length; NULL: no key. */
 const char *charsmap_find(const struct charsmap *m, const uint8_t *text, size_t n, bool longest, size_t *length);
 
 #endif

@@ -80,7 +80,7 @@ replace_in(struct token_texts *s, struct token_text *one, const char *from, cons
     set_text(s, one, &made);
 }
 
-/* Removes the spaces before punctuation, which a tokenizer of words has added. */
+/* Removes spaces before punctuation, because a word tokenizer has added them. */
 static void
 clean_up(struct token_texts *s, struct token_text *one)
 {

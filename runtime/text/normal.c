@@ -1,8 +1,8 @@
 /* normal.c - Unicode normalization.
  *
- * The normal form of an ASCII character is the character, and it never composes with an earlier character. So
- * ASCII characters divide a text into stretches that are normalized independently. ASCII is copied. Each stretch
- * of other characters, together with the ASCII character before it, is decomposed, sorted and composed. Marks are
+ * The normal form of an ASCII character is the character itself, which never composes with an earlier character. So
+ * ASCII characters divide a text into stretches that are normalized independently. ASCII is copied. Each stretch of
+ * other characters, together with the ASCII character before it, is decomposed, sorted and composed. Marks are
  * sorted by counting, because a run of marks may be as long as the text. */
 #include "runtime/text/normal.h"
 

@@ -12,9 +12,9 @@
 #define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
 
-/* Character classes that match other characters in PCRE2, by the letter after the backslash: PCRE2's \s also
- * matches U+180E, and its \w excludes marks. alone: equal PCRE2 syntax; within: the same inside a set; NULL: there
- * is none. */
+/* Character classes that match other characters in PCRE2, by the letter after the backslash: PCRE2's \s also matches
+ * U+180E, and its \w excludes marks. alone: PCRE2 syntax that matches the original characters; within: such syntax
+ * for use inside a set. NULL: PCRE2 has none. */
 enum { RUST = 1, OTHERS = 2 };
 static const struct {
     char letter;
@@ -153,7 +153,7 @@ skip_set(const char *p, enum dialect dialect, const char **part)
     return *p ? p + 1 : p;
 }
 
-/* Returns a description of the quantifier {,3} or {2}? at p; NULL: neither. A + after } is reported by the caller. */
+/* Returns a description of the quantifier {,3} or {2}? at p; NULL: neither. The caller reports a + after }. */
 static const char *
 foreign_interval(const char *p, enum dialect dialect)
 {

@@ -222,7 +222,8 @@ add_escaped(const struct sentencepiece *s, const char *text, size_t n, struct st
             str_addn(out, text + i, 1);
 }
 
-/* Appends the text, normalized character by character, without the spaces between words that `squeeze` removes. */
+/* Appends the text, normalized character by character. If `squeeze` is set, drops spaces at the start, and each
+ * space that follows a space. */
 static void
 add_squeezed(const struct sentencepiece *s, const uint8_t *text, size_t n, struct str *out)
 {

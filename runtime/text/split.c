@@ -30,7 +30,7 @@ split_manner(const char *name)
 }
 
 struct step {
-    struct split_step how; /* options of the step; how.pattern is not valid */
+    struct split_step how; /* options of the step; how.pattern is NULL, because `code` is the compiled pattern */
     char *space;           /* copy of how.space, owned by the step */
     pcre2_code *code;      /* compiled pattern; NULL: the step does not split */
     pcre2_match_data *match;
@@ -250,7 +250,7 @@ cut_by_pattern(const struct cut *c, int k, const uint8_t *text, size_t n, size_t
                                               : cut_in_a_manner(c, k, text, n, head);
 }
 
-/* Appends a piece after the changes that a step makes. */
+/* Applies the changes of a step to a piece, and appends the result. */
 static void
 change_piece(const struct split_step *how, const uint8_t *text, size_t n, size_t head, struct str *out)
 {

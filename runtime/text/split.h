@@ -11,13 +11,13 @@
 
 extern const char split_gpt2[];
 
-/* What a step does with matches: keeps them as pieces, removes them, or merges them with neighbours. The names in
- * tokenizer.json are "Isolated", "MergedWithPrevious" and so on. */
+/* The manner in which a step treats matches: it keeps them as pieces, removes them, or merges them with neighbours.
+ * The names in tokenizer.json are "Isolated", "MergedWithPrevious" and so on. */
 enum split_manner { SPLIT_ISOLATED, SPLIT_REMOVED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };
 /* Returns the manner with this name: "MergedWithPrevious" -> SPLIT_PREVIOUS; -1: unknown. */
 int split_manner(const char *name);
 
-/* Which pieces get a prefix: none, only the piece at the start of the user's string, or all. */
+/* The pieces that get a prefix: none, only the piece at the start of the user's string, or all. */
 enum split_prefix { SPLIT_NO_PREFIX, SPLIT_PREFIX_FIRST, SPLIT_PREFIX_ALWAYS };
 
 struct split_step {
@@ -27,7 +27,7 @@ struct split_step {
     bool invert;          /* true: matches are treated as gaps, and gaps as matches */
     /* Changes that the step makes to each piece before its pattern splits the piece: */
     const char *space;        /* text that replaces each space; NULL: none */
-    enum split_prefix prefix; /* puts `space` (NULL: a space) before a piece that does not begin with it */
+    enum split_prefix prefix; /* pieces that get `space` (NULL: a space) as prefix, unless they begin with it */
     bool spell;               /* replaces each byte by a visible character (alphabet.h) */
 };
 

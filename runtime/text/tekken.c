@@ -30,8 +30,8 @@ add_ranked(struct tokenizer *t, const char *path, const json_t *entry, json_int_
                        (long long)rank);
 }
 
-/* Adds a special token. A file of an early version lists no special tokens: the first three are then those that
- * Mistral defined. */
+/* Adds special token `id`. In a file of an early version, which lists no special tokens, the first three are <unk>,
+ * <s> and </s>. Other tokens without a text are named <SPECIAL_id>. */
 static int
 add_tekken_special(struct tokenizer *t, const char *path, const json_t *list, json_int_t id)
 {

@@ -129,8 +129,8 @@ know_words(struct tokenizer *t, const char *name)
     return splitter_add(t->word, name, &(struct split_step){.pattern = of_words, .manner = SPLIT_REMOVED});
 }
 
-/* Adds the text of a special token as the bytes of its id. If the id has other bytes, returns false, unless the
- * visible spelling of these bytes is the text. */
+/* Makes the text of a special token the bytes of its id. Returns false if the id has other bytes and the text is not
+ * their visible spelling (alphabet.h). */
 static bool
 add_special_bytes(struct tokenizer *t, const struct special *s)
 {
@@ -187,8 +187,8 @@ struct encoding {
     int status;           /* error code of the last piece; 0: none */
 };
 
-/* Returns the longest special token, among the tokens with this value of `normalized`, that the text begins with;
- * NULL: none. */
+/* Returns the longest special token at the start of the text; NULL: none. Considers only tokens with this value of
+ * `normalized`. */
 static const struct special *
 special_at(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n)
 {
@@ -325,9 +325,8 @@ text_trim_left(const uint8_t *text, size_t n)
 }
 
 /* Emits the ids of special tokens of one kind (`normalized`), and passes the text between tokens to `next`. A token
- * is found even if an earlier token has consumed the white space with which it begins. A token may consume the white
- * space before it, but not text that an earlier token has consumed. If no text of the token remains, the token is
- * dropped. */
+ * may begin with white space that an earlier token has consumed. A token may consume the white space before it, but
+ * no text that an earlier token has consumed. A token of which no text remains is dropped. */
 static int
 encode_around(struct encoding *e, bool normalized, const uint8_t *text, size_t n,
               int (*next)(struct encoding *e, const uint8_t *text, size_t n))

@@ -92,8 +92,8 @@ int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, str
 size_t text_trim_left(const uint8_t *text, size_t n);
 size_t text_trim_right(const uint8_t *text, size_t n);
 
-/* Returns the name of a setting for batches of texts (truncation, padding) in the file, which encoding ignores;
- * NULL: none. */
+/* Returns the name of a setting in the file that concerns batches of texts (truncation, padding), because encoding
+ * ignores such settings; NULL: none. */
 const char *tokenizer_batches(const struct tokenizer *t);
 
 /* Returns true if the id is that of a control token, which is not part of plain text. */
@@ -111,7 +111,8 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
 /* Sets the pattern of a tokenizer that is not from tokenizer.json; NULL: that of GPT-2. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect);
-/* Adds a copy of a special token. It may share its id with a token whose bytes the file spells as the same text. */
+/* Adds a copy of a special token. The special token may share its id with a token of the vocabulary, if the file
+ * spells that token's bytes as the special token's text. */
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s);
 /* Checks the id of a token. E_ARG: the id is negative, or far larger than ntoken tokens need. */
 int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoken);

@@ -63,7 +63,7 @@ int replacer_new(const char *path, const json_t *pattern, struct splitter **out)
 /* Settings of Metaspace, as pre_tokenizer and as decoder. */
 struct metaspace {
     const char *mark;       /* text that stands for a space */
-    enum split_prefix when; /* which pieces begin with the mark */
+    enum split_prefix when; /* the pieces that begin with the mark */
 };
 int read_metaspace_settings(const char *path, const json_t *part, struct metaspace *out);
 

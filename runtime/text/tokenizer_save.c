@@ -134,7 +134,8 @@ write_added(const struct tokenizer *t)
     return list;
 }
 
-/* Returns the JSON of a part: as it was read from a file, or made from the tokenizer's one pattern. */
+/* Returns the JSON of a part of tokenizer.json (enum part): the JSON that was read from a file or, if there is none,
+ * JSON made from the tokenizer's pattern. */
 static json_t *
 write_tokenizer_part(const struct tokenizer *t, enum part which)
 {

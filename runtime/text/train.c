@@ -45,7 +45,7 @@ struct trainer {
     int status;
 };
 
-enum { WORD = 16 }; /* work per token of a word, counted in bytes of text, for the checks for cancellation */
+enum { WORD = 16 }; /* work of one token of a word, as a number of bytes of text; it is added to `since` */
 
 static const uint64_t no_pair = UINT64_MAX;
 static const char who[] = "tokenizer.train"; /* replaces the file name in error texts */
@@ -106,7 +106,7 @@ is_same_word(const struct trainer *r, const struct word *w, const uint8_t *bytes
     return true;
 }
 
-/* Returns the slot of the word with these bytes, or the free slot where it belongs. */
+/* Returns the slot of the word with these bytes. If the table lacks the word, returns the free slot for it. */
 static uint32_t
 word_slot(const struct trainer *r, const uint8_t *bytes, size_t n)
 {
@@ -353,8 +353,8 @@ gain_pair(struct trainer *r, uint32_t left, uint32_t right, uint32_t w, struct m
     made->list[made->n++] = s->key;
 }
 
-/* Replaces the neighbouring tokens left and right by token id in word w. Only the counts of pairs that contain a
- * neighbour of these tokens change. */
+/* Replaces the neighbouring tokens left and right by token id in word w. Updates the counts of this pair, and of the
+ * pairs that its tokens form with their other neighbours. */
 static void
 join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t id, struct made *made)
 {

@@ -11,7 +11,7 @@ void utf8_add(struct str *out, int32_t c);
 
 bool utf8_is_space(int32_t c);          /* the property White_Space of Unicode */
 bool utf8_is_control(int32_t c);        /* categories Cc, Cf and Co of Unicode */
-bool utf8_is_mark(int32_t c, bool all); /* category Mn of Unicode; all: also Mc and Me */
+bool utf8_is_mark(int32_t c, bool all); /* category Mn of Unicode; with all = true, also Mc and Me */
 /* Appends the lower-case form of a character. */
 void utf8_add_lower(struct str *out, int32_t c);
 /* Returns the number of bytes of the first grapheme cluster of a text that is not empty. */

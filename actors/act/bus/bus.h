@@ -14,12 +14,13 @@
 
 #include "actors/act/bus/message.h"
 
-/* The common first member of every kind of bus. */
+/* First member of the struct of every kind of bus. */
 struct bus {
     const struct bus_kind *kind;
 };
 
-/* Callbacks of an end's event loop. They run on the end's thread; on the simulator, on the thread that drives it. */
+/* Callbacks of an end's event loop. The zmq bus calls them on the end's thread; the simulator calls them on the
+ * thread that drives the simulator. */
 struct bus_user {
     void *of;
     /* Receives the messages that have arrived and does one unit of work. If `wait` is true and the end has nothing
@@ -33,7 +34,8 @@ struct bus_user {
     int64_t (*waits)(const void *of);
 };
 
-/* How a receive waits for a message: BUS_LOOK: not at all; BUS_WAIT: spins, then sleeps; BUS_SLEEP: sleeps at once. */
+/* Ways in which a receive waits for a message. BUS_LOOK: it does not wait; BUS_WAIT: it spins, then sleeps;
+ * BUS_SLEEP: it sleeps at once. */
 enum bus_wait { BUS_LOOK, BUS_WAIT, BUS_SLEEP };
 
 struct bus_options {
@@ -41,7 +43,7 @@ struct bus_options {
     int nthread;      /* number of ends, at most MOST_THREADS */
     int64_t spin_ns;  /* time that an idle end spins before it sleeps, ns; 0: sleeps at once */
     uint64_t seed;    /* simulator: seed of all random choices */
-    struct bus *with; /* simulator: an open bus of another process, which gets the new ends; NULL: a new bus */
+    struct bus *with; /* simulator: an open bus of another process, where the new ends are added; NULL: a new bus */
 };
 
 struct bus_kind {
@@ -71,13 +73,14 @@ struct bus_kind {
      * and may sleep. The simulator takes a turn at an end that the seed selects, and returns false if nothing can
      * happen any more. */
     bool (*drive)(struct bus *b, uint32_t self);
-    /* Selects one of n > 0 possible next events: the zmq bus the first, the simulator a random event. */
+    /* Selects one of n > 0 possible next events. The zmq bus selects the first event; the simulator selects an event
+     * at random. */
     uint64_t (*choose)(struct bus *b, uint64_t n);
     /* Lets ends receive messages of runs up to this number. The caller must have completed the state that a starting
      * thread reads. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong
      * to. */
     void (*admit)(struct bus *b, uint32_t run);
-    /* Returns true if no message of this end is still unsent. Later receives send such messages. Called on the end's
+    /* Returns true if this end has no unsent messages. Later receives send the unsent messages. Called on the end's
      * thread. NULL: always true. */
     bool (*settled)(const struct bus *b, uint32_t self);
     bool threaded;                        /* true: an end has a thread; false: the caller runs all event loops */

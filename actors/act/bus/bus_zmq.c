@@ -73,7 +73,8 @@ send_frame(void *socket, const void *bytes, size_t n)
     return 0;
 }
 
-/* Receives a message of n bytes that has arrived, or whose doorbell was rung. Waits if it has not arrived yet. */
+/* Receives a message of n bytes, which has arrived or whose doorbell was rung. Waits if the message has not arrived
+ * yet. */
 static void
 recv_frame(void *socket, void *bytes, size_t n)
 {

@@ -12,13 +12,13 @@
 
 enum msg_kind {
     /* producer -> thread of readers: register `reg` of result (task, out) holds micro-batch `piece`; its readers are
-     * fan `fan` of the result. With out = MSG_FAR, from the SEND of a channel to its RECV `task`: a micro-batch can
-     * be received. On a direct channel this FULL says that the micro-batch is being sent; `reg` is the number of the
+     * fan `fan` of the result. With out = MSG_FAR, the SEND of a channel tells the RECV `task` that a micro-batch
+     * can be received; on a direct channel, that the micro-batch is being sent. `reg` is then the number of the
      * link's act, from 0 (p2p.h). */
     MSG_FULL = 1,
     /* thread of readers -> producer: no reader on this thread uses register `reg` of result (task, out) any more.
-     * With out = MSG_FAR, from the RECV of a channel to its SEND `task`: a micro-batch was received. On a direct
-     * channel this FREE says that the RECV is ready for another micro-batch. */
+     * With out = MSG_FAR, the RECV of a channel tells the SEND `task` that a micro-batch was received; on a direct
+     * channel, that the RECV is ready for another micro-batch. */
     MSG_FREE,
     MSG_START, /* session -> thread: begin run number `run` */
     MSG_STOP,  /* session -> thread: start no more acts, and answer with MSG_END */

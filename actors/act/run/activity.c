@@ -1,9 +1,10 @@
 /* activity.c - reports, for signal handlers, what a device thread computes and waits for.
  *
- * A thread publishes the task whose kernel it computes in worker.shown.acting. While it only waits for streams, it
- * publishes in worker.shown.awaited the first task, in the current or an open run, whose stream work is incomplete.
- * Both words are atomic. A thread sets `awaited` before it waits, and clears it before the run, or the wait for open
- * runs, returns. No plan is freed before that, so a handler never reads a freed plan. */
+ * In worker.shown.acting, a thread publishes the task whose kernel it computes. While the thread only waits for
+ * streams, it publishes in worker.shown.awaited the first task whose stream work is incomplete; the task may belong
+ * to an open run. Both words are atomic. A thread sets `awaited` before it waits, and clears `awaited` before the
+ * run returns, or before the wait for open runs returns. No plan is freed before that, so a handler never reads a
+ * freed plan. */
 #include "actors/act/run/activity.h"
 
 #include "actors/act/run/actor.h"
@@ -140,7 +141,7 @@ activity_thread(const struct worker *w, char *text, size_t size)
 }
 
 /* Returns the task on another thread that blocks task i: the producer of a missing input, or a reader that still
- * uses an output register. *reads: true for such a reader. -1: none. */
+ * uses an output register. *reads: set to true if the result is such a reader. -1: none. */
 static int32_t
 waited_for(const struct actors *a, int32_t i, bool *reads)
 {

@@ -11,12 +11,13 @@ void activity_print(const struct plan *p, const struct run *r, int32_t task, cha
 /* Publishes that the thread is about to wait for stream f; NULL: for any stream. */
 void activity_await(struct worker *w, const struct flow *f);
 void activity_await_nothing(struct worker *w);
-/* Prints the task that the thread computes, or whose stream work it waits for; "": none. */
+/* Prints the task that the thread computes. If the thread only waits for stream work, prints the task of that work;
+ * "": none. */
 void activity_thread(const struct worker *w, char *text, size_t size);
-/* Records, in the thread's flight recorder, the thread's first task that is blocked by another thread. Called on the
+/* Records, in the thread's flight recorder, the thread's first task that waits for another thread. Called on the
  * thread itself. */
 void activity_record_wait(struct worker *w);
-/* Prints the thread's first actor that is blocked by another thread, and the task that blocks it; "": none. */
+/* Prints the thread's first actor that waits for a task of another thread, and that task; "": none. */
 void activity_waiting(const struct run *r, int thread, char *text, size_t size);
 
 /* Begins to charge the thread's time in a run. The session's thread starts the run, and works at once on its first

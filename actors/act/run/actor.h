@@ -72,7 +72,7 @@ struct worker {
         struct awaited {
             _Atomic(const struct task *) task; /* task whose stream work the thread waits for; NULL: none */
             _Atomic(const struct plan *) plan;
-            _Atomic(const char *) file; /* file of the task in the user's program; NULL: unknown */
+            _Atomic(const char *) file; /* source file of the task in the user's program; NULL: unknown */
             atomic_int line;
         } awaited;
     } shown;
@@ -90,7 +90,7 @@ flow_of(const struct worker *w, const struct task *t)
  * sent. driven: streams advance only when worker_step() is called. E_MEMORY. */
 int worker_capacity(struct worker *w, const struct run *run, bool driven);
 void worker_free(struct worker *w);
-/* Resets the worker's actors, and enters the tasks that wait for nothing as ready. worker_begin() and the functions
+/* Resets the worker's actors, and marks the tasks that wait for nothing as ready. worker_begin() and the functions
  * below are called on the worker's thread. */
 void worker_begin(struct worker *w, struct run *run, uint32_t run_id);
 /* Handles a message of the current run. */

@@ -44,7 +44,8 @@ count_left(struct actors *a)
         }
 }
 
-/* Selects a channel to each of the other hosts (the first channel to the host), in the order of host numbers. */
+/* Lists one channel per other host, the first channel to that host, in the order of host numbers. STOP messages are
+ * sent on these channels. */
 static void
 list_peers(struct actors *a)
 {

@@ -8,7 +8,7 @@
 struct communicator;
 
 struct in_state {
-    int32_t tokens; /* number of full registers (control edge: signals) that the input has not consumed */
+    int32_t tokens; /* number of full registers (of a control edge: signals) that the input has not consumed */
     int32_t used;   /* number of acts that have read the current register of the input */
     int32_t read;   /* index of the input's current register */
     int32_t given;  /* on streams: number of completed acts that have read register `give` */
@@ -18,7 +18,7 @@ struct in_state {
 struct out_state {
     int32_t write;       /* index of the register that the next act writes */
     int32_t publish_reg; /* on streams: index of the register whose readers are notified at the next completion */
-    int32_t *readers;    /* by register: number of fans that still use it */
+    int32_t *readers;    /* by register: number of fans that still use the register */
 };
 struct actor {
     int32_t waits, begun, done;

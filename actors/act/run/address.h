@@ -12,8 +12,8 @@ int64_t run_arena_bytes(const struct plan *p, int device);
 /* Sets *at to the address of the live numbers behind the device's arena, and returns their size, bytes. 0: the
  * device reads the live numbers in host memory. */
 size_t run_numbers(const struct run *r, int device, void **at);
-/* Sets the addresses of the arguments and results of an act whose plan, task and piece are set; `address` is their
- * storage. */
+/* Sets the addresses of the arguments and results of an act. The fields plan, task and piece of the act are already
+ * set. address: storage for the addresses. */
 void act_address(const struct worker *w, struct act *a, void **address);
 /* Returns the address of register `reg` at place w, for the act on micro-batch `piece`. This is the only function
  * that computes addresses of registers. */

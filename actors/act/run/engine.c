@@ -39,9 +39,9 @@
 
 enum { BATCH = 32 };
 
-/* Whether the run may overwrite variables. GATE_SHUT: not decided yet; the run can still be cancelled. GATE_OPEN:
- * updates may begin and will complete, so no variable is left half written. GATE_STOPPED: no update will begin. The
- * first request, to update or to stop, decides between GATE_OPEN and GATE_STOPPED. */
+/* State that says whether the run may overwrite variables. GATE_SHUT: not decided yet; the run can still be
+ * cancelled. GATE_OPEN: updates may begin and will complete, so no variable is left half written. GATE_STOPPED: no
+ * update will begin. The first request, to update or to stop, decides between GATE_OPEN and GATE_STOPPED. */
 enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
 
 struct engine {
@@ -127,8 +127,8 @@ end_worker_run(struct worker *w)
     if (w != w->engine->worker) worker_tell(w, w->engine->worker[0].id, MSG_END);
 }
 
-/* Stops this process's threads. Also stops a thread on each host to which this host has a channel; the other threads
- * of that host are stopped by that thread. */
+/* Stops this process's threads. Also stops one thread on each host to which this host has a channel; that thread
+ * then stops the other threads of its host. */
 static void
 engine_stop_all(struct engine *e)
 {
@@ -182,8 +182,7 @@ worker_take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* Length, ns, of the last part of a lane's wait, in which the thread stays awake, because a wake-up takes about as
- * long. */
+/* The thread stays awake for the last BRIEF_NS ns of a lane's wait, because a wake-up takes about that long. */
 enum { BRIEF_NS = 20000 };
 
 static bool
@@ -562,7 +561,7 @@ nap(const struct stream_work *w, const struct stream *s)
     return 0;
 }
 
-/* Makes an act fail or sleep, for tests; an act on a stream sleeps on the stream. */
+/* Makes an act fail or sleep, for tests. If the act runs on a stream, the stream sleeps. */
 static int
 engine_trouble(void *engine, const struct act *a)
 {
@@ -580,7 +579,8 @@ has_trouble(struct engine *e)
     return slowness(e, NULL) > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
 }
 
-/* Does everything that can fail before a run begins: threads, communicators, memory, streams and live numbers. */
+/* Prepares what a run needs and what may be unavailable: threads, communicators, memory, streams and live numbers.
+ * After the run has begun, nothing of this can fail. */
 static int
 prepare_run(struct engine *e, struct run *r)
 {

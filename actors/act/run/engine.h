@@ -21,7 +21,7 @@ struct engine_options {
     const struct bus_kind *bus;
     uint64_t seed; /* simulator: seed of the random choices */
     int64_t spin_ns;
-    struct bus *with; /* simulator: open bus of another process's engine, which gets the new ends; NULL: a new bus */
+    struct bus *with; /* simulator: open bus of another process, where the new ends are added; NULL: a new bus */
     /* Cluster: bus address of each device thread of the plan, for all processes. A process runs the threads whose
      * address has its process number. NULL: no cluster. */
     const uint32_t *route;
@@ -49,11 +49,11 @@ void engine_interrupt(struct engine *e);
 /* Returns true if a run is in progress. Async-signal-safe. */
 bool engine_is_running(const struct engine *e);
 /* Prints the task that a device thread computes. If the thread only waits for its streams, prints the first task
- * with incomplete work, also of an open run; "": there is none. Returns false if the thread does not exist. Any
- * thread during a run or a wait, async-signal-safe. */
+ * whose stream work is incomplete; that task may belong to an open run. "": the thread neither computes nor waits.
+ * Returns false if the thread does not exist. Any thread during a run or a wait, async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
-/* Prints the first actor of an idle thread that is blocked by another thread, and the task that blocks it; "": none.
- * Called on the session's thread, async-signal-safe. */
+/* Prints the first actor of an idle thread that waits for a task of another thread, and this task; "": no actor
+ * waits for another thread. Called on the session's thread, async-signal-safe. */
 bool engine_waiting_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Stops the run even if it is updating variables, because another process that takes part in the run has failed. Any
  * thread. */

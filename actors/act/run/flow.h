@@ -22,7 +22,7 @@ struct under_way {
     int64_t mark, begin_ns;
     int64_t order;  /* sequence number of the act among all acts of the thread */
     struct run *of; /* run to which the act belongs */
-    uint64_t run;   /* number of the act's run; `of` may describe a later run when the act completes */
+    uint64_t run;   /* number of the act's run; needed because `of` may be reused for a later run */
     bool counted;   /* the act counted as done at its enqueue, so the run does not wait for it (open_run.c) */
     struct line at; /* source line of the act in the user's program; set only when its run is left open */
 };
@@ -32,8 +32,8 @@ struct flow {
     bool tells; /* the stream reports progress; false: the thread polls it */
     struct stream *stream;
     struct under_way *act; /* acts in flight: a ring of FLOW_ACTS entries */
-    int64_t first, next;   /* sequence numbers: first: of the oldest act in flight; next: of the act enqueued next */
-    int64_t until_ns;      /* time, ns, at which the thread found the last completed act complete */
+    int64_t first, next;   /* first: sequence number of the oldest act in flight; next: of the act enqueued next */
+    int64_t until_ns;      /* time, ns, at which the thread noticed the latest completion of an act */
     int64_t wanted;        /* stream mark that another stream is about to wait for; 0: none */
     void **address;        /* storage for the acts' addresses: FLOW_ACTS times naddress */
     int32_t naddress;
@@ -49,7 +49,7 @@ struct flows {         /* streams of the devices of a thread */
     int32_t nflow;
     struct flow **of_device; /* by plan device, then stream role: the stream; NULL: the work is synchronous */
     int32_t device_capacity;
-    /* by channel: stream of a direct channel that has its task on this thread; NULL for other channels */
+    /* by channel: the stream of a direct channel whose task is on this thread; NULL: another channel */
     struct flow **of_channel;
     int32_t channel_capacity;
     int64_t nissued; /* number of acts enqueued on streams so far */

@@ -47,7 +47,7 @@ struct lane *lanes_next(struct worker *w);
 /* Returns the lane that holds ready task number *i, counted over all lanes. Sets *i to the task's index in that
  * lane. */
 struct lane *lanes_at(struct worker *w, int *i);
-/* Records when stream work of the task was found complete. */
+/* Records the time at which the thread found the task's stream work complete. */
 void lanes_ended(struct worker *w, int task, int64_t now);
 
 #endif

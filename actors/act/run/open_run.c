@@ -5,9 +5,9 @@
  *   run n + 1                 begins . . . . . . . ends
  *   streams   n n n n n n n n n n n n n n n|n+1 n+1 n+1 n+1 ...
  *
- * The work left of run n is at most as many acts as the flows hold (FLOW_ACTS each), ahead of all other work on the
- * streams. Run n does not wait for that work, so no actor is notified of completion. Run n + 1 may use the same plan:
- * then the actors were already reset. Run n ends only when run n - OPEN_RUNS is complete.
+ * When run n ends, each flow still holds at most FLOW_ACTS of its acts, ahead of all other work on the stream. Run n
+ * does not wait for these acts, so no actor is notified of their completion. Run n + 1 may use the same plan,
+ * because the actors are already reset. Run n ends only when run n - OPEN_RUNS is complete.
  *
  * The streams of run n + 1 synchronise before their first work. One stream waits for the device's other streams, and
  * copies the live numbers of run n + 1 over those of run n. The other streams wait until these numbers are copied. */

@@ -20,8 +20,8 @@ uint64_t engine_done(const struct engine *e);
 /* Returns true if no run is open, or if the run can be ordered behind the open runs. If false, the caller must wait
  * for the open runs first. */
 bool engine_follows(const struct engine *e, const struct run *r);
-/* Waits until the run with this number is complete. E_CANCEL: engine_interrupt() was called and the run is not
- * complete; never if `must` is true. */
+/* Waits until the run with this number is complete. E_CANCEL: engine_interrupt() was called before the run was
+ * complete. With must = true, waits on instead of returning E_CANCEL. */
 int engine_await(struct engine *e, uint64_t number, bool must);
 /* Returns the number of the first open run whose work has failed since the last call; 0: none. Results of that run
  * and of all later runs are invalid. */
@@ -35,8 +35,8 @@ int engine_left(struct engine *e);
 /* Returns the number of the oldest open run with work left. If there is none, returns the number of the current or
  * last run. */
 uint64_t open_run_first(const struct worker *w);
-/* Returns true if the current run can end: all its acts are done (if the run stays open: enqueued), and the run
- * that began OPEN_RUNS runs earlier is complete. */
+/* Returns true if the current run can end. All its acts must be done or, if the run stays open, enqueued. The run
+ * that began OPEN_RUNS runs earlier must be complete. */
 static inline bool
 worker_is_over(const struct worker *w)
 {

@@ -1,5 +1,5 @@
-/* p2p.c - acts on direct channels. The states of a receive are ready, offered, enqueued; those of a send are ready,
- * enqueued and reported. */
+/* p2p.c - acts on direct channels. A receive passes the states ready, offered and enqueued; a send passes the states
+ * ready, enqueued and reported. */
 #include "actors/act/run/p2p.h"
 
 #include "actors/act/run/engine_inner.h"

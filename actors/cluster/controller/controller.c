@@ -1,7 +1,8 @@
 /* controller.c - connects the coordinator's state machine to sockets, a clock and processes.
  *
- * The process of a lost member is killed before the cluster continues, because late writes would reach memory that
- * others use. On Linux the controller kills by a pidfd, which can never name a later process with the same pid. */
+ * Before the cluster continues, the controller kills the process of each lost member, because a late write of this
+ * process would change memory that other processes use. On Linux the controller kills through a pidfd, which can never
+ * name a later process with the same pid. */
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "actors/cluster/controller/files.h"
@@ -40,8 +41,8 @@ send_to_member(void *arg, int peer, const struct packet *p)
     struct cluster *c = arg;
     str_clear(&c->packet);
     packet_write(p, &c->packet);
-    /* Ignores a failed send: the peer is gone, so its heartbeats end and it is lost then. The coordinator calls this
-     * function, so the function must not call the coordinator. */
+    /* Ignores a failed send. The peer is gone, so it sends no heartbeats and is soon declared lost. The coordinator
+     * calls this function, so the function must not call the coordinator. */
     if (link_send(c->link, LINK_CONTROL, peer, c->packet.text, c->packet.len)) err_clear();
 }
 
@@ -58,7 +59,7 @@ wake_cluster(struct cluster *c, enum cluster_sleeper who)
     system_raise(&c->wait.wake[who]);
 }
 
-/* Wakes the session's thread if it waits and the caller is another thread. */
+/* Wakes the session's thread, if that thread waits and is not the caller. */
 static void
 wake_session(struct cluster *c)
 {
@@ -149,7 +150,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
                                    .task = -1,
                                    .node = -1,
                                    .again = m->stayed || n->rank >= c->options.started};
-        /* no pid was reported, so this is the pid of the launcher (ssh) */
+        /* without a reported pid, uses the pid of the launcher (ssh) */
         if (!l->pid) l->pid = c->process[n->rank].pid;
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
         snprintf(l->how, sizeof l->how, "%s", n->text);
@@ -359,7 +360,7 @@ cluster_pump(struct cluster *c)
 }
 
 /* Sleeps until an event may have arrived, at most until the next tick. Releases the lock during the sleep, so the
- * descriptors to poll are collected before. */
+ * descriptors to poll are collected before the sleep. */
 static void
 cluster_sleep(struct cluster *c, enum cluster_sleeper who)
 {
@@ -388,7 +389,8 @@ cluster_thread(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->wait.quit) {
         cluster_pump(c);
-        /* Wakes threads that wait for files; cluster_interrupt() cannot, because signal handlers call it. */
+        /* Wakes threads that wait for files. cluster_interrupt() cannot wake them, because it is called by signal
+         * handlers. */
         if (atomic_load(&c->wait.interrupted)) pthread_cond_broadcast(&c->files.changed);
         cluster_sleep(c, SLEEPS_CLUSTER);
     }
@@ -397,7 +399,7 @@ cluster_thread(void *arg)
 }
 
 /* Drives the coordinator on the session's thread until *done is true, a member is lost (E_LOST), or the user
- * interrupts (E_CANCEL). Handles the events that have arrived at least once, even if *done is true at the call. */
+ * interrupts (E_CANCEL). If *done is true at the call, still handles the events that have arrived. */
 static int
 attend(struct cluster *c, const bool *done)
 {
@@ -757,7 +759,7 @@ cluster_stands(struct cluster *c)
     return does;
 }
 
-/* Begins to gather the next epoch, and starts processes for the ranks that the epoch needs and that have no worker. */
+/* Begins to gather the next epoch, and starts a process for each rank of the epoch that has no worker. */
 static int
 begin_next_epoch(struct cluster *c, int workers)
 {

@@ -38,9 +38,9 @@ struct cluster_options {
      * workers. E_PLACE: a worker that was left has other devices than `devices`. */
     bool takes_over;
     double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 s */
-    double hang_s;    /* time without progress of all workers that owe an answer, after which one of them is lost, s; 0:
-                         600 s */
-    /* returns the name of the host on which start() starts the rank, for messages. NULL, or result NULL: this host */
+    double hang_s;    /* if no worker that owes an answer progresses for this time, s, one is lost; 0: 600 s */
+    /* returns the name of the host on which start() starts the rank, for messages. NULL, or a result of NULL: this
+     * host */
     const char *(*host)(void *arg, int rank);
     void (*say)(void *arg,
                 /* receives messages for the user about workers that are rejected, slow or awaited; NULL: messages
@@ -56,10 +56,10 @@ int cluster_open(const struct cluster_options *o, struct cluster **out);
 void cluster_hear(struct cluster *c, uint64_t signals);
 /* Returns the first signal set by cluster_hear() that a worker received, and sets *rank to that worker; 0: none. */
 int cluster_heard(struct cluster *c, int *rank);
-/* Ends the job: asks the workers to end, and kills those of this host that have not ended after 2 s. */
+/* Ends the job: asks the workers to end, and kills the workers of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
 
-/* Returns the number of devices of each kind in the cluster. Devices are numbered through all workers. */
+/* Returns the number of devices of each kind in the cluster. Device numbers continue from worker to worker. */
 const struct device_counts *cluster_devices(const struct cluster *c);
 /* Describes the GPU of a cuda device in *out, as the device's worker reported it. Appends the description of the
  * worker's kernel compiler to `kernels`. E_PLACE: no such device; E_LOST: the device's worker is lost. */
@@ -84,8 +84,8 @@ int cluster_position(const struct cluster *c, int kind, int device, const void *
  * host send messages: any thread, E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
-/* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, the
- * block's position and bytes. Any thread. E_LOST. */
+/* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, a pair of
+ * its position and its size in bytes. Any thread. E_LOST. */
 int cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uint64_t *out);
 
 struct cluster_worker {
@@ -94,10 +94,11 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
-    /* busy: busy time of the worker's devices over all runs, s; slow: time of acts relative to others; 0: not slow */
+    /* busy: busy time of the worker's devices over all runs, s; slow: how many times longer the worker's acts take
+     * than equal acts of other workers; 0: not slow */
     double busy, slow;
 };
-/* describes worker i, not counting retired ranks; false: there are fewer */
+/* describes the i-th worker, not counting retired ranks; false: there are not so many workers */
 bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out);
 
 /* Appends the phase, the numbers of epoch and run, and for each worker a line with its state, the time without
@@ -109,7 +110,7 @@ void cluster_status(struct cluster *c, struct str *out);
 void cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries);
 
 /* A memory's plan partition of a program. arena: pairs of a device's number (as in `busy`) and the bytes of its
- * arena. replaces: for each root, enum root_fate. */
+ * arena. replaces: for each root, a value of enum root_fate. */
 struct cluster_part {
     const uint64_t *arena;
     int narena; /* number of entries in `arena`, two per device */
@@ -187,7 +188,7 @@ struct cluster_loss {
      * started it */
     bool again;
 };
-/* Describes the i-th member lost in this epoch, in the order of losses; false: there are fewer. */
+/* Describes the i-th member lost in this epoch, in the order of losses; false: fewer members were lost. */
 bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
 /* Returns true if the epoch is formed and has lost no member. */
 bool cluster_stands(struct cluster *c);

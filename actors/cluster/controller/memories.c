@@ -49,8 +49,8 @@ control_check_kept(const struct cluster *c)
     return status;
 }
 
-/* Returns the number of device threads of a worker: the worker's share of the job's threads, but not more than it
- * has devices of its most numerous kind. */
+/* Returns the number of device threads of a worker: the worker's share of the job's threads, but at most the number
+ * of its devices of the most numerous kind. */
 static uint32_t
 threads_of(const struct cluster *c, const struct device_counts *d)
 {
@@ -68,7 +68,7 @@ slots_of(const struct cluster *c, int memory)
     return n;
 }
 
-/* Numbers a rank's devices after those of lower ranks, kind by kind, and adds slots for the worker. */
+/* Numbers a rank's devices, kind by kind, after the devices of lower ranks. Adds slots for the worker. */
 static int
 settle_rank(struct cluster *c, int rank)
 {

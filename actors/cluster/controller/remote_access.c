@@ -41,7 +41,7 @@ struct wish {
     int64_t heard_ns; /* time, ns, of the last answer or repetition */
     int64_t begun_ns; /* start time, ns, of the wait for an answer (options.deadline_ns) */
     bool give;
-    const uint64_t *place; /* (SUM, one packet) pairs of a block's position and bytes */
+    const uint64_t *place; /* (SUM, one packet) the blocks to digest, as pairs: position, size in bytes */
     int nplace;
     uint64_t *digest;
 };
@@ -199,8 +199,8 @@ ask_another(struct reach *r, struct wish *w, int rank)
 }
 
 /* Finds the worker that must answer the request. If this worker has changed, prepares the unanswered packets to be
- * sent again. E_LOST: there is no such worker; or, for a BRING, the epoch is over, so its two workers cannot
- * connect. */
+ * sent again. E_LOST: there is no such worker. For a BRING, E_LOST also means that the epoch is over, because its
+ * two workers cannot connect then. */
 static int
 find_wish_keepers(struct reach *r, struct wish *w)
 {
@@ -224,7 +224,8 @@ give_up_wish(struct reach *r, struct wish *w)
     return false;
 }
 
-/* Loses a worker that has not answered in time. After that, the search for a worker finds another worker or fails. */
+/* Declares a worker lost, because it has not answered in time. After that, the search for a worker finds another
+ * worker or fails. */
 static void
 check_deadline(struct reach *r, struct wish *w)
 {

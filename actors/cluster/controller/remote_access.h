@@ -31,13 +31,13 @@ void remote_access_free(struct reach **r);
 /* Forgets the link of a rank whose process is lost. A new process may get the rank. */
 void remote_access_forget(struct reach *r, int rank);
 
-/* remote_access_hold allocates pages at a position (give: frees them), remote_access_store writes bytes to a
- * position, remote_access_fetch reads bytes. E_LOST, E_MEMORY, E_BUS. */
+/* remote_access_hold allocates pages at a position or, if give is true, frees them. remote_access_store writes bytes
+ * to a position. remote_access_fetch reads bytes. E_LOST, E_MEMORY, E_BUS. */
 int remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
 int remote_access_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
 int remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
 /* Fetches the digests (runtime/file/source.h) of at most REMOTE_ACCESS_DIGESTS blocks with at most
- * REMOTE_ACCESS_DIGEST_BYTES in total. place: for each block, the block's position and bytes. */
+ * REMOTE_ACCESS_DIGEST_BYTES in total. place: for each block, a pair of its position and its size in bytes. */
 enum { REMOTE_ACCESS_DIGESTS = 4096, REMOTE_ACCESS_DIGEST_BYTES = 4 << 20 };
 int remote_access_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out);
 /* Copies bytes from position `from` of memory `source` to position `at` of another memory, directly between their

@@ -33,7 +33,7 @@ print_node(const struct cluster *c, int32_t node, bool name, struct str *out)
 
 /* ---- hangs ---- */
 
-/* Appends a line of a worker's report, with the source line of the node that the line names. */
+/* Appends one line of a worker's report. If the line names a program node, appends the node's source line, too. */
 static void
 print_report_line(struct cluster *c, const unsigned char *line, uint32_t n)
 {

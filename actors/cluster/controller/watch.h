@@ -14,8 +14,8 @@ void control_report(struct cluster *c, const struct notice *n);
 void control_hang(struct cluster *c, const struct notice *n);
 /* Reports the workers that the controller waits for: first after REMIND_MS, then after intervals that double. */
 void control_say_absent(struct cluster *c);
-/* Loses a worker whose answer about values did not arrive, or makes no sense. Any thread; the function takes the
- * lock. */
+/* Declares a worker lost, because its answer about values did not arrive or makes no sense. Any thread; the function
+ * takes the lock. */
 void control_lose(void *of, int rank, const char *how);
 /* Reports a slow worker to the user, with its host and pid. */
 void control_say_slow(struct cluster *c, const struct notice *n);

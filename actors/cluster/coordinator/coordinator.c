@@ -1,4 +1,4 @@
-/* coordinator.c - receives packets and ticks, sends packets and notices, and loses members that are silent. */
+/* coordinator.c - receives packets and ticks, sends packets and notices, and declares silent members lost. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "runtime/base/arena.h"
@@ -174,7 +174,7 @@ coordinate_text(struct span s)
     return out.text;
 }
 
-/* Loses a member, for the reason that the member itself has sent. */
+/* Declares a member lost, with the reason that the member itself has sent. */
 void
 coordinate_lose_for(struct coordinator *c, int rank, struct span text)
 {
@@ -203,8 +203,8 @@ coordinator_hear(struct coordinator *c, uint64_t signals)
     c->signals = signals;
 }
 
-/* Handles a worker's report that it received a signal. If the program handles this signal, notifies the program
- * (NOTICE_SIGNAL). Otherwise dismisses the worker and counts it as lost. */
+/* Handles a worker's report of a signal that the worker has received. If the program handles this signal, notifies
+ * the program (NOTICE_SIGNAL). Otherwise dismisses the worker and counts the worker as lost. */
 static void
 take_signal(struct coordinator *c, int rank, const struct packet *p)
 {

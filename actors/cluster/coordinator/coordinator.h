@@ -19,19 +19,19 @@
  * without a heartbeat. Silence is counted in ticks, not in time, because a suspended controller counts no ticks.
  *
  * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If none of the
- * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of them
- * is lost.
+ * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of
+ * these members is declared lost.
  *
  * A **memory** holds the values of the devices of one host. Memories are numbered in the order of their first ranks.
  * The coordinator makes the memory of its own host; the first worker of another host makes the memory of that host.
  * A memory persists as long as a worker is alive that has mapped the memory (READY). If no such worker is left, the
  * memory is made again, empty (coordinator_memory()).
  *
- * With more than `direct` members, one worker of each host, the **speaker**, relays the heartbeats of the host's
- * other workers, which leave them in shared memory. Relaying begins when the epoch is formed, and ends with the
- * first loss; after that each member sends its own heartbeats until the next epoch. While a speaker is silent, only
- * the speaker can be lost, because nothing is known of the workers that it relays for. With thousands of speakers
- * heartbeats are less frequent, so losses are detected later.
+ * If there are more than `direct` members, each host has a **speaker**: a worker that relays the heartbeats of the
+ * other workers, which leave their heartbeats in shared memory. Relaying begins when the epoch is formed, and ends
+ * with the first loss; after that each member sends its own heartbeats until the next epoch. While a speaker is
+ * silent, only the speaker can be lost, because nothing is known of the workers that it relays for. With thousands
+ * of speakers heartbeats are less frequent, so losses are detected later.
  *
  * Workers create the communicators of a collective library. When a run fails, the workers abort their communicators.
  * START carries the number of the last failed run, so every rank knows which communicators must be created again.
@@ -53,7 +53,7 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    /* longest delay, ticks, of a packet that a heartbeat has reported as sent; then the packet counts as lost */
+    /* ticks after which a packet counts as lost, if a heartbeat has reported it as sent and it has not arrived */
     LAG_TICKS = 20,
 };
 
@@ -100,7 +100,7 @@ struct member_info {
     int missed;             /* ticks since the worker's last packet or heartbeat */
     uint64_t acts, busy_ns; /* acts and busy time, ns, of all devices of the worker, over all runs */
     uint64_t progress;      /* the worker's progress (PROGRESS), from its last heartbeat */
-    int still;              /* ticks without progress, with heartbeats, while the worker owes an answer */
+    int still;              /* ticks in which heartbeats showed no progress while the worker owed an answer */
     int lag;                /* ticks since a heartbeat reported a packet that has not arrived; 0: none is missing */
     bool stayed;            /* true if the worker joined before the current epoch */
 };
@@ -114,8 +114,8 @@ enum notice_kind {
     NOTICE_SLOW,    /* `rank` is slower than workers with equal work; text: by how much. Reported once per rank */
     NOTICE_FILED,   /* packet: a FILED packet of `rank`, the outcome of a SAVE or LOAD */
     NOTICE_HAVE,    /* packet: the HAVE packet of `rank`, the result of compiling a program */
-    /* Members that owe answers make no progress. rank -1: earlier reports are discarded, and the reports of these
-     * members follow (NOTICE_REPORT). Another rank: this member hangs and will be lost; status is not 0 if it has
+    /* Members that owe answers make no progress. rank -1: the owner must discard earlier reports; reports of these
+     * members follow (NOTICE_REPORT). rank >= 0: this member hangs and is lost next; status: not 0 if the member has
      * not reported. */
     NOTICE_HANG,
     NOTICE_REPORT, /* packet: the REPORT packet of `rank` */
@@ -141,7 +141,7 @@ struct coordinator_env {
 struct coordinator_options {
     int world;   /* number of workers */
     int silence; /* ticks without a heartbeat after which a member is lost */
-    /* ticks without progress of all members that owe an answer, after which one of them is lost; 0: no limit */
+    /* if no member that owes an answer progresses for this number of ticks, one of them is lost; 0: no limit */
     int hang;
     /* number of members up to which all send heartbeats directly; with more members, speakers relay heartbeats */
     int direct;
@@ -197,8 +197,8 @@ struct form {
     const uint64_t *bytes; /* size of each memory in bytes */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
-/* Returns the instruction sets that all processes of the job have in common. They are determined when the first
- * epoch is formed. */
+/* Returns the instruction sets that all processes of the job have in common. These sets are determined when the
+ * first epoch is formed. */
 uint32_t coordinator_isa(const struct coordinator *c);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
@@ -212,7 +212,7 @@ struct start {
     uint64_t program; /* number that names the program, derived from its bytes by program_name() */
     const void *bytes;
     size_t nbyte;
-    /* digest of the controller's plan partition; digest of the plan's outline */
+    /* digest: digest of the controller's plan partition; outline: digest of the plan's outline */
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID];
     int memory; /* memory of the controller's plan partition; -1: the controller has no partition to compare */
     uint32_t run, flags;
@@ -237,8 +237,8 @@ void coordinator_stop(struct coordinator *c);
  * follows, unless a member is lost (NOTICE_LOST) first; CANCEL makes NOTICE_FILED arrive sooner. Returns false if no
  * epoch is formed. */
 bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
-/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, to save sending
- * them again when they are used again. */
+/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, so that these
+ * programs need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
 /* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN. Opens ranks that were

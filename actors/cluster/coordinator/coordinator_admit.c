@@ -196,8 +196,8 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     return why->len > 0;
 }
 
-/* Rejects the worker on a link, and reports that (NOTICE_REFUSED). who: text for the notice, " (host, pid 4711)" or
- * "". */
+/* Rejects the worker on a link, and sends NOTICE_REFUSED to the owner. who: text for the notice, " (host, pid 4711)"
+ * or "". */
 static void
 refuse_peer(struct coordinator *c, int peer, const char *who, const char *why)
 {
@@ -301,7 +301,7 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
     int key = c->peer[peer].key, rank = rank_for(c, key, p);
-    if (c->peer[peer].rank >= 0) return; /* a repeated HELLO of a member */
+    if (c->peer[peer].rank >= 0) return; /* ignores a repeated HELLO of a member */
     if (objection(c, key, p, rank, &why)) {
         struct str who = {0};
         str_add(&who, " (");

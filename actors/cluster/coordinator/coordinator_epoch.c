@@ -120,8 +120,8 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Writes the addresses that the workers of a memory need: those of workers in neighbouring memories, to which
- * snapshots are copied, and those of workers in memories whose addresses were requested before. */
+/* Writes the addresses that the workers of a memory need. These are the addresses of workers in neighbouring
+ * memories, because snapshots are copied there, and in memories whose addresses were requested before. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -166,7 +166,8 @@ introduce(struct coordinator *c, int memory, int to, int asker)
 }
 
 /* Answers a request for the addresses of the workers of other memories (hosts). If two memories communicate for the
- * first time, their other workers get the addresses of the other side, too, because a reply needs an address. */
+ * first time, the other workers of both get the addresses of the other memory, too, because a reply needs an
+ * address. */
 void
 coordinate_meet(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -297,7 +298,9 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            /* a new worker need not kill lost processes: it has mapped no memory yet */
+                            /* lost processes to kill, because they could still write to the host's memory. A new
+                             * worker kills none: workers that stayed on its host do; if none stayed, the memory is
+                             * made again, and no lost process has it mapped */
                             m->info.stayed ? (uint32_t)(4 * at->nlost) : 0};
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,
@@ -363,7 +366,8 @@ is_out(const struct member *m)
     return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
 }
 
-/* If a memory has no living member, returns the lowest of its ranks that can be restarted; otherwise returns -1. */
+/* Returns the lowest rank that can be restarted, of a memory without living members. -1: there is no such rank, or
+ * the memory has a living member. */
 static int
 first_gone(const struct coordinator *c, int memory)
 {

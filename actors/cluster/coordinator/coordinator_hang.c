@@ -1,12 +1,12 @@
-/* coordinator_hang.c - finds a member that is alive but makes no progress, and loses it.
+/* coordinator_hang.c - finds a member that is alive but makes no progress, and declares it lost.
  *
  * A member owes an answer while it makes memory, maps memory, compiles, runs, or handles files. Its heartbeats carry
  * a number that changes when the member completes a piece of work. A worker of a run can wait for another worker, so
  * the run hangs only if none of the members that owe an answer progresses. Then these members are asked what they
- * do; a process whose work hangs still answers. After the answers, or REPORT_TICKS, the coordinator loses one
- * member. It prefers members that do work, then members that do not answer, then members that wait for no other
- * member. Among equals, the coordinator loses the member without progress for the longest time. Progress in the
- * meantime ends the inquiry. */
+ * do; a process whose work hangs still answers. After the answers, or after REPORT_TICKS, the coordinator declares
+ * one member lost. It prefers members that do work, then members that do not answer, then members that wait for no
+ * other member. Among equals, it selects the member that has been without progress for the longest time. Progress in
+ * the meantime ends the inquiry. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 enum { REPORT_TICKS = 50 };

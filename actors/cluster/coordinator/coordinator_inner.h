@@ -8,7 +8,7 @@
 /* The work of a worker since workers were last compared (coordinator_pace.c). */
 struct pace {
     uint64_t acts, busy_ns;
-    double times; /* busy time of the worker divided by that of other workers, at the last comparison; 0: not slow */
+    double times; /* ratio of the worker's busy time to that of other workers, at the last comparison; 0: not slow */
     int32_t rank;
     bool told;
 };
@@ -16,8 +16,8 @@ struct pace {
 struct member {
     struct member_info info;
     struct pace pace;
-    /* packet numbers: sent: last packet sent; seen: last packet received; said: last packet that the worker's
-     * heartbeat reported */
+    /* sent, seen: numbers of the last packets that were sent to the member and received from it; said: number of the
+     * last packet that the member has sent, according to its last heartbeat */
     uint32_t sent, seen, said;
     uint64_t pulses;
     bool ended; /* the member has ended the current run */
@@ -64,8 +64,8 @@ struct memory {
     uint32_t *lost;
     int nlost, lost_capacity;
     char *segment, *bus;
-    /* other memories whose workers were asked for by workers of this memory; not the neighbours, whose addresses are
-     * in FORM */
+    /* other memories whose workers' addresses were requested by this memory's workers. Neighbours are not listed,
+     * because FORM contains their addresses */
     uint32_t *meets;
     int nmeet, meet_capacity;
     int first; /* lowest rank of the memory in this epoch (the speaker); -1: none */
@@ -116,15 +116,15 @@ is_wanted(const struct member *m)
     return m->info.state != MEMBER_RETIRED;
 }
 
-/* Functions of coordinator.c: sending, and losing a member. */
+/* Functions of coordinator.c, which send packets and declare members lost. */
 void coordinate_send(struct coordinator *c, int rank, struct packet p);
 void coordinate_tell(struct coordinator *c, struct notice n);
 /* Sends STOP to members that have not ended the run. If `why` is STOP_LOST, sends STOP to all members, because
  * STOP_LOST also ends the epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose(struct coordinator *c, int rank, const char *how);
-/* Checks an answer of a member. Counts the member as lost if the answer makes no sense now; after a loss, every
- * answer is dropped. Returns `makes_sense`. */
+/* Checks that an answer of a member makes sense now. If it does not, declares the member lost; in phase BROKEN, only
+ * drops the answer. Returns `makes_sense`. */
 bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
 void coordinate_know(struct coordinator *c, int peer); /* registers a link, unless it is known */

@@ -123,9 +123,9 @@ end_run(struct coordinator *c, const struct packet *p)
                                        .packet = p});
 }
 
-/* Records a failure of the run. Keeps the first failure, but replaces E_CANCEL by a later failure with another code,
- * because a worker that was only stopped after another worker's failure may report first. Returns true if no failure
- * was recorded before. */
+/* Records a failure of the run. Returns true if no failure was recorded before. Keeps the first failure, except that
+ * a failure with another code replaces E_CANCEL: a worker that was stopped because of another worker's failure may
+ * report E_CANCEL first. */
 static bool
 blame(struct coordinator *c, int rank, int status, int node, struct span text)
 {
@@ -152,7 +152,7 @@ begin_run(struct coordinator *c)
         c->member[r].ended = false;
         if (!is_in(&c->member[r])) continue;
         c->member[r].info.state = MEMBER_BUSY;
-        /* clears the node in the progress word, which belongs to an earlier run */
+        /* clears the node in the progress word, because it is a node of an earlier run */
         c->member[r].info.progress &= ~(uint64_t)UINT32_MAX;
         c->awaited++;
     }
@@ -206,7 +206,8 @@ all_have(const struct coordinator *c, const struct shipped *s)
     return true;
 }
 
-/* Repeats NOTICE_HAVE for each partition of a program that members already had. */
+/* Sends NOTICE_HAVE again for each partition of a program, because members that have the program do not report it
+ * again. */
 static void
 retell(struct coordinator *c, const struct shipped *s)
 {

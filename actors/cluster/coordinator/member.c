@@ -20,8 +20,8 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
-    /* packet numbers: sent: last packet sent; seen: last packet received; said: last packet that the coordinator's
-     * heartbeat reported */
+    /* sent, seen: numbers of the last packets that this worker has sent and received; said: number of the last
+     * packet that the coordinator has sent, according to its last heartbeat */
     uint32_t epoch, sent, seen, said;
     uint64_t beats, heard, progress;
     uint32_t npiece; /* number of parts of programs received so far; a received part counts as progress */
@@ -223,7 +223,7 @@ bye(struct worker_member *m, const struct packet *p)
     member_end(m, LEAVE_DONE, "");
 }
 
-/* The function for each kind of packet. inside: true if the packet is valid only in state IN. */
+/* For each kind of packet, the function that handles it. inside: true if the packet is valid only in state IN. */
 static const struct {
     void (*take)(struct worker_member *m, const struct packet *p);
     bool inside;
@@ -343,8 +343,8 @@ beat_others(struct worker_member *m)
 }
 
 /* Leaves this worker's heartbeat in shared memory for the speaker, and reads the coordinator's heartbeat there.
- * Returns false if the worker must also send heartbeats directly: there is no speaker, or the coordinator's
- * heartbeat has not changed for QUIET intervals or was never seen in this epoch. */
+ * Returns false if the worker must also send heartbeats directly. It must if there is no speaker, or if the
+ * coordinator's heartbeat was never seen in this epoch or has not changed for QUIET intervals. */
 static bool
 leave_beat(struct worker_member *m)
 {

@@ -25,7 +25,7 @@ enum work_kind {
     WORK_CANCEL, /* abandon the file request that has the same `count` */
     WORK_STOP,   /* stop the run in progress */
     WORK_ASK,    /* report at once what the worker does; the answer is member_report() */
-    WORK_UNITE,  /* store the id of a communicator, which another worker created, for the current run */
+    WORK_UNITE,  /* for the current run, store a communicator's id that another worker created */
     WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason (not for LEAVE_DONE) */
     /* Requests and answers of workers of other hosts (carrier.h), queued with the coordinator's work in order of
      * arrival. */
@@ -96,11 +96,11 @@ struct have {
     uint64_t program;
     int status;
     const char *text; /* reason of the failure, if status is not 0 */
-    /* digest of the plan partition and of the outline, CLUSTER_ID bytes each */
+    /* digests of the plan partition and of the outline, CLUSTER_ID bytes each */
     const unsigned char *digest, *outline;
     const uint64_t *arenas;        /* pairs: number of a device of the partition, and bytes of the device's arena */
     int narena;                    /* number of entries in `arenas`, two per device */
-    const unsigned char *replaces; /* for each root: how it is stored, enum root_fate (channel.h) */
+    const unsigned char *replaces; /* for each root, the way in which it is stored: enum root_fate (channel.h) */
     int nreplace;
     const void *comm_ranks; /* collectives of the partition (comm_ranks.h) */
     size_t ncomm_ranks;     /* size of `comm_ranks` in bytes */
@@ -127,12 +127,12 @@ void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int s
                   const struct str *digests);
 /* Answers WORK_ASK: whether the worker does work, the rank for which it waits (-1: none), and lines of text. */
 void member_report(struct worker_member *m, bool works, int32_t rank, const struct str *lines);
-/* Passes a signal that this process has received to the coordinator. The coordinator decides whether the worker
+/* Reports to the coordinator a signal that this process has received. The coordinator decides whether the worker
  * stays. Without a coordinator the worker leaves. */
 void member_signal(struct worker_member *m, int number);
 /* Sends LEAVE, because the worker ends by itself; why: the reason. */
 void member_leave(struct worker_member *m, const char *why);
-/* Sends the id of a communicator that has ranks in other memories, for one run. */
+/* Sends, for one run, the id of a communicator that has ranks in other memories. */
 struct unite {
     uint32_t run;
     uint64_t name;

@@ -224,7 +224,7 @@ spill_add(struct end *e, int to, const struct msg *m)
     e->nspilled++;
 }
 
-/* Moves the messages that did not fit into the ring to the ring, in order, as many as fit now. */
+/* Moves waiting messages into the ring, in order, as many as fit now. */
 static void
 spill_send(struct host_bus *h, struct end *e, int to)
 {

@@ -1,7 +1,7 @@
 /* device_heap.h - a worker's allocations in the heaps of its devices, by position (position.h).
  *
- * The controller decides which bytes of a device heap are allocated and freed; the worker allocates the bytes by the
- * device kind's `take`. Only one thread at a time may use a heap. */
+ * The controller decides which bytes of a device heap are allocated and freed. The worker allocates and frees these
+ * bytes by take() and give() of the device's kind. Only one thread at a time may use a heap. */
 #ifndef RILLE_CLUSTER_DEVICE_HEAP_H
 #define RILLE_CLUSTER_DEVICE_HEAP_H
 

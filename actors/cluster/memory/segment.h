@@ -22,8 +22,8 @@ enum { SEGMENT_PATH = SYSTEM_NAME };
 int segment_new(size_t bytes, struct segment **out);
 /* Opens a segment by path. E_MEMORY; E_IO: the file is missing, is no segment, or does not have `bytes` bytes. */
 int segment_open(const char *path, size_t bytes, struct segment **out);
-/* Makes the controller's view of another host's segment. hold: function that allocates (give: frees) pages on that
- * host, and returns 0 or the error. E_MEMORY. */
+/* Makes the controller's view of another host's segment. hold: allocates pages on that host or, if give is true,
+ * frees them; returns 0 or the error. E_MEMORY. */
 struct segment_far {
     void *of;
     int (*hold)(void *of, size_t at, size_t bytes, bool give);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const char domain[] = "rille",
-                  /* User-Id of a client that has the workers' shared key; if a client has the key of a rank, the
+                  /* User-Id of a client that has the workers' shared key. If a client has the key of a rank, its
                    * User-Id is the rank */
     any_worker[] = "worker";
 
@@ -143,8 +143,8 @@ curve_free(struct curve **cp)
 
 /* ---- sockets ---- */
 
-/* Makes a socket a CURVE server. A worker that has the key of a rank uses that key; otherwise the server uses the
- * coordinator's key. */
+/* Makes a socket a CURVE server. The socket of a worker that has the key of a rank uses that key; every other socket
+ * uses the coordinator's key. */
 int
 curve_serve(void *socket, const struct key *k)
 {

@@ -7,9 +7,9 @@
 
 #include "actors/plan/model/plan.h"
 
-/* Computes the digest of the fields of a plan that must be equal in all processes, because messages name tasks and
- * registers by number: the fields of tasks, ports, rates, registers and their offsets, but no source lines and
- * names. */
+/* Computes the digest of those fields of a plan that must be equal in all processes, because messages name tasks and
+ * registers by number. These are the fields of tasks, ports, rates, registers and their offsets, but no source lines
+ * and names. */
 void plan_digest(const struct plan *p, unsigned char out[16]);
 /* Returns the number that names a program with these bytes. The number is equal in all processes, and never 0. */
 uint64_t program_name(const void *bytes, size_t n);

@@ -3,15 +3,15 @@
  * A position is an offset in the memory that the processes of a host share. If the upper bits of a position hold the
  * number of a device heap, the lower bits are an offset in that heap instead. A device has a device heap if host
  * code cannot read its bytes (device.h). A memory with device heaps belongs to one worker. When the controller
- * requests bytes of a heap, the heap's worker allocates them by the device kind's `take` (device_heap.h). Pure
- * functions of their arguments; any thread. */
+ * requests bytes of a heap, the heap's worker allocates the bytes by take() of the device's kind (device_heap.h).
+ * Pure functions of their arguments; any thread. */
 #ifndef RILLE_CLUSTER_POSITION_H
 #define RILLE_CLUSTER_POSITION_H
 
 #include "actors/cluster/wire/devices.h"
 #include "actors/plan/model/program.h"
 
-/* number of the lowest bit of the heap number in a position; lower bits are the offset */
+/* number of the lowest bit of the heap number in a position; the bits below are the offset */
 enum { HEAP_SHIFT = 44 };
 static const uint64_t HEAP_BYTES = (uint64_t)1 << 38;
 static const uint64_t POSITION_NONE = UINT64_MAX; /* position that stands for no bytes */

@@ -32,8 +32,8 @@ struct span {
 };
 struct span span_text(const char *text);
 bool span_is(struct span a, struct span b);
-/* Appends a span to a text, with all but printable ASCII written like \x1b: the bytes may come from an untrusted
- * process and be shown on a terminal. */
+/* Appends a span to a text. Bytes other than printable ASCII are written like \x1b, because they may come from an
+ * untrusted process and be shown on a terminal. */
 void span_print(struct span s, struct str *out);
 
 enum packet_kind {

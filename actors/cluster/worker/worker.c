@@ -10,8 +10,8 @@
  * controller requests such reads and writes only between runs, or for buffers that no run writes.
  *
  * If a program uses several hosts, its channels are connected before HAVE is sent. For each other memory, this
- * worker asks a worker of that memory for the memory's list of channels, and sends the list of its own memory on
- * request. Worker i of this memory asks worker i of the other memory, modulo the number of workers there.
+ * worker asks one worker there for the memory's list of channels. On request, it sends the list of its own memory.
+ * Worker i of this memory asks worker i of the other memory, modulo the number of workers there.
  *
  * Received data is not trusted: programs are parsed strictly and verified, and address ranges must be inside the
  * segment. */
@@ -461,8 +461,8 @@ on_give(void *of, uint64_t at, size_t n, void *to)
 }
 
 /* Stores fetched bytes and answers the controller's request. Drops bytes that belong to no request, or have the
- * wrong size. The answer can consume the edge-triggered event of packets that have arrived, so the function handles
- * such packets, too. */
+ * wrong size. Sending the answer can consume the edge-triggered event of packets that have arrived, so the function
+ * handles these packets, too. */
 static void
 on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 {
@@ -524,8 +524,8 @@ worker_tick(struct worker_process *w)
     worker_take_beats(w);
 }
 
-/* Handles everything that has arrived. Packets are handled before a change of the link's state, because the end of
- * the link after a BYE is no loss of the coordinator. */
+/* Handles everything that has arrived. Control packets are handled before a change of the link's state: if the link
+ * ends after a BYE, the coordinator is not lost, so the BYE must be handled first. */
 static void
 worker_pump(struct worker_process *w)
 {
@@ -537,8 +537,8 @@ worker_pump(struct worker_process *w)
     if (now_ns() >= w->shared.tick_ns) worker_tick(w);
 }
 
-/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep; the
- * descriptors to poll are collected before. */
+/* Sleeps until an event may have arrived, at most until the next tick. The lock is released during the sleep, so the
+ * descriptors to poll are collected before the sleep. */
 static void
 worker_sleep(struct worker_process *w, bool control)
 {
@@ -641,7 +641,7 @@ open_worker(struct worker_process *w)
     machine_host(w->options.host, w->host);
     device_counts_print(&w->options.devices, &w->devices);
     int ngpu = w->options.devices.n[DEV_CUDA];
-    /* replaces abilities that were set for an earlier cluster by those of this process's GPUs */
+    /* undoes the cuda_join() of an earlier cluster: the abilities are again those of this process's GPUs */
     if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu));
     gpus_print(0, ngpu, &w->gpus);
     struct limits limits = limits_now();

@@ -227,8 +227,8 @@ read_map(struct worker_process *w, const struct packet *p)
     return 0;
 }
 
-/* Sets the abilities that plans for GPUs may use: those that all GPUs of the cluster have. A worker without a GPU
- * sets the abilities, too, because all workers must make equal plans. */
+/* Sets the abilities that plans for GPUs may use: the abilities that all GPUs of the cluster have. A worker without
+ * a GPU sets the abilities, too, because all workers must make equal plans. */
 static int
 join_gpus(const struct worker_process *w, uint32_t abilities)
 {
@@ -270,8 +270,8 @@ worker_epoch_close(struct worker_process *w)
     worker_unite_cut(); /* aborts the communicators of the epoch that has ended */
 }
 
-/* Computes the bus address of each thread of this memory, and lists the recorders of this worker's threads. A worker
- * has a thread for each slot that it owns, in the order of the slots. */
+/* Computes the bus address of each thread of this memory, and lists the flight recorders of this worker's threads. A
+ * worker has a thread for each slot that it owns, in the order of the slots. */
 static void
 read_route(struct worker_process *w, int rank)
 {

@@ -1,5 +1,5 @@
-/* worker_inner.h - the state of a worker process, in parts by the thread that uses them, and functions of worker.c
- * for the other files. */
+/* worker_inner.h - the state of a worker process, grouped by the threads that use it, and functions of worker.c for
+ * the other files. */
 #ifndef RILLE_CLUSTER_WORKER_INNER_H
 #define RILLE_CLUSTER_WORKER_INNER_H
 
@@ -63,7 +63,7 @@ struct worker_shared {
     uint32_t over;  /* number of the last epoch in which a member was lost */
     struct {
         bool asked;
-        int status; /* why the worker leaves: a LEAVE_ constant */
+        int status; /* reason why the worker leaves: a LEAVE_ constant */
         int64_t until_ns;
         char text[WIRE_TEXT];
     } leave;
@@ -116,7 +116,8 @@ struct worker_main {
     struct atlas *atlas;
     uint8_t *met; /* by memory, enum meeting: whether the ports of the memory's workers are known */
     uint32_t *route;
-    struct recorder **recorder; /* by local thread; also read by the link's thread, while shared.bus_end is set */
+    struct recorder **recorder; /* flight recorders of the device threads, by local thread; also read by the link's
+                                   thread, while shared.bus_end is set */
     int nlocal, world;          /* nlocal: number of slots of this worker; world: number of workers */
     uint32_t epoch;
     unsigned char job_id[CLUSTER_ID];

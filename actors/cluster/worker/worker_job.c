@@ -186,8 +186,8 @@ worker_job_met(struct worker_process *w, const char *ports)
     }
 }
 
-/* Returns true if the ports of a memory's workers are known. If not, requests the ports, unless that was done
- * before. */
+/* Returns true if the ports of a memory's workers are known. If they are not, requests them, unless they were
+ * requested before. */
 static bool
 ask_to_meet(struct worker_process *w, int memory)
 {
