@@ -63,8 +63,8 @@ struct life {
 /* Live ranges of items that are live once per run. */
 static const struct life once[] = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {0, 3, 0}, {1, 1, 0},
                                    {1, 2, 0}, {1, 3, 0}, {2, 2, 0}, {2, 3, 0}, {3, 3, 0}};
-/* Live ranges of items that are live once per period of PERIOD positions; `first` and `last` are those in the first
- * period. Items of group 0 do not recur. */
+/* Live ranges of items that are live once per period of PERIOD positions. Fields `first` and `last` are positions in
+ * the first period. Items of group 0 do not recur. */
 enum { PERIOD = 3 };
 static const struct life often[] = {{0, 3, 1}, {0, 4, 1}, {1, 4, 1}, {1, 5, 1}, {2, 5, 1}, {0, 3, 2}, {1, 5, 2},
                                     {2, 5, 2}, {0, 0, 0}, {0, 2, 0}, {1, 4, 0}, {3, 3, 0}, {4, 5, 0}};
@@ -210,7 +210,8 @@ equal(struct pack_item *item, int n, uint64_t *seed)
 static const struct {
     const char *name;
     void (*fill)(struct pack_item *item, int n, uint64_t *seed);
-    int most; /* largest number of items; lower if many items are live at once, because the checker is then slow */
+    int most; /* limit of the number of items: lower for `training`, because the checker is slow if many items are live
+                 at once */
 } shapes[] = {{"training", training, 20000},
               {"a chain", chain, 100000},
               {"noise", noise, 100000},

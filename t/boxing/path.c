@@ -1,11 +1,11 @@
-/* path.c - tests that every candidate path of box_path is a sequence of moves between the layouts (t/boxing/apply.c
- * tests the values of each move), and sends no rank more than the direct exchange.
+/* path.c - tests that every candidate path of box_path is a sequence of moves between the layouts, and sends no rank
+ * more bytes than the direct exchange. (t/boxing/apply.c tests the values of each move.)
  *
- * On small meshes the test adds up the received bytes per rank. Also with uneven shards, a full
- * search over all such paths checks that the best candidate is the cheapest. (On three and four axes the search takes
- * paths over layouts in mesh order. On four axes box_path prunes layouts that cannot be on a cheapest path.) Finally
- * all hops on small meshes show that axes of equal size may be exchanged. RILLE_LONG=1 draws twenty times as many
- * pairs. */
+ * On small meshes the test adds up the received bytes per rank. A full search over all such paths checks that the
+ * best candidate is the cheapest, also with uneven shards. (On three and four axes the search takes paths over
+ * layouts in mesh order. On four axes box_path prunes layouts that cannot be on a cheapest path.) Finally the test
+ * swaps mesh axes of equal size in all hops on small meshes, which must not change the price. RILLE_LONG=1 draws
+ * twenty times as many pairs. */
 #include "boxing/path.h"
 #include "t/lib/moves.h"
 
@@ -157,7 +157,7 @@ busiest(int i, int x, int y, int j)
     return sum > least ? -1 : most;
 }
 
-/* Checks that no sequence of up to three moves is better than the direct move for the busiest rank. Tries all
+/* Checks that no sequence of up to three moves sends fewer bytes to the busiest rank than the direct move. Tries all
  * sequences that together send the minimum of bytes. (A move to the same layout counts as no move.) */
 static void
 no_sequence_is_kinder(const struct place *p, const char *what)
@@ -205,7 +205,8 @@ changes_one(const struct layout *x, const struct layout *y)
     return n == 1;
 }
 
-/* Searches all paths from layout `at` that send the minimum of bytes. left: bytes that each rank may still receive. */
+/* Searches all paths from layout `at` that send the minimum of bytes. left: bytes that each rank may still receive,
+ * by rank. */
 static void
 go_through(struct ends *e, int at, int nhop, double ns, int64_t bytes, const int64_t *left)
 {

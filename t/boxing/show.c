@@ -128,8 +128,8 @@ names(const char *text, int rank)
     return false;
 }
 
-/* Checks the pictures of all layouts. The ranks are numbered from 20, so that no rank equals the number of a tick
- * mark. */
+/* Checks the pictures of all layouts. The ranks are numbered from 20. So a number in the picture is a rank or a tick
+ * mark, never both. */
 static void
 every_layout(const struct place *p, const struct type *t, const char *what)
 {
