@@ -1,6 +1,6 @@
 /* Tests of actors/cluster/transport/carrier.c: messages and byte lists between workers of two hosts. Messages and
- * lists must arrive in order, only within one epoch and job, and only from holders of the job's key.
- * (t/launch/launch.sh tests the bytes of channels.) */
+ * lists must arrive in order. The carrier must drop data of another epoch or job, and data from a sender without the
+ * job's key. (t/launch/launch.sh tests the bytes of channels.) */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/machine.h"
@@ -48,7 +48,7 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     atomic_fetch_add(&s->listed, 1);
 }
 
-/* Answers a fetch request with bytes of the list, which stands for this side's memory. */
+/* Answers a request to fetch bytes. The list stands for the memory of this side. */
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
 {
@@ -105,7 +105,7 @@ side_open(struct side *s, int rank, const char *host, const struct key *key)
     must(bus_host.open(&(struct bus_options){.process = rank, .nthread = 1, .with = s->bus}, &s->bus), "bus");
 }
 
-/* Opens a carrier. ports: the ports of both sides, by rank. */
+/* Opens a carrier for the side s. ports: the ports of both sides, by rank. */
 static void
 side_join(struct side *s, uint32_t epoch, const unsigned char *of, const char *ports)
 {
@@ -150,8 +150,9 @@ hear(struct side *s, uint32_t first, int n)
     return wrong;
 }
 
-/* Checks that each fetch is answered exactly once, with the bytes or with an error. The test uses the offset of the
- * fetch as the request's number, so that on_brought() knows which bytes to expect. */
+/* Fetches several ranges of the list from the other side. Checks that each fetch is answered exactly once, with the
+ * bytes or with an error. The offset of a fetch is also the number of its request, so that on_brought() knows which
+ * bytes to expect. */
 static void
 test_bring(struct side *a, const char *how)
 {

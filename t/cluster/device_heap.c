@@ -21,8 +21,8 @@ is_free(const struct model *m, int at, size_t units)
     return true;
 }
 
-/* Looks up ranges that begin and end at multiples of half a unit. Returns the number of ranges for which heap and
- * model disagree. */
+/* Looks up ranges that begin and end at multiples of half a unit. Returns the number of ranges for which the heap
+ * and the model disagree. */
 static int
 differs(const struct device_heap *h, const struct model *m, uint64_t first)
 {
@@ -75,7 +75,9 @@ test_held(void)
     device_heap_free(&h);
 }
 
-/* Checks all ways to assign four device ranges to two memory segments and three device kinds. */
+/* Tries all ways to assign four device ranges to two memory segments and three device kinds. Checks that each device
+ * with memory of its own (not a cpu) has exactly one device heap in its segment, and that the heap leads back to the
+ * device. */
 static void
 test_heaps(void)
 {

@@ -4,7 +4,7 @@
 #include "t/lib/tap.h"
 
 enum { SENDS = 64 };
-static struct sent { /* bytes passed to MPI, and a copy of the content at the time of the send */
+static struct sent { /* bytes passed to MPI, and a copy of them made when they were sent */
     const void *bytes;
     void *copy;
     size_t n;

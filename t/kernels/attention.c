@@ -1,18 +1,18 @@
 /* attention.c - compares the attention kernels and their gradients with the reference.
  *
- * Tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts, and of
- * lengths, causality and dtypes with windows, softcaps, sinks and spans. Also tries
- * queries at an offset in the complete sequence, queries that see no key, and negative scales. bf16 is tried with
- * and without the machine's instruction for products of bf16 pairs. Results must have the same bits with one thread
- * and with three threads. */
+ * The test tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts.
+ * It then tries all combinations of lengths, causality and dtypes with windows, softcaps, sinks and spans. It also
+ * tries queries at an offset in the complete sequence, queries that see no key, and negative scales. bf16 is tried
+ * with and without the machine's instruction for products of bf16 pairs. One thread and three threads must give the
+ * same bits. */
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "t/lib/exec.h"
 
 enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 4 };
 
-/* Memory layout: dense; heads interleaved within rows, as a projection leaves them; one head of keys and values
- * shared by all query heads. */
+/* Memory layout. DENSE; ACROSS: heads interleaved within rows, as a projection stores them; REPEATED: one head of
+ * keys and values, which all query heads share. */
 enum form { DENSE, ACROSS, REPEATED, NFORM };
 static const char *const form_text[] = {"dense", "heads across rows", "keys repeated"};
 
@@ -43,8 +43,8 @@ static const struct mask {
     {"a bool for each query", "q1", DT_BOOL, true, false},
 };
 
-/* Values of the operand spans (first key and end of each query): documents of equal lengths; any numbers, also out
- * of range; the same number twice, so that no key is seen. */
+/* Values of the operand spans, which has the first key and the end of each query. DOCUMENTS: documents of equal
+ * lengths; ANY: any numbers, also out of range; NONE: first key and end are equal, so the query sees no key. */
 enum spans { NO_SPANS, DOCUMENTS, ANY, NONE };
 static const struct option {
     const char *name;

@@ -48,7 +48,7 @@ fill_row(int64_t n, int spread)
     }
 }
 
-/* Returns the largest error of a product, in units of the f32 rounding of the sum of absolute terms. */
+/* Returns the largest error of a product. The unit is the f32 rounding of the sum of the terms' absolute values. */
 static double
 worst_error(rows_product *product, const struct rounded *x)
 {

@@ -1,5 +1,5 @@
-/* copies.c - compares copies on several threads with copies on one thread: every order of dimensions, reversed and
- * repeated dimensions, and dtype conversions. Copies must not write outside the destination. */
+/* copies.c - compares copies on several threads with copies on one thread. The test tries every order of dimensions,
+ * reversed and repeated dimensions, and dtype conversions. Copies must not write outside the destination. */
 #include "kernels/cpu/base/copies.h"
 #include "t/lib/tap.h"
 

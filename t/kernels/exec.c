@@ -1,5 +1,5 @@
-/* exec.c - tests how the kernel variant of a call is chosen: the first variant that accepts the call, if necessary
- * after operands are made dense; otherwise the reference. Also tests RILLE_CHECK. */
+/* exec.c - tests how the kernel variant of a call is chosen: the first variant that accepts the call; if none does,
+ * the first that accepts the call with dense operands; else the reference. Also tests RILLE_CHECK. */
 #include "kernels/exec/exec.h"
 #include "t/lib/exec.h"
 
@@ -260,8 +260,8 @@ test_nan(void)
     }
 }
 
-/* Checks large results: from 1 MiB on, a result that is not read soon bypasses the caches, at any start and end
- * address. */
+/* Checks results that are not read soon (`unread`). From 1 MiB on, the kernel writes such a result past the caches,
+ * whatever its start and end address. */
 static void
 test_unread(void)
 {

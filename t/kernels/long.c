@@ -1,6 +1,6 @@
-/* long.c - tests that long sums of floats are exact, with twenty million ones (an f32 sum would stop at 16,777,216).
- * Also tests long matrix products, which accumulate in f32: errors must be small, and bits must not depend on the
- * number of threads. */
+/* long.c - tests that long sums of floats are exact: sums of twenty million ones. (Addition in f32 would stop at
+ * 16,777,216.) Also tests long matrix products, which accumulate in f32: errors must be small, and bits must not
+ * depend on the number of threads. */
 #include "runtime/base/rng.h"
 #include "t/lib/exec.h"
 
@@ -151,7 +151,7 @@ try_product(const char *op, const char *text, const bool *transposed, double wit
         if (i < 2 && transposed[i]) turn(&view[i]);
         if (i < 2) x = fill(t, data[i]);
     }
-    bool last = !strcmp(op, "matmul"); /* matmul sums over the last dimension of operand 0, contract over all others */
+    bool last = !strcmp(op, "matmul"); /* matmul sums over the last dimension of operand 0, contract over the rest */
     int64_t n = s.in[0].dim[s.in[0].ndim - 1], terms = last ? n : type_numel(&s.in[0]) / n;
     void *one = must_alloc((size_t)type_bytes(out));
     bool good = multiply(&s, view, data, 1);

@@ -1,8 +1,8 @@
 /* signals.c - tests that signals which arrive during kernels do no harm.
  *
- * oneDNN's AVX-512 products keep values below the end of the stack, where a signal handler's frame is placed. A
- * signal handled during a product would corrupt the heap, so signals are blocked during products and delivered
- * between them. */
+ * oneDNN's AVX-512 products keep values below the end of the stack. A signal handler would overwrite these values
+ * with its frame, and the product would then corrupt the heap. So Rille blocks signals during products and delivers
+ * them between products. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
