@@ -149,10 +149,10 @@ net_close(struct net *b)
     rille_close(&b->s);
 }
 
-/* Schedules of pipelines on four devices. */
+/* A schedule, and the devices of its stages. nstage: number of stages; stage: device, by stage. */
 struct dealt {
     const char *schedule;
-    int stage[8], nstage; /* stage: device of each stage; nstage: number of stages */
+    int stage[8], nstage;
 };
 static const struct dealt net_schedules[] = {
     {"gpipe", {0, 1, 2, 3}, 4},

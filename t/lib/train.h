@@ -23,7 +23,7 @@ struct train_options {
     int threads;            /* number of threads; 0: the default of 4 */
     const char *schedule;   /* schedule of the compiled step; NULL: no compilation, a plain loop */
     int pieces;             /* number of micro-batches; 0: the default PIECES */
-    bool exact, single;     /* exact: the exact network instead of the classifier; single: all on one device */
+    bool exact, single;     /* exact: uses the exact network, not the classifier; single: one device computes all */
     size_t memory_limit;
 };
 
