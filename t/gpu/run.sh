@@ -33,7 +33,7 @@ libraries() {
   ldd "$@" | awk '$3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/(libc|libm|libmvec|libdl|librt|libpthread|libresolv|libgcc_s|libstdc\+\+)\.so'
 }
-# Installs a program with a wrapper of the same name, which finds the packed libraries.
+# Installs a program for the archive: a wrapper, which finds the packed libraries, takes the program's name.
 wrap() { # wrap PROGRAM UP: UP leads from the program's folder to the libraries
   local real=$top/$build/lib/${1##*/}
   strip -o "$real" "$build/$1"
@@ -129,10 +129,11 @@ ok() {
   sed 's/^/# /' "$scratch/one" | tail -30
   failed=1
 }
-# Program for awk: each line has two halves of numbers; checks that they agree within the relative tolerance `near`.
+# A program for awk. Each line has two halves of numbers, which must agree within the relative tolerance `near`.
 near='{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d < 0) d = -d; m = $i < 0 ? -$i : $i; if (d > near * (m + 1e-6) || d != d) bad = 1 } }
   END { exit bad || NR == 0 }'
-# alike NAME NEAR PROGRAM DEVICES RANKS: checks that a program that uses KIND and RANKS prints the same on DEVICES as on a cpu.
+# alike NAME NEAR PROGRAM DEVICES RANKS: runs a program, which uses KIND and RANKS, on DEVICES and on a cpu. Checks
+# that the output agrees within NEAR.
 alike() {
   local name=$1 near_by=$2 program=$3 devices=$4 ranks=$5
   ok "$name on $devices" alike_to "$near_by" "$program" "$devices" "$ranks"
@@ -197,7 +198,8 @@ light() {
   ok "hidden GPUs are not found" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no GPU'"
 }
 
-# tests one operator in a new process, because a CUDA error is permanent for its process; `cudnn` stands for the convolutions
+# tests one operator in a new process, because a process cannot recover from a CUDA error; `cudnn` stands for the
+# convolutions
 one_operator() {
   local test=kernels
   [ "$1" != cudnn ] || test=convolutions

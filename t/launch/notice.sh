@@ -1,7 +1,7 @@
 #!/bin/bash
-# notice.sh path/to/rille - tests signals and files that ask a job to stop: rille.stopping, rille.train.exit_if_stopping, and the
-# end of programs that do not ask. Cases: each signal; one process, two workers, process 1 of a pid namespace, ranks of a
-# launcher. Nothing may be left. TAP.
+# notice.sh path/to/rille - tests signals and files that ask a job to stop: rille.stopping,
+# rille.train.exit_if_stopping, and the end of programs that use neither. Cases: each signal; one process, two
+# workers, process 1 of a pid namespace, ranks of a launcher. No processes or files may be left. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/small.lua "$dir"
@@ -10,7 +10,7 @@ shm=$(ls /dev/shm)
 
 tell() { head -20 out err 2>/dev/null; }
 
-# Runs steps without end. "asks": ends with exit_if_stopping. "only": asks, but does not end.
+# Runs steps without end. Argument "asks": ends by exit_if_stopping. "only": calls rille.stopping, but does not end.
 cat >steps.lua <<'LUA'
 local placement = rille.placement("cpu", {0, 1})
 local w = rille.zeros({64, 64}, {placement = placement, sbp = "S(0)", requires_grad = true})
