@@ -360,8 +360,8 @@ fuzz_program(const uint8_t *bytes, size_t n)
     atlas_free(&at);
 }
 
-/* Matches a channel list, the input, with a partition's channels to memory space 1: two that send, two that receive.
- * Each one that matches must have a task and a thread. */
+/* Matches a channel list, the input, with a partition's channels to memory space 1: two send, two receive. Each
+ * matched channel must have a task and a thread. */
 static void
 fuzz_channels(const uint8_t *bytes, size_t n)
 {
