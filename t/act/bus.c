@@ -1,5 +1,5 @@
-/* Tests of actors/act/bus: messages arrive complete and in order, sleeping threads wake up, and the simulator is
- * fair and repeatable. */
+/* Tests of actors/act/bus: messages arrive complete and in order, sleeping threads are woken, the simulator delivers
+ * all channels fairly, and a seed repeats its order. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -139,8 +139,8 @@ test_undelivered(const struct bus_kind *kind)
 
 /* ---- the simulator ---- */
 
-/* Sends two messages on two channels and receives once. Returns what arrives: 0: no message; 1: only the first; 2:
- * only the second; 3: both in order; 4: both in reverse order. */
+/* Sends two messages on two channels and receives once. Returns 0 if no message arrives, 1 if only the first one
+ * does, 2 if only the second, 3 if both arrive in order, 4 if both arrive in reverse order. */
 static int
 outcome(uint64_t seed)
 {

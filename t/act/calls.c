@@ -1,14 +1,14 @@
-/* calls.c - checks the system calls of a run: it may only sleep, wake threads, and block signals during kernels.
+/* calls.c - checks the system calls of a run: Rille may only sleep, wake threads, and block signals during kernels.
  *
  * A child process does the work and marks where counting begins and ends. This process traces the child and counts
  * the system calls of all its threads between the marks.
  *
  * Messages between threads that are awake cause no system call of Rille's code. libzmq checks its mailbox (getpid
- * and poll) after 100 messages of a socket, and on a send at most about once per millisecond. On a loaded machine
- * one message can take a millisecond.
+ * and poll) after every 100 messages of a socket, and when it sends, at most about once per millisecond. On a loaded
+ * machine one message can take a millisecond.
  *
  * A traced thread sleeps often. So steps on spinning threads are counted without tracing, by replacing syscall(),
- * which Rille's code calls. */
+ * through which Rille makes futex calls. */
 #include "actors/act/bus/bus.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/step/compiled.h"
@@ -56,7 +56,7 @@ syscall(long number, ...)
 
 /* ---- the child's side ---- */
 
-/* Makes a prctl call with an unknown option: the call has no effect, but is visible to the tracer. */
+/* Makes a prctl call with an unknown option. The call marks a point for the tracer and has no other effect. */
 static void
 mark(bool on)
 {

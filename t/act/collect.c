@@ -197,7 +197,7 @@ other_communicator_is_refused(struct plan *p, struct task *t)
     return refused;
 }
 
-/* Tries mistakes that change more than one number of a plan. (Single numbers of collectives: verify.c.) */
+/* Tries mistakes that change several numbers of a plan. (verify.c changes single numbers of collectives.) */
 static void
 test_mistakes(struct rille_session *s, uint64_t seed)
 {

@@ -21,8 +21,8 @@ says(const char *text)
     return strstr(rille_error(), text) != NULL;
 }
 
-/* Returns true if the variable has its old value, or if reading it fails with an error that contains "only partly
- * written" and the variable's name. */
+/* Returns true if the variable has its old value. Also returns true if it cannot be read because of an error that
+ * contains "only partly written" and the variable's name. */
 static bool
 old_or_refused(struct rille_tensor *w, const float *old, int n, bool *half_written)
 {
@@ -132,8 +132,8 @@ every_act(const struct train_options *o)
     train_close(&t);
 }
 
-/* Checks a step in which the result of an update was replaced: another value is assigned to the variable after the
- * update. The step fails, and the variable keeps its value from before the update. */
+/* Assigns another value to a variable after its update, which replaces the result of the update. The step then
+ * fails, and the variable must keep its value from before the update. */
 static void
 replaced_update(void)
 {
@@ -163,7 +163,7 @@ replaced_update(void)
     train_close(&t);
 }
 
-/* Checks that a plan from the cache reports the source lines of the current call, not those of the first. */
+/* Checks that errors of a plan from the cache name source lines of the current call, not those of the first call. */
 static void
 lines_of_the_call(void)
 {

@@ -38,7 +38,7 @@ struct result {
 
 struct steps {
     struct train t;
-    struct rille_graph *graph[2]; /* graphs of the steps with FEW rows and with ROWS rows */
+    struct rille_graph *graph[2]; /* steps with FEW rows and with ROWS rows */
     int done, opened; /* done: number of steps; opened: number of steps that returned before their work was done */
 };
 
@@ -105,7 +105,7 @@ steps_open(struct steps *x, const struct trial *how)
     struct train_options o = {
         .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
-    /* poisoning is off, because the session waits for every run with poisoned registers */
+    /* no poisoning, because the session would wait for every run */
     x->t.s->runs.poison = false;
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->t.rate), "a live number");
     trace(x, FEW, &x->graph[0]);
@@ -128,7 +128,7 @@ is_open_now(const struct steps *x)
     return engine_done(x->t.s->engine) < engine_last(x->t.s->engine);
 }
 
-/* Makes the first calls of a graph, which are timed and therefore waited for. These calls use few rows, so that the
+/* Makes the first calls of a graph. They are timed, so the session waits for them. They use few rows, so that the
  * arena grows later, while other runs are open. */
 static int
 step(struct steps *x, struct rille_tensor **loss)
@@ -213,7 +213,7 @@ same(const struct result *a, const struct result *b)
     return !memcmp(a, b, sizeof *a);
 }
 
-/* ---- compared with steps that are waited for ---- */
+/* ---- steps on threads and on the simulator, compared with steps that are waited for ---- */
 
 static struct result want;
 
@@ -516,8 +516,8 @@ ask_doing(int number)
     if (!strcmp(asked.text, asked.want)) atomic_store(&asked.reported, true);
 }
 
-/* Interrupts the waiting thread again and again until its signal handler sees the expected activity, because other
- * work may run at first. Then lets the blocked work end. */
+/* Interrupts the waiting thread until its signal handler sees the expected activity: at first, other work may run.
+ * Then lets the blocked work end. */
 static void *
 ask(void *of)
 {

@@ -1,5 +1,5 @@
-/* Tests of actors/plan/memory/pack.c: items with overlapping live ranges never share bytes, and the arena is close
- * to the lower bound. */
+/* Tests of actors/plan/memory/pack.c: items with overlapping live ranges must never share bytes, and the arena must
+ * be close to the lower bound. */
 #include "actors/plan/memory/pack.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/clock.h"
@@ -14,7 +14,7 @@ by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Steps through time with the live items sorted by offset. Returns the number of items that overlap another item,
+/* Follows time, with the live items sorted by offset. Returns the number of items that overlap another live item,
  * exceed the arena or are misaligned. */
 static int64_t
 clashes(const struct pack_item *item, int n, int64_t align, int64_t arena)

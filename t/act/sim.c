@@ -68,8 +68,8 @@ distance(const struct train_state *a, const struct train_state *b)
     return worst;
 }
 
-/* Checks plans on real threads: values must equal the values on one device, and one to four threads must give the
- * same bits. */
+/* Checks plans on real threads. Values must equal those on one device, and one to four threads must give the same
+ * bits. */
 static void
 on_threads(struct variant *v)
 {

@@ -28,8 +28,8 @@ meet(const struct stream_work *w, const struct stream *s)
     return first[s->role].run(&first[s->role], s);
 }
 
-/* Replaces the enqueue function of the async device: on device 0, the first piece of work of each role waits for
- * those of the other roles. */
+/* Replaces the enqueue function of the async device. On device 0, the first piece of work of each expected role then
+ * waits for the first pieces of the other roles. */
 static int
 enqueue(struct stream *s, const struct stream_work *w)
 {
@@ -142,8 +142,8 @@ enum {
     /* WIDTH: columns of a panel, so many that a panel has more bytes than fusion keeps alive (WAITS_FREELY). */
 };
 
-/* Work of device 0, by stream role, in the order in which it is enqueued. Product k and move k + ahead wait for each
- * other to begin. */
+/* Work of device 0, by stream role, in the order in which it was enqueued. Product k and move k + ahead wait for
+ * each other to begin. */
 static struct work {
     struct stream_work work;
     int k;
@@ -185,7 +185,7 @@ panel_of(struct net *b, int64_t k)
     return panel;
 }
 
-/* Sets y[0] to the sum of the products of w with each panel; the panels are gathered one by one. */
+/* Gathers the panels one by one and multiplies each by w. Sets y[0] to the sum of the products. */
 static int
 gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
 {

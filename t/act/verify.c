@@ -443,7 +443,7 @@ static const struct task_kind *const kinds[] = {
 #undef KIND
 };
 
-/* Returns a field's value; for a task kind, which is a pointer, its index in the list of kinds. */
+/* Returns the value of a field. The kind of a task is a pointer; its value is its index in the list of kinds. */
 static int64_t
 get(const struct slot *s)
 {

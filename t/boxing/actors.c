@@ -44,7 +44,7 @@ layout_of(const struct rille_place *p, int naxis, const char *const *sbp, const 
     return l;
 }
 
-/* Lists all layouts of a matrix; a layout has P of one kind at most. */
+/* Lists all layouts of a matrix. All P of a layout have the same reduction. */
 static int
 list_layouts(const struct mesh *m, const struct rille_place *p, const struct rille_layout **out)
 {
@@ -75,7 +75,7 @@ reduce_of(const struct layout *l)
     return r;
 }
 
-/* ---- values: the sum or maximum over an additional first axis; splitting that axis makes the matrix partial ---- */
+/* ---- values: the sum or maximum over a first axis; splitting this axis makes the resulting matrix partial ---- */
 
 static float
 element(int depth, int i)
@@ -242,7 +242,7 @@ struct route {
     const char *text;
 };
 
-/* Tries random pairs of layouts: on average one of `share` pairs. */
+/* Tries a random sample of the pairs of layouts: one of `share` pairs on average. */
 static bool
 pairs_are_right(const struct mesh *m, const struct mesh *n, const struct route *w, int share)
 {

@@ -104,7 +104,7 @@ index_of(const struct type *t, int64_t e, int64_t *index)
     }
 }
 
-/* Returns the dtype in which addends are stored: f32 for sums of 16-bit floats. */
+/* Returns the dtype in which addends are stored; for sums of 16-bit floats this is f32. */
 static enum dtype
 part_of(enum reduce r, enum dtype d)
 {
@@ -139,7 +139,7 @@ group_cost(const struct element *e, int j, int addends)
     return (n - 1) * e->addend + (members - !!(e->member[j] & held)) * e->sum;
 }
 
-/* Returns the least number of bytes to send, over all ways to assign each addend to one group. */
+/* Returns the least number of bytes that must be sent, over all ways to assign each addend to one group. */
 static int
 least_cost(const struct element *e)
 {
@@ -192,8 +192,8 @@ combine(enum reduce r, double a, double b)
     return r == RED_MAX ? (a > b ? a : b) : r == RED_MIN ? (a < b ? a : b) : a + b;
 }
 
-/* Returns the i-th of p addends of a value. The addends of a sum are random and add up to the value; for max and
- * min, one addend equals the value. */
+/* Returns addend i of the p addends of a value. For a sum, the addends are random and add up to the value. For max
+ * and min, one addend equals the value. */
 static double
 addend_value(enum reduce r, int p, int i, double value, uint64_t salt)
 {
@@ -242,8 +242,8 @@ ignored(enum reduce r, enum dtype d)
     return r == RED_MAX ? INT32_MIN : INT32_MAX;
 }
 
-/* Checks one element of the result: replicas must be equal, and the groups must combine to the value. If the
- * source was not partial, exactly one group must have the value. */
+/* Checks one element of the result. Replicas must be equal, and the groups must combine to the value. If the source
+ * is not partial, exactly one group must have the value. */
 static bool
 element_is_right(void **part, const struct layout *l, const struct type *t, int64_t e, bool was_whole)
 {

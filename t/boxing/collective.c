@@ -177,7 +177,7 @@ same_parts(const struct type *t, const struct layout *l, void *const *a, void *c
 }
 
 /* Compares the values of two results. Partial results are compared by their sums, because a collective may
- * distribute addends in another way than box_plan(). */
+ * distribute addends differently from box_plan(). */
 static bool
 same_value(const struct type *t, const struct layout *l, void *const *a, void *const *b)
 {
@@ -186,8 +186,8 @@ same_value(const struct type *t, const struct layout *l, void *const *a, void *c
     return same_parts(t, whole, boxed(t, l, whole, a), boxed(t, l, whole, b));
 }
 
-/* Returns true if a library must be able to do the move: the move changes one mesh axis, and blocks have equal
- * sizes at all positions. */
+/* Returns true if a library must be able to do the move. The move must change one mesh axis, and blocks must have
+ * equal sizes at all positions. */
 static bool
 must_be_found(const struct type *t, const struct layout *from, const struct layout *to)
 {

@@ -43,7 +43,7 @@ sends_nobody_more(const struct type *t, const struct layout *from, const struct 
 
 static int nwrong, npair, ncandidate;
 
-/* Prints one line per candidate path: its hops, each with name, bytes and price. */
+/* Prints one line per candidate path: the name, bytes and price of each hop. */
 static void
 print_path(const struct box_path *p, struct str *s)
 {
@@ -186,7 +186,7 @@ no_sequence_is_kinder(const struct place *p, const char *what)
 
 enum { MANY = 81, WIDEST = 16 };
 static struct hop {
-    double ns; /* price of the hop, ns; INFINITY: forbidden, because the hop would make a value partial */
+    double ns; /* price of the hop, ns; INFINITY: not allowed, because the hop would make a value partial */
     int64_t bytes, received[WIDEST];
 } hops[MANY][MANY];
 
@@ -242,8 +242,8 @@ fill_hops(const struct type *t, const struct layout *const *l, int n, const stru
         }
 }
 
-/* Checks, for shapes with uneven shards, that the best candidate costs no more than the best path over the layouts
- * of a list. Tries every step-th pair. On four axes tensors have one dimension. */
+/* Checks, for shapes with even and uneven shards, that the best candidate costs no more than the best path over the
+ * layouts of a list. Tries every step-th pair. Tensors on four axes have one dimension. */
 static void
 none_is_passed_over(const struct place *p, const struct layout *const *l, int n, int step, const char *what)
 {
@@ -274,7 +274,8 @@ none_is_passed_over(const struct place *p, const struct layout *const *l, int n,
     ok(nwrong == before && covered(compared > 0), "%s (%d pairs)", what, compared);
 }
 
-/* Lists the layouts in mesh order of a tensor of ndim dimensions. Returns their number. */
+/* Lists the layouts of a tensor of ndim dimensions in which axes split a dimension in mesh order. Returns their
+ * number. */
 static int
 in_mesh_order(const struct place *p, int ndim, const struct layout **out)
 {
@@ -327,7 +328,7 @@ swapped(const struct layout *l, const int *swap)
     return out;
 }
 
-/* Returns true if box_path may use the hop: the hop must not make a value partial. */
+/* Returns true if the hop makes no value partial. box_path may use no other hops. */
 static bool
 is_hop(const struct layout *from, const struct layout *to)
 {

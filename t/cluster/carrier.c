@@ -176,7 +176,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     side_open(&b, 1, host, other);
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
-    say(&a, 0); /* side b has not joined yet: the message waits in side a's link */
+    say(&a, 0); /* the message waits in side a's link, because side b has not joined */
     side_join(&b, 1, job, ports);
     for (uint32_t i = 1; i < MESSAGES; i++) say(&a, i);
     ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages arrive in order, also messages sent before the other side joined",
@@ -239,8 +239,8 @@ test_stranger(const struct key *key, const struct key *other)
     side_close(&b);
 }
 
-/* Checks that a worker's key is valid only for its own rank, also on links between workers. The receiver drops
- * messages that claim another rank. */
+/* Checks that a worker's key is valid only for the rank of this worker, also on links between workers. The receiver
+ * must drop messages that claim another rank. */
 static void
 test_impostor(void)
 {

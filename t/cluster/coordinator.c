@@ -170,7 +170,7 @@ test_refusals(void)
     coordinator_free(&c);
 }
 
-/* Tests workers that prove their rank by a key: links 0 and 1 have the key of rank 1, link 2 the key of rank 4. */
+/* Tests workers that prove their rank by a key. Links 0 and 1 have the key of rank 1, link 2 that of rank 4. */
 static void
 test_vouched(void)
 {
@@ -200,8 +200,8 @@ say(struct coordinator *c, int peer, struct packet p, uint32_t epoch, uint32_t s
     coordinator_receive(c, peer, &p);
 }
 
-/* Checks which of two workers on a host without the coordinator creates their shared memory, and when a new memory
- * is created. */
+/* Tests two workers on a host other than the coordinator's. Checks which of them creates their shared memory, and
+ * when they need a new one. */
 static void
 test_memory(void)
 {
@@ -246,7 +246,7 @@ test_never_full(void)
     coordinator_free(&c);
 }
 
-/* Loses two of three workers: the second is lost while the replacement of the first is awaited. */
+/* Loses two of three workers. The second is lost while the coordinator waits for the replacement of the first. */
 static void
 test_lost_meanwhile(void)
 {
@@ -702,8 +702,8 @@ pass(uint32_t number, uint64_t signals, bool handled)
     return !stays && t.sent[PACKET_REFUSE] == 1 && !strcmp(t.text, how) && !strcmp(t.refusal, how);
 }
 
-/* Checks signals that workers report. If the program handles the signal, the coordinator reports it; otherwise it
- * dismisses the worker and counts it as lost. */
+/* Checks signals that workers report. If the program handles the signal, the coordinator must report it. Otherwise
+ * the coordinator must dismiss the worker and count it as lost. */
 static void
 test_signals(void)
 {

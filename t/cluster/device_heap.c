@@ -1,6 +1,6 @@
-/* Tests of actors/cluster/memory/device_heap.c and position.c. The allocations of a device heap are compared with a
- * model that searches a list. The positions of devices are checked for all assignments of devices to hosts in small
- * clusters. */
+/* Tests of actors/cluster/memory/device_heap.c and position.c. A model that searches a list makes the same
+ * allocations as a device heap, and both must agree. The positions of devices are checked for all assignments of
+ * devices to hosts in small clusters. */
 #include "actors/cluster/memory/device_heap.h"
 #include "actors/cluster/wire/position.h"
 #include "runtime/base/error.h"

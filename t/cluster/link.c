@@ -1,4 +1,5 @@
-/* Tests of actors/cluster/wire/link.c: messages that an end sends just before it closes are still received. */
+/* Tests of actors/cluster/wire/link.c: messages that one end sends just before it closes must still reach the other
+ * end. */
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"

@@ -1,4 +1,4 @@
-/* Tests of actors/cluster/transport/net_mpi.c: the bytes of abandoned sends stay valid until the process ends,
+/* Tests of actors/cluster/transport/net_mpi.c: the bytes of abandoned sends must stay valid until the process ends,
  * because MPI may still read them. */
 #include "actors/cluster/transport/net_mpi.c"
 #include "t/lib/tap.h"

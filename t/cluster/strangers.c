@@ -156,7 +156,7 @@ main(void)
     }
     find_places(c, k, place);
     for (size_t s = 0; s < countof(stranger);
-         s++) /* opens all connections at once, because a silent one is closed after two seconds */
+         s++) /* connects to all sockets at once: each closes a silent connection only after two seconds */
         for (int i = 0; i < SOCKETS; i++) stranger[s].say(fd[s][i] = connect_to(place[i].address), &place[i]);
     ok(is_heard(c), "a worker is heard while strangers are connected");
     for (size_t s = 0; s < countof(stranger); s++)

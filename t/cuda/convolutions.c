@@ -143,7 +143,8 @@ lay(struct tensor *t, enum form form)
     t->memory = memory;
 }
 
-/* Returns true if a library must compute the convolution: floats of one dtype, dense, row-major or channels last. */
+/* Returns true if a library must compute the convolution: its operands are dense floats of one dtype, stored
+ * row-major or channels last. */
 static bool
 must_be_found(const struct op *op, const struct type *in, enum memory m, enum form form, bool wide)
 {

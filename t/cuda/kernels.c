@@ -147,7 +147,7 @@ add_warps(uint64_t seed)
     strange = false;
 }
 
-/* Makes up to nbad elements of the checked operand invalid. The kernel must find the same first one as the host. */
+/* Makes up to nbad elements of the checked operand invalid. Kernel and host must report the same one, the first. */
 static void
 add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_t seed)
 {
@@ -189,7 +189,7 @@ add_looks(uint64_t seed)
             add_look(op_find(large[i]), large[i + 1], DENSE, MIN(n, 3), seed++);
 }
 
-/* A reduction of boxing (redistribution): combines the strided sources in[0], in[1], ... into `to` by the reduction. */
+/* A reduction of boxing (redistribution). Writes to `to` the combined sources in[0], in[1], ..., which are strided. */
 struct sum {
     enum reduce reduce;
     int n;
@@ -296,7 +296,7 @@ add_all_led(uint64_t seed)
         if (is_tried(long_samples[i].op)) add_leds(op_find(long_samples[i].op), long_samples[i].text, 1, seed++);
 }
 
-/* ---- calls with equal sources, launched together ---- */
+/* ---- bundles: one launch for several calls with equal sources ---- */
 
 static uint64_t
 hash_of(const struct cuda_source *s)

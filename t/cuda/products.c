@@ -68,7 +68,8 @@ is_product(const struct op *op)
     return op == op_find("matmul") || op == op_find("contract");
 }
 
-/* Returns true if a library must compute the product: contiguous floats, and at most one broadcast batch. */
+/* Returns true if a library must compute the product: its operands are contiguous floats, with at most one broadcast
+ * batch. */
 static bool
 must_be_found(const struct op *op, const char *text, const struct type *t, enum memory m)
 {

@@ -499,7 +499,8 @@ test_lies(void)
     free(b.at);
 }
 
-/* Returns a .gguf file of two tensors at the given offsets: x, f32{8}; and y, {8, columns} of the given type. */
+/* Returns a .gguf file of two tensors at the given offsets: x of type f32{8}, and y with the shape {8, columns} and
+ * the given type. */
 static struct bytes
 gguf_pair(uint64_t x, uint64_t y, uint64_t columns, uint32_t type)
 {

@@ -1,4 +1,5 @@
-/* npy.c - tests .npy files: Rille reads what NumPy writes, writes what NumPy reads, and refuses invalid headers. */
+/* npy.c - tests .npy files. Rille must read files that NumPy writes, write files that NumPy reads, and refuse
+ * invalid headers. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
@@ -9,7 +10,7 @@
 
 static char dir[] = "/tmp/rille-npy-XXXXXX";
 
-/* ---- reading and writing the one tensor of a file ---- */
+/* ---- reading and writing a file with one tensor ---- */
 
 static int
 whole_value(struct tensors *f, struct type *t, void **data)

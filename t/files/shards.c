@@ -35,8 +35,7 @@ put_file(const char *name, const void *bytes, size_t n)
 enum { SIZE = 4 * 5 * 6, FILES = 2 };
 static const int64_t shape[3] = {4, 5, 6};
 
-/* A tensor written in shards: the mesh cuts each axis into equal parts, and every second shard is in the second file.
- */
+/* A tensor written in shards. The mesh cuts each axis into equal parts. Every second shard is in the second file. */
 struct written {
     struct shard_part part[SIZE];
     int32_t n;

@@ -54,7 +54,7 @@ fuzz_packet(const uint8_t *bytes, size_t n)
     str_free(&again);
 }
 
-/* The rest of an input: bytes that the subject has not consumed yet. */
+/* The bytes of an input that the subject has not consumed yet. */
 struct input {
     const uint8_t *at;
     size_t n;
@@ -288,7 +288,7 @@ remove_files(void)
     rmdir(file_folder);
 }
 
-/* Opens a worker with a folder, a file in it, and a memory segment. */
+/* Opens a worker that has a folder with a file in it, and a memory segment. */
 static void
 open_files(struct worker_process *s, uint64_t *digest)
 {
@@ -569,7 +569,7 @@ fuzz_head(const struct format *format, const uint8_t *bytes, size_t n)
     tensors_close(&f);
 }
 
-/* Appends a stored member to a zip file, and its record to the directory. */
+/* Appends an uncompressed member to a zip file, and the member's record to the directory. */
 static void
 zip_add(struct str *zip, struct str *directory, const char *name, const void *bytes, size_t n)
 {
@@ -587,7 +587,7 @@ zip_add(struct str *zip, struct str *directory, const char *name, const void *by
     str_addn(zip, bytes, n);
 }
 
-/* Reads bytes as the pickle of a file of torch.save with a storage "0". */
+/* Reads bytes as the pickle of a file of torch.save. The file has one storage, "0". */
 static void
 fuzz_torch(const uint8_t *bytes, size_t n)
 {

@@ -293,7 +293,7 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
     return *kernel ? cudaSuccess : note(cudaErrorInvalidDeviceFunction);
 }
 
-/* Work that a thread has launched on its stream. It runs in order, and only when a thread waits for it. */
+/* Work that a thread has launched on its stream. The work runs in order, when a thread waits for it. */
 enum { ARGUMENT = 4096, PENDING = 4096, STREAMS = 256, KERNELS = 4096 };
 struct stream;
 struct CUevent_st {
@@ -719,7 +719,7 @@ cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
     return e;
 }
 
-/* ---- NVRTC: a binary is its size, then a shared library ---- */
+/* ---- NVRTC: a binary consists of its size and a shared library ---- */
 
 struct _nvrtcProgram {
     char *text, *name;

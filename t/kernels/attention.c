@@ -25,8 +25,8 @@ static const struct {
     {3, 129, 33, 64}, {4, 70, 16, 17},  {4, 65, 64, 1},   {5, 65, 64, 64},  {2, 9000, 8, 16},
 };
 
-/* dim: the mask's dimensions ('q': queries, 'k': keys, 'h': heads, '1': one). hides: some queries see no key.
- * middle: no query sees the first or the last third of the keys. */
+/* dim: the dimensions of the mask ('q': queries, 'k': keys, 'h': heads, '1': size 1). hides: some queries see no
+ * key. middle: no query sees the first or the last third of the keys. */
 static const struct mask {
     const char *name, *dim;
     enum dtype dtype;
@@ -295,7 +295,7 @@ main(void)
                  {DT_BF16, true},
                  {DT_F16, true},
                  {DT_F64, true},
-                 {DT_BF16, false}}; /* bf16 without the machine's instruction is tried with every third mask only */
+                 {DT_BF16, false}}; /* tries only every third mask for bf16 without the machine's instruction */
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
         for (int causal = 0; causal < 2; causal++)

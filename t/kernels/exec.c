@@ -170,8 +170,8 @@ enum { EDGES = 12 };
 static const double edge_f[EDGES] = {0, -0.0, 1, -1, 3, 12, -100, 300, 60000, -65504, 3e38, -3e38};
 static const int64_t edge_i[EDGES] = {0, 1, 2, 3, 100, 200, -1, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
 
-/* Checks op(x, y) for all pairs of edge values, or, with one operand, op(x). Returns an error text; NULL if all
- * results are right or op does not accept the dtype. */
+/* Checks op(x, y) for all pairs of edge values; if op has one operand, checks op(x). Returns NULL if all results are
+ * right or op does not accept the dtype, otherwise an error text. */
 static const char *
 check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
 {

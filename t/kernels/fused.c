@@ -129,8 +129,8 @@ full_view(const struct chain *c, enum dtype d, void *data)
     return view_dense(&t, data);
 }
 
-/* Computes one step alone into a dense result of the full shape. The shape may be full because broadcasting before
- * or after the step gives the same values. */
+/* Computes one step alone, into a dense result of the full shape. The full shape is allowed, because it does not
+ * matter if values are broadcast before or after the step. */
 static int
 run_alone(struct chain *c, int index)
 {

@@ -84,7 +84,7 @@ is_fast(const char *variant, enum dtype d)
     return !strcmp(variant, "dnnl") || !strcmp(variant, "few") || !strcmp(variant, "turned");
 }
 
-/* Compares results exactly. Values are integers, so sums are exact in f32 and rounded once in bf16; integer dtypes
+/* Compares results exactly. Values are integers, so sums are exact in f32, and rounded once in bf16. Integer results
  * wrap around. */
 static bool
 same(const struct view *want, const struct view *got)
@@ -142,8 +142,8 @@ product_try(const struct product *p)
     return product_by(p, NULL);
 }
 
-/* Tries all sizes with all layouts of a up to `forms_a` and of b up to `forms_b`, alternately on one and two threads.
- * group: the kind of batch; MIXED: every fifth product has a batch of both operands. */
+/* Tries all sizes with the first forms_a layouts of a and the first forms_b layouts of b, on one and two threads in
+ * turn. group: operands with batch dimensions; MIXED: in every fifth product, both. */
 enum { MIXED = NGROUP };
 static void
 try_sizes(const int64_t (*size)[3], size_t n, int forms_a, int forms_b, int group, enum dtype d)
@@ -175,8 +175,8 @@ static const int64_t large[][3] = {{1, 1100, 700}, {3, 1100, 700}, {5, 1100, 700
 static const int64_t halves[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
                                     {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
 
-/* Integer products: rows, columns and k span one or several blocks, the last of them shorter; also few rows and
- * few columns. */
+/* Integer products. Rows, columns and k are one block or several, of which the last is shorter. Some have few rows
+ * or few columns. */
 static const int64_t whole[][3] = {{64, 64, 64},  {17, 300, 70}, {257, 520, 300}, {31, 45, 769},  {1, 1200, 40},
                                    {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
 
@@ -288,7 +288,7 @@ scratch_of(enum form form_a, enum form form_b)
     return bytes;
 }
 
-/* Tries operands as in the gradient of a sum: operand a is a repeated number, operand b is transposed. */
+/* Tries operands like those of the gradient of a sum: operand a repeats one number, operand b is transposed. */
 static void
 test_copies(void)
 {

@@ -4,7 +4,7 @@
 #include "runtime/base/rng.h"
 #include "t/lib/exec.h"
 
-/* Calls of operators that sum. Operands are filled with ones, ids with zeros; absent operands stay empty. */
+/* Calls of operators that sum. Operands contain ones, ids are zeros; absent operands stay empty. */
 static const struct {
     const char *op, *text;
     double want;
@@ -101,8 +101,8 @@ static const struct {
     {"matmul", "bf16{64,1000000} bf16{1000000,20}", {0}, 0x1p-8},
 };
 
-/* Fills an operand with 0.1, rounded to the dtype, and returns the rounded value. Sums of its square are inexact,
- * and do not overflow f16. */
+/* Fills an operand with 0.1, rounded to its dtype, and returns the rounded value. Sums of products of this value are
+ * inexact and do not overflow f16. */
 static double
 fill(const struct type *t, void *to)
 {

@@ -1,8 +1,8 @@
 /* pool.c - compares every variant of every pooling operator with the reference, for a table of shapes, windows,
  * dtypes and values.
  *
- * Shapes are around the sizes of plane groups and vectors. Values are ordinary, equal, NaN, infinite, or all the
- * least value. Max pooling must give the reference's bits; averages must be equal within rounding. */
+ * Shapes are around the sizes of plane groups and vectors. Values are ordinary numbers; or all equal, NaN, infinite,
+ * or the least value of the dtype. Max pooling must give the reference's bits; averages may differ by rounding. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/op/lib/pool.h"
 #include "t/lib/exec.h"
@@ -44,8 +44,8 @@ static const char *const windows[] = {
     "kernel_size=40,12 stride=39,11 ceil_mode=true",
     "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
-/* Shapes for large windows: a window has more than PLANE_LONG entries, or an entry is in more than PLANE_LONG
- * windows. */
+/* Shapes for large windows. Each window has more than PLANE_LONG elements, or each element is in more than
+ * PLANE_LONG windows. */
 static const char *const long_shapes[] = {"1,2,70,70", "1,1,66,71"};
 static const char *const long_windows[] = {
     "kernel_size=65 stride=1 padding=32",
@@ -256,7 +256,7 @@ test_count_padding(uint64_t seed)
        "oneDNN's averages count padding");
 }
 
-/* Compares a batch of 33 planes with separate calls for the same planes. */
+/* Checks that a batch of 33 planes gives the same bits as a separate call for each plane. */
 static void
 test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 {

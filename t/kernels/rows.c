@@ -1,5 +1,5 @@
-/* rows.c - tests kernels that work along an axis: exponentials, long rows whose maximum comes late, and ids that a
- * lookup rejects. Rows of every length are in threads.c. */
+/* rows.c - tests kernels that work along an axis: exponentials, long rows whose maximum is near the end, and ids
+ * that a lookup rejects. (threads.c tests rows of every length.) */
 #include "kernels/cpu/rows/rows.h"
 #include "t/lib/trial.h"
 

@@ -6,8 +6,8 @@
 
 static const struct row {
     const char *op, *sample; /* sample: the operands as text, in which %N stands for each number of `lengths` */
-    /* allowed difference between runs with different numbers of threads, relative to the largest value; 0: the
-     * bits must be equal */
+    /* allowed difference between runs on different numbers of threads, relative to the largest value; 0: bits must
+     * be equal */
     double rounding;
 } table[] = {
     {"sum", "f32{300001}", 0},

@@ -126,8 +126,8 @@ numbers(const struct trial *t)
     return all ? t->narg - 1 : 0;
 }
 
-/* Builds the tile program of one operation. Returns the index of its last step, TILE_END. busy: loads the input value
- * twice, so that the operation is not the program's only step. */
+/* Builds the tile program of one operation. Returns the index of its last step, TILE_END. busy: loads the input
+ * value twice, so that the program has another step than the operation. */
 static int
 program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
 {
@@ -182,7 +182,7 @@ right(const struct trial *t, const struct level *l, bool busy, int last, bool ha
     return true;
 }
 
-/* Tries rows of 1 to LENGTH elements with all ways to read the operands. */
+/* Tries rows of 1 to LENGTH elements, with every combination of ways in which the tile can read the operands. */
 static void
 try_operation(const struct op *op, enum compute type, int value, int level, enum dtype d)
 {

@@ -134,8 +134,8 @@ clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t
     }
 }
 
-/* Returns the weight of the heaviest antichain. A use has two nodes: bytes passed on (2 u) and bytes received (2 u +
- * 1). Received bytes may be passed on. */
+/* Returns the weight of the heaviest antichain. Use u has two flow nodes: 2u for the bytes that it passes on, 2u+1
+ * for the bytes that it receives. Received bytes may be passed on. */
 static int64_t
 clique_heaviest(struct clique *c)
 {

@@ -145,8 +145,8 @@ led_from(struct epilogue *l, int i)
     return k;
 }
 
-/* Generates two kernels: `alone` is the lead's call; `then` is the other steps, whose operand 0 is the lead's result.
- */
+/* Generates two kernels. `alone` computes the lead's call. `then` computes the other steps; its operand 0 is the
+ * lead's result. */
 static inline bool
 led_apart(struct epilogue *l, struct trial *t)
 {

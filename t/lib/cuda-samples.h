@@ -89,8 +89,8 @@ static const struct cuda_sample long_samples[] = {
     {"conv2d", "f32{2,4,9,8} f32{66,2,3,3} - padding=1 stride=2,1 groups=2"},
 };
 
-/* Samples for tensor cores: more rows than a block computes, sizes that are no multiple of a fragment, masks, uneven
- * sizes, sums in several parts, and windows that reach outside the image. */
+/* Samples for tensor cores. They have more rows than a block computes, sizes that are no multiple of a fragment,
+ * masks, uneven sizes, sums in several parts, and windows that reach outside the image. */
 static const struct cuda_sample warp_samples[] = {
     {"attention", "bf16{1,140,64} bf16{1,140,64} bf16{1,140,64} - is_causal=true scale=0.125"},
     {"attention", "f16{2,1,40,24} f16{1,2,140,24} f16{1,2,140,40} f32{40,140} scale=0.2"},

@@ -1,5 +1,5 @@
-/* faults.h - faulty actors, to show that tests of runs detect faults. Each fault is switched on by name. A test that
- * includes this file replaces the library's actors. */
+/* faults.h - faulty actors, to show that tests of runs detect faults. A test that includes this file uses these
+ * actors in place of the library's, and switches each fault on by name. */
 #ifndef RILLE_T_FAULTS_H
 #define RILLE_T_FAULTS_H
 

@@ -1,6 +1,6 @@
 /* gpu.h - compiles and launches GPU kernels for a test. Memory is accessible to host and GPU, compilation runs in
- * parallel processes, launches are synchronous. A CUDA error ends the program, because results after an error are
- * meaningless. Uses one GPU, cuda:0, from the session's thread. */
+ * parallel processes, launches are synchronous. A CUDA error ends the program, because results after an error mean
+ * nothing. Uses one GPU, cuda:0, from the session's thread. */
 #ifndef RILLE_T_GPU_H
 #define RILLE_T_GPU_H
 

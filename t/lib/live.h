@@ -83,7 +83,8 @@ live_credits(const struct live *l, const struct task *from, const struct out_por
     return MIN(n, o->nreg);
 }
 
-/* Orders events: an act writes a register after all readers of its previous value have ended. */
+/* Adds the order that registers require: an act writes a register after all readers of the register's previous value
+ * have ended. */
 static void
 live_registers(struct live *l, int32_t task, const struct out_port *o)
 {

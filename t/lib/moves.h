@@ -21,7 +21,7 @@ place(int naxis, const int32_t *axis, const int32_t *rank)
     return p;
 }
 
-/* Makes a mesh of these sizes on devices 0, 1, ... */
+/* Makes a mesh of these sizes on the devices 0, 1, ... */
 static inline const struct place *
 mesh(int a, int b, int c)
 {

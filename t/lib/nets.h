@@ -158,7 +158,8 @@ draw_limit(int64_t peak)
     return MAX(1, limit);
 }
 
-/* Runs a test on n random nets. Returns the number of failures, and prints their seeds; stops after three. */
+/* Runs a test on n random nets. Prints the seed of each failure, and stops after three. Returns the number of
+ * failures. */
 static inline int
 net_failures(int n, uint64_t seed, bool (*test)(struct arena *a, struct net *n))
 {

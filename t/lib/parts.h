@@ -145,7 +145,7 @@ is_busy(const void *of)
     return t->user.busy && t->user.busy(t->user.of);
 }
 
-/* the partitions whose threads are attaching to the bus now; global because the bus struct has no field for them */
+/* partitions whose threads attach to the bus now; global, because the bus has no field for them */
 static struct parts *guarding;
 
 static void
@@ -273,7 +273,7 @@ parts_run(struct parts *x)
     return failed;
 }
 
-/* Runs all partitions once more with no injected failure, whatever the result of the last run. */
+/* Runs all partitions once more, without an injected failure, even if the last run failed. */
 static inline int
 parts_again(struct parts *x)
 {

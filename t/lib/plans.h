@@ -91,7 +91,7 @@ call(struct maker *m, const char *name, int nin, struct val *const *in)
     return call_with(m, name, nin, in, NULL, (struct attr){0});
 }
 
-/* Returns v converted to the placement of `other`; v itself if the placements are equal. */
+/* Returns v converted to the placement of `other`; returns v itself if it has this placement. */
 static struct val *
 beside(struct maker *m, struct val *v, const struct val *other)
 {
@@ -212,7 +212,7 @@ static inline struct plan *
 random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 {
     struct maker m = {.s = s, .rng = next_random(seed)};
-    /* large matrices, so that ranks share the work of a move */
+    /* some matrices are large, so that ranks share the work of a move */
     m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8);
     const struct place *home = random_place(&m);
     for (int i = 0; i < 3; i++) m.val[m.nval++] = leaf(&m, random_layout(&m, i ? random_place(&m) : home, i > 0));
@@ -380,8 +380,8 @@ open_leaf(struct bench *b, const struct plan *p, int32_t i)
     free(x);
 }
 
-/* Makes the replicas of a leaf share one buffer. The plan must use one memory space, in which shards are numbered by
- * mesh position. */
+/* Makes the replicas of a leaf share one buffer. All devices of the plan must be in one memory space, where a
+ * shard's number is its mesh position. */
 static void
 share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
 {

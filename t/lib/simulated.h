@@ -94,7 +94,7 @@ isa_of(const struct cluster *s, int worker)
     return worker < s->world && worker % 3 == s->world % 3 ? 7 : 0xe7;
 }
 
-/* Checks that all workers compute with the same instruction sets during the job, and that every worker has these
+/* Checks that all workers compute with the same instruction sets for the whole job, and that every worker has these
  * sets. */
 static void
 check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
@@ -231,7 +231,7 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
         if (w->reported_run != j->run) return false;
         w->id = w->told_id;
     }
-    /* the run belongs to another coordinator: each coordinator numbers its runs from 1 */
+    /* a run of another coordinator may have the same number, because each coordinator counts from 1 */
     if (w->life != s->life) return true;
     if (s->united_run == j->run && s->run_id != w->id) wrong(s, "ranks of one run have two communicators");
     s->united_run = j->run;
@@ -412,7 +412,7 @@ on_tell(void *arg, const struct notice *n)
     if (n->status && !s->failing) wrong(s, "a run failed without an injected fault");
     if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the reported failure is not the first");
     if (n->status) {
-        s->restore = true; /* a failed run leaves undefined numbers, so the program goes back to the snapshot */
+        s->restore = true; /* numbers are undefined after a failed run, so the program goes back to the snapshot */
         return;
     }
     s->step++;

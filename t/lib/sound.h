@@ -60,7 +60,7 @@ sound_view(const struct type *local, union cell *data)
 }
 
 /* Returns the index of the element of v that broadcasting uses for position at[] of a result with ndim dimensions.
- * Dimensions are aligned on the right. */
+ * The last dimensions of both are aligned. */
 static inline int64_t
 sound_aligned(const struct view *v, const int64_t *at, int ndim)
 {
@@ -177,7 +177,7 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
  * holds by chance for one kind of values fails for another. */
 static const struct sound_kind {
     int low, count, scale;
-    int zeros; /* number of additional zeros per 8 values; -1: no value is zero */
+    int zeros; /* of 8 values, how many are zero in addition; -1: no value is zero */
     bool odd;  /* one element differs from the rest: nonzero among zeros, or zero among nonzeros */
 } sound_kinds[] = {
     {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
@@ -390,8 +390,8 @@ sound_deal(struct sound *s, int k, const struct layout *l, int pos, const struct
     }
 }
 
-/* Computes the results' shards on all ranks from the operands' shards. The layouts of results determine only the
- * shapes of their shards. */
+/* Computes the results' shards on all ranks from the operands' shards. A result's layout determines only the shapes
+ * of its shards. */
 static inline int
 sound_ranks(struct sound *s, const struct layout *const *layout, const struct place *p)
 {
@@ -478,7 +478,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
 static inline bool
 sound_holds(struct sound *s, const struct place *p, const struct layout *const *layout)
 {
-    /* meshes with two axes test only the geometry, so fewer kinds of values suffice */
+    /* fewer kinds of values suffice on meshes with two axes, which test only the geometry */
     int nfill = p->naxis > 1 ? 4 : SOUND_FILLS;
     for (int fill = 0; fill < nfill; fill++) {
         if (sound_fill(s, fill) || sound_ranks(s, layout, p)) return false;
@@ -544,8 +544,8 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
     if (!holds) diag("%s: %s does not hold", s->sample.call.op->name, sound_layout_text(s, layout));
 }
 
-/* Checks all combinations of derived signatures on a mesh of one or two axes. On two axes, tries both orders in
- * which the axes split a dimension. */
+/* Checks all combinations of derived signatures on a mesh of one or two axes. If two axes split the same dimension,
+ * tries both orders. */
 static inline struct sound_tally
 sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
 {

@@ -14,7 +14,7 @@
 
 static int tap_count, tap_failed;
 
-/* Timeout of a test program for alarm(), s: the same as the limit per file in .ci/prove. */
+/* timeout of a test program for alarm(), s; equal to the limit per file in .ci/prove */
 enum { HANG = 1800 };
 
 /* Prints the result of a check. The name is a sentence that states the expected fact. */

@@ -153,8 +153,8 @@ trial_retype(const struct op *op, const char *text, const char *dtype, char *to,
     return good;
 }
 
-/* Makes a trial of a sample. Returns false if the call has no types (a composite), or if reading the sample or
- * inferring its types fails. */
+/* Makes a trial of a sample. Returns false if the sample cannot be read, or its types cannot be inferred (those of
+ * composites cannot). */
 static inline bool
 trial_open(struct trial *t, const struct op *op, const char *text, enum memory m, uint64_t seed)
 {
