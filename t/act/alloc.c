@@ -22,7 +22,7 @@ main(void)
 
 /* ---- counting ---- */
 
-extern char __executable_start, etext; /* begin and end of the program's code; the linker defines both symbols */
+extern char __executable_start, etext; /* begin and end of the program's code, defined by the linker */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);

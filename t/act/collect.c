@@ -162,8 +162,8 @@ drop_port(struct plan *p, int32_t task, int32_t k)
     t->nin--;
 }
 
-/* Returns the input port that makes a collective wait for the previous collective of its device; -1 unless there is
- * exactly one such port and drop_port() can remove it. */
+/* Returns the input port that makes a collective wait for the previous collective of its device; -1 if there is no
+ * such port, or several, or if drop_port() cannot remove the port. */
 static int32_t
 order_port(const struct plan *p, int32_t task)
 {

@@ -128,8 +128,8 @@ is_open_now(const struct steps *x)
     return engine_done(x->t.s->engine) < engine_last(x->t.s->engine);
 }
 
-/* Makes the first calls of a graph. They are timed, so the session waits for them. They use few rows, so that the
- * arena grows later, while other runs are open. */
+/* Makes the first calls of a graph. The session times the first calls and so waits for their runs. Few rows are used,
+ * so that the arena grows later, while other runs are open. */
 static int
 step(struct steps *x, struct rille_tensor **loss)
 {

@@ -75,9 +75,8 @@ test_held(void)
     device_heap_free(&h);
 }
 
-/* Tries all ways to assign four device ranges to two memory segments and three device kinds. Checks that each device
- * with memory of its own (not a cpu) has exactly one device heap in its segment, and that the heap leads back to the
- * device. */
+/* Tries all ways to assign four device ranges to two memory segments and three device kinds. Each device that is not
+ * a cpu must have exactly one device heap in its segment, and the heap must lead back to the device. */
 static void
 test_heaps(void)
 {

@@ -120,8 +120,8 @@ test_damage(const struct str *text, const char *what)
     ok(!taken, "%d damaged keys do no harm", n);
 }
 
-/* Makes keys for many ranks. Checks that the last rank has a key of its own, and that a copy of a key stays valid
- * after the original is erased. */
+/* Makes keys for many ranks. The last rank must have a key of its own. A copy of a key must stay valid after the
+ * original is erased. */
 static void
 test_many(void)
 {

@@ -189,7 +189,7 @@ add_looks(uint64_t seed)
             add_look(op_find(large[i]), large[i + 1], DENSE, MIN(n, 3), seed++);
 }
 
-/* A reduction of boxing (redistribution). Writes to `to` the combined sources in[0], in[1], ..., which are strided. */
+/* A reduction of boxing (redistribution). Combines the strided sources in[0], in[1], ... into `to`. */
 struct sum {
     enum reduce reduce;
     int n;

@@ -1,6 +1,6 @@
-/* data-ahead.c - tests a data source that reads batches ahead. A batch must depend only on its position, whatever
- * the order in which batches are read. The source must read ahead at most as many batches as it has credits. SEED=
- * repeats the positions. */
+/* data-ahead.c - tests a data source that reads batches ahead. A batch must depend only on its position, not on the
+ * order of reading. The source must read ahead at most as many batches as it has credits. SEED= repeats the
+ * positions. */
 #include "actors/session/io/read_ahead.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"

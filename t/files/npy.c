@@ -1,5 +1,4 @@
-/* npy.c - tests .npy files. Rille must read files that NumPy writes, write files that NumPy reads, and refuse
- * invalid headers. */
+/* npy.c - tests .npy files. Rille must read files of NumPy, write files for NumPy, and refuse invalid headers. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"

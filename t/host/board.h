@@ -3,9 +3,9 @@
  *
  * FAKE_NCCL_BOARD names a file that all processes map; without it, each process has a board of its own. Call n of a
  * rank matches call n of every other rank, and completes when all ranks have made it. Each rank has a block of
- * memory. A rank writes its data to its own block and reads the blocks of the other ranks. It writes new data only
- * after all ranks have read its previous data. The board reports errors that would give wrong results or a deadlock:
- * ranks that call different collectives, and devices whose call orders conflict.
+ * memory. A rank writes its data to its own block and reads the blocks of the other ranks. New data are written only
+ * after all ranks have read the rank's previous data. The board reports errors that would give wrong results or a
+ * deadlock: ranks that call different collectives, and devices whose call orders conflict.
  *
  * A point-to-point send goes from rank 0 to rank 1 of a communicator of two ranks. The send matches only the receive
  * of rank 1, and streams of such communicators wait for no other call. If a process ends, ranks of other processes

@@ -1,7 +1,7 @@
 /* cublaslt.c - a cuBLASLt stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls,
  * declared by the real header.
  *
- * A product is queued like a kernel launch: it is computed when a thread waits for it (toolkit.c). With
+ * A product is queued like a kernel launch, and computed when a thread waits for the launch (toolkit.c). With
  * FAKE_CUDA=noway no product has an algorithm. Word i of a descriptor stores attribute i. The descriptor of a
  * product also stores the compute type in word COMPUTE and the scale type in word SCALE. */
 #include "t/host/reals.h"

@@ -110,8 +110,8 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
 }
 
 /* Aborts a communicator. In real NCCL a rank's kernels end when the rank's own communicator is aborted. In this
- * stand-in they end when all ranks of the process have aborted, so a process that forgets to abort one rank hangs.
- * Ranks of other processes continue to wait. */
+ * stand-in, kernels end when all ranks of the process have aborted. So a process hangs if it forgets to abort one
+ * rank. Ranks of other processes continue to wait. */
 ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {

@@ -1,6 +1,6 @@
 /* toolkit.c - a CUDA toolkit for hosts without GPUs: the functions of the runtime and of NVRTC that the plug-in
  * (kernels/cuda) calls, declared by the real headers. cublaslt.c adds cuBLASLt. GPUs are host memory; kernels run on
- * the host (t/host/played.h). Work is done as late as possible: when a thread waits for it, or for work after it.
+ * the host (t/host/played.h). Work is done as late as possible: when a thread waits for this work, or for later work.
  *
  * Words in FAKE_CUDA set faults: driver=0 (no driver), driver=old, gpus=N (2), memory=BYTES per GPU, held=N (another
  * process uses GPU N exclusively), shared (other processes use half of the memory), crowded (other processes take

@@ -1,5 +1,5 @@
--- attention-lies.lua - tests that attention writes its result and gradients in a memory layout that allows to merge
--- the heads without a copy. Compiled steps must equal eager calls in every layout. With 32 or more queries, attention
+-- attention-lies.lua - tests that attention writes its result and gradients in a memory layout from which heads are
+-- merged without a copy. Compiled steps must equal eager calls in every layout. With 32 or more queries, attention
 -- must be a single operator.
 local tap = dofile("t/lib/tap.lua")
 

@@ -143,7 +143,8 @@ product_try(const struct product *p)
 }
 
 /* Tries all sizes with the first forms_a layouts of a and the first forms_b layouts of b, on one and two threads in
- * turn. group: operands with batch dimensions; MIXED: in every fifth product, both. */
+ * turn. group: the operands that have batch dimensions; MIXED: both operands in every fifth product, otherwise
+ * none. */
 enum { MIXED = NGROUP };
 static void
 try_sizes(const int64_t (*size)[3], size_t n, int forms_a, int forms_b, int group, enum dtype d)
@@ -171,7 +172,8 @@ try_group(enum group group, enum dtype d)
 /* A large operand b and few rows. For these sizes the variant selects another implementation of oneDNN. */
 static const int64_t large[][3] = {{1, 1100, 700}, {3, 1100, 700}, {5, 1100, 700}};
 
-/* Large products of halves, which are converted to f32 if oneDNN's products of halves are missing or slow (is_fast). */
+/* Large products of halves, which are converted to f32 if oneDNN's products of halves are missing or slow
+ * (is_fast). */
 static const int64_t halves[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
                                     {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
 

@@ -1,5 +1,5 @@
--- halves-ranks.lua - tests that sums of bf16 and f16 do not depend on the number of ranks or micro-batches: partial sums are
--- f32, and only the complete sum is rounded.
+-- halves-ranks.lua - tests that sums of bf16 and f16 do not depend on the number of ranks or micro-batches: partial
+-- sums are f32, and only the complete sum is rounded.
 local tap = dofile("t/lib/tap.lua")
 
 local ONE = rille.placement("cpu", {0})
@@ -53,7 +53,8 @@ for _, d in ipairs{"bf16", "f16"} do
   end
 end
 
--- Checks that a local shard of a pending sum is f32, while the tensor and its redistribution costs use the declared dtype.
+-- Checks that a local shard of a pending sum is f32, while the tensor and its redistribution costs use the declared
+-- dtype.
 do
   local y = grid(64, 24, "bf16"):to_global{placement = EIGHT, sbp = "S(0)"}:sum(0)
   tap.ok(y.sbp == "P" and y.dtype == "bf16" and y:to_local(3).dtype == "f32", "a local shard of a pending bf16 sum is f32, the tensor is bf16")
@@ -64,7 +65,7 @@ do
     "an all-reduce of bf16 moves partial sums of four bytes and sums of two")
 end
 
--- Sums the values of eight micro-batches: 256 and seven ones. Adding in bf16, one after the other, would give 256.
+-- Sums the values of eight micro-batches: 256 and seven ones. Adding them one by one in bf16 would give 256.
 for _, d in ipairs{"bf16", "f16"} do
   for _, place in ipairs{ONE, rille.placement("cpu", {0, 1})} do
     local sbp = place == ONE and "B" or "S(0)"

@@ -176,7 +176,7 @@ write_call(char *text, size_t capacity, const char *op, enum dtype d, const char
     return fits;
 }
 
-/* Checks that one thread and two threads give the same bits, and that these agree with the reference. */
+/* Checks that two threads give the bits of one thread, and that one thread agrees with the reference. */
 static bool
 variant_is_right(const struct trial *t, const struct kernel_variant *variant, bool sum, int *taken)
 {

@@ -149,7 +149,7 @@ try_row(int op, enum dtype d, int form)
         diag("%d differ; %s", t.bad, status ? err_text() : "");
 }
 
-/* Checks that sums of -0 are -0, both in columns that are summed as vectors and in the columns that remain. */
+/* Checks that sums of -0 are -0, both in columns that are summed as vectors and in the remaining columns. */
 static void
 zero_columns(enum dtype d)
 {

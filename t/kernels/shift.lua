@@ -137,7 +137,7 @@ local ofs = {
   {"log_softmax", function(v) return v:log_softmax{axis = 1} end},
   {"logsumexp", function(v) return v:logsumexp{axis = 1} end},
 }
--- Returns true if a and b differ: they are not equal, not close, and not both NaN.
+-- Returns true if a and b differ, that is, are not close. Two NaN do not differ.
 local function differ(a, b)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * 1e-5 + 1e-6)):logical_or(a:ne(a):logical_and(b:ne(b)))
   return same:logical_not()
@@ -173,8 +173,8 @@ do
   end
 end
 
--- Checks the loss of extreme rows, with each label and an ignored one, with every reduction, over two to four ranks. A
--- row with an ignored label must have a loss and gradients of 0, even with NaN.
+-- Checks the loss of extreme rows, with each label and an ignored one, with every reduction, over two to four ranks.
+-- A row with an ignored label must have a loss and gradients of 0, even with NaN.
 local IGNORED = -100
 local slant = rille.randn({5 * #all, 4})
 local classes = {0, 1, 2, 3, IGNORED}

@@ -1,4 +1,4 @@
-/* signals.c - tests that signals which arrive during kernels do no harm.
+/* signals.c - tests that signals do no harm to kernels that they interrupt.
  *
  * oneDNN's AVX-512 products keep values below the end of the stack. A signal handler would overwrite these values
  * with its frame, and the product would then corrupt the heap. So Rille blocks signals during products and delivers
