@@ -210,8 +210,7 @@ equal(struct pack_item *item, int n, uint64_t *seed)
 static const struct {
     const char *name;
     void (*fill)(struct pack_item *item, int n, uint64_t *seed);
-    int most; /* limit of the number of items: lower for `training`, because the checker is slow if many items are live
-                 at once */
+    int most; /* limit of the number of items; lower for `training`, whose many live items make the checker slow */
 } shapes[] = {{"training", training, 20000},
               {"a chain", chain, 100000},
               {"noise", noise, 100000},

@@ -50,7 +50,7 @@ while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   wait $pid 2>/dev/null
   [ -s "$dir/err" ] && { bad=1; sed 's/^/# /' "$dir/err"; }
   ls "$dir/broken" 2>/dev/null | grep -q "\.tmp$" && torn=$((torn + 1))
-  # starts a new training if this training has reached its end
+  # deletes the checkpoints of a training that has reached its end, so that the next one starts anew
   ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken"
 done
 ok "after each of $killed kills, $torn during a save, the training resumes from a complete checkpoint" [ $bad = 0 ]

@@ -31,7 +31,7 @@ test_exponentials(void)
        "values far below the maximum give 0, NaN stays NaN, the maximum gives 1");
 }
 
-/* ---- long rows whose maximum comes late ---- */
+/* ---- long rows whose maximum is near the end ---- */
 
 enum { LONG = 4000 };
 enum shape { RISES, FALLS, STARTS_EMPTY, EMPTY, NAN_FIRST, NAN_LAST, NAN_AND_EMPTY, INFINITE, NSHAPE };

@@ -350,7 +350,7 @@ for turn in 1 2 3 4; do
   [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
   wait $pid 2>/dev/null
   grep -q "damaged\|not a checkpoint" err && bad=1
-  # starts a new training if this training has reached its end
+  # deletes the checkpoints of a training that has reached its end, so that the next one starts anew
   [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken
 done
 await gone

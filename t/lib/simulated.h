@@ -614,7 +614,7 @@ misfortune(struct cluster *s)
         gone(s, w, "was killed by signal 9");
     } else if (fault(s, 4000)) {
         w->silent = true;
-    } else if (fault(s, 4000)) { /* killed on another host: the coordinator notices only the silence */
+    } else if (fault(s, 4000)) { /* kills the worker as on another host: the coordinator notices only its silence */
         worker_kill(w);
     } else if (s->trial.hangs && fault(s, 4000)) {
         w->hung = true;
