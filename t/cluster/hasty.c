@@ -23,8 +23,8 @@ say(struct link *l, struct packet p)
     str_free(&bytes);
 }
 
-/* Runs a worker process (arguments: worker ADDRESS RANK; secret on stdin) that sends HELLO and LEAVE. The process then
- * waits to be killed, so that the controller can learn of the departure only from the LEAVE packet. */
+/* Runs a worker process (arguments: worker ADDRESS RANK; secret on stdin) that sends HELLO and LEAVE. The process
+ * then waits to be killed, so that the controller can learn of the departure only from the LEAVE packet. */
 static int
 leave_at_once(char **argv)
 {

@@ -458,7 +458,7 @@ open_carrier(struct carrier *c, struct plan *p)
     c->run = 5;
 }
 
-/* Consumes every act that the carrier reports as received, as the receiving device's thread does. */
+/* Consumes every act that the carrier reports as received. In a run, the thread of the receiving device does this. */
 static void
 take_acts(struct carrier *c, const struct channel *channel)
 {

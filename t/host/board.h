@@ -42,7 +42,7 @@ struct board_comm {
     int32_t n, gpu[BOARD_RANKS];
     bool taken[BOARD_RANKS]; /* by rank: true if the rank has joined */
     struct board_call call[BOARD_RANKS];
-    /* by rank: begun: number of calls begun; done: number of calls for which the rank has read all data */
+    /* begun: number of calls that a rank has begun; done: number of calls whose data it has read; index: rank */
     int64_t begun[BOARD_RANKS], done[BOARD_RANKS];
     char wrong[96];
 };

@@ -28,7 +28,7 @@ struct host_comm_call {
 struct host_comm {
     int n, device[HOST_COMM_RANKS];
     struct host_comm_call call[HOST_COMM_RANKS]; /* pending call, by rank */
-    /* begun: by rank: number of calls that the rank has begun; done: number of calls that all ranks have completed */
+    /* begun: number of calls that a rank has begun, by rank; done: number of calls that all ranks have completed */
     int64_t begun[HOST_COMM_RANKS], done;
     /* by rank: true if the rank made a call whose completion was not reported yet */
     bool asked[HOST_COMM_RANKS];

@@ -172,7 +172,7 @@ RILLE_HOSTS=3 go launch -n 3 -d cpu:1 spare.lua
 is "the values of any lost host are restored from its neighbour" "$code $(cat out)" "0 true true true 3"
 
 # Loses two workers. The second is stopped during the recovery from the first loss; the coordinator must notice that
-# its heartbeats are missing.
+# the heartbeats of this worker are missing.
 cat >twice.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.rand({4 * 31, 77}, {placement = P, sbp = "S(0)"})
@@ -194,7 +194,7 @@ for hosts in 1 2; do
 done
 
 # Loses a third worker while workers of two hosts are not connected. These two connect only after the third is
-# replaced. They abandon the copy of a snapshot between them, which must not block reads.
+# replaced. They abandon the copy of a snapshot between them. The abandoned copy must not block reads.
 cat >unmet.lua <<'LUA'
 rille.snapshot{1}
 local x = rille.ones({4}, {placement = rille.placement("cpu", {2})})

@@ -107,7 +107,8 @@ else
   ok "SIGTERM ends a worker that waits for its coordinator, as process 1" ends 143 "rille: ended by SIGTERM"
 fi
 
-# hosts SCRIPT...: starts a coordinator, $pid, and two workers with different host names, ${worker[@]}
+# hosts SCRIPT...: starts a coordinator and two workers with different host names. Sets $pid and ${worker[@]} to their
+# pids.
 hosts() {
   local address=tcp://127.0.0.1:$(free_port) r
   : >out
@@ -130,7 +131,7 @@ for signal in TERM USR1; do
   wait ${worker[0]}
 done
 
-# ranks SCRIPT...: starts both ranks of a launcher, in $pid and $second
+# ranks SCRIPT...: starts both ranks of a launcher. Sets $pid and $second to their pids.
 ranks() {
   : >out
   env "${rank0[@]}" "$rille" -d cpu:1 "$@" >out 2>err </dev/null & pid=$!

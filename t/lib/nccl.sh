@@ -44,7 +44,8 @@ loses() {
   done
 }
 
-# outlives WORD X MOVED: two workers move a tensor without end, by calls WORD of the library. Checks that both end when their controller ends.
+# outlives WORD X MOVED: two workers move a tensor without end, by calls WORD of the library. Checks that both end
+# when their controller ends.
 outlives() {
   local signal word=$1 chunk="for _, w in ipairs(rille.workers()) do print(w.pid) end
     io.stdout:flush()

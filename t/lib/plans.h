@@ -325,8 +325,8 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     return p;
 }
 
-/* Returns the number of the addend that a mesh position holds, made of the position's coordinates on the partial
- * axes. Replicas have the same number. */
+/* Returns the number of the addend at a mesh position. The number is composed of the position's coordinates on the
+ * partial axes, so replicas have the same number. */
 static uint64_t
 addend_of(const struct layout *l, int pos)
 {

@@ -314,7 +314,7 @@ on_cut(void *arg, int peer)
     struct cluster *s = arg;
     struct sim_worker *w = &s->worker[peer];
     /* The controller kills a lost worker of its own host before it continues. It cannot kill a worker of the other
-     * host; workers that still map the segment of that host do. */
+     * host. Workers that still map that host's segment kill such a worker. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
