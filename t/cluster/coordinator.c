@@ -555,7 +555,7 @@ test_rows(void)
     coordinator_free(&c);
 }
 
-/* Checks how many bytes the coordinator allocates in a large cluster. */
+/* Checks that the coordinator uses little memory in a large cluster. */
 static void
 test_scale(void)
 {

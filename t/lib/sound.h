@@ -177,7 +177,7 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
  * holds by chance for one kind of values fails for another. */
 static const struct sound_kind {
     int low, count, scale;
-    int zeros; /* of 8 values, how many are zero in addition; -1: no value is zero */
+    int zeros; /* of 8 values drawn, how many are replaced by zero; -1: none is zero */
     bool odd;  /* one element differs from the rest: nonzero among zeros, or zero among nonzeros */
 } sound_kinds[] = {
     {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
