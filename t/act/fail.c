@@ -152,7 +152,7 @@ replaced_update(void)
     must(rille_tensor_assign(t.w1, pending), "assign");
     rille_tensor_free(&other);
     rille_tensor_free(&pending);
-    rille_tensor_free(&loss); /* frees the last other reader of the old bytes */
+    rille_tensor_free(&loss); /* frees the last other reader of w1's old bytes */
     must(rille_tensor_set_grad(t.w1, NULL), "grad");
     must(rille_tensor_set_grad(t.w2, NULL), "grad");
     rille_fail_act(t.s, 1);

@@ -144,7 +144,7 @@ step(struct steps *x, struct rille_tensor **loss)
     return status;
 }
 
-/* Reads a loss of an earlier step, and the negative of the last loss, computed outside of steps. */
+/* Reads a loss of an earlier step. Then computes the negative of the last loss, outside of steps, and reads it. */
 static int
 look_between(struct steps *x, struct rille_tensor *const *loss)
 {

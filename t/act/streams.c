@@ -200,7 +200,7 @@ gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rill
     return 1;
 }
 
-/* Sets y[k] to the product of panel k, gathered, and w. */
+/* Multiplies panel k by w and gathers the product into y[k]. */
 static int
 multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
 {

@@ -98,7 +98,7 @@ copy_task(struct arena *a, struct task *t)
     if (task_hop(t)) copy_moves(a, &t->move);
 }
 
-/* Returns a copy of the plan; both share kernels. */
+/* Returns a copy of the plan, which has the same kernels. */
 static struct plan *
 copy_plan(struct arena *a, const struct plan *from)
 {
@@ -693,7 +693,7 @@ test_recomputed(struct rille_session *s)
     }
 }
 
-/* Puts two registers of a device at the same offset. The verifier must reject the plan if both can be live at once. */
+/* Puts two registers of a device at the same offset. The plan must be rejected if both can be live at once. */
 static void
 test_shared(struct rille_session *s, uint64_t seed)
 {

@@ -189,7 +189,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     test_bring(&a, how);
     side_join(&b, 2, job, ports);
     carrier_fetch(a.carrier, 1, 5, 5, 9);
-    say(&a, 1000); /* sends a fetch and a message in epoch 1, which has ended */
+    say(&a, 1000); /* b is in epoch 2 already, and must drop this message and the fetch */
     side_join(&a, 2, job, ports);
     say(&a, 2000);
     ok(hear(&b, 2000, 1) == 0, "%s: messages of a past epoch are dropped", how);

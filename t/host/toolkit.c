@@ -107,7 +107,7 @@ note(cudaError_t e)
     return e;
 }
 
-/* Returns the error of calls on a lost or held GPU. A thread that has not chosen a GPU uses the first one. */
+/* Returns the error of a call on the thread's GPU (by default the first), if that GPU is lost or held. */
 static cudaError_t
 state(void)
 {

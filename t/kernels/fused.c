@@ -29,7 +29,7 @@ struct chain {
     struct input operand[OPERANDS + FACTORS];
     struct fuse_step step[STEPS];
     struct type result[STEPS];
-    void *alone[STEPS]; /* result of each step when computed alone, dense, in the full shape */
+    void *alone[STEPS]; /* by step: the result computed alone, a dense tensor of the full shape */
     struct view out[STEPS];
     void *data[STEPS];
 };

@@ -57,7 +57,7 @@ struct trial {
     const struct op *op;
     enum compute type;
     int narg, value;
-    int form[3]; /* by operand: how the tile reads it (TILE_STAYS, ...) */
+    int form[3]; /* by operand: way in which the tile reads its elements (TILE_STAYS, ...) */
     int64_t n;
     /* dtype in memory of the result, and of the operands that are read per element: the compute type or a half */
     enum dtype dtype;

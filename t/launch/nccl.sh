@@ -1,7 +1,7 @@
 #!/bin/bash
-# nccl.sh - tests collectives by NCCL among GPUs of several workers: the real plug-in runs in each worker, on stand-ins
-# for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c) whose ranks communicate across processes. nccl.sh path/to/rille;
-# prints TAP.
+# nccl.sh - tests collectives by NCCL among GPUs of several workers: the real plug-in runs in each worker, on
+# stand-ins for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c). Ranks of the NCCL stand-in communicate across
+# processes. nccl.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/nccl.sh
 collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }

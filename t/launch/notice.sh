@@ -33,8 +33,8 @@ for i = 1, math.huge do
 end
 LUA
 
-# start COMMAND...: runs the command in the background and waits for its first step; sets $pid, and $workers, the
-# processes of its workers
+# start COMMAND...: runs the command in the background and waits for its first step. Sets $pid, and $workers to the
+# pids of its workers.
 start() {
   : >out
   "$@" >out 2>err </dev/null & pid=$!

@@ -1,7 +1,8 @@
 #!/bin/bash
 # p2p.sh - tests pipelines over GPUs of several workers with point-to-point links of NCCL between stages: the real
-# plug-in runs in each worker, on stand-ins for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c) whose ranks communicate
-# across processes. Sends either wait for the matching receives, or are buffered. p2p.sh path/to/rille; prints TAP.
+# plug-in runs in each worker, on stand-ins for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c). Ranks of the NCCL
+# stand-in communicate across processes. Sends either wait for the matching receives, or are buffered. p2p.sh
+# path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/nccl.sh
 count() { grep -c "^$1" "$dir/told"; }

@@ -1,5 +1,5 @@
-/* cuda-samples.h - samples of operator calls for t/cuda/kernels.c, with larger sizes than the samples in the
- * operators' records, and functions that derive samples from others. */
+/* cuda-samples.h - samples of operator calls for t/cuda/kernels.c, with larger sizes than the operators' own samples,
+ * and functions that derive samples from others. */
 #ifndef RILLE_T_CUDA_SAMPLES_H
 #define RILLE_T_CUDA_SAMPLES_H
 

@@ -18,8 +18,7 @@ static const struct cuda_plugin *gpu_plugin; /* the CUDA plug-in; NULL: this tes
 static struct cuda_gpu gpu_is;
 static char gpu_folder[] = "/tmp/rille-gpu-XXXXXX"; /* folder of compiled kernels */
 
-/* Returns the plug-in's entry function, from the plug-in next to the test program (self: argv[0]); NULL if the
- * plug-in is missing. */
+/* Returns the entry function of the plug-in next to the test program (self: argv[0]); NULL if there is no plug-in. */
 typedef const struct cuda_plugin *gpu_plugin_fn(void);
 static inline gpu_plugin_fn *
 gpu_plugin_of(const char *self)
