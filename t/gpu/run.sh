@@ -3,14 +3,13 @@
 # operator, programs on several devices of one GPU, NCCL, memcheck and racecheck, and benchmarks.
 #
 #   t/gpu/run.sh run FOLDER [PART...]     runs the parts in a tree built in build/release, or in an unpacked archive
-#   t/gpu/run.sh pack FILE.tar.gz         packs all files for a run, with this machine's libraries. The machine that runs
-#                                     them needs the same architecture, a GPU, a driver, CUDA, and a glibc that is at
-#                                     least as new.
+#   t/gpu/run.sh pack FILE.tar.gz         packs all files for a run, with this machine's libraries
 #   t/gpu/run.sh parts                    prints the parts and their time limits in seconds
 #
+# An archive runs on a machine with a GPU, a driver, CUDA, the same architecture, and a glibc that is at least as new.
 # Without PARTs all parts except `bench` run, for at most 9 minutes (LIMIT=540 seconds); `bench` takes 9 more. The
-# script writes three files to FOLDER: log.txt, the complete output, also of stopped parts; summary.txt, a line for each
-# part and each failed test; and table.txt, the results of `bench`. Exits with 1 after a failure, with 0 without a GPU.
+# script writes files to FOLDER. log.txt: the complete output, also of stopped parts; summary.txt: a line for each part
+# and each failed test; table.txt: the results of `bench`. Exits with 1 after a failure, with 0 without a GPU.
 # RILLE_CACHE=FOLDER keeps compiled kernels between runs. JOBS=8: number of parallel processes for operators.
 set -u
 cd "$(dirname "$0")/../.."
