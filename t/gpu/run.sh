@@ -8,7 +8,7 @@
 #
 # An archive runs on a machine with a GPU, a driver, CUDA, the same architecture, and a glibc that is at least as new.
 # Without PARTs all parts except `bench` run, for at most 9 minutes (LIMIT=540 seconds); `bench` takes 9 more. The
-# script writes files to FOLDER. log.txt: the complete output, also of stopped parts; summary.txt: a line for each part
+# script writes files to FOLDER. log.txt: the whole output, also of stopped parts; summary.txt: a line for each part
 # and each failed test; table.txt: the results of `bench`. Exits with 1 after a failure, with 0 without a GPU.
 # RILLE_CACHE=FOLDER keeps compiled kernels between runs. JOBS=8: number of parallel processes for operators.
 set -u
