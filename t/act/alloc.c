@@ -1,8 +1,8 @@
 /* alloc.c - tests that Rille's own code allocates no memory during a run.
  *
- * malloc and its kin are replaced by functions that count calls. The return address tells if the caller is this
- * program, which contains Rille, or a shared library (oneDNN, OpenMP, ZeroMQ). To count only the run, the test takes
- * the runner from the plan cache and runs it again. */
+ * The test replaces malloc() and related functions by functions that count calls. The return address shows who
+ * calls: this program, which contains Rille, or a shared library (oneDNN, OpenMP, ZeroMQ). The test takes the runner
+ * from the plan cache and runs it again, so that only the run is counted, not tracing and planning. */
 #include "actors/session/core/session.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/run/runner.h"
@@ -22,7 +22,7 @@ main(void)
 
 /* ---- counting ---- */
 
-extern char __executable_start, etext; /* symbols that the linker defines: begin and end of the program's code */
+extern char __executable_start, etext; /* begin and end of the program's code, defined by the linker */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
@@ -98,7 +98,7 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
 {
     enum { RUNS = 50 };
     struct rille_counters before, after;
-    /* libraries allocate memory in the first run, which is not counted */
+    /* the first run is not counted, because libraries allocate memory in it */
     int status = engine_run(s->engine, &r->run);
     rille_count(s, &before);
     atomic_store(&ours, 0);
@@ -114,7 +114,8 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
     ok(after.runs - before.runs == RUNS && after.acts > before.acts, "%s: the plan did run", name);
 }
 
-/* Checks a step without micro-batches. The step has values, gradients and updates, so every other kind of actor. */
+/* Checks a step without micro-batches. The step computes values, gradients and updates, so it runs every other kind
+ * of actor. */
 static void
 plain(int threads, const char *kind, bool timed)
 {
@@ -131,7 +132,7 @@ plain(int threads, const char *kind, bool timed)
     train_close(&t);
 }
 
-/* Checks a sum over more devices than the fixed-size tables on the stack can hold. */
+/* Checks that a sum over 70 devices allocates no memory. Tables of fixed size on the stack hold fewer devices. */
 static void
 wide(void)
 {

@@ -1,5 +1,5 @@
-/* Tests of actors/act/bus: messages arrive complete and in order, sleeping threads wake up, and the simulator is
- * fair and repeatable. */
+/* Tests of actors/act/bus: messages arrive complete and in order, sleeping threads are woken, the simulator delivers
+ * all channels fairly, and a seed repeats its order. */
 #include "actors/act/bus/bus.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -72,10 +72,10 @@ test_parse(void)
     }
 }
 
-/* ---- the real and the simulated bus, driven by one thread ---- */
+/* ---- the real bus and the simulated bus, used by a single thread ---- */
 
 /* Sends and receives at random threads, then receives until no message is left. Returns the number of errors: failed
- * sends, and messages that arrive changed or out of order. */
+ * sends, and messages that arrive with changed content or out of order. */
 static int64_t
 drive(const struct bus_kind *kind, int nthread, uint64_t seed, int nsend, int64_t *delivered)
 {
@@ -139,8 +139,8 @@ test_undelivered(const struct bus_kind *kind)
 
 /* ---- the simulator ---- */
 
-/* Sends two messages on two channels and receives once. Returns what arrives: 0: no message; 1: only the first; 2:
- * only the second; 3: both in order; 4: both in reverse order. */
+/* Sends two messages on two channels and receives once. Returns 0 if no message arrives, 1 if only the first one
+ * does, 2 if only the second, 3 if both arrive in order, 4 if both arrive in reverse order. */
 static int
 outcome(uint64_t seed)
 {
@@ -309,8 +309,7 @@ relay(void *arg)
     return NULL;
 }
 
-/* Runs body on NTHREAD threads, the calling thread among them. Returns the number of errors that the threads
- * found. */
+/* Runs body on NTHREAD threads, including the calling thread. Returns the number of errors that the threads found. */
 static int64_t
 together(struct crowd *c, void *(*body)(void *))
 {
@@ -345,7 +344,8 @@ test_crowd(int64_t spin_ns, uint64_t seed)
 
 /* ---- waking up ---- */
 
-struct table { /* State of two players; the ball is ordinary memory, and a message tells whose turn it is. */
+struct table { /* State shared by two players. ball: ordinary memory, written by the player whose turn a message
+                  announces. */
     struct bus *bus;
     int64_t ball;
     atomic_int interrupted;

@@ -1,14 +1,14 @@
-/* calls.c - checks the system calls of a run: it may only sleep, wake threads, and block signals during kernels.
+/* calls.c - checks the system calls of a run: Rille may only sleep, wake threads, and block signals during kernels.
  *
  * A child process does the work and marks where counting begins and ends. This process traces the child and counts
  * the system calls of all its threads between the marks.
  *
  * Messages between threads that are awake cause no system call of Rille's code. libzmq checks its mailbox (getpid
- * and poll) after 100 messages of a socket, and on a send at most about once per millisecond. On a loaded machine
- * one message can take a millisecond.
+ * and poll) after every 100 messages of a socket, and when it sends, at most about once per millisecond. On a loaded
+ * machine one message can take a millisecond.
  *
  * A traced thread sleeps often. So steps on spinning threads are counted without tracing, by replacing syscall(),
- * which Rille's code calls. */
+ * through which Rille makes futex calls. */
 #include "actors/act/bus/bus.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/step/compiled.h"
@@ -56,7 +56,7 @@ syscall(long number, ...)
 
 /* ---- the child's side ---- */
 
-/* Makes a prctl call with an unknown option: the call has no effect, but is visible to the tracer. */
+/* Makes a prctl call with an unknown option. The call marks a point for the tracer and has no other effect. */
 static void
 mark(bool on)
 {
@@ -100,7 +100,7 @@ four_threads(void)
     repeat(&(struct train_options){.bus = "zmq", .threads = 4, .kind = "cpu"});
 }
 
-/* A pipelined step on two threads, which spin if each has a core. */
+/* A pipelined step on two threads. If each thread has a core, the threads spin while they wait. */
 struct piped {
     struct train t;
     struct rille_tensor *loss;
@@ -203,7 +203,7 @@ note_call(struct tally *t, pid_t tid)
     }
 }
 
-/* Follows all threads until the child ends. Returns the child's exit status; -1 if it was lost. */
+/* Follows all threads until the child ends. Returns the child's exit status; -1 if the child was lost. */
 static int
 follow(pid_t child, struct tally *t)
 {
@@ -245,8 +245,8 @@ count_calls(void (*work)(void), struct tally *t)
     return true;
 }
 
-/* Returns the number of calls that libzmq makes to poll its mailboxes and to grow the heap for its queues. The
- * number of these calls depends on chance. Rille itself allocates nothing in a step (below, and t/act/alloc.c). */
+/* Returns the number of calls by which libzmq polls its mailboxes, and grows the heap for its queues. This number
+ * depends on chance. Rille itself allocates nothing in a step (below, and t/act/alloc.c). */
 static int64_t
 library_calls(const struct tally *t)
 {
@@ -313,8 +313,8 @@ main(void)
     if (!is_int(t.all - library_calls(&t), 0,
                 "messages between threads that are awake cause no system call of Rille's code"))
         show(&t);
-    int64_t sending = 2 * 2 * t.ns / 1000000; /* at most: two threads, two calls per check of a mailbox, a check per
-                                                 millisecond, twice as a margin */
+    int64_t sending = 2 * 2 * t.ns / 1000000; /* upper bound: per ms, each of two threads checks its mailbox once, by
+                                                 two calls; doubled as a margin */
     if (!ok(library_calls(&t) <= 2 * MESSAGES / 10 + sending,
             "messages between threads that are awake cause few system calls of libzmq"))
         show(&t);

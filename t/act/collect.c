@@ -1,8 +1,8 @@
 /* collect.c - tests plans whose moves call a collective library.
  *
  * Random programs run on async test devices with a stand-in for the library (t/lib/collecting.h). In every order of
- * events their values equal those of moves without the library. A failing act ends the run on all devices. The
- * verifier rejects plans with an injected mistake. */
+ * events the results equal those of plans whose moves do not use the library. A failing act ends the run on all
+ * devices. The verifier rejects plans with an injected mistake. */
 #include "t/lib/plans.h"
 
 #include "t/lib/collecting.h"
@@ -23,8 +23,8 @@ threads(void)
     return engine_new(&o, &e) ? NULL : e;
 }
 
-/* Returns the plan of a seed with library collectives, and sets *plain to the plan without them. Returns NULL if the
- * plan has no collective. */
+/* Returns the plan, with library collectives, of the random program of a seed, and sets *plain to the program's plan
+ * without library collectives. Returns NULL if the first plan contains no collective. */
 static struct plan *
 draw(struct rille_session *s, uint64_t *seed, bool pieces, struct plan **plain)
 {
@@ -137,8 +137,8 @@ is_refused(const struct plan *p, const char *text)
     return refused;
 }
 
-/* Removes input port k of a task and the port's reader entry. Only the last fan of the plan may lose its last
- * reader in this way. */
+/* Removes input port k of a task, and the entry of this port among the readers of its source. If that entry is the
+ * only reader of its fan, the fan must be the last one of its result. */
 static void
 drop_port(struct plan *p, int32_t task, int32_t k)
 {
@@ -162,7 +162,8 @@ drop_port(struct plan *p, int32_t task, int32_t k)
     t->nin--;
 }
 
-/* Returns the only port that orders a collective after the previous one of its device; -1 if there is none. */
+/* Returns the input port that makes a collective wait for the previous collective of its device; -1 if there is no
+ * such port, or several, or if drop_port() cannot remove the port. */
 static int32_t
 order_port(const struct plan *p, int32_t task)
 {
@@ -178,8 +179,9 @@ order_port(const struct plan *p, int32_t task)
     return found;
 }
 
-/* Gives a collective the communicator of one rank fewer. Returns true if the verifier rejects the plan. Also returns
- * true if the task has rank 0, because the verifier compares the other ranks with the communicator of rank 0. */
+/* Replaces a collective's communicator: first by a copy, which counts as another communicator, then by a copy with
+ * one rank fewer. Returns true if the verifier rejects both plans. The first plan is not tried if the task has rank
+ * 0, because the verifier compares the communicators of the other ranks with that of rank 0. */
 static bool
 other_communicator_is_refused(struct plan *p, struct task *t)
 {
@@ -195,7 +197,7 @@ other_communicator_is_refused(struct plan *p, struct task *t)
     return refused;
 }
 
-/* Tries mistakes that change more than one number of a plan. (Single numbers of collectives: verify.c.) */
+/* Tries mistakes that change several numbers of a plan. (verify.c changes single numbers of collectives.) */
 static void
 test_mistakes(struct rille_session *s, uint64_t seed)
 {

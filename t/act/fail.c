@@ -1,8 +1,9 @@
-/* fail.c - tests every way in which a run can fail: the error, the state that is left, and the next step.
+/* fail.c - tests every way in which a run can fail: the error, the state of the variables after it, and the next
+ * step.
  *
  * Every act of a training step is made to fail in turn; memory is denied at every size; a label is invalid; the user
  * interrupts. Each time the run stops on all devices, and the error names a source line. A variable keeps its old
- * value, or refuses to be read until it is set again. The next step gives the same bits as in a session without a
+ * value, or cannot be read until it is set again. The next step gives the same bits as in a session without a
  * failure. */
 #include "actors/session/core/session.h"
 #include "t/lib/train.h"
@@ -20,8 +21,8 @@ says(const char *text)
     return strstr(rille_error(), text) != NULL;
 }
 
-/* Returns true if the variable has its old value, or if reading it fails with an error that contains "only partly
- * written" and the variable's name. */
+/* Returns true if the variable has its old value. Also returns true if it cannot be read because of an error that
+ * contains "only partly written" and the variable's name. */
 static bool
 old_or_refused(struct rille_tensor *w, const float *old, int n, bool *half_written)
 {
@@ -51,7 +52,7 @@ set_again(struct train *t)
     if (!status) status = rille_tensor_assign(t->w2, w2);
     rille_tensor_free(&w1);
     rille_tensor_free(&w2);
-    /* Frees the old values, so that the step updates the variables in place. */
+    /* evaluation frees the old values; then the step can update the variables in place */
     if (!status) status = rille_eval(t->s, 2, (struct rille_tensor *[]){t->w1, t->w2});
     if (!status) status = rille_tensor_set_grad(t->w1, NULL);
     return status ? status : rille_tensor_set_grad(t->w2, NULL);
@@ -68,8 +69,8 @@ goes_on(struct train *t, const struct train_state *want)
     return !status && !memcmp(&got, want, sizeof got);
 }
 
-/* Records the weights before the first step in *start (with loss 0), and the weights and the loss after the step in
- * *want. */
+/* Records the weights before the first step in *start, whose loss is 0. Records the weights and the loss after the
+ * step in *want. */
 static void
 expect(struct train *t, struct train_state *start, struct train_state *want)
 {
@@ -131,13 +132,14 @@ every_act(const struct train_options *o)
     train_close(&t);
 }
 
-/* Checks a step in which the result of an update was replaced: another value is assigned to the variable after the
- * update. The step fails, and the variable keeps its value from before the update. */
+/* Assigns another value to a variable after its update, which replaces the result of the update. The step then
+ * fails, and the variable must keep its value from before the update. */
 static void
 replaced_update(void)
 {
     struct train t;
-    struct rille_tensor *loss, *other, *pending; /* a value that the step computes, so w1 cannot share its bytes now */
+    /* pending: new value of w1, which the step computes; so w1 cannot be updated in place */
+    struct rille_tensor *loss, *other, *pending;
     struct train_state start = {0}, want;
     bool half_written;
     train_open(&t, &(struct train_options){.bus = "zmq"});
@@ -150,7 +152,7 @@ replaced_update(void)
     must(rille_tensor_assign(t.w1, pending), "assign");
     rille_tensor_free(&other);
     rille_tensor_free(&pending);
-    rille_tensor_free(&loss); /* frees the last other reader of the old bytes */
+    rille_tensor_free(&loss); /* frees the last other reader of w1's old bytes */
     must(rille_tensor_set_grad(t.w1, NULL), "grad");
     must(rille_tensor_set_grad(t.w2, NULL), "grad");
     rille_fail_act(t.s, 1);
@@ -161,7 +163,7 @@ replaced_update(void)
     train_close(&t);
 }
 
-/* Checks that a plan from the cache reports the source lines of the current call, not those of the first. */
+/* Checks that errors of a plan from the cache name source lines of the current call, not those of the first call. */
 static void
 lines_of_the_call(void)
 {
@@ -233,8 +235,8 @@ limit_pools(struct rille_session *s, size_t spare)
         }
 }
 
-/* Limits each device's free memory at the start of the step to `spare` bytes. Starts with 64 bytes and repeats the
- * step with larger limits. */
+/* Tries a step with little memory. Each device's free memory at the start of the step is limited to `spare` bytes:
+ * 64 at first, then more in each try. */
 static void
 no_memory(const struct train_options *o)
 {

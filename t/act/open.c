@@ -1,10 +1,10 @@
 /* open.c - tests runs that return while their work is still on streams (open runs). Later runs and reads must see
- * the same values as if the run had been waited for.
+ * the same values as if the session had waited for the end of each run.
  *
- * Two training steps on one async test device alternate over the same weights, with other rows, random numbers and
- * learning rate each time. The losses of all steps are read at the end. The two plans use different streams, so the
- * order within one stream does not suffice. All bits must equal those of steps that are waited for, on threads and
- * on the simulator with many seeds (the simulator delays async work).
+ * Two training steps on one async test device alternate over the same weights. Each call has other rows, random
+ * numbers and another learning rate. The losses of all steps are read at the end. The two plans use different
+ * streams, so the order of work within a stream does not order the steps. All bits must equal those of steps that
+ * are waited for. Steps run on threads, and on the simulator with many seeds (the simulator delays async work).
  *
  * The test must find each injected mistake: a stream that does not wait for the previous run, numbers written too
  * early, host code that reads or writes too early, memory freed too early.
@@ -38,7 +38,7 @@ struct result {
 
 struct steps {
     struct train t;
-    struct rille_graph *graph[2]; /* graphs of the steps with FEW rows and with ROWS rows */
+    struct rille_graph *graph[2]; /* steps with FEW rows and with ROWS rows */
     int done, opened; /* done: number of steps; opened: number of steps that returned before their work was done */
 };
 
@@ -88,7 +88,8 @@ trace(struct steps *x, int rows, struct rille_graph **g)
     }
 }
 
-/* Puts all work of the plan on the stream of moves. The plan's synchronisation is still valid then. */
+/* Puts all work of the plan on the stream of moves, so that the two steps use different streams. The plan's
+ * synchronisation stays valid. */
 static void
 move_to_other_stream(struct rille_graph *g)
 {
@@ -104,7 +105,7 @@ steps_open(struct steps *x, const struct trial *how)
     struct train_options o = {
         .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
-    /* poisoning is off, because the session waits for every run with poisoned registers */
+    /* no poisoning, because the session would wait for every run */
     x->t.s->runs.poison = false;
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->t.rate), "a live number");
     trace(x, FEW, &x->graph[0]);
@@ -127,8 +128,8 @@ is_open_now(const struct steps *x)
     return engine_done(x->t.s->engine) < engine_last(x->t.s->engine);
 }
 
-/* Makes the first calls of a graph, which are timed and therefore waited for. These calls use few rows, so that the
- * arena grows later, while other runs are open. */
+/* Makes the first calls of a graph. The session times the first calls and so waits for their runs. Few rows are used,
+ * so that the arena grows later, while other runs are open. */
 static int
 step(struct steps *x, struct rille_tensor **loss)
 {
@@ -143,7 +144,7 @@ step(struct steps *x, struct rille_tensor **loss)
     return status;
 }
 
-/* Reads a loss of an earlier step, and the negative of the last loss, computed outside of steps. */
+/* Reads a loss of an earlier step. Then computes the negative of the last loss, outside of steps, and reads it. */
 static int
 look_between(struct steps *x, struct rille_tensor *const *loss)
 {
@@ -212,7 +213,7 @@ same(const struct result *a, const struct result *b)
     return !memcmp(a, b, sizeof *a);
 }
 
-/* ---- compared with steps that are waited for ---- */
+/* ---- steps on threads and on the simulator, compared with steps that are waited for ---- */
 
 static struct result want;
 
@@ -236,7 +237,7 @@ test_threads(void)
     }
 }
 
-/* Returns the trial of a seed on the simulator. With odd seeds the device has little memory. */
+/* Returns the trial of a seed on the simulator. If the seed is odd, the device has little memory. */
 static struct trial
 of_seed(int seed, char bus[40])
 {
@@ -310,9 +311,9 @@ test_mistakes(void)
 /* ---- failures that show later, and interrupts ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static int64_t countdown; /* pieces of stream work until one is replaced; 0: none is replaced */
+static int64_t countdown; /* the countdown-th enqueue from now runs instead() in place of its work; 0: none does */
 static int (*instead)(const struct stream_work *w, const struct stream *s);
-static struct rille_session *begins; /* session whose activity is read when work is enqueued next; NULL: none */
+static struct rille_session *begins; /* session whose activity the next enqueue reads into `begun`; NULL: none */
 static char begun[40];
 
 static int
@@ -345,7 +346,7 @@ linger(const struct stream_work *w, const struct stream *s)
     return 0;
 }
 
-/* Returns the number of pieces of stream work that a step of few rows enqueues. */
+/* Returns how many times a step of few rows enqueues work on a stream. */
 static int64_t
 work_of_a_step(struct steps *x)
 {
@@ -500,7 +501,7 @@ test_interrupt(void)
 
 static struct {
     struct rille_session *s;
-    pthread_t waits; /* the session's thread, which waits */
+    pthread_t waits; /* the thread that waits: the session's thread */
     const char *want;
     char text[200];
     _Atomic bool reported;
@@ -515,8 +516,8 @@ ask_doing(int number)
     if (!strcmp(asked.text, asked.want)) atomic_store(&asked.reported, true);
 }
 
-/* Interrupts the waiting thread again and again until its signal handler sees the expected activity, because other
- * work may run at first. Then lets the blocked work end. */
+/* Interrupts the waiting thread until its signal handler sees the expected activity: at first, other work may run.
+ * Then lets the blocked work end. */
 static void *
 ask(void *of)
 {
@@ -574,7 +575,7 @@ free_plan(struct steps *x, struct rille_tensor *loss)
     UNUSED(loss);
 }
 
-/* Makes the work of the updates take long; it is the last work of a step. Every wait after the step's return must
+/* Makes the work of the updates, the last work of a step, take long. Every wait after the step has returned must
  * report this work. */
 static void
 test_doing(void)

@@ -1,5 +1,5 @@
-/* Tests of actors/plan/memory/pack.c: items with overlapping live ranges never share bytes, and the arena is close
- * to the lower bound. */
+/* Tests of actors/plan/memory/pack.c: items with overlapping live ranges must never share bytes, and the arena must
+ * be close to the lower bound. */
 #include "actors/plan/memory/pack.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/clock.h"
@@ -14,7 +14,7 @@ by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Steps through time with the live items sorted by offset. Returns the number of items that overlap another item,
+/* Follows time, with the live items sorted by offset. Returns the number of items that overlap another live item,
  * exceed the arena or are misaligned. */
 static int64_t
 clashes(const struct pack_item *item, int n, int64_t align, int64_t arena)
@@ -63,8 +63,8 @@ struct life {
 /* Live ranges of items that are live once per run. */
 static const struct life once[] = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {0, 3, 0}, {1, 1, 0},
                                    {1, 2, 0}, {1, 3, 0}, {2, 2, 0}, {2, 3, 0}, {3, 3, 0}};
-/* Live ranges of items that are live once per period of PERIOD positions; `first` and `last` are those in the first
- * period. Items of group 0 do not recur. */
+/* Live ranges of items that are live once per period of PERIOD positions. Fields `first` and `last` are positions in
+ * the first period. Items of group 0 do not recur. */
 enum { PERIOD = 3 };
 static const struct life often[] = {{0, 3, 1}, {0, 4, 1}, {1, 4, 1}, {1, 5, 1}, {2, 5, 1}, {0, 3, 2}, {1, 5, 2},
                                     {2, 5, 2}, {0, 0, 0}, {0, 2, 0}, {1, 4, 0}, {3, 3, 0}, {4, 5, 0}};
@@ -210,7 +210,7 @@ equal(struct pack_item *item, int n, uint64_t *seed)
 static const struct {
     const char *name;
     void (*fill)(struct pack_item *item, int n, uint64_t *seed);
-    int most; /* largest number of items; lower if many items are live at once, because the checker is then slow */
+    int most; /* limit of the number of items; lower for `training`, whose many live items make the checker slow */
 } shapes[] = {{"training", training, 20000},
               {"a chain", chain, 100000},
               {"noise", noise, 100000},

@@ -1,4 +1,5 @@
-/* Tests of actors/act/run/engine.c: run numbers wrap around, and sockets are opened only for threads that are used. */
+/* Tests of actors/act/run/engine.c: run numbers may wrap around, and sockets are opened only for threads that are
+ * used. */
 #include "actors/act/run/engine.c"
 #include "actors/session/core/session.h"
 #include "t/lib/tap.h"
@@ -36,7 +37,7 @@ test_wrap(void)
     int good = 0;
     if (rille_open(&o, &s)) return;
     good += gather(s) == 4;
-    s->engine->run_id = UINT32_MAX - 2; /* run number after 2^32 - 3 runs, so that the next runs wrap around */
+    s->engine->run_id = UINT32_MAX - 2; /* the run number after 2^32 - 3 runs; the next runs wrap around */
     for (int t = 0; t < 2; t++) s->engine->worker[t].run_id = UINT32_MAX - 2;
     for (int i = 0; i < 6; i++) good += gather(s) == 4;
     is_int(good, 7, "runs continue when run numbers wrap around to 0");

@@ -2,8 +2,8 @@
  * mistakes.
  *
  * A seed decides which thread runs next, which message arrives, which ready actor acts and when async work is done.
- * Unused registers are filled with NaN. The test runs 300 seeds, or 2,000 with RILLE_LONG=1. A failing seed is
- * printed and can be repeated. */
+ * Unused registers are filled with NaN. The test runs 300 seeds, or 2,000 if RILLE_LONG=1. A failing seed is
+ * printed, so that the failure can be repeated. */
 #include "actors/session/core/session.h"
 #include "t/lib/faults.h"
 #include "t/lib/train.h"
@@ -68,8 +68,8 @@ distance(const struct train_state *a, const struct train_state *b)
     return worst;
 }
 
-/* Checks plans on real threads: values must equal the values on one device, and one to four threads must give the
- * same bits. */
+/* Checks plans on real threads. Values must equal those on one device, and one to four threads must give the same
+ * bits. */
 static void
 on_threads(struct variant *v)
 {
@@ -91,7 +91,7 @@ on_threads(struct variant *v)
         ok(distance(&one, &v->want) < 1e-5, "%s: gives the numbers of one device up to rounding", text_of(v));
 }
 
-/* Checks that the exact network gives the same bits with every schedule and device kind. */
+/* Checks that the exact network gives the same bits on every kind of device, with every schedule. */
 static void
 exact_ones_agree(void)
 {
@@ -191,12 +191,13 @@ goes_well(const struct trial *t)
     return !run_trial(t, NULL, &got) && same(&got, t->want);
 }
 
-/* Mistakes, and the steps into which they are injected. */
+/* Mistakes, and the steps into which they are injected. once: the step has no micro-batches, so each register is
+ * filled once. */
 static const struct mistake {
     enum fault fault;
     const char *name, *kind;
     int threads;
-    bool once; /* steps without micro-batches, where each register is filled once */
+    bool once;
 } mistakes[] = {
     {NO_FAULT, "without a mistake all seeds pass", "cpu", 4, false},
     {NO_CREDIT, "an actor that does not wait for a free register", "cpu", 4, false},
@@ -235,8 +236,8 @@ is_caught(const struct mistake *m)
     if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
 }
 
-/* Returns true if an invalid label ends the step with E_VALUE. With the mistake, the check's result is read before
- * the check is done, so some seeds end without an error. */
+/* Runs a step with an invalid label. Returns true if the step ends with E_VALUE. The mistake under test reads the
+ * result of the label check before the check is done, so some seeds end without an error. */
 static bool
 says_so(const struct trial *t)
 {

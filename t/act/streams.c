@@ -1,10 +1,10 @@
-/* streams.c - tests the streams of a device: moves and kernels run at the same time, in the order that the plan's
- * synchronisation demands.
+/* streams.c - tests the streams of a device: moves and kernels run at the same time, in an order that the plan's
+ * synchronisation allows.
  *
  * A program on an async test device has a kernel, a transfer in, a transfer out, and a move between devices. Each of
- * the four waits until all have begun; on a single stream that would hang. Likewise the products of panels must
- * overlap with the moves of the next panels. A device with one stream must give the same results. (That the verifier
- * rejects other streams and weaker synchronisation: verify.c.) */
+ * these four waits until all four have begun, which would hang on a single stream. A second program multiplies
+ * panels; each product must overlap with the move of a later panel. A device with a single stream must give the same
+ * results. verify.c tests that the verifier rejects other streams and weaker synchronisation. */
 #include "runtime/device/stream.h"
 #include "t/lib/net.h"
 #include "t/lib/plans.h"
@@ -14,9 +14,9 @@
 /* ---- work that waits for work of other streams ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-/* set of stream roles (bits): the first pieces of work of these roles wait for each other */
+/* stream roles (a set of bits) whose first pieces of work wait for each other */
 static unsigned expected;
-static _Atomic unsigned begun; /* set of stream roles (bits) whose first work has begun */
+static _Atomic unsigned begun; /* stream roles (a set of bits) whose first piece of work has begun */
 static struct stream_work first[NSTREAM];
 
 static int
@@ -28,8 +28,8 @@ meet(const struct stream_work *w, const struct stream *s)
     return first[s->role].run(&first[s->role], s);
 }
 
-/* Replaces the enqueue function of the async device: on device 0, the first piece of work of each role waits for
- * those of the other roles. */
+/* Replaces the enqueue function of the async device. On device 0, the first piece of work of each expected role then
+ * waits for the first pieces of the other roles. */
 static int
 enqueue(struct stream *s, const struct stream_work *w)
 {
@@ -91,8 +91,8 @@ holds(struct rille_tensor *y, float factor)
     return good;
 }
 
-/* Runs the program. The first pieces of work of the given stream roles (bits) wait for each other. Returns true if
- * the program ends with the right values. */
+/* Runs the program. The first pieces of work of the stream roles `roles` (a set of bits) wait for each other.
+ * Returns true if the program ends with the right values. */
 static bool
 ends(unsigned roles)
 {
@@ -139,12 +139,11 @@ enum {
     PANELS = 6,
     ROWS = 128,
     WIDTH = 16
-    /* WIDTH: columns of a panel. With this width a panel has more bytes than fusion keeps alive (WAITS_FREELY).
-     */
+    /* WIDTH: columns of a panel, so many that a panel has more bytes than fusion keeps alive (WAITS_FREELY). */
 };
 
-/* Work of device 0, by stream role, in the order in which it is enqueued. Product k and move k + ahead wait for each
- * other to begin. */
+/* Work of device 0, by stream role, in the order in which it was enqueued. Product k and move k + ahead wait for
+ * each other to begin. */
 static struct work {
     struct stream_work work;
     int k;
@@ -186,7 +185,7 @@ panel_of(struct net *b, int64_t k)
     return panel;
 }
 
-/* Sets y[0] to the sum of the products of w with each panel; the panels are gathered one by one. */
+/* Gathers the panels one by one and multiplies each by w. Sets y[0] to the sum of the products. */
 static int
 gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
 {
@@ -201,7 +200,7 @@ gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rill
     return 1;
 }
 
-/* Sets y[k] to the product of panel k, gathered, and w. */
+/* Multiplies panel k by w and gathers the product into y[k]. */
 static int
 multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
 {
@@ -213,8 +212,8 @@ multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rill
     return PANELS;
 }
 
-/* Multiplies b->x by b->y while products and moves wait for each other. Returns false if a stream did not get PANELS
- * pieces of work. */
+/* Multiplies b->x by b->y. Product k and move k + way wait for each other to begin. Returns false if a stream did
+ * not get PANELS pieces of work. */
 static bool
 multiply(struct net *b, int way, float *got)
 {

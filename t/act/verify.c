@@ -1,9 +1,9 @@
 /* Tests of actors/plan/verify: valid plans pass; a plan with one changed number is rejected, or computes the same
  * bytes.
  *
- * A copy of each random plan is changed in one field at a time. A changed plan that passes must compute the same
- * bytes on the simulator, with poisoned registers and buffers of exactly the sizes that the plan states. A simple
- * token simulation (runs_greedily) must finish it, too. */
+ * The test changes one field at a time in a copy of each random plan. A changed plan that passes must compute the
+ * same bytes on the simulator, with poisoned registers and buffers of exactly the sizes that the plan states. The
+ * plan must also run to its end in a simple simulation of tokens (runs_greedily). */
 #include "t/lib/plans.h"
 
 #include "kernels/op/lib/table.h"
@@ -14,7 +14,7 @@
 
 /* ---- a copy that may be changed ---- */
 
-/* Copies n elements and appends an empty element, so that a count one too high reads zeros. */
+/* Copies n elements and appends an empty element. A mutant whose count is one too high then reads zeros. */
 #define COPY(a, p, n) copy_array(a, p, sizeof *(p), n)
 static void *
 copy_array(struct arena *a, const void *p, size_t size, int64_t n)
@@ -98,7 +98,7 @@ copy_task(struct arena *a, struct task *t)
     if (task_hop(t)) copy_moves(a, &t->move);
 }
 
-/* Returns a copy of the plan; both share kernels. */
+/* Returns a copy of the plan, which has the same kernels. */
 static struct plan *
 copy_plan(struct arena *a, const struct plan *from)
 {
@@ -130,7 +130,7 @@ copy_plan(struct arena *a, const struct plan *from)
     return p;
 }
 
-/* ---- every number of a plan ---- */
+/* ---- every number in a plan ---- */
 
 struct field {
     const char *name;
@@ -443,7 +443,7 @@ static const struct task_kind *const kinds[] = {
 #undef KIND
 };
 
-/* Returns a field's value; for a task kind, which is a pointer, its index in the list of kinds. */
+/* Returns the value of a field. The kind of a task is a pointer; its value is its index in the list of kinds. */
 static int64_t
 get(const struct slot *s)
 {
@@ -504,7 +504,7 @@ try_mutant(struct engine *e, struct plan *p, const struct slot *s, enum change c
     return fine;
 }
 
-/* Changes one random element of each field, or (all) every element. */
+/* Changes one random element of each field; if `all`, changes every element. */
 static int
 try_plan(struct engine *e, struct plan *p, struct slots *s, uint64_t *rng, bool all)
 {
@@ -571,7 +571,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
     engine_free(&e);
 }
 
-/* ---- changes that are more than one number ---- */
+/* ---- changes of several numbers at once ---- */
 
 /* Changes an operand's layout at random. The verifier must report an illegal signature, and accept no wrong plan. */
 static void
@@ -693,7 +693,7 @@ test_recomputed(struct rille_session *s)
     }
 }
 
-/* Puts two registers of a device at the same offset. The verifier must reject the plan if both can be live at once. */
+/* Puts two registers of a device at the same offset. The plan must be rejected if both can be live at once. */
 static void
 test_shared(struct rille_session *s, uint64_t seed)
 {

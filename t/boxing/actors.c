@@ -1,12 +1,12 @@
-/* actors.c - moves carried out by actors keep the value, and each rank reads as many bytes from others as explain()
- * reports.
+/* actors.c - tests moves that actors carry out: a move keeps the value, and each rank reads as many bytes from other
+ * ranks as explain() reports.
  *
- * Every pair of layouts on meshes [2], [3], [2, 2] and [2, 3]: on the same ranks, to overlapping ranks, to other
- * ranks, and to and from asynchronous test devices; samples between meshes of different shapes. The addends of a P
- * differ, because they come from a sum. Each pair is traced as a step and run on threads, or on the simulator in an
- * order of events that depends on a seed. Actors count the bytes that they read from other devices. On each rank the
- * count must equal that of explain() and of the plan. In a second pass messages are expensive, which leads to moves
- * of several hops. */
+ * The test tries every pair of layouts on meshes [2], [3], [2, 2] and [2, 3]: on the same ranks, to overlapping
+ * ranks, to other ranks, and to and from asynchronous test devices; and samples of the pairs between meshes of
+ * different shapes. The addends of a P differ, because they come from a sum. Each pair is traced as a step. The step
+ * runs on threads, or on the simulator in an order of events that depends on a seed. Actors count the bytes that
+ * they read from other devices. On each rank the count must equal that of explain() and of the plan. In a second
+ * pass messages are expensive, which leads to moves of several hops. */
 #include "actors/session/step/compiled.h"
 #include "boxing/box.h"
 #include "t/lib/must.h"
@@ -44,7 +44,7 @@ layout_of(const struct rille_place *p, int naxis, const char *const *sbp, const 
     return l;
 }
 
-/* Lists all layouts of a matrix; a layout has P of one kind at most. */
+/* Lists all layouts of a matrix. All P of a layout have the same reduction. */
 static int
 list_layouts(const struct mesh *m, const struct rille_place *p, const struct rille_layout **out)
 {
@@ -75,7 +75,7 @@ reduce_of(const struct layout *l)
     return r;
 }
 
-/* ---- values: the sum or maximum over an additional first axis; splitting that axis makes the matrix partial ---- */
+/* ---- values: the sum or maximum over a first axis; splitting this axis makes the resulting matrix partial ---- */
 
 static float
 element(int depth, int i)
@@ -132,8 +132,8 @@ reduced(struct rille_tensor *x, bool max)
 
 /* ---- one pair of layouts ---- */
 
-/* Traces the step: reduces x and moves the result. read: adds a reader of the moved value, so that shards may be
- * shared. */
+/* Traces a step that reduces x and moves the result. read: another operator reads the moved value, too, so that
+ * shards may be shared. */
 static struct rille_graph *
 trace(struct rille_tensor *x, const struct rille_layout *from, const struct rille_layout *to, bool read, bool *as_meant)
 {
@@ -238,11 +238,11 @@ open_session(bool simulated, const char *cost)
 
 struct route {
     const char *from, *to; /* device kinds of source and target */
-    int first;             /* first rank of the target placement */
+    int first;             /* rank of the first device of the target placement */
     const char *text;
 };
 
-/* Tries random pairs of layouts: on average one of `share` pairs. */
+/* Tries a random sample of the pairs of layouts: one of `share` pairs on average. */
 static bool
 pairs_are_right(const struct mesh *m, const struct mesh *n, const struct route *w, int share)
 {

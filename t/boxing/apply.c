@@ -1,10 +1,10 @@
 /* apply.c - tests that every move gives the right values and sends the minimum of bytes.
  *
- * For a pair of layouts the test works element by element with sets of ranks, without tiles: the holders of each
- * addend, and the ranks that need the result. A search over all ways to assign addends to groups finds the minimum
- * of transmissions. The test compares values after box_apply, sent bytes, the bound, and received bytes. A
- * hierarchical reduction must give the same bits. Pairs on small meshes are enumerated, pairs on larger ones drawn
- * by seed; RILLE_LONG=1 draws twenty times as many. */
+ * The test examines a pair of layouts element by element. For each element it lists the ranks that hold each addend,
+ * and the ranks that need the result. A search over all ways to assign addends to groups finds the least number of
+ * bytes that must be sent. The test compares values after box_apply, sent bytes, the bound, and received bytes. A
+ * hierarchical reduction must give the same bits. Pairs of layouts on small meshes are enumerated, pairs on larger
+ * meshes are drawn by seed. RILLE_LONG=1 draws twenty times as many. */
 #include "t/lib/moves.h"
 #include "t/oracles/box_apply.h"
 
@@ -104,7 +104,7 @@ index_of(const struct type *t, int64_t e, int64_t *index)
     }
 }
 
-/* Returns the dtype in which addends are stored: f32 for sums of 16-bit floats. */
+/* Returns the dtype in which addends are stored; for sums of 16-bit floats this is f32. */
 static enum dtype
 part_of(enum reduce r, enum dtype d)
 {
@@ -121,9 +121,9 @@ held(const struct layout *l, const struct type *t)
 
 struct element {
     int p, q;
-    /* addend, sum: bytes of one element of an addend, and of a group's sum */
+    /* addend: bytes of an element of an addend; sum: bytes of an element of a group's sum */
     int addend, sum;
-    /* bit sets of ranks: holder[i]: hold addend i; member[i]: need the sum of group i */
+    /* sets of ranks, as bits. holder[i]: ranks that hold addend i; member[i]: ranks that need the sum of group i */
     uint32_t holder[MAX_ADDEND], member[MAX_ADDEND];
 };
 
@@ -139,7 +139,7 @@ group_cost(const struct element *e, int j, int addends)
     return (n - 1) * e->addend + (members - !!(e->member[j] & held)) * e->sum;
 }
 
-/* Returns the least number of bytes to send, over all ways to assign each addend to one group. */
+/* Returns the least number of bytes that must be sent, over all ways to assign each addend to one group. */
 static int
 least_cost(const struct element *e)
 {
@@ -192,8 +192,8 @@ combine(enum reduce r, double a, double b)
     return r == RED_MAX ? (a > b ? a : b) : r == RED_MIN ? (a < b ? a : b) : a + b;
 }
 
-/* Returns the i-th of p addends of a value. The addends of a sum are random and add up to the value; for max and
- * min, one addend equals the value. */
+/* Returns addend i of the p addends of a value. For a sum, the addends are random and add up to the value. For max
+ * and min, one addend equals the value. */
 static double
 addend_value(enum reduce r, int p, int i, double value, uint64_t salt)
 {
@@ -242,8 +242,8 @@ ignored(enum reduce r, enum dtype d)
     return r == RED_MAX ? INT32_MIN : INT32_MAX;
 }
 
-/* Checks one element of the result: replicas must be equal, and the groups must combine to the value. If the
- * source was not partial, exactly one group must have the value. */
+/* Checks one element of the result. Replicas must be equal, and the groups must combine to the value. If the source
+ * is not partial, exactly one group must have the value. */
 static bool
 element_is_right(void **part, const struct layout *l, const struct type *t, int64_t e, bool was_whole)
 {
@@ -421,12 +421,12 @@ draw_on_four_axes(long n)
     finish("pairs on 2 x 2 x 2 x 2", before);
 }
 
-/* ---- the bound: a search over all that ranks could send ---- */
+/* ---- the bound, compared with a search over everything that ranks could send ---- */
 
 enum { SEARCH_RANKS = 4, SEARCH_ADDENDS = 3 };
 
-/* Returns all sums that a rank can compute by adding disjoint sums. Bit s of the result stands for the sum of the
- * set s of addends. */
+/* Returns all sums that a rank can compute from sums that it has (`has`), by adding sums of disjoint sets of
+ * addends. In both sets of bits, bit s stands for the sum of the addends in set s. */
 static uint32_t
 closure(uint32_t has)
 {
@@ -512,8 +512,7 @@ reductions_keep_the_order(void)
     parts_free(dst, to);
 }
 
-/* Reduces strided views of 3 x 5 elements from 3 sources. Compares the loops of every dtype with a sum element by
- * element. */
+/* Returns the reduction of n values, computed one by one. Results are rounded as those of a reduction to dtype d. */
 static double
 reduced_by_hand(enum dtype d, enum reduce r, const double *v, int n)
 {

@@ -1,9 +1,9 @@
 /* bytes.c - tests that the price of a move equals the bytes that ranks receive, on large meshes.
  *
- * t/boxing/apply.c compares plans with the minimum on small meshes. Here all pairs of layouts on meshes of longer
- * axes, with uneven shards, are priced and planned. For pairs without P, the prices on 100,000 ranks and on many axes
- * must equal the bytes that the ranks lack. Counts that were cached for one move are reused for other moves, on any
- * mesh, and for the reverse move. */
+ * t/boxing/apply.c compares plans with the minimum on small meshes. This test prices and plans all pairs of layouts
+ * on meshes of longer axes, with uneven shards. For pairs without P, on 100,000 ranks and on many axes, the price
+ * must equal the bytes that the ranks lack. Counts that were cached for one move are used again for other moves, on
+ * any mesh, and for the reverse move. */
 #include "t/lib/moves.h"
 
 static const struct layout *list[MAX_LAYOUT];
@@ -80,8 +80,8 @@ lacking(const struct type *t, const struct layout *from, const struct layout *to
     return numel * (int64_t)dtype_bytes((enum dtype)t->dtype);
 }
 
-/* Uses a single cache for all meshes and types. Axes of equal size may share entries, axes of different size must
- * not. */
+/* Checks prices on meshes with many axes, all with a single cache. Axes of equal size may share cache entries; axes
+ * of different sizes must not. */
 static void
 many_axes(void)
 {

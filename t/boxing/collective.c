@@ -1,7 +1,7 @@
 /* collective.c - tests moves that a library can do by one collective.
  *
- * The test runs each such move as a collective on host memory and compares the result with that of box_plan(). Every
- * move that a library can do must be found. Layouts of small meshes are enumerated. */
+ * The test runs each such move as a collective on host memory and compares the result with that of box_plan().
+ * collective_of() must find every move that a library can do. The test enumerates layouts of small meshes. */
 #include "boxing/collective.h"
 #include "t/lib/moves.h"
 #include "t/oracles/box_apply.h"
@@ -60,8 +60,8 @@ struct blocks {
     int64_t n; /* number of elements per block */
 };
 
-/* Returns the view of block i in the shard `part` of mesh position pos. came: the shard is the result of the move,
- * otherwise its source. */
+/* Returns the view of block i in the shard `part` of mesh position pos. came: `part` is a shard of the result;
+ * otherwise a shard of the source. */
 static struct view
 window(const struct blocks *b, bool came, void *part, int32_t pos, int32_t i)
 {
@@ -86,7 +86,8 @@ room(const struct blocks *b, int32_t nblock)
     return arena_alloc(&arena, (size_t)(b->n * nblock) * dtype_bytes((enum dtype)b->c->dtype) + 1);
 }
 
-/* Returns the data that a position sends: its shard, or a packed copy of the shard's blocks. */
+/* Returns the data that a position sends: the shard itself, or a packed copy of the shard's blocks if the collective
+ * packs. */
 static void *
 sent(const struct blocks *b, void *part, int32_t pos)
 {
@@ -176,7 +177,7 @@ same_parts(const struct type *t, const struct layout *l, void *const *a, void *c
 }
 
 /* Compares the values of two results. Partial results are compared by their sums, because a collective may
- * distribute addends in another way than box_plan(). */
+ * distribute addends differently from box_plan(). */
 static bool
 same_value(const struct type *t, const struct layout *l, void *const *a, void *const *b)
 {
@@ -185,8 +186,8 @@ same_value(const struct type *t, const struct layout *l, void *const *a, void *c
     return same_parts(t, whole, boxed(t, l, whole, a), boxed(t, l, whole, b));
 }
 
-/* Returns true if a library must be able to do the move: the move changes one mesh axis, and blocks have equal
- * sizes at all positions. */
+/* Returns true if a library must be able to do the move. The move must change one mesh axis, and blocks must have
+ * equal sizes at all positions. */
 static bool
 must_be_found(const struct type *t, const struct layout *from, const struct layout *to)
 {

@@ -1,4 +1,5 @@
--- cost.lua - tests that the path of a move depends on machine costs: built-in ones, costs in a file, and measured costs.
+-- cost.lua - tests that the path of a move depends on the costs of the machine: built-in costs, costs in a file, and
+-- measured costs.
 
 local tap = dofile("t/lib/tap.lua")
 
@@ -17,7 +18,7 @@ for _, c in ipairs(two.candidates) do
 end
 tap.ok(tap.has(tostring(two), "chosen", "or", " via "), "the text shows both candidates")
 
--- Checks that the cost of messages in a file decides the number of hops of this move.
+-- Checks that the cost of a message, set in a file, decides the number of hops of this move.
 local script, file = os.tmpname(), os.tmpname()
 tap.write(script, [[
 local P = rille.placement("cpu", {{0, 1}, {2, 3}})
@@ -51,7 +52,7 @@ for _, n in ipairs{100, 199, 200, 201, 5000} do
   tap.ok(tap.has(with_cost(line .. "\n" .. ("x"):rep(n) .. "\n"), ":2: "), "lines are counted")
 end
 
--- Checks that the planner uses the costs of computation in a file.
+-- Checks that the planner uses costs of computation from a file.
 local planned = os.tmpname()
 tap.write(planned, [[
 local x = rille.ones({64, 64})
@@ -62,7 +63,7 @@ local product, pass = 2 * 64 ^ 3, 2 * 4 * 64 * 64
 tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
   ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "costs of products, of element-wise passes and of acts are used")
 
--- Checks that a planner counts the sent bytes of a move as added memory, even if moves cost nothing.
+-- Checks that the planner adds the sent bytes of a move to the memory that a plan needs, even if moves cost nothing.
 tap.write(planned, [[
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.ones({64, 64}, {placement = P, sbp = "S(0)"})
@@ -76,8 +77,8 @@ for _, name in ipairs{"alpha_ns", "beta_ns_per_byte", "gamma_ns_per_byte", "copy
 end
 tap.is({with_cost("", planned), with_cost(free, planned)}, {"from 12288 to 16384\n", "from 12288 to 16384\n"}, "a free move adds the bytes of one that costs time")
 
--- Damages a file of all costs at random. Rille must read it, and then plan with it, or reject it with an error that
--- names the file.
+-- Damages a file of costs at random. Rille must reject the file with an error that names it, or read the file and
+-- plan with its costs.
 do
   local absurd = os.tmpname()
   tap.write(absurd, [[
@@ -104,7 +105,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
     end
   end
   tap.is({with_cost(table.concat(least, "\n"), absurd), with_cost(table.concat(most, "\n"), absurd)}, {"fine\n", "fine\n"}, "all costs at their minimum, and all at their maximum")
-  -- sorts the lines, because the order of pairs() differs between processes, and only the seed may decide the damage
+  -- sorts the lines: the seed alone must decide the damage, and the order of pairs() differs between processes
   table.sort(lines)
   local whole, seed = table.concat(lines, "\n") .. "\n", tap.seed(1)
   math.randomseed(seed)
@@ -128,7 +129,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
   os.remove(absurd)
 end
 
--- Checks that measured costs are saved; the next process must read them.
+-- Checks that measured costs are saved, and that the next process reads them.
 local home = os.tmpname()
 os.remove(home)
 local reported = run("XDG_CONFIG_HOME=" .. home, "--calibrate")

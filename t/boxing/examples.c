@@ -1,5 +1,5 @@
-/* examples.c - tests the names and texts of moves, with bytes that can be checked by hand. (Values, and the least bytes
- * of every move: apply.c.) */
+/* examples.c - tests the names and texts of moves, with numbers of bytes that can be checked by hand. (apply.c tests
+ * values, and the least bytes of every move.) */
 #include "t/lib/moves.h"
 
 static struct arena arena;
@@ -70,7 +70,7 @@ bytes_and_names(void)
     }
 }
 
-/* Checks the names of moves on 2 x 2 ranks: an axis without an effect, or with a local effect, leaves the name. */
+/* Checks the names of moves on 2 x 2 ranks. An axis on which nothing is sent must not change the name. */
 static void
 names_on_two_axes(void)
 {

@@ -1,6 +1,8 @@
--- grad.lua - tests gradients through every move: for any layouts, d sum(w * f(x)) / dx equals the gradient on one device.
+-- grad.lua - tests gradients through every move. For any layouts, d sum(w * f(x)) / dx must equal the gradient on one
+-- device.
 --
--- Moves on one mesh axis: on the same ranks, to overlapping ranks and to other ranks; samples on two axes.
+-- Moves on one mesh axis are tested on the same ranks, to overlapping ranks and to other ranks. Moves on two axes are
+-- sampled.
 
 local tap = dofile("t/lib/tap.lua")
 
@@ -11,7 +13,7 @@ for i = 0, ROWS * COLUMNS - 1 do
 end
 local function matrix(list, options) return rille.tensor(list, options):reshape{ROWS, COLUMNS} end
 
--- Returns a nested list of f(value, weight), with an entry per element of x.
+-- Returns the nested list of f(value, weight) for each element of x and its weight.
 local function map(f)
   return tap.rows(ROWS, COLUMNS, function(r, c)
     local i = (r - 1) * COLUMNS + c

@@ -1,11 +1,11 @@
-/* path.c - tests that every candidate path of box_path is a sequence of moves between the layouts (t/boxing/apply.c
- * tests the values of each move), and sends no rank more than the direct exchange.
+/* path.c - tests that every candidate path of box_path is a sequence of moves between the layouts, and sends no rank
+ * more bytes than the direct exchange. (t/boxing/apply.c tests the values of each move.)
  *
- * On small meshes the test adds up the received bytes per rank. Also with uneven shards, a full
- * search over all such paths checks that the best candidate is the cheapest. (On three and four axes the search takes
- * paths over layouts in mesh order. On four axes box_path prunes layouts that cannot be on a cheapest path.) Finally
- * all hops on small meshes show that axes of equal size may be exchanged. RILLE_LONG=1 draws twenty times as many
- * pairs. */
+ * On small meshes the test adds up the received bytes per rank. A full search over all such paths checks that the
+ * best candidate is the cheapest, also with uneven shards. (On three and four axes the search takes paths over
+ * layouts in mesh order. On four axes box_path prunes layouts that cannot be on a cheapest path.) Finally the test
+ * swaps mesh axes of equal size in all hops on small meshes, which must not change the price. RILLE_LONG=1 draws
+ * twenty times as many pairs. */
 #include "boxing/path.h"
 #include "t/lib/moves.h"
 
@@ -43,7 +43,7 @@ sends_nobody_more(const struct type *t, const struct layout *from, const struct 
 
 static int nwrong, npair, ncandidate;
 
-/* Prints one line per candidate path: its hops, each with name, bytes and price. */
+/* Prints one line per candidate path: the name, bytes and price of each hop. */
 static void
 print_path(const struct box_path *p, struct str *s)
 {
@@ -157,7 +157,7 @@ busiest(int i, int x, int y, int j)
     return sum > least ? -1 : most;
 }
 
-/* Checks that no sequence of up to three moves is better than the direct move for the busiest rank. Tries all
+/* Checks that no sequence of up to three moves sends fewer bytes to the busiest rank than the direct move. Tries all
  * sequences that together send the minimum of bytes. (A move to the same layout counts as no move.) */
 static void
 no_sequence_is_kinder(const struct place *p, const char *what)
@@ -186,7 +186,7 @@ no_sequence_is_kinder(const struct place *p, const char *what)
 
 enum { MANY = 81, WIDEST = 16 };
 static struct hop {
-    double ns; /* price of the hop, ns; INFINITY: forbidden, because the hop would make a value partial */
+    double ns; /* price of the hop, ns; INFINITY: not allowed, because the hop would make a value partial */
     int64_t bytes, received[WIDEST];
 } hops[MANY][MANY];
 
@@ -205,7 +205,8 @@ changes_one(const struct layout *x, const struct layout *y)
     return n == 1;
 }
 
-/* Searches all paths from layout `at` that send the minimum of bytes. left: bytes that each rank may still receive. */
+/* Searches all paths from layout `at` that send the minimum of bytes. left: bytes that each rank may still receive,
+ * by rank. */
 static void
 go_through(struct ends *e, int at, int nhop, double ns, int64_t bytes, const int64_t *left)
 {
@@ -241,8 +242,8 @@ fill_hops(const struct type *t, const struct layout *const *l, int n, const stru
         }
 }
 
-/* Checks, for shapes with uneven shards, that the best candidate costs no more than the best path over the layouts
- * of a list. Tries every step-th pair. On four axes tensors have one dimension. */
+/* Checks, for shapes with even and uneven shards, that the best candidate costs no more than the best path over the
+ * layouts of a list. Tries every step-th pair. Tensors on four axes have one dimension. */
 static void
 none_is_passed_over(const struct place *p, const struct layout *const *l, int n, int step, const char *what)
 {
@@ -273,7 +274,8 @@ none_is_passed_over(const struct place *p, const struct layout *const *l, int n,
     ok(nwrong == before && covered(compared > 0), "%s (%d pairs)", what, compared);
 }
 
-/* Lists the layouts in mesh order of a tensor of ndim dimensions. Returns their number. */
+/* Lists the layouts of a tensor of ndim dimensions in which axes split a dimension in mesh order. Returns their
+ * number. */
 static int
 in_mesh_order(const struct place *p, int ndim, const struct layout **out)
 {
@@ -326,7 +328,7 @@ swapped(const struct layout *l, const int *swap)
     return out;
 }
 
-/* Returns true if box_path may use the hop: the hop must not make a value partial. */
+/* Returns true if the hop makes no value partial. box_path may use no other hops. */
 static bool
 is_hop(const struct layout *from, const struct layout *to)
 {

@@ -1,10 +1,10 @@
-/* ranks.c - tests that the move plan of a set of ranks equals the set's part of the plan for all ranks.
+/* ranks.c - tests plans for a set of ranks: the plan for a set must equal the set's part of the plan for all ranks.
  *
- * The devices of a pair of layouts are dealt into sets by seed. The plan of each set is compared with the full plan
- * step by step. The reads between the set and other ranks, in both directions, are compared with all reads of the
- * full plan. So the sets together make the full plan, and both sides of a read agree. Hierarchical reductions with
- * random segments are tested likewise. The memory of a plan must be proportional to the exchanged bytes, also on
- * 1,024 ranks. */
+ * A seed deals the devices of a pair of layouts into sets. The plan of each set is compared with the full plan step
+ * by step. The reads between the set and other ranks, in both directions, are compared with all reads of the full
+ * plan. So the plans of all sets together are the full plan, and the plans of both sides of a read agree. The same
+ * holds for hierarchical reductions with random segments. The memory of a plan must be proportional to the exchanged
+ * bytes, also on 1,024 ranks. */
 #include "runtime/device/device.h"
 #include "t/lib/moves.h"
 
@@ -34,8 +34,8 @@ positions(const bool *in, int32_t n, int32_t *count)
     return pos;
 }
 
-/* Returns set number n: the mesh positions whose device has the number n in `of` (indexed by device, for each
- * kind). */
+/* Returns the set with this number: the mesh positions whose device is assigned to it. of: number of the set, by
+ * device kind and device. */
 static struct set
 set_of(const struct box_plan *p, const uint8_t *of, int number)
 {
@@ -247,8 +247,8 @@ sources_of(const struct box_work *w)
     return n;
 }
 
-/* Checks that the plan of one of 1,024 ranks is small if the rank exchanges little: EACH bytes per step, source and
- * read, plus REST. */
+/* Checks that a plan for one of 1,024 ranks uses little memory if the rank exchanges little: at most EACH bytes per
+ * step, source and read, plus REST bytes. */
 static void
 memory_is_of_what_is_exchanged(void)
 {

@@ -1,4 +1,5 @@
-/* show.c - tests pictures of layouts: a few are compared exactly, all are checked for well-formedness.
+/* show.c - tests pictures of layouts. A few are compared with the expected text, and all are checked for
+ * well-formedness.
  *
  * Every layout of small meshes is drawn. The text must name each rank that holds something, and the SVG must be
  * balanced XML with finite numbers. */
@@ -128,8 +129,8 @@ names(const char *text, int rank)
     return false;
 }
 
-/* Checks the pictures of all layouts. The ranks are numbered from 20, so that no rank equals the number of a tick
- * mark. */
+/* Checks the pictures of all layouts. The ranks are numbered from 20. So a number in the picture is a rank or a tick
+ * mark, never both. */
 static void
 every_layout(const struct place *p, const struct type *t, const char *what)
 {
@@ -147,7 +148,7 @@ every_layout(const struct place *p, const struct type *t, const char *what)
         box_show_text(t, l, 110, false, &s);
         for (int pos = 0; pos < p->nrank; pos++) {
             struct type local = layout_shard(l, t, pos);
-            /* skips abbreviated pictures: those with more than six ranks or four addends */
+            /* skips pictures that are abbreviated, because they have more than six ranks or four addends */
             if (strstr(str_text(&s), "...")) continue;
             named++;
             unnamed += type_numel(&local) > 0 && !names(str_text(&s), p->rank[pos]);

@@ -1,6 +1,6 @@
 /* Tests of actors/cluster/transport/carrier.c: messages and byte lists between workers of two hosts. Messages and
- * lists must arrive in order, only within one epoch and job, and only from holders of the job's key.
- * (t/launch/launch.sh tests the bytes of channels.) */
+ * lists must arrive in order. The carrier must drop data of another epoch or job, and data from a sender without the
+ * job's key. (t/launch/launch.sh tests the bytes of channels.) */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/machine.h"
@@ -48,7 +48,7 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     atomic_fetch_add(&s->listed, 1);
 }
 
-/* Answers a fetch request with bytes of the list, which stands for this side's memory. */
+/* Answers a request to fetch bytes. The list stands for the memory of this side. */
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
 {
@@ -105,7 +105,7 @@ side_open(struct side *s, int rank, const char *host, const struct key *key)
     must(bus_host.open(&(struct bus_options){.process = rank, .nthread = 1, .with = s->bus}, &s->bus), "bus");
 }
 
-/* Opens a carrier. ports: the ports of both sides, by rank. */
+/* Opens a carrier for the side s. ports: the ports of both sides, by rank. */
 static void
 side_join(struct side *s, uint32_t epoch, const unsigned char *of, const char *ports)
 {
@@ -150,8 +150,9 @@ hear(struct side *s, uint32_t first, int n)
     return wrong;
 }
 
-/* Checks that each fetch is answered exactly once, with the bytes or with an error. The test uses the offset of the
- * fetch as the request's number, so that on_brought() knows which bytes to expect. */
+/* Fetches several ranges of the list from the other side. Checks that each fetch is answered exactly once, with the
+ * bytes or with an error. The offset of a fetch is also the number of its request, so that on_brought() knows which
+ * bytes to expect. */
 static void
 test_bring(struct side *a, const char *how)
 {
@@ -175,7 +176,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     side_open(&b, 1, host, other);
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
-    say(&a, 0); /* side b has not joined yet: the message waits in side a's link */
+    say(&a, 0); /* the message waits in side a's link, because side b has not joined */
     side_join(&b, 1, job, ports);
     for (uint32_t i = 1; i < MESSAGES; i++) say(&a, i);
     ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages arrive in order, also messages sent before the other side joined",
@@ -188,7 +189,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     test_bring(&a, how);
     side_join(&b, 2, job, ports);
     carrier_fetch(a.carrier, 1, 5, 5, 9);
-    say(&a, 1000); /* sends a fetch and a message in epoch 1, which has ended */
+    say(&a, 1000); /* b is in epoch 2 already, and must drop this message and the fetch */
     side_join(&a, 2, job, ports);
     say(&a, 2000);
     ok(hear(&b, 2000, 1) == 0, "%s: messages of a past epoch are dropped", how);
@@ -238,8 +239,8 @@ test_stranger(const struct key *key, const struct key *other)
     side_close(&b);
 }
 
-/* Checks that a worker's key is valid only for its own rank, also on links between workers. The receiver drops
- * messages that claim another rank. */
+/* Checks that a worker's key is valid only for the rank of this worker, also on links between workers. The receiver
+ * must drop messages that claim another rank. */
 static void
 test_impostor(void)
 {

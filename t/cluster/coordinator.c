@@ -1,4 +1,4 @@
-/* Tests of actors/cluster/coordinator/coordinator.c: single cases. (Whole trainings: sim.c.) */
+/* Tests of actors/cluster/coordinator/coordinator.c: single cases. (sim.c simulates complete trainings.) */
 #include "actors/cluster/coordinator/coordinator.h"
 #include "runtime/base/error.h"
 #include "runtime/device/communicator.h"
@@ -8,12 +8,12 @@ struct notices {
     struct notice last;
     char text[256];
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
-    /* arenas: first number in the last HAVE packet; forgotten: number of the program in the last FORGET packet */
+    /* arenas: first number in the last HAVE packet; forgotten: program number in the last FORGET packet */
     uint64_t arenas, forgotten;
     char refusal[256];
     int slow;                   /* rank in the last SLOW notice */
-    uint32_t flags[6], made[6]; /* last MAKE packet's flags; last FORM packet's memory epoch; index: peer */
-    char ports[6][64];          /* ports in the last FORM or PORTS packet; index: peer */
+    uint32_t flags[6], made[6]; /* by peer: flags of the last MAKE packet; memory epoch of the last FORM packet */
+    char ports[6][64];          /* by peer: ports in the last FORM or PORTS packet */
 };
 
 static void
@@ -68,7 +68,8 @@ open_world(struct notices *t, int world)
     return coordinator_new(&o, &env);
 }
 
-/* Forms an epoch of n workers. hosts: each worker has its own host and memory segment; otherwise all share one. */
+/* Forms an epoch of n workers. If `hosts`, each worker has a separate host with its own memory segment; otherwise
+ * all workers share one host and one segment. */
 static void
 form_world(struct coordinator *c, int n, bool hosts)
 {
@@ -128,7 +129,7 @@ test_refusals(void)
         {-1, "2", "m", "the coordinator is rille 1, the worker is rille 2"},
         {2, "1", "m", "rank 2 is out of range: the job has 2 workers"},
         {0, "1", "m", "rank 0 is already taken by another worker"},
-        /* rank 1 may only be taken by the worker that was started with its secret */
+        /* only the worker that was started with the secret of rank 1 may take rank 1 */
         {1, "1", "m", "rank 1 is already taken by another worker"},
     };
     static const unsigned char secret[2][CLUSTER_ID] = {{0}, "only the started"};
@@ -169,7 +170,7 @@ test_refusals(void)
     coordinator_free(&c);
 }
 
-/* Tests workers that prove their rank by a key: links 0 and 1 have the key of rank 1, link 2 the key of rank 4. */
+/* Tests workers that prove their rank by a key. Links 0 and 1 have the key of rank 1, link 2 that of rank 4. */
 static void
 test_vouched(void)
 {
@@ -199,8 +200,8 @@ say(struct coordinator *c, int peer, struct packet p, uint32_t epoch, uint32_t s
     coordinator_receive(c, peer, &p);
 }
 
-/* Checks which of two workers on a host without the coordinator creates their shared memory, and when a new memory
- * is created. */
+/* Tests two workers on a host other than the coordinator's. Checks which of them creates their shared memory, and
+ * when they need a new one. */
 static void
 test_memory(void)
 {
@@ -245,7 +246,7 @@ test_never_full(void)
     coordinator_free(&c);
 }
 
-/* Loses two of three workers: the second is lost while the replacement of the first is awaited. */
+/* Loses two of three workers. The second is lost while the coordinator waits for the replacement of the first. */
 static void
 test_lost_meanwhile(void)
 {
@@ -292,7 +293,8 @@ test_stall(void)
     coordinator_free(&c);
 }
 
-/* Checks which other hosts' ports the coordinator sends to a worker; there are five hosts with one worker each. */
+/* Checks which ports the coordinator sends to a worker: those of the neighbouring hosts in the ring of hosts, and
+ * those that the worker requests. There are five hosts with one worker each. */
 static void
 test_meeting(void)
 {
@@ -383,7 +385,7 @@ speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
     for (uint32_t r = 0; r < 4; r++) {
         if ((int)r == from) continue;
         others[n][BEAT_RANK] = r;
-        others[n++][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 repeats its old heartbeat */
+        others[n++][BEAT_COUNT] = r == 3 ? 1 : count; /* rank 3 makes no progress: its heartbeat count stays 1 */
     }
     struct packet p = {.kind = PACKET_BEAT,
                        .rank = from,
@@ -414,7 +416,8 @@ form_four(struct coordinator *c)
     for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
 }
 
-/* Lets worker `from` relay heartbeats for 20 ticks. If `on` is false, stops as soon as a worker is lost. */
+/* Lets worker `from` relay heartbeats for 20 ticks. If `on` is false, stops as soon as the coordinator loses a
+ * worker. */
 static void
 speak_on(struct coordinator *c, const struct notices *t, int from, uint32_t first, bool on)
 {
@@ -453,7 +456,7 @@ test_silent_speaker(void)
     coordinator_free(&c);
 }
 
-/* Simulates n runs with schedule `rows`. In each run rank r performs acts[r] acts and is busy for ms[r] ms. */
+/* Simulates n runs of the schedule `rows`. In each run, rank r performs acts[r] acts and is busy for ms[r] ms. */
 static void
 run_four(struct coordinator *c, uint32_t *seq, int n, const int acts[FOUR], const int ms[FOUR], const struct str *rows,
          uint32_t number)
@@ -496,7 +499,8 @@ static void
 test_slow(void)
 {
     static const struct {
-        /* acts: number of acts by rank; ms: busy time by rank, ms; slow: expected slow rank, -1: none */
+        /* acts: number of acts by rank; ms: busy time by rank, ms; slow: rank that must be reported as slow, -1:
+         * none */
         int acts[FOUR], ms[FOUR], slow;
         const char *name;
     } row[] = {
@@ -551,7 +555,7 @@ test_rows(void)
     coordinator_free(&c);
 }
 
-/* Checks how many bytes the coordinator allocates in a large cluster. */
+/* Checks that the coordinator uses little memory in a large cluster. */
 static void
 test_scale(void)
 {
@@ -568,8 +572,8 @@ test_scale(void)
     coordinator_free(&c);
 }
 
-/* Starts runs whose programs declare collectives on two hosts. Checks that a run begins (row.why: NULL), or ends
- * with the error row.why. */
+/* Starts runs whose programs declare collectives on two hosts. Each run must begin (row.why is NULL), or end with
+ * the error row.why. */
 static void
 test_comm_ranks(void)
 {
@@ -632,7 +636,7 @@ test_comm_ranks(void)
     }
 }
 
-/* Brings a coordinator with one worker to a phase. Returns the number of the worker's last packet. */
+/* Leads a coordinator with one worker into a phase. Returns the sequence number of the worker's last packet. */
 static uint32_t
 reach_phase(struct coordinator *c, enum coordinator_phase phase)
 {
@@ -654,8 +658,8 @@ reach_phase(struct coordinator *c, enum coordinator_phase phase)
     return seq;
 }
 
-/* Sends every kind of answer in every phase. Only the answer that the phase expects keeps the worker; any other
- * loses it. */
+/* Sends every kind of answer in every phase. The coordinator must keep the worker if the phase expects this answer,
+ * and lose the worker otherwise. */
 static void
 test_nonsense(void)
 {
@@ -679,8 +683,8 @@ test_nonsense(void)
             }
 }
 
-/* Lets worker 1 of 3 report a signal number. Returns true if the coordinator reports the signal and the worker
- * stays (handled), or if the coordinator drops the worker (not handled). */
+/* Lets worker 1 of 3 report a signal. handled: the program handles signals. Returns true if the coordinator then
+ * reports the signal and keeps the worker (handled), or drops the worker (not handled). */
 static bool
 pass(uint32_t number, uint64_t signals, bool handled)
 {
@@ -698,8 +702,8 @@ pass(uint32_t number, uint64_t signals, bool handled)
     return !stays && t.sent[PACKET_REFUSE] == 1 && !strcmp(t.text, how) && !strcmp(t.refusal, how);
 }
 
-/* Checks signals that workers report. If the program handles the signal, the coordinator reports it; otherwise it
- * dismisses the worker and counts it as lost. */
+/* Checks signals that workers report. If the program handles the signal, the coordinator must report it. Otherwise
+ * the coordinator must dismiss the worker and count it as lost. */
 static void
 test_signals(void)
 {

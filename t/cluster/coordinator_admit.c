@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/coordinator/coordinator_admit.c: workers are admitted only if they belong to the job and
- * their kernels compute the same bits, and all compute with the instruction sets that all have. */
+/* Tests of actors/cluster/coordinator/coordinator_admit.c: a worker is admitted only if it belongs to the job and
+ * its kernels compute the same bits. All workers then compute with the instruction sets that all of them have. */
 #include "actors/cluster/coordinator/coordinator.h"
 #include "t/lib/tap.h"
 
@@ -52,7 +52,7 @@ form_epoch(struct coordinator *c)
 }
 
 /* Tests the admission of workers by job name, kernels and instruction sets. A row of the table has the values that a
- * worker sends, and the expected reason to refuse it. */
+ * worker sends, and the reason with which the coordinator must refuse the worker. */
 int
 main(void)
 {

@@ -1,6 +1,6 @@
-/* Tests of actors/cluster/memory/device_heap.c and position.c. The allocations of a device heap are compared with a
- * model that searches a list. The positions of devices are checked for all assignments of devices to hosts in small
- * clusters. */
+/* Tests of actors/cluster/memory/device_heap.c and position.c. A model that searches a list makes the same
+ * allocations as a device heap, and both must agree. The positions of devices are checked for all assignments of
+ * devices to hosts in small clusters. */
 #include "actors/cluster/memory/device_heap.h"
 #include "actors/cluster/wire/position.h"
 #include "runtime/base/error.h"
@@ -21,8 +21,8 @@ is_free(const struct model *m, int at, size_t units)
     return true;
 }
 
-/* Looks up ranges that begin and end at multiples of half a unit. Returns the number of ranges for which heap and
- * model disagree. */
+/* Looks up ranges that begin and end at multiples of half a unit. Returns the number of ranges for which the heap
+ * and the model disagree. */
 static int
 differs(const struct device_heap *h, const struct model *m, uint64_t first)
 {
@@ -75,7 +75,8 @@ test_held(void)
     device_heap_free(&h);
 }
 
-/* Checks all ways to assign four device ranges to two memory segments and three device kinds. */
+/* Tries all ways to assign four device ranges to two memory segments and three device kinds. Each device that is not
+ * a cpu must have exactly one device heap in its segment, and the heap must lead back to the device. */
 static void
 test_heaps(void)
 {

@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/controller/files.c and load_request.c: requests to load, and answers to writes, of files
- * of any size. */
+/* Tests of actors/cluster/controller/files.c and load_request.c: requests to load files, and the answers to writes,
+ * for files of any size. */
 #include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/load_request.h"
 #include "actors/cluster/coordinator/member.h"
@@ -13,7 +13,8 @@ struct piece { /* A run of consecutive bytes. */
 };
 static struct piece expected[1 << 16], found[1 << 16];
 
-/* Appends the rows of a copy to the list of byte runs, and joins consecutive runs. */
+/* Appends the rows of a copy to a list of byte ranges, and joins a row with the previous range if the two are
+ * consecutive. */
 static int
 add_rows(struct piece *list, int n, const struct shard_copy *c)
 {
@@ -40,8 +41,8 @@ fits_packet(const struct load_requests *l, const struct load_request *r)
            sizeof(struct shard_copy) * (size_t)r->n <= WIRE_PIECE;
 }
 
-/* Checks that the load requests read the same bytes as the copies, in the same order. Each request must fit into a
- * packet. */
+/* Checks that load requests made from copies read the same bytes in the same order as the copies. Each request must
+ * fit into a packet. */
 static bool
 right(const struct shard_copy *copy, int32_t n)
 {

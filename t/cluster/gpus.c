@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/wire/gpus.c and devices.c: parsing and validation of a worker's report of its GPUs, and
- * comparison of device lists with the report. */
+/* Tests of actors/cluster/wire/gpus.c and devices.c: the parser of a worker's report of its GPUs accepts valid
+ * reports only, and device lists are compared with the report. */
 #include "actors/cluster/wire/devices.h"
 #include "actors/cluster/wire/gpus.h"
 #include "runtime/base/error.h"
@@ -25,7 +25,8 @@ test_read(void)
     ok(!gpus_check("", 0), "a worker without GPUs reports an empty text");
 }
 
-/* Checks a truncated or changed report: gpus_read() must accept or reject it, and never read beyond its end. */
+/* Checks gpus_read() with a truncated or changed report: it must accept or reject the report, and never read beyond
+ * the report's end. */
 static void
 test_damaged(void)
 {
@@ -68,7 +69,8 @@ tell(int first, int n, struct str *out)
     for (int i = 0; i < n; i++) str_addf(out, "9.0 1 %032x x|", (unsigned)(first + i));
 }
 
-/* Checks gpus_share, also with the maximum number of GPUs of a worker. */
+/* Checks gpus_share(), which tells if two workers have a GPU in common. One case has as many GPUs as a worker may
+ * have. */
 static void
 test_share(void)
 {

@@ -1,9 +1,9 @@
-/* Tests of actors/cluster/coordinator/coordinator_hang.c on simulated clusters (t/lib/simulated.h): one worker hangs at
- * every moment of a training. The coordinator must lose exactly this worker, and the training must end with the numbers
- * of a training without faults. Slow workers must not be lost. */
+/* Tests of actors/cluster/coordinator/coordinator_hang.c on simulated clusters (t/lib/simulated.h). In each trial
+ * one worker hangs, at another moment of the training. The coordinator must lose exactly this worker, and the
+ * training must end with the numbers of a training without faults. Slow workers must not be lost. */
 #include "t/lib/simulated.h"
 
-/* index: phase of the coordinator; number of hung workers that were lost in this phase */
+/* number of hung workers that were lost, by phase of the coordinator */
 static int in[CLUSTER_BROKEN];
 
 static void

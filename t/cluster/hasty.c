@@ -1,5 +1,5 @@
 /* Tests of actors/cluster/controller/controller.c: a worker that joins last and leaves at once. The controller must
- * report the loss with the worker's reason, and must not start without this worker. */
+ * report the loss with the worker's reason, and must not start the job without this worker. */
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/wire/machine.h"
 #include "kernels/exec/identity.h"
@@ -24,7 +24,7 @@ say(struct link *l, struct packet p)
 }
 
 /* Runs a worker process (arguments: worker ADDRESS RANK; secret on stdin) that sends HELLO and LEAVE. The process
- * then waits to be killed, so that only its LEAVE packet reports the departure. */
+ * then waits to be killed, so that the controller can learn of the departure only from the LEAVE packet. */
 static int
 leave_at_once(char **argv)
 {

@@ -85,7 +85,7 @@ test_open(void)
 /* ---- messages ---- */
 
 /* Owners of the slots: process 0 has slots 0 and 2, process 1 has slots 1 and 3. Every slot sends messages to every
- * other slot and checks the order of arrival. */
+ * other slot. The receiver checks the order of arrival. */
 static const uint32_t owner[SLOTS] = {0, 1, 0, 1};
 static const uint32_t addr[SLOTS] = {0, 1 << ADDR_THREAD_BITS, 1, 1 << ADDR_THREAD_BITS | 1};
 

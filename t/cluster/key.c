@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/wire/key.c and curve.c: key files, and the rank that the coordinator derives from a link's
- * key. */
+/* Tests of actors/cluster/wire/key.c and curve.c: key files, and the rank that the coordinator derives from the key
+ * of a link. */
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
@@ -94,8 +94,8 @@ test_whose(void)
     chmod(path, 0600);
 }
 
-/* Checks that a truncated key file is refused unless the key is complete up to its secret. A damaged key file must
- * be refused, or read with fields of full length. */
+/* Truncates and damages key files. A truncated file must be refused unless it contains the complete secret. A
+ * damaged file must be refused, or read with fields of full length. */
 static void
 test_damage(const struct str *text, const char *what)
 {
@@ -120,7 +120,7 @@ test_damage(const struct str *text, const char *what)
     ok(!taken, "%d damaged keys do no harm", n);
 }
 
-/* Makes keys for many ranks. Checks that the last rank has its own key. A copy of a key must stay valid after the
+/* Makes keys for many ranks. The last rank must have a key of its own. A copy of a key must stay valid after the
  * original is erased. */
 static void
 test_many(void)
@@ -148,8 +148,8 @@ key_of(const struct str *text)
     return k;
 }
 
-/* Returns the rank that the coordinator derives from the worker's key; KEY_COORDINATORS if the worker was denied, or
- * nothing arrived within two seconds. */
+/* Returns the rank that the coordinator derives from the worker's key. Returns KEY_COORDINATORS if the coordinator
+ * denied the worker, or if nothing arrived within two seconds. */
 static int
 seen(struct key *served, struct key *joined)
 {

@@ -1,4 +1,5 @@
-/* Tests of actors/cluster/wire/link.c: messages that an end sends just before it closes are still received. */
+/* Tests of actors/cluster/wire/link.c: messages that one end sends just before it closes must still reach the other
+ * end. */
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -30,8 +31,8 @@ join(struct link *c, struct link **w)
     return -1;
 }
 
-/* Returns the number of messages received from an end that has closed. tells: stops when link_state() reports that
- * the other end is down. */
+/* Returns the number of messages received from an end that has closed. tells: stops when link_state() reports the
+ * other end as down. */
 static int
 hear(struct link *l, bool tells)
 {
@@ -97,8 +98,8 @@ test_bind(void)
     }
 }
 
-/* Binds a socket in a named folder. A second coordinator must be refused. A folder left by a killed coordinator
- * must be replaced. */
+/* Binds a socket in a named folder, then tries to bind a second one there, which must be refused. A folder that a
+ * killed coordinator left must be replaced. */
 static void
 test_named_folder(void)
 {
@@ -107,7 +108,7 @@ test_named_folder(void)
     struct stat st;
     snprintf(folder, sizeof folder, "/tmp/rille-t-link-%d", (int)getpid());
     snprintf(address, sizeof address, "ipc://%s/control", folder);
-    mkdir(folder, 0700); /* a folder whose lock nobody holds */
+    mkdir(folder, 0700); /* a folder whose lock is free */
     ok(!link_serve(address, NULL, &first) && !strcmp(link_endpoint(first, LINK_CONTROL), address),
        "a folder without an owner is replaced");
     ok(!stat(folder, &st) && (st.st_mode & 0777) == 0700, "the folder has mode 0700");

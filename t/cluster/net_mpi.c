@@ -1,10 +1,10 @@
-/* Tests of actors/cluster/transport/net_mpi.c: the bytes of abandoned sends stay valid until the process ends,
+/* Tests of actors/cluster/transport/net_mpi.c: the bytes of abandoned sends must stay valid until the process ends,
  * because MPI may still read them. */
 #include "actors/cluster/transport/net_mpi.c"
 #include "t/lib/tap.h"
 
 enum { SENDS = 64 };
-static struct sent { /* bytes passed to MPI, and a copy of the content at the time of the send */
+static struct sent { /* bytes passed to MPI, and a copy of them made when they were sent */
     const void *bytes;
     void *copy;
     size_t n;

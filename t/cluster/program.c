@@ -1,6 +1,6 @@
-/* Tests of actors/cluster/wire/plan_digest.c and actors/plan/model/program_bytes.c: a process that reads the program
- * of another process makes the same plan, and invalid bytes are rejected. The programs are those of a training step,
- * of its partitions, and of a chain of moves. */
+/* Tests of actors/cluster/wire/plan_digest.c and actors/plan/model/program_bytes.c. A process that reads the program
+ * of another process must make the same plan. Invalid bytes must be rejected. The programs are those of a training
+ * step, of its partitions, and of a chain of moves. */
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/session/core/session.h"
 #include "actors/session/run/cache.h"
@@ -21,7 +21,8 @@ gather(struct train *t)
     if (t->graph && nplan < PROGRAMS) plans[nplan++] = t->graph->runner->plan;
 }
 
-/* Result of reading the bytes with a new atlas. plan: NULL if the program was rejected or cannot be planned. */
+/* Result of reading a program's bytes with a new atlas. plan: NULL if the program was rejected, or if no plan of it
+ * exists. */
 struct made {
     struct atlas *atlas;
     struct plan *plan;
@@ -78,8 +79,8 @@ test_round(void)
     ok(!pairs, "different plans have different digests");
 }
 
-/* Runs moves that the user wrote. One value reaches the devices {0, 1} by two paths: from {2, 3}, to which it was
- * moved before, and directly from x. */
+/* Runs a program in which the user moves a value twice to devices {0, 1}: once by way of devices {2, 3}, and once
+ * directly. */
 static void
 move_twice(struct train *t)
 {

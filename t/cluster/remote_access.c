@@ -1,5 +1,5 @@
-/* Tests of actors/cluster/controller/remote_access.c: a worker that does not answer a request for values in time,
- * or answers nonsense, is declared lost. A thread plays the worker. */
+/* Tests of actors/cluster/controller/remote_access.c. A worker must be declared lost if it does not answer a request
+ * for values in time, or answers nonsense. A thread plays the worker. */
 #include "actors/cluster/controller/remote_access.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -11,7 +11,7 @@
 enum { BYTES = 64, DEADLINE_MS = 300 };
 
 static const unsigned char job[CLUSTER_ID] = "a job";
-static char lost[64]; /* why the worker was lost; "": it was not */
+static char lost[64]; /* reason of the loss; "": the worker is not lost */
 
 static int
 keeper(void *of, int memory)

@@ -1,5 +1,5 @@
 /* Tests of actors/cluster/coordinator/coordinator.c and member.c: simulated clusters in one thread
- * (t/lib/simulated.h). Single cases: coordinator.c. */
+ * (t/lib/simulated.h). coordinator.c tests single cases. */
 #include "t/lib/simulated.h"
 
 static void
@@ -36,9 +36,9 @@ test_seeds(int hosts)
     }
 }
 
-/* Repeats seeds, on two hosts, that once failed. Errors in the first rows: a disconnected worker wrote into memory
- * that all simulated hosts shared. Error in the last row: a worker kept its mapped memory although its READY packet
- * was late, and its host created another memory. */
+/* Repeats the trials of seeds, on two hosts, that once failed. In all rows but the last, a disconnected worker wrote
+ * into memory that all simulated hosts shared. In the last row, a worker kept its mapped memory although its READY
+ * packet was late, and its host created another memory. */
 static void
 test_known(void)
 {
@@ -61,9 +61,9 @@ test_known(void)
 
 /* ---- workers without a coordinator ---- */
 
-/* Runs a cluster of `hosts` without faults for `steps` steps, then removes its coordinator. Packets in flight to
- * workers arrive, or (cut) are lost. Returns the number of workers that have not left after MOST_TICKS ticks. Sets
- * *over if the training ended before. */
+/* Runs a cluster of `hosts` without faults for `steps` steps, then removes its coordinator. Packets on their way to
+ * workers arrive; if `cut`, they are lost. Returns the number of workers that have not left after MOST_TICKS ticks.
+ * Sets *over if the training had ended before. */
 static int
 left_behind(uint64_t seed, int hosts, int steps, bool cut, bool *over)
 {
@@ -98,8 +98,8 @@ test_orphans(void)
     }
 }
 
-/* Checks that the time limit for joining ends when a worker receives WELCOME, even if another worker relays its
- * heartbeat. */
+/* Checks that the time limit for joining no longer applies after a worker receives WELCOME, even if another worker
+ * relays its heartbeats. */
 static void
 test_waiting(void)
 {

@@ -1,5 +1,5 @@
-/* Tests of every listening socket (link.c, net_zmq.c): connections that stay silent, or announce a frame larger than
- * any packet, are closed, while legitimate peers continue. */
+/* Tests of every listening socket (link.c, net_zmq.c). A connection must be closed if the other side stays silent,
+ * or announces a frame larger than any packet. Legitimate peers must continue. */
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/link.h"
 #include "runtime/base/error.h"
@@ -12,10 +12,10 @@
 
 enum { SOCKETS = NLINK_SOCKET + 2, PATIENCE_MS = 60000 };
 
-/* A listening address. An array of SOCKETS places begins with the coordinator's link sockets; the two sockets of a
- * worker follow. */
+/* A listening address. An array has SOCKETS places: the coordinator's link sockets, then the two sockets of a
+ * worker. */
 struct place {
-    const char *name, *peer; /* name: address as named in messages; peer: socket type of a legitimate peer */
+    const char *name, *peer; /* name: how messages name the address; peer: socket type of legitimate peers */
     char address[CARRIER_PORT];
 };
 
@@ -81,7 +81,8 @@ greet_alone(int fd, const struct place *p)
     greet(fd, "NULL");
 }
 
-/* Sends the header of a frame of 2^28 bytes, a size that a process could allocate. */
+/* Sends the header of a frame of 2^28 bytes. A process could allocate so many bytes, so an allocation would not
+ * fail. */
 static void
 say_much(int fd, const struct place *p)
 {
@@ -155,7 +156,7 @@ main(void)
     }
     find_places(c, k, place);
     for (size_t s = 0; s < countof(stranger);
-         s++) /* opens all connections at once, because a silent one is closed after two seconds */
+         s++) /* connects to all sockets at once: each closes a silent connection only after two seconds */
         for (int i = 0; i < SOCKETS; i++) stranger[s].say(fd[s][i] = connect_to(place[i].address), &place[i]);
     ok(is_heard(c), "a worker is heard while strangers are connected");
     for (size_t s = 0; s < countof(stranger); s++)

@@ -1,7 +1,7 @@
 #!/bin/bash
-# wakes.sh path/to/rille - tests that every thread waiting in a controller or worker is woken by events, not by a timer.
-# Runs, reads and file operations must end although poll() and ppoll() ignore timeouts. (Ticks come every 0.1 s, so a missing
-# wake-up would otherwise cost up to 0.1 s.) TAP.
+# wakes.sh path/to/rille - tests that events, not timers, wake every thread that waits in a controller or worker.
+# Runs, reads and file operations must end although poll() and ppoll() ignore timeouts. (A timer ticks every 0.1 s, so
+# a missing wake-up would otherwise cost only that time.) TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 

@@ -13,8 +13,8 @@ random_span(unsigned char *bytes, uint32_t n)
     return (struct span){bytes, n};
 }
 
-/* Returns a packet of this kind with every field set. A field that the kind does not have is not written, so it is
- * read back as zero. */
+/* Returns a packet of this kind in which every field is set, for comparison after a write and a read. A field that
+ * the kind does not have is not written, so it is read back as zero. */
 static struct packet
 sample(int kind, unsigned char bytes[11][64])
 {
@@ -83,7 +83,7 @@ test_round(void)
     }
 }
 
-/* A status must be a known error code, because an unknown one would be reported as another error. */
+/* Checks that packet_read() refuses an unknown error code as a status, because Rille would report another error. */
 static void
 test_status(void)
 {

@@ -38,8 +38,7 @@ go nonccl cuda:0,cuda:1 'local x = rille.ones({4}, {placement = rille.placement(
   print(pcall(function() return x:to_global{sbp = "B"}:sum():item() end))'
 ok "a communicator that cannot be made is an error with its line" grep -qE "^false.*\(command line\):2: .*a communicator of 2 GPUs could not be made: unhandled system error" <<<"$stdout"
 
-# ---- every move along a mesh axis, in every dtype: values equal those of a cpu, and the expected collectives are
-# called
+# ---- every move along a mesh axis, in every dtype: values equal those of a cpu, and NCCL gets the expected calls
 
 moves='local n, wrong, host = 0, {}, {placement = rille.placement("cpu", {0}), sbp = "B"}
   local function try(ranks, shape, from, to, dtype)

@@ -1,12 +1,13 @@
-/* convolutions.c - tests that library convolutions found by kernels/cuda equal the calls they replace.
+/* convolutions.c - tests the library convolutions that kernels/cuda finds: each must equal the call that it
+ * replaces.
  *
- * Tries the samples of every operator, and further convolutions (strides, padding, dilation, groups, odd sizes, sums
- * of halves as f32) in every float dtype. Operands have every memory layout, channels last, or are cut out of larger
- * images. Every dense convolution must be found. The test computes each found convolution by the specification in
- * runtime/device/device_cuda.h, and compares the result with the reference.
+ * The test tries the samples of every operator, and further convolutions (strides, padding, dilation, groups, odd
+ * sizes, sums of halves as f32) in every float dtype. Operands have every memory layout, are stored channels last,
+ * or are cut out of larger images. Every dense convolution must be found. The test computes each found convolution
+ * by the specification in runtime/device/device_cuda.h, and compares the result with the reference.
  *
- * `t/bin/cuda convolutions gpu` computes them by the library on GPU 0, twice with the same bits, and prints those
- * that the library does not support. */
+ * `t/bin/cuda convolutions gpu` computes the convolutions by the library on GPU 0. It computes each twice, which
+ * must give the same bits, and prints those that the library does not support. */
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/source.h"
 #include "t/lib/gpu.h"
@@ -55,8 +56,8 @@ numel(const struct cuda_image *i)
     return i->size[0] * i->size[1] * i->size[2] * i->size[3];
 }
 
-/* Adds one product of the convolution to the computed image `sum`: the product for element `at` of y and entry
- * `in` of kernel at[1]. */
+/* Adds one product of the convolution to the image `sum`, which the test computes: y, or a gradient. at: indices of
+ * the element of y; in: indices in the kernel of channel at[1]. */
 static void
 meet(const struct cuda_convolution *c, const int64_t *at, const int64_t *in, const void *first, const void *second,
      double *sum)
@@ -142,7 +143,8 @@ lay(struct tensor *t, enum form form)
     t->memory = memory;
 }
 
-/* Returns true if a library must compute the convolution: floats of one dtype, dense, row-major or channels last. */
+/* Returns true if a library must compute the convolution: its operands are dense floats of one dtype, stored
+ * row-major or channels last. */
 static bool
 must_be_found(const struct op *op, const struct type *in, enum memory m, enum form form, bool wide)
 {
@@ -168,7 +170,7 @@ check(struct trial *t, const struct cuda_convolution *c, const struct cuda_place
         diag("%g times the allowed error; the same bits twice: %d", far, same);
 }
 
-/* Changes the results to f32, the dtype of partial sums of halves. */
+/* Changes the results to f32. Partial sums of halves have this dtype. */
 static void
 widen(struct trial *t)
 {

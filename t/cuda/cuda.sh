@@ -1,19 +1,19 @@
 #!/bin/bash
-# cuda.sh - tests devices of kind cuda: the plug-in, device names, errors without a GPU, and, where a GPU exists, results
-# equal to the cpu's. cuda.sh path/to/rille; prints TAP.
+# cuda.sh - tests devices of kind cuda: the plug-in, device names, and errors without a GPU. If a GPU exists, its
+# results must equal the cpu's. cuda.sh path/to/rille; prints TAP.
 rille=$(realpath "$1") build=$(dirname "$(realpath "$1")")
 plugin=$build/librille-cuda.so
 . t/lib/tap.sh
 
-# refuses TEXT DEVICES...: expects exit code 2, no output, and an error with TEXT, without hanging.
+# refuses TEXT DEVICES...: expects exit code 2 without delay, no output, and an error with TEXT.
 refuses() {
   local text=$1 out code; shift
   out=$(timeout $hang "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
   echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
   [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err"
 }
-# prints TEXT COMMAND...: checks the command's output. Drops AddressSanitizer's warning about makecontext, by which
-# t/host/shim.h simulates a GPU's threads.
+# prints TEXT COMMAND...: checks the command's output. Drops a warning of AddressSanitizer about makecontext, which
+# t/host/shim.h uses for the threads of a GPU.
 prints() { local want=$1 got; shift; got=$("$@" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$want" ]; }
 
 # ---- names: checked before any device is opened
@@ -27,7 +27,7 @@ ok "device_info refuses cpu devices" prints true "$rille" -d cpu:1 -e \
 ok "device_info refuses a device that does not exist" prints true "$rille" -d cpu:1 -e \
   'print((select(2, pcall(rille.device_info, "cuda", 0))):find("no device cuda:0", 1, true) ~= nil)'
 
-# ---- a stand-in plug-in with eight GPUs in host memory (t/host/gpus.c)
+# ---- a stand-in for the plug-in, with eight GPUs in host memory (t/host/gpus.c)
 
 own=$rille rille=$dir/rille root=$PWD
 cp "$own" "$rille"
@@ -50,7 +50,7 @@ program='local p = rille.placement(KIND, RANKS)
   print((x:matmul(x) + x):sum():item())'
 ok "a program found by PATH finds the plug-in" env -C / PATH="$dir:$PATH" rille -d cuda:0 -e 'os.exit(rille.device_info("cuda", 0) ~= nil)'
 want=$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $program")
-for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # the last list also stores values on cpus
+for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # with the last list, some values are on cpus
   ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
   ok "$devices computes what a cpu does" prints "$want" "$rille" -d $devices -e "KIND, RANKS = 'cuda', $ranks $program"
 done
@@ -63,7 +63,8 @@ for file in nn/ranks session/several-results; do
   sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/${file##*/}.lua"
   ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/${file##*/}.lua"
 done
-# ---- kernels: the stand-in GPUs compile and run kernels by t/host/shim.h, and host code cannot access their memory
+# ---- kernels: stand-ins of GPUs run kernels that are compiled with t/host/shim.h; host code cannot access their
+# memory
 
 if command -v c++ >/dev/null; then
   export RILLE_CACHE=$dir/cache

@@ -1,7 +1,7 @@
 #!/bin/bash
-# cudnn.sh - tests against the real cuDNN, without a GPU: kernels/cuda/cudnn_abi.h agrees with cuDNN's headers, and an
-# injected mistake is found; the library accepts the graphs of kernels/cuda/convolutions.cu and has permitted engines
-# for them. Skipped if headers or library are missing. cudnn.sh path/to/rille; prints TAP.
+# cudnn.sh - tests against the real cuDNN, without a GPU. kernels/cuda/cudnn_abi.h must agree with cuDNN's headers;
+# the test must find an injected mistake. cuDNN must accept the graphs of kernels/cuda/convolutions.cu and have
+# permitted engines for them. Skipped if headers or library are missing. cudnn.sh path/to/rille; prints TAP.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
 

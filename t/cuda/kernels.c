@@ -1,12 +1,12 @@
 /* kernels.c - compares the GPU kernels with the reference.
  *
- * The sources that kernels/cuda generates from operator records are compiled for the host with t/host/shim.h and run
- * there, with thread orders drawn from seeds. Tries samples of every operator in every dtype, on dense, strided,
- * repeated, overlapping and unaligned memory, also NaN and infinities. Operators without a kernel are listed by name.
- * Also tests reductions of boxing (redistribution) bit for bit, data checks, and fused chains that begin with a row
- * kernel. If the plug-in was built, NVRTC compiles an eighth of the sources in each turn, for one GPU architecture.
- * ONLY=matmul tries only that operator. "t/bin/cuda kernels FILE" also writes the sources to FILE. Instead of FILE,
- * `table` prints the table of docs/cuda.md, `names` the values of ONLY; `gpu` uses GPU 0. */
+ * The test compiles the sources that kernels/cuda generates for the host (t/host/shim.h), and runs them there with
+ * thread orders drawn from seeds. It tries samples of every operator in every dtype, on dense, strided, repeated,
+ * overlapping and unaligned memory, also with NaN and infinities; reductions of boxing (redistribution), bit for
+ * bit; data checks; and fused chains that begin with a row kernel. It lists operators without a kernel. If the
+ * plug-in was built, NVRTC compiles an eighth of the sources per turn, for one GPU architecture. ONLY=matmul tries
+ * only that operator. "t/bin/cuda kernels FILE" also writes the sources to FILE. Instead of FILE, `table` prints the
+ * table of docs/cuda.md, `names` prints the values of ONLY, and `gpu` uses GPU 0. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/lookup.h"
@@ -39,11 +39,11 @@ struct work {
     const char *memory;
     char text[128];
     bool strange;
-    /* works with equal sources are compiled as one source, which belongs to the first of these works */
+    /* the source that computes several works of equal source in one launch (a bundle); the first work has it */
     struct cuda_source many;
     struct work *mate[MATES];
     int nmate;
-    bool taken; /* true: the work belongs to the share of this run; the host compiles and runs only such works */
+    bool taken; /* true: this run's share contains the work; the host compiles and runs no other works */
     struct work *next;
 };
 static bool on_gpu; /* true: this run tests all works on a GPU */
@@ -64,7 +64,7 @@ append(struct work *w)
 static bool
 is_by_host(const struct op *op)
 {
-    for (size_t i = 0; i < countof(by_host); i++) /* the host computes these operators even for GPUs */
+    for (size_t i = 0; i < countof(by_host); i++) /* the host computes these operators, even for tensors on GPUs */
         if (!strcmp(by_host[i], op->name)) return true;
     return false;
 }
@@ -147,7 +147,7 @@ add_warps(uint64_t seed)
     strange = false;
 }
 
-/* Makes up to nbad elements of the checked operand invalid. The kernel must find the same first one as the host. */
+/* Makes up to nbad elements of the checked operand invalid. Kernel and host must report the same one, the first. */
 static void
 add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_t seed)
 {
@@ -189,7 +189,7 @@ add_looks(uint64_t seed)
             add_look(op_find(large[i]), large[i + 1], DENSE, MIN(n, 3), seed++);
 }
 
-/* A reduction of boxing (redistribution): combines the strided sources in[0], in[1], ... into `to` by the reduction. */
+/* A reduction of boxing (redistribution). Combines the strided sources in[0], in[1], ... into `to`. */
 struct sum {
     enum reduce reduce;
     int n;
@@ -296,7 +296,7 @@ add_all_led(uint64_t seed)
         if (is_tried(long_samples[i].op)) add_leds(op_find(long_samples[i].op), long_samples[i].text, 1, seed++);
 }
 
-/* ---- calls with equal sources, launched together ---- */
+/* ---- bundles: one launch for several calls with equal sources ---- */
 
 static uint64_t
 hash_of(const struct cuda_source *s)
@@ -304,7 +304,7 @@ hash_of(const struct cuda_source *s)
     return strtoull(s->name + strlen(s->name) - 16, NULL, 16);
 }
 
-/* Returns true if the call's launches are tested in bundles: reductions, updates, and a sample of all others. */
+/* Returns true if a bundle with this call is tested: for each reduction and update, and some others. */
 static bool
 is_bundled(const struct work *w)
 {
@@ -335,7 +335,7 @@ add_bundles(void)
 
 enum { SHARES = 24, TURNS = 8 }; /* each run (turn) compiles SHARES / TURNS shares of the sources for GPUs */
 
-/* Returns text i of a work: 0: kernel, 1: bundle, 2: first kernel of a chain, 3: rest of the chain; NULL: none. */
+/* Returns source i of a work, or NULL. 0: kernel; 1: bundle; 2, 3: first kernel and rest of a chain. */
 enum { SOURCES = 4 };
 static const struct cuda_source *
 source_of(const struct work *w, int i)
@@ -427,7 +427,7 @@ list_one(const struct cuda_source *s, struct hash_table *seen, int n, const char
     return n + 1;
 }
 
-/* Lists each source once; returns the number of sources. name NULL: only counts. */
+/* Lists each source once; returns the number of sources. If name is NULL, only counts. */
 static int
 list_texts(const char **name, const char **text)
 {
@@ -473,7 +473,7 @@ play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *wor
         entry(lib, s)(word, (long)blocks, s->parts.threads, seed);
 }
 
-/* limit of blocks per launch; row kernels give the same bits for any number of blocks that is a power of two */
+/* maximum number of blocks per launch; row kernels must give the same bits for any power of two */
 static int64_t most_blocks = INT64_MAX;
 
 /* Launches the kernels of a source in order: some sources need more than one pass. */
@@ -703,7 +703,7 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
 }
 
 /* Compiles every eighth share. Eight consecutive turns compile all shares for one architecture, 48 turns for all
- * six. The turn is $TURN (a number or "all"). If TURN is not set, the turn is the day if CI is set, otherwise 0. */
+ * six. $TURN selects the turn, a number or "all". The default is the day if CI is set, otherwise 0. */
 static void
 compile_for_gpus(const char *self)
 {

@@ -107,7 +107,7 @@ uncaught() { FAKE_CUDA=lost=1 timeout $hang "$rille" -d cpu:1,cuda:0 -e "$1" 2>"
 ok "an uncaught error ends the program with 1" uncaught 'local at = {placement = rille.placement("cuda", {0})}
   print(rille.tensor({1, 2}, at):sum():item())'
 
-# ---- between cpu and GPUs: large values by copy kernels, small values in pageable memory by the host
+# ---- moves between cpu and GPUs: copy kernels move large values; the host moves small values in pageable memory
 
 carried='local cpu, gpus = {placement = rille.placement("cpu", {0}), sbp = "B"}, rille.placement("cuda", {0, 1})
   local n, wrong = 0, {}
@@ -133,7 +133,8 @@ done
 
 ok "if another process holds the first GPU, values are moved to the second GPU and back" \
   prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
-# launched ...: checks that the number of copies is the same if the first GPU is busy. A thread's first copy, too, must run on the right GPU.
+# launched ...: checks that the number of copies does not change if the first GPU is busy and the second is used. The
+# first copy of a thread, too, must run on the right GPU.
 launched() {
   local n=()
   for wrong in gpus=2 held=0; do
@@ -164,8 +165,8 @@ training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
     return loss
   end)
   for i = 1, 3 do print(string.format("%.5f", step(x, labels):item())) end'
-# trains WRONG TYPE [PROGRAM [NEAR]]: checks that losses on two GPUs equal those of a cpu within NEAR; writes the calls
-# of the toolkit to $dir/told.
+# trains WRONG TYPE [PROGRAM [NEAR]]: checks that losses on two GPUs equal those of a cpu within NEAR. Logs the calls
+# of the toolkit in $dir/told.
 trains() {
   local near=${4:-0.0001} want program=${3:-$training}; [[ $2 = *16 ]] && near=0.03
   rm -f "$dir/told"
@@ -193,8 +194,8 @@ for seed in 1 2 3; do
 done
 ok "if the library supports no product, kernels compute them" trains noway f32
 is "then the library computes no product" "$(grep -c multiply "$dir/told")" 0
-# Updates variables of many shapes. The updates need few launches, because they are grouped, and must give the bits of
-# the cpu.
+# Updates variables of many shapes. The updates are grouped, so they need few launches. Bits must equal those of the
+# cpu.
 updates='rille.manual_seed(5)
   local all = {}
   for _, shape in ipairs{{1}, {7}, {3, 5}, {}, {0, 4}, {9000}, {2, 3, 4}, {64, 65}, {5}, {2, 2}} do
@@ -239,8 +240,8 @@ halves='local x = (rille.arange(40) / 7):to("bf16"):to_global{placement = rille.
   local y = ((x * 0.3 + x) * x - 1):relu()
   print(y:sum():item(), (y * 3 - x):max():item())'
 ok "a fused chain of halves gives the bits of the cpu" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $halves")" "KIND = 'cuda' $halves" cuda:0
-# Tests TF32, which rounds 1 + 2^-12 to 1; a sum of 4,096 addends shows the difference. Tries products forward, in a
-# gradient, in a step traced with TF32, and afterwards.
+# Tests TF32, which rounds 1 + 2^-12 to 1; a sum of 4,096 addends shows the difference. Multiplies forward, in a
+# gradient, in a step traced with TF32, and after TF32 is switched off.
 tf32='local at = {placement = rille.placement(KIND, {0}), sbp = "B", requires_grad = true}
   local x, w = rille.full(X or {1, 4096}, 1 + 2^-12, at), rille.full(W or {4096, 1}, 1, at)
   local function product(x) return X and x:conv2d(w) or x:matmul(w) end
@@ -266,7 +267,7 @@ shown='local x = (rille.arange(48) % 7 - 3):to("f32"):reshape({6, 8}):to_global{
 "$rille" -d cpu:1 -e "KIND = 'cpu' $shown" >"$dir/shown"
 ok "a product with other readers is not overwritten by fused operators" prints "" "$(cat "$dir/shown")" "KIND = 'cuda' $shown" cuda:0
 
-# Trains a tied embedding: one of its two gradients is added in place to the other, which is a library product.
+# Trains a tied embedding, which has two gradients. One is a library product; the other is added to it in place.
 tied='local at = {placement = rille.placement(KIND, {0}), sbp = "B"}
   rille.manual_seed(5)
   local w = rille.randint(-2, 3, {12, 8}):to("f32"):to_global(at):detach():requires_grad_()
@@ -338,7 +339,8 @@ again=${again/nn.Linear(16, 5)/nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), 
   for i = 1, 40 do shown[i] = ("%a"):format(step(i % 3 == 0 and other or x, labels):item()) end
   local now = rille.counters()
   print(table.concat(shown, " ")) print(now.cuda_graphs - before.cuda_graphs, now.cuda_replays - before.cuda_replays)'
-# steps WRONG DEVICES RANKS: sets $losses to the losses of 40 steps on two batches, in hex, and $counts to the numbers of graphs and replays
+# steps WRONG DEVICES RANKS: runs 40 steps on two batches. Sets $losses to their losses, in hex, and $counts to the
+# numbers of graphs and replays
 steps() {
   rm -f "$dir/told"
   FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout $hang "$rille" -d "$2" -e "KIND, RANKS, TYPE = 'cuda', $3, 'f32' $again" >"$dir/out" 2>"$dir/err"
@@ -396,7 +398,7 @@ ends_so() { FAKE_CUDA=lost=$1 timeout $hang "$rille" -d cuda:0 -e "KIND, RANKS, 
 ok "a GPU that is lost ends the program with 1, also if no loss is read" ends_so 450
 ASAN_OPTIONS=$asan
 
-# ---- t/cuda/kernels gpu, which is meant for GPUs, here on the stand-in
+# ---- t/cuda/kernels with the argument gpu, which is for real GPUs: here on the stand-in
 
 mkdir -p "$dir/t/bin"
 cp "$build/t/bin/cuda" "$dir/t/bin" # puts the test into a folder from which it finds the plug-in, two folders above
@@ -414,7 +416,7 @@ for devices in cuda:0x4 cuda:0,cuda:1,cuda:2,cuda:3; do
   FAKE_CUDA_LOG=$dir/told ok "partitioned programs on $devices give the bits of unpartitioned ones" env FAKE_CUDA=gpus=4,memory=4000000000 timeout $hang "$dir/t/bin/plan" parts $devices
 done
 
-# ---- t/gpu/run.sh: an archive of the GPU tests runs by itself
+# ---- t/gpu/run.sh: an unpacked archive of the GPU tests needs no other files
 
 mkdir -p "$dir/elsewhere"
 packs() { t/gpu/run.sh pack "$dir/pack.tar.gz" && tar -C "$dir/elsewhere" -xzf "$dir/pack.tar.gz"; }

@@ -1,8 +1,8 @@
-/* products.c - tests that library products found by kernels/cuda equal the calls they replace.
+/* products.c - tests the library products that kernels/cuda finds: each must equal the call that it replaces.
  *
- * Tries the samples of every operator in every dtype and memory layout, and chains of operators after a product. The
- * test computes each found product by the specification in runtime/device/device_cuda.h, and compares the result
- * with the reference. The test also states which calls and chains must be found. */
+ * The test tries the samples of every operator in every dtype and memory layout, and chains of operators after a
+ * product. It computes each found product by the specification in runtime/device/device_cuda.h, and compares the
+ * result with the reference. It also states which calls and chains must be found. */
 #include "kernels/cuda/product.h"
 #include "t/lib/trial.h"
 
@@ -68,7 +68,8 @@ is_product(const struct op *op)
     return op == op_find("matmul") || op == op_find("contract");
 }
 
-/* Returns true if a library must compute the product: contiguous floats, and at most one broadcast batch. */
+/* Returns true if a library must compute the product: its operands are contiguous floats, with at most one broadcast
+ * batch. */
 static bool
 must_be_found(const struct op *op, const char *text, const struct type *t, enum memory m)
 {
@@ -196,8 +197,8 @@ leave(struct chain *c, struct fuse_arg a)
     c->want[c->nout++] = arena_alloc(&c->arena, M * N * 8);
 }
 
-/* Makes the chain. kept: the operand of the last operator is a result of the chain, too. swapped: binary operators
- * have swapped operands. */
+/* Makes the chain. kept: the chain also returns the operand of its last operator. swapped: binary operators have
+ * swapped operands. */
 static void
 make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
 {
@@ -221,8 +222,8 @@ make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
     if (c->step[v.index].out < 0) leave(c, v);
 }
 
-/* Returns true for the epilogues of cuBLASLt: a bias, then gelu (its operand may be kept); the slope of gelu; sums
- * of halves as f32. */
+/* Returns true if cuBLASLt has an epilogue for the chain: a bias, then gelu (whose operand the chain may return,
+ * too); the slope of gelu; sums of halves as f32. */
 static bool
 is_known(enum dtype d, enum bias bias, enum after after, bool kept)
 {
@@ -261,7 +262,7 @@ farthest(struct chain *c)
     for (int i = 0; i < c->nout; i++) {
         struct view got = c->out[i], want = c->out[i];
         got.data = c->got[i], want.data = c->want[i];
-        if (want.dtype != c->dtype) { /* the cpu rounds intermediate results, but a library need not */
+        if (want.dtype != c->dtype) { /* the cpu rounds intermediate results, a library need not */
             struct type t = type_of(c->dtype, 2, want.dim);
             struct view rounded = view_dense(&t, arena_alloc(&c->arena, M * N * 8));
             struct view before = view_dense(&t, arena_alloc(&c->arena, M * N * 8));

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Kills a training (signal 9) at random moments, mostly while it saves, and restarts it each time. The training must end
-# with the same bits as an uninterrupted training. After any kill, the newest checkpoint in the folder must be complete.
-# Run: checkpoint-kill.sh path/to/rille. SEED= repeats the moments; RILLE_LONG=1 kills a hundred times during a save.
+# Kills a training (signal 9) at random moments, mostly while it saves, and restarts it each time. The training must
+# end with the same bits as an uninterrupted training. After each kill, the newest checkpoint in the folder must be
+# complete. Run: checkpoint-kill.sh path/to/rille. SEED= repeats the moments; RILLE_LONG=1 continues until a hundred
+# kills have hit a save.
 rille=$1 seed=$((${SEED:-$$} % 32768)) times=8
 RANDOM=$seed
 [ -n "${RILLE_LONG:-}" ] && times=100
@@ -40,7 +41,7 @@ steps=40
 want=$(train whole $steps)
 killed=0 torn=0 bad=0
 # Counts only kills that hit before the training ends. With RILLE_LONG, continues until a hundred kills have left an
-# incomplete save.
+# incomplete save behind.
 while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   train broken $steps >"$dir/out" 2>"$dir/err" &
   pid=$!
@@ -49,7 +50,7 @@ while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   wait $pid 2>/dev/null
   [ -s "$dir/err" ] && { bad=1; sed 's/^/# /' "$dir/err"; }
   ls "$dir/broken" 2>/dev/null | grep -q "\.tmp$" && torn=$((torn + 1))
-  # starts a new training if this training has reached its end
+  # deletes the checkpoints of a training that has reached its end, so that the next one starts anew
   ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken"
 done
 ok "after each of $killed kills, $torn during a save, the training resumes from a complete checkpoint" [ $bad = 0 ]

@@ -1,6 +1,6 @@
--- checkpoint.lua - tests that training resumed from a checkpoint gives the same bits, with compiled steps, parameter
--- groups, pending gradients, random numbers and a position in the data. Damaged or unsuitable checkpoints must be
--- rejected before any change.
+-- checkpoint.lua - tests checkpoints of trainings with compiled steps, parameter groups, pending gradients, random
+-- numbers and a position in the data. A training that resumes from a checkpoint must give the same bits as one that
+-- is not interrupted. A damaged or unsuitable checkpoint must be rejected before anything is changed.
 
 local tap = dofile("t/lib/tap.lua")
 local nn, optim, T = rille.nn, rille.optim, rille.tensor
@@ -56,7 +56,7 @@ tap.group("resuming", function()
       a.run(3)                                                     -- the last step's gradients are pending
       a.save(3)
       local want = {a.run(50), a.state(), a.opt.lr}
-      -- the step is compiled after the load (0 steps before it), or before the load (4 steps)
+      -- compiles the step after the load (0 steps before it), or before the load (4 steps)
       for _, before in ipairs{0, 4} do
         local b = training(kind, how, 2)
         if before > 0 then b.run(before) end
@@ -74,8 +74,8 @@ tap.group("resuming", function()
   end
 end)
 
--- Loads a checkpoint of one mesh on another mesh. Values must be equal, and the losses of the first steps close,
--- while rounding errors are small.
+-- Loads a checkpoint of one mesh on another mesh. Values must be equal. The losses of the first steps must be close,
+-- because rounding errors are still small.
 tap.group("another mesh", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local square = mesh{{0, 1}, {2, 3}}
@@ -173,8 +173,8 @@ tap.group("several optimisers", function()
   end
 end)
 
--- Sets an option between steps. The option needs state that a new optimiser lacks, or makes the optimiser's state
--- unnecessary.
+-- Sets an option between steps. A new optimiser lacks state that the option needs, or the option makes state of the
+-- optimiser unnecessary.
 tap.group("state that an option needs", function()
   local at = dir .. "/slots"
   local cases = {{"turned on", 0, 0.9}, {"turned off", 0.9, 0}, {"on all along", 0.9, 0.9}, {"off all along", 0, 0}}
@@ -250,7 +250,7 @@ tap.group("keep and async", function()
     a.run(1)
     rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step}, {async = true, keep = 2})
     states[step] = a.state()
-    a.run(1)                                                       -- trains on while the checkpoint is written
+    a.run(1)                                                       -- continues while the checkpoint is written
   end
   tap.is({rille.checkpoint.load(at, a.parts), a.state()}, {6, states[6]}, "an asynchronous save stores the values of the time of the call")
   tap.is(#list(at), 2, "keep = 2 leaves two checkpoints")
@@ -267,7 +267,8 @@ tap.group("keep and async", function()
   rille.save(dir .. "/y.safetensors", {x = T{1}})
 end)
 
--- Loads in a second program while a training saves. The checkpoint being read is deleted, and a newer one exists.
+-- Loads in a second program while a training saves. The checkpoint that is read is deleted during the read, and a
+-- newer one exists.
 tap.group("loading while a training saves", function()
   local at, writer = dir .. "/beside", nn.Linear(2, 2)
   for _, part in ipairs{"_verify", "_contents", "_load"} do
@@ -392,7 +393,8 @@ local function noted(m, epoch) -- stores an epoch in a field of a module, as use
   return m
 end
 
--- Defines settings() in classes: their names, like p and length, are ignored in built-in modules, but compared here.
+-- Classes with a method settings(). The names of their settings, like p and length, are ignored in built-in modules,
+-- but compared in these classes.
 local Naming = nn.Module:extend("Naming")
 function Naming:init(says) self.says, self.fc = says, nn.Linear(2, 2) end
 function Naming:settings() return self.says end
@@ -541,8 +543,8 @@ tap.group("damage", function()
   tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback loads the previous checkpoint")
 end)
 
--- Interrupts a load at many moments. The interrupt must be reported, must not count as damage, and must not lead to an
--- older checkpoint.
+-- Interrupts a load at many moments. The load must report the interrupt, must not treat it as damage, and must not
+-- load an older checkpoint.
 tap.group("interrupts", function()
   local seed = tonumber(os.getenv("SEED") or os.time())
   tap.diag("SEED=" .. seed)
@@ -555,8 +557,8 @@ tap.group("interrupts", function()
     a.run(1)
     rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step, note = {list = {1, 2, {"x"}}}})
   end
-  -- Loads, and sends SIGINT after n Lua instructions. Returns three values: true if the signal was sent; true if the
-  -- outcome is right; the outcome.
+  -- Loads, and sends SIGINT to this process after n Lua instructions. Returns three values: true if the signal was
+  -- sent; true if the outcome is right; the outcome.
   local function load(n)
     local pressed, left = false, n
     local good, step = pcall(function()
@@ -588,8 +590,8 @@ tap.group("interrupts", function()
   tap.is((rille.checkpoint.load(at, a.parts)), 2, "the newest checkpoint still loads")
 end)
 
--- Checks which temporary files are deleted. Names of temporary files contain the writer's process id: process 1 runs on
--- every machine, process 4194305 cannot exist.
+-- Checks which temporary files are deleted. The name of a temporary file contains the process id of its writer.
+-- Process 1 runs on every machine; process 4194305 cannot exist.
 tap.group("files of killed saves", function()
   local at = dir .. "/others"
   local function leave(name) io.open(at .. "/" .. name, "w"):close() end

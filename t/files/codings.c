@@ -1,5 +1,6 @@
-/* codings.c - tests the decoding of blocks and small numbers (runtime/tensor/coding.h): digests of the values of the
- * packages gguf and torch, and the range of integers. */
+/* codings.c - tests the decoders of quantised blocks and of 8-bit numbers (runtime/tensor/coding.h). Digests of the
+ * decoded values must equal those of the packages gguf and torch. Integers must be decoded exactly over their whole
+ * range. */
 #include "runtime/tensor/coding.h"
 #include "runtime/tensor/half.h"
 #include "t/lib/tap.h"
@@ -22,7 +23,7 @@ random_bytes(uint8_t *out, size_t n)
     }
 }
 
-/* Returns the FNV-1a digest of values. All NaNs are counted as the same NaN. */
+/* Returns the FNV-1a digest of values. All NaNs count as the same NaN. */
 static uint64_t
 digest(const float *value, int64_t n)
 {
@@ -96,8 +97,8 @@ test_integers(void)
        "a U64 above 2^63 - 1 is refused");
 }
 
-/* Checks two facts on which readers rely: 8192 elements are whole blocks, and a block has at most 8 bytes per
- * element. */
+/* Checks two facts on which readers of files rely: 8192 elements are a whole number of blocks, and a block has at
+ * most 8 bytes per element. */
 static void
 test_sizes(void)
 {

@@ -1,5 +1,6 @@
-/* data-ahead.c - tests reading ahead of a data source: a batch depends only on its position, in any order of
- * reading, and the source reads ahead at most as many batches as it has credits. SEED= repeats the positions. */
+/* data-ahead.c - tests a data source that reads batches ahead. A batch must depend only on its position, not on the
+ * order of reading. The source must read ahead at most as many batches as it has credits. SEED= repeats the
+ * positions. */
 #include "actors/session/io/read_ahead.h"
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
@@ -7,7 +8,7 @@
 
 #include <sched.h>
 
-enum { BATCHES = 5, BAD = 3 }; /* BATCHES: batches per epoch; BAD: the row at which `fails` makes reading fail */
+enum { BATCHES = 5, BAD = 3 }; /* BATCHES: batches per epoch; BAD: row at which a read fails if `fails` is set */
 
 struct made {
     _Atomic int64_t nfill;

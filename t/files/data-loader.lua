@@ -1,4 +1,4 @@
--- Tests rille.data.loader: it returns each row once per epoch, in an order that depends on seed and epoch.
+-- Tests rille.data.loader. It must return each row once per epoch, in an order that depends on seed and epoch.
 local tap = dofile("t/lib/tap.lua")
 local data = rille.data
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{2, 3}})

@@ -1,5 +1,5 @@
--- data-tokens.lua - tests windows of token ids: each occurs once per epoch, in an order that depends on the seed and not
--- on the layout. Also tests text files that are read as tensors.
+-- data-tokens.lua - tests windows of token ids. Each window must occur once per epoch, in an order that depends on
+-- the seed and not on the layout. Also tests text files that are read as tensors.
 
 local tap = dofile("t/lib/tap.lua")
 local data = rille.data

@@ -1,5 +1,6 @@
-/* formats.c - tests the readers of tensor files. Every box of a tensor in a valid file can be read. A damaged file
- * is rejected, or is another valid file. Each format has samples here, and every test tries all samples.
+/* formats.c - tests the readers of tensor files. Every box of a tensor in a valid file must be readable. A damaged
+ * file must be rejected, or be another valid file. This file has samples of each format, and every test tries all
+ * samples.
  *
  * The mutations are random. SEED= repeats a run, RILLE_LONG=1 tries 10^6 mutations per format, MUTATIONS= sets any
  * number. */
@@ -15,7 +16,7 @@
 
 #include <zlib.h>
 
-/* ---- samples: a tensor "x", f32 {3, 4} of 0 .. 11, among others ---- */
+/* ---- samples: files with a tensor "x", f32 {3, 4}, whose values are 0 to 11, and other tensors ---- */
 
 static const float twelve[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 
@@ -249,7 +250,7 @@ static const struct sample {
     {&format_llmc, "wte", llmc_sample},
 };
 
-/* ---- opening from a block of exactly the file's size, so that ASan finds reads beyond it ---- */
+/* ---- opening a file, from a block of exactly the file's size, so that ASan finds reads beyond it ---- */
 
 static int
 open_copy(const struct sample *s, const uint8_t *bytes, size_t n, struct tensors **f)
@@ -259,8 +260,8 @@ open_copy(const struct sample *s, const uint8_t *bytes, size_t n, struct tensors
     return tensors_of(source_of_bytes("evil", exact, n), s->format, f);
 }
 
-/* Reads every tensor of the file. Returns false if an error does not name the file, or a tensor is much larger than
- * the file. */
+/* Reads every tensor of the file. Returns false if an error does not name the file, or if a tensor is more than
+ * 1,100 times as large as the file. */
 static bool
 read_all(struct tensors *f, size_t n)
 {
@@ -277,8 +278,8 @@ read_all(struct tensors *f, size_t n)
     return true;
 }
 
-/* Opens and reads the bytes. Sets *refused if opening fails. Returns false if an error is wrong or does not name the
- * file. */
+/* Opens and reads a file with these bytes. Sets *refused if the file cannot be opened. Returns false if an error has
+ * the wrong code, or does not name the file. */
 static bool
 harmless(const struct sample *s, const uint8_t *bytes, size_t n, bool *refused)
 {
@@ -328,8 +329,8 @@ test_whole(const struct sample *s)
     free(b.at);
 }
 
-/* Checks that an .npz member with an unsupported dtype does not prevent opening the file; reading this member fails
- * with an error that names it. */
+/* Opens an .npz file with a member whose dtype Rille cannot read. Opening must succeed. Reading this member must
+ * fail with an error that names the member. */
 static void
 test_foreign(void)
 {
@@ -395,7 +396,8 @@ test_bytes(const struct sample *s)
     free(b.at);
 }
 
-/* Makes one to eight random changes: bytes, bits, small and large numbers, copied or removed chunks, truncation. */
+/* Makes one to eight random changes of the bytes: changes bytes, bits, small or large numbers, copies or removes
+ * chunks, or truncates. */
 static void
 mutate(struct bytes *b, uint64_t key)
 {
@@ -497,7 +499,8 @@ test_lies(void)
     free(b.at);
 }
 
-/* Returns a .gguf file of two tensors at the given offsets: x, f32{8}; and y, {8, columns} of the given type. */
+/* Returns a .gguf file of two tensors at the given offsets: x of type f32{8}, and y with the shape {8, columns} and
+ * the given type. */
 static struct bytes
 gguf_pair(uint64_t x, uint64_t y, uint64_t columns, uint32_t type)
 {
@@ -563,8 +566,9 @@ test_gguf_offsets(void)
     }
 }
 
-/* Checks tensors of type 2 (rows are blocks of 32 elements) and of types that Rille cannot read: the reader does not
- * know the size of such a tensor, but must check its shape. Type 99 is newer than the reader. */
+/* Checks the shapes of GGUF tensors: of floats (type 0), of blocks of 32 elements per row (type 2), and of types
+ * that Rille cannot read (41, and 99, newer than the reader). The reader must check the shape even if it does not
+ * know the size of an element. */
 static void
 test_gguf_shapes(void)
 {

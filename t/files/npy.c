@@ -1,4 +1,4 @@
-/* npy.c - tests .npy files: Rille reads what NumPy writes, writes what NumPy reads, and refuses invalid headers. */
+/* npy.c - tests .npy files. Rille must read files of NumPy, write files for NumPy, and refuse invalid headers. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
@@ -9,7 +9,7 @@
 
 static char dir[] = "/tmp/rille-npy-XXXXXX";
 
-/* ---- reading and writing the one tensor of a file ---- */
+/* ---- reading and writing a file with one tensor ---- */
 
 static int
 whole_value(struct tensors *f, struct type *t, void **data)
@@ -47,7 +47,7 @@ struct memory {
     const char *data;
 };
 
-/* Copies a box that is cut along the first axis only. (The tensors of this test have one chunk.) */
+/* Copies a box that is cut along the first axis only. (Each tensor of this test is stored in a single chunk.) */
 static int
 give(void *arg, const struct box *b, void *out)
 {
@@ -195,8 +195,8 @@ test_spellings(void)
 
 /* ---- invalid files ---- */
 
-/* Returns true if the bytes are rejected with an error that names the file, or are read completely. Touches every
- * byte read, for AddressSanitizer. */
+/* Returns true if the bytes are read completely, or rejected with an error that names the file. Accesses every byte
+ * that was read, so that AddressSanitizer finds invalid addresses. */
 static bool
 harmless(const void *bytes, size_t n, bool *refused)
 {
@@ -211,7 +211,7 @@ harmless(const void *bytes, size_t n, bool *refused)
     return type_check(&t) == 0 && type_bytes(&t) <= (int64_t)n;
 }
 
-/* Tries the bytes in a heap block of exactly their size, so that ASan finds reads beyond the end. */
+/* Tries the bytes in a heap block of exactly their size, so that AddressSanitizer finds reads beyond the end. */
 static bool
 harmless_copy(const uint8_t *bytes, size_t n, bool *refused)
 {

@@ -1,5 +1,5 @@
-/* Tests of runtime/file/shards.c and root.c. Any box of a tensor that was written in shards can be read. A changed
- * manifest is rejected, or reads nothing outside the files. No path leads out of a root folder. */
+/* Tests of runtime/file/shards.c and root.c. Any box of a tensor that was written in shards must be readable. A
+ * changed manifest must be rejected, or cause no read outside the files. No path may lead out of a root folder. */
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/pieces.h"
@@ -35,12 +35,11 @@ put_file(const char *name, const void *bytes, size_t n)
 enum { SIZE = 4 * 5 * 6, FILES = 2 };
 static const int64_t shape[3] = {4, 5, 6};
 
-/* A tensor written in shards: the mesh cuts each axis into equal parts, and every second shard is in the second file.
- */
+/* A tensor written in shards. The mesh cuts each axis into equal parts. Every second shard is in the second file. */
 struct written {
     struct shard_part part[SIZE];
     int32_t n;
-    int32_t bytes[FILES][SIZE]; /* elements of each file; an element's value is its linear index in the tensor */
+    int32_t bytes[FILES][SIZE]; /* elements by file; the value of an element is its linear index in the tensor */
     int64_t size[FILES];
 };
 
@@ -86,7 +85,7 @@ write_all(const struct written *w, struct str *text)
     if (safetensors_save(path, 0, NULL, &(struct safetensors_options){&says, 1, true})) exit(1);
 }
 
-/* Returns how many elements of a box differ from the written elements. */
+/* Reads a box of the tensor. Returns the number of elements that differ from the written ones. */
 static int
 wrong_in(struct tensors *f, const struct box *b)
 {
@@ -205,7 +204,7 @@ static void
 test_root(void)
 {
     static const struct {
-        const char *path; /* relative to the test's folder */
+        const char *path; /* relative to the folder of the test */
         bool good;
     } row[] = {
         {"/root/file", true},        {"/root/in/file", true},
@@ -238,7 +237,7 @@ test_root(void)
         snprintf(path, sizeof path, "%s%s", folder, row[i].path);
         int read = rooted_open(&r, path, &f);
         if (!read) rooted_close(&f);
-        bool link = strstr(path, "to-out"); /* true: rooted_create() replaces the link by a file */
+        bool link = strstr(path, "to-out"); /* true: a symbolic link, which rooted_create() replaces by a file */
         int status = rooted_create(&r, path, &f);
         if (!status) rooted_close(&f);
         ok(status == (row[i].good || link ? 0 : E_IO) && read == E_IO, "%s can%s be written", row[i].path,

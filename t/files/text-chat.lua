@@ -1,5 +1,5 @@
--- text-chat.lua - tests chat templates against the texts that transformers makes, and their errors and limits.
--- t/golden/chat.py makes the templates, conversations and digests.
+-- text-chat.lua - tests chat templates: texts must equal those of transformers; errors must be clear, and limits
+-- hold. t/golden/chat.py makes the templates, conversations and digests.
 
 local tap = dofile("t/lib/tap.lua")
 local golden = dofile("t/golden/chat.lua")
@@ -19,7 +19,8 @@ local function digest(text)
   return h
 end
 
--- Returns the options of a row: tools and documents are JSON text, which keeps the order of names.
+-- Returns the options of a row. Tools and documents are JSON texts, because a Lua table does not keep the order of
+-- names.
 local function options_of(text, template)
   local o = json.decode(text)
   local parts = {add_generation_prompt = o.add_generation_prompt, template = template, variables = o.variables or {}}

@@ -1,5 +1,6 @@
--- text-gguf.lua - tests that the tokenizer of a GGUF file returns the ids of the same tokenizer's tokenizer.json: for each kind, the
--- digests of kinds.lua, gguf_tokenizers.lua and gguf_patterns.lua, over 2500 strings.
+-- text-gguf.lua - tests the tokenizer of a GGUF file. It must return the ids of the same tokenizer in a
+-- tokenizer.json. For each kind of tokenizer, the digests of ids over 2500 strings must equal those in kinds.lua,
+-- gguf_tokenizers.lua and gguf_patterns.lua.
 
 local tap = dofile("t/lib/tap.lua")
 local lib = dofile("t/lib/strings.lua")
@@ -34,7 +35,7 @@ local function case_of(name)
   end
 end
 
--- Returns tokens by id, from 1, and their types. special: texts of control tokens, and "<unk>" or "[UNK]".
+-- Returns the tokens by id, counted from 1, and their types. special: the control tokens, and "<unk>" or "[UNK]".
 local function tokens_of(vocab, special)
   local tokens, types = {}, {}
   for token, id in pairs(vocab) do tokens[id + 1] = token end
@@ -63,15 +64,15 @@ tap.group("gpt2", function()
   for name, want in tap.sorted(dofile("t/golden/gguf_patterns.lua")) do
     if tap.share() then same(byte_level(name), want, name) end
   end
-  -- Tries all other pattern names of GGUF. Such a name selects a pattern of a .tiktoken file, sometimes after an
-  -- additional splitting step.
+  -- Tries names of patterns in GGUF files. Each name stands for a pattern that a .tiktoken file can use, too, in some
+  -- cases with an additional step that splits the text.
   local texts = dofile("t/golden/tokenizer.lua")
   for _, pair in ipairs{{"gpt-2", "gpt2"}, {"llama-bpe", "cl100k"}, {"qwen2", "qwen"}, {"gpt-4o", "o200k"}} do
     local tok, other, wrong, count = byte_level(pair[1]), rille.tokenizer(tiktoken, {pattern = pair[2]}), 0, 0
     for seed = 0, 300 do
       local text = lib.generated(texts, seed, true)
       local a, b = tok:encode(text), other:encode(text)
-      local same_text = tok:decode(a) == text -- the text may differ, because qwen2 normalizes it
+      local same_text = tok:decode(a) == text -- qwen2 normalizes the text
       if same_text and #a ~= #b then wrong = wrong + 1 end
       count = count + (same_text and 1 or 0)
     end
@@ -164,8 +165,8 @@ tap.group("bert", function()
   end
   local tok = rille.tokenizer(write{model = {"s", "bert"}, tokens = {"s", tokens}, token_type = {"i", types}, unknown_token_id = {"u", 1},
     bos_token_id = {"u", 2}, seperator_token_id = {"u", 3}})
-  -- In kinds.lua the vocabulary limits words to 30 characters. GGUF cannot store the limit, so the tokenizer of a
-  -- GGUF file uses transformers' default, 100.
+  -- The vocabulary in kinds.lua limits words to 30 characters. GGUF cannot store this limit, so the tokenizer of a
+  -- GGUF file uses the default of transformers, 100.
   local file, wrong = path .. ".json", 0
   local f = assert(io.open(file, "w"))
   f:write(('{"added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"decoder":%s,"model":%s}'):format(case.added_tokens, case.normalizer,

@@ -1,5 +1,6 @@
--- text-kinds.lua - tests every kind of tokenizer against the ids and the decoded texts of PyPI's tokenizers and sentencepiece,
--- and damaged files. t/golden/kinds.py makes the vocabularies, the cases and the digests.
+-- text-kinds.lua - tests every kind of tokenizer. Ids and decoded texts must equal those of PyPI's tokenizers and
+-- sentencepiece, and damaged files must be rejected. t/golden/kinds.py makes the vocabularies, the cases and the
+-- digests.
 
 local tap = dofile("t/lib/tap.lua")
 local lib = dofile("t/lib/strings.lua")
@@ -9,7 +10,7 @@ local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
 local tiktoken = write("tokenizer.tiktoken", lib.tiktoken())
 
--- Returns the JSON text of a model. A model may be described as another model with some fields changed.
+-- Returns the JSON text of a model. Some models are described as another model in which some fields are changed.
 local function model_of(name)
   if name == "bytes" then return tap.read("t/golden/tokenizer.json"):match('"model":(%b{})') end
   local model = golden.models[name]
@@ -66,8 +67,8 @@ tap.group("SentencePiece, special tokens", function()
     "a .tiktoken file without a pattern is refused")
 end)
 
--- Compares tekken.json, which has the ranks of tokenizer.tiktoken: its ids are those of tiktoken, shifted by the
--- number of special tokens.
+-- Compares tekken.json with tiktoken. The file has the ranks of tokenizer.tiktoken, so its ids are those of tiktoken,
+-- shifted by the number of special tokens.
 tap.group("tekken.json", function()
   local pattern = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
   local entries, special = {}, {"<unk>", "<s>", "</s>", "[INST]", "[/INST]"}
@@ -118,8 +119,8 @@ tap.group(".tiktoken", function()
   tap.is({whisper.size, whisper:decode{72, 600}}, {601, whisper:decode{72}}, "a token without bytes, as Whisper's file has, is read")
 end)
 
--- Byte-level vocabularies spell a byte as a letter. Tests an added token with the text of such a letter: token and
--- byte share an id.
+-- Byte-level vocabularies write each byte as a letter. If an added token consists of such a letter, the token and the
+-- byte have the same id.
 tap.group("added tokens spelled like bytes", function()
   local text = tap.read("t/golden/tokenizer.json")
   local id = math.tointeger(text:match('"ä":(%d+)'))
@@ -145,8 +146,8 @@ tap.group("zero bytes in JSON", function()
   tap.is(rille.load(write("zero.safetensors", ("<s8"):pack(head) .. ("<f"):pack(2.5))).x:totable(), {2.5}, "so may metadata of safetensors")
 end)
 
--- Tries truncations and changed bytes of every kind of file. Each file must be refused by name, or be a tokenizer
--- that works.
+-- Truncates every kind of file and changes bytes. Each file must be rejected with an error that names it, or be a
+-- tokenizer that works.
 tap.group("damage", function()
   local draw, wrong, tried = lib.generator(tonumber(os.getenv("SEED")) or 5), {}, 0
   local function try(name, bytes)

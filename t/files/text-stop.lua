@@ -1,10 +1,11 @@
--- Tests Ctrl-C during training and encoding of a tokenizer: the call ends soon with an error, and the tokenizer stays as it was.
+-- Tests Ctrl-C while a tokenizer is trained, and while it encodes. The call must end soon with an error, and must not
+-- change the tokenizer.
 local tap = dofile("t/lib/tap.lua")
 
 local stat = assert(io.open("/proc/self/stat"))
 local own = stat:read("n")
 stat:close()
-local PATIENCE <const> = 2 -- maximum time until the call ends, s; generous, because CI machines and sanitizers are slow
+local PATIENCE <const> = 2 -- time limit until the call ends, s; long, because CI machines and sanitizers are slow
 
 local seed = tonumber(os.getenv("SEED") or os.time())
 print("# SEED=" .. seed)
@@ -17,8 +18,8 @@ local function clock()
   return t
 end
 
--- Sends SIGINT `wait` seconds after fn begins, and checks that fn ends soon with an error. Measures this process's CPU time,
--- because other processes use the machine, too.
+-- Sends SIGINT `wait` seconds after fn begins. Checks that fn ends soon with an error. Measures the CPU time of this
+-- process, because other processes use the machine, too.
 local function pressed(name, wait, fn)
   rille._forget_presses()
   os.execute(("(sleep %g; kill -INT %d) &"):format(wait, own))
@@ -26,7 +27,7 @@ local function pressed(name, wait, fn)
   local good, why = pcall(fn)
   local took = os.clock() - worked
   if good then tap.diag(("the call took only %g s"):format(took)) end
-  while clock() < begun + wait do end -- waits for the signal if fn has ended before it
+  while clock() < begun + wait do end -- if fn ends early, waits for the signal
   pcall(function() local t = clock() while clock() < t + 0.3 do end end)
   rille._forget_presses()
   tap.ok(not good and tostring(why):find("interrupted", 1, true), name .. ": the error reports the interrupt", tostring(why))

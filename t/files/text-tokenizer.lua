@@ -1,6 +1,6 @@
--- text-tokenizer.lua - tests tokenizers against the ids of PyPI's tokenizers and tiktoken for ten thousand generated
--- strings, round trips of any bytes, and errors. The strings depend only on a seed. t/golden/tokenizer.py generates the
--- same strings and documents the digests.
+-- text-tokenizer.lua - tests tokenizers. For ten thousand generated strings, ids must equal those of PyPI's
+-- tokenizers and tiktoken. Encoding and decoding must return any bytes unchanged. Also tests errors. The strings
+-- depend only on a seed; t/golden/tokenizer.py generates the same ones and documents the digests.
 
 local tap = dofile("t/lib/tap.lua")
 local golden = dofile("t/golden/tokenizer.lua")
@@ -78,7 +78,7 @@ tap.group("the ids of tokenizers", function()
   end
 end)
 
--- Tries added tokens with every combination of flags: in case k, token i has the flags (k + 11 i) % 32. The highest
+-- Tries added tokens with every combination of flags. In case k, token i has the flags (k + 11 i) % 32. The highest
 -- flag, "special", changes no id. Skips strings for which PyPI's tokenizers returns no ids.
 tap.group("added tokens with every combination of flags", function()
   local added = golden.added
@@ -189,7 +189,8 @@ tap.group("files", function()
     {with{post_processor = '{"type":"TemplateProcessing","single":[]}'}, "post_processor: single must have one Sequence, found none"},
     {with{post_processor = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"Sequence":{"id":"A"}}]}'}, "single must have one Sequence, found two"},
   } do refused(case[1], {case[2]}, case[2]) end
-  -- Columns: a pattern; the part that tokenizer.json rejects; the part that a .tiktoken pattern rejects (nil: accepted).
+  -- Columns: a pattern; the part of it that tokenizer.json rejects; the part that a .tiktoken file rejects (nil: it
+  -- accepts the pattern).
   local others = {
     {"[\\p{L}&&[^a]]", "intersection", "intersection"}, {"[a[b]]", "set within a set", "set within a set"},
     {"[a\\W]", "within a set", "within a set"}, {"[\\h]", "within a set", "within a set"},
@@ -260,8 +261,8 @@ tap.group("special tokens", function()
     {{[""] = ranks}, {"empty"}}} do
     tap.fails(function() rille.tokenizer(path, {pattern = "gpt2", special = case[1]}) end, case[2], "refused: " .. table.concat(case[2], ", "))
   end
-  -- Tests added tokens that are missing in the vocabulary: Hugging Face's reader gives them the ids after the
-  -- vocabulary's last one.
+  -- Tests added tokens that the vocabulary does not contain. As in Hugging Face's reader, their ids follow the last
+  -- id of the vocabulary.
   local function vocabulary(special, pattern_of)
     local t = rille.tokenizer(path, {pattern = "gpt2", special = special})
     local at = dir .. "/ids.json"
@@ -325,7 +326,8 @@ tap.group("damage", function()
   tap.is(wrong, 0, ("%d damaged files are refused with their names, or work"):format(2 * times))
 end)
 
--- Truncation and padding of batches must be kept in the file but not applied, and a warning must say so.
+-- Tests a file that sets truncation and padding of batches. Both must be kept in the file but not be applied, and a
+-- warning must say so.
 tap.group("truncation and padding", function()
   local truncation = '{"direction":"Right","max_length":2,"strategy":"LongestFirst","stride":0}'
   local padding = '{"strategy":{"Fixed":5},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,"pad_type_id":0,"pad_token":"!"}'
@@ -356,8 +358,8 @@ tap.group("training", function()
   tap.ok(#tok:encode(text) < #text / 2 and tok:decode(tok:encode(text)) == text, "a text of the corpus is compressed, and decoded unchanged")
   tok:save(dir .. "/t.json")
   tap.is(rille.tokenizer(dir .. "/t.json"):encode(text), tok:encode(text), "a trained tokenizer is saved and read again")
-  -- The expected vocabulary of "aaab aaab ab", found by hand: the pair aa occurs 4 times and ab 3 times, so aa is merged
-  -- first; then aa with a, then aa with b.
+  -- The expected vocabulary of "aaab aaab ab", found by hand. The pair aa occurs 4 times and ab 3 times, so aa is
+  -- merged first; then aa with a, then aa with b.
   local small = rille.tokenizer.train({"aaab", "aaab", "ab"}, {size = 258})
   tap.is(small:encode("aaab"), {256, 257}, "training merges the most frequent pair first, then pairs of the result")
   local poor = rille.tokenizer.train({"aaaaaaaa"}, {size = 300})

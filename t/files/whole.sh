@@ -1,6 +1,6 @@
 #!/bin/bash
-# whole.sh path/to/rille - tests that writing a text file (picture, curve, trace) replaces the old file
-# completely, or, on an error, leaves it unchanged. TAP.
+# whole.sh path/to/rille - tests writes of a text file (picture, curve, trace). A write must replace the old file
+# completely, or, on an error, leave it unchanged. TAP.
 rille=$(realpath "$1")
 . t/lib/tap.sh
 cd "$dir" || exit 1

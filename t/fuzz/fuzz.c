@@ -3,7 +3,8 @@
  *   fuzz                      the test: every input of t/fuzz/SUBJECT.tar, and random changes of these inputs
  *   t/fuzz/run.sh [SECONDS]   libFuzzer, which searches inputs that reach new code (clang, RILLE_FUZZ)
  *
- * A subject is a function under test, which asserts invariants for every accepted input. */
+ * A subject is a function that feeds an input to the code under test, and asserts invariants for every accepted
+ * input. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier_inner.h"
 #include "actors/cluster/coordinator/coordinator.h"
@@ -32,11 +33,11 @@
 static void
 put(struct str *s, uint64_t v, size_t size)
 {
-    str_addn(s, &v, size); /* supported hosts are little-endian */
+    str_addn(s, &v, size); /* the byte order of every supported host */
 }
 
-/* Checks that each packet has one encoding. Inputs omit the protocol version, so that they stay valid when the
- * version changes. */
+/* Checks that a packet has only one encoding: writing a packet that was read must return the same bytes. Inputs omit
+ * the protocol version, so that they stay valid when the version changes. */
 static void
 fuzz_packet(const uint8_t *bytes, size_t n)
 {
@@ -54,7 +55,7 @@ fuzz_packet(const uint8_t *bytes, size_t n)
     str_free(&again);
 }
 
-/* The rest of an input: bytes that the subject has not consumed yet. */
+/* The bytes of an input that the subject has not consumed yet. */
 struct input {
     const uint8_t *at;
     size_t n;
@@ -68,8 +69,8 @@ next_byte(struct input *in)
     return *in->at++;
 }
 
-/* Makes a packet with a valid head; bits of `off` make its epoch or sequence number wrong. The body is the next
- * bytes of the input. Returns false if the packet is invalid. */
+/* Makes a packet with a valid head. Two bits of `off` make the sequence number wrong, others the epoch. The body is
+ * the next bytes of the input. Returns false if the packet is invalid. */
 static bool
 next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, struct packet *out)
 {
@@ -93,7 +94,7 @@ next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, s
 
 enum { WORLD = 3, PEERS = 5 };
 
-/* State derived from the packets and notices of the coordinator or member. */
+/* State of the simulated other side, derived from the packets and notices of the coordinator or member under test. */
 struct notices {
     struct worker_member *member;
     uint32_t epoch;
@@ -288,7 +289,7 @@ remove_files(void)
     rmdir(file_folder);
 }
 
-/* Opens a worker with a folder, a file in it, and a memory segment. */
+/* Opens a worker that has a folder with a file in it, and a memory segment. */
 static void
 open_files(struct worker_process *s, uint64_t *digest)
 {
@@ -309,8 +310,8 @@ open_files(struct worker_process *s, uint64_t *digest)
     s->member = member_new(&o, &env);
 }
 
-/* Makes a file request. Positions are 16-bit or (WIDE) 64-bit numbers. The digest is right or (OTHER) wrong. The
- * path is that of the worker's file or (STRANGE) from the input. */
+/* Makes requests to write and read files. Bits of a byte choose the variant: WIDE: positions are 64-bit, not 16-bit;
+ * OTHER: the digest is wrong; STRANGE: the path is from the input, not that of the worker's file. */
 static void
 fuzz_files(const uint8_t *bytes, size_t n)
 {
@@ -343,7 +344,8 @@ fuzz_files(const uint8_t *bytes, size_t n)
 
 /* ---- programs, and the channel lists that connect partitions ---- */
 
-/* Checks the round trip of a program: if the bytes can be read, writing must return the same bytes. */
+/* Checks the round trip of a program: if the bytes can be read as a program, writing this program must return the
+ * same bytes. */
 static void
 fuzz_program(const uint8_t *bytes, size_t n)
 {
@@ -359,7 +361,8 @@ fuzz_program(const uint8_t *bytes, size_t n)
     atlas_free(&at);
 }
 
-/* Matches the channel list in the input with a partition's channels to memory space 1, for each side and kind. */
+/* Matches a channel list, the input, with a partition's channels to memory space 1: two send, two receive. Each
+ * matched channel must have a task and a thread. */
 static void
 fuzz_channels(const uint8_t *bytes, size_t n)
 {
@@ -413,7 +416,7 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     if (bytes) memcpy(copy, bytes, n);
 }
 
-/* Refuses to open the link on which the carrier would answer a fetch. */
+/* Refuses to open a link. The carrier would need the link to answer a fetch. */
 static int
 no_link(struct carrier *c, int rank)
 {
@@ -425,8 +428,8 @@ static const struct net nobody = {.connect = no_link};
 
 enum { ACT = PIECE + 100, ACTS = 2 };
 
-/* Opens a carrier in an epoch and a run. The plan partition has one receive task, whose acts receive two chunks each.
- */
+/* Opens a carrier in an epoch and a run. Its plan partition has one receive task, and each act of this task receives
+ * two chunks. */
 static void
 open_carrier(struct carrier *c, struct plan *p)
 {
@@ -456,7 +459,7 @@ open_carrier(struct carrier *c, struct plan *p)
     c->run = 5;
 }
 
-/* Consumes every act that the carrier reports as received, as the receiving device's thread does. */
+/* Consumes every act that the carrier reports as received. In a run, the thread of the receiving device does this. */
 static void
 take_acts(struct carrier *c, const struct channel *channel)
 {
@@ -471,7 +474,7 @@ take_acts(struct carrier *c, const struct channel *channel)
     }
 }
 
-/* Makes a valid message head. Each bit that is set in `off` replaces one field by bytes of the input. */
+/* Makes a valid message head. Then each bit that is set in `off` replaces one field by bytes of the input. */
 static void
 next_head(struct input *in, const struct carrier *c, struct head *h)
 {
@@ -576,7 +579,7 @@ fuzz_image(const uint8_t *bytes, size_t n)
     free(image.bytes);
 }
 
-/* Appends a stored member to a zip file, and its record to the directory. */
+/* Appends an uncompressed member to a zip file, and the member's record to the directory. */
 static void
 zip_add(struct str *zip, struct str *directory, const char *name, const void *bytes, size_t n)
 {
@@ -594,7 +597,7 @@ zip_add(struct str *zip, struct str *directory, const char *name, const void *by
     str_addn(zip, bytes, n);
 }
 
-/* Reads bytes as the pickle of a file of torch.save with a storage "0". */
+/* Reads bytes as the pickle of a file of torch.save. The file has one storage, "0". */
 static void
 fuzz_torch(const uint8_t *bytes, size_t n)
 {
@@ -638,8 +641,8 @@ add_piece(void *whole, const uint8_t *bytes, size_t n)
     str_addn(whole, bytes, n);
 }
 
-/* Encodes a text with the parsed tokenizer and decodes the ids. The result must equal the splitter's pieces, joined,
- * unless a normaliser or special tokens change the text. */
+/* Encodes a text with the parsed tokenizer and decodes the ids. The decoded text must equal the joined pieces of the
+ * splitter, unless a normaliser or special tokens change the text. */
 static void
 use_tokenizer(struct tokenizer *t)
 {
@@ -688,8 +691,8 @@ take_sentencepiece(const char *path)
 static const struct subject {
     const char *name;
     void (*take)(const uint8_t *bytes, size_t n);
-    void (*take_file)(const char *path); /* called instead of `take`: tries the file that contains the input */
-    const struct format *format;         /* used instead of `take`: the input is the head of a file of this format */
+    void (*take_file)(const char *path); /* called instead of `take`, with the path of a file that has the input */
+    const struct format *format;         /* used instead of `take`: format of the file whose head is the input */
 } subjects[] = {
     {"packet", .take = fuzz_packet},
     {"coordinator", .take = fuzz_coordinator},
@@ -737,8 +740,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 }
 #else
 
-/* Tries the input and 200 random changes. The buffer has exactly the input's size, so that ASan finds reads beyond
- * it. */
+/* Tries the input and 200 random changes of it. The buffer has exactly the input's size, so that ASan finds reads
+ * beyond its end. */
 static void
 try_input(const struct subject *s, const char *input, size_t n, uint64_t *state)
 {

@@ -1,5 +1,5 @@
--- chat-templates.lua - chat templates, which chat.py renders by transformers. Each uses the constructs of the templates of a
--- family of models.
+-- chat-templates.lua - chat templates, which chat.py renders with transformers. Each template uses the constructs
+-- that the templates of one family of models use.
 return {
 ["chatml"] = [==[
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}]==],

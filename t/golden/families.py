@@ -173,7 +173,7 @@ ENTRIES = {
     "mpt": only("Mpt", vocab_size=VOCAB, d_model=32, n_layers=2, n_heads=4, max_seq_len=64, attn_config=dict(clip_qkv=1.5)),
 }
 
-# Entries of config.json that Rille's reader does not need.
+# Entries of config.json that the reader of Rille does not use.
 NEEDLESS = """architectures transformers_version dtype use_cache initializer_range pretraining_tp router_aux_loss_coef router_jitter_noise
 output_router_logits attention_dropout attn_pdrop resid_pdrop embd_pdrop emb_pdrop hidden_dropout classifier_dropout_prob classifier_dropout
 summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout bos_token_id eos_token_id pad_token_id

@@ -37,9 +37,10 @@ ARCH = {"llama": "LLAMA", "mistral": "LLAMA", "mixtral": "LLAMA", "arcee": "ARCE
         "deepseek_v2": "DEEPSEEK2", "deepseek_v3": "DEEPSEEK2"}
 PAIRS = {"llama", "mistral", "mixtral", "arcee", "smollm3", "granite", "granitemoe", "granitemoeshared", "olmo"}
 PLUS = {"gemma", "gemma2", "gemma3_text", "nemotron"}
+# models with features that GGUF files do not describe
 SKIP = {"llama dynamic", "llama longrope", "llama gelu", "mistral", "qwen2 window", "qwen2_moe dense layer", "phi qk_layernorm",
         "falcon sequential", "cohere qk norm", "gemma2", "gemma3_text",
-        "gemma3_text linear", "starcoder2", "deepseek_v2 groups yarn", "deepseek_v3 yarn halves"}  # features that GGUF files do not describe
+        "gemma3_text linear", "starcoder2", "deepseek_v2 groups yarn", "deepseek_v3 yarn halves"}
 EXTRA = {  # entries whose scale and windows are those that GGUF files imply
     "gemma2 16": F.base("Gemma2", head_dim=16, sliding_window=8, query_pre_attn_scalar=16, attn_logit_softcapping=5.0,
                         final_logit_softcapping=4.0),

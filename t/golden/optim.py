@@ -19,7 +19,7 @@ OPTIMISERS = [
 ]
 SCHEDULES = ["constant", "cosine", "linear"]
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16}
-# one: a single group; late: without gradients of b before step LATE; added: group 2 is added at step LATE
+# one: a single group; late: b has no gradient before step LATE; added: group 2 is added at step LATE
 ARRANGEMENTS = ["one", "one late", "groups", "groups late", "added"]
 
 
@@ -52,7 +52,7 @@ def run(kind, options, schedule, dtype, arrangement):
     rate = scheduler(opt, schedule)
     for step in range(STEPS):
         if arrangement == "added" and step == LATE:
-            # schedulers do not know groups that are added later: group 2 keeps its rate
+            # schedulers do not know a group that is added later, so group 2 keeps its rate
             opt.add_param_group(second)
         late = "late" in arrangement and step < LATE
         a.grad, b.grad = wave(a.shape, step, dtype), None if late else wave(b.shape, step + 1, dtype)

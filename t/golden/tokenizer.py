@@ -57,8 +57,8 @@ def added(name, id=None, **how):
 ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # added in this order, because tokenizers renumbers them
 END = [added("<|endoftext|>")]
 FORM = {f: {"type": f} for f in ("NFC", "NFD", "NFKC", "NFKD")}
-# Tokenizers with the structure of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others; then the
-# remaining split behaviours.
+# Tokenizers with the structure of those of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others.
+# Tokenizers with the remaining split behaviours follow.
 CASES = {
     "gpt2": {"pre_tokenizer": byte_level(True), "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}},
     "roberta": {"pre_tokenizer": byte_level(True, True), "added": [*END, added("<mask>", lstrip=True)],
@@ -80,7 +80,7 @@ CASES = {
     "marks": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Contiguous"}, split(r"\p{L}|_", "Removed", invert=True), byte_level(True))},
     "inverted": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Isolated"}, split(r"[\p{L}\p{M}]+", "MergedWithNext", invert=True),
                                         split(r"\w+|[^\s\w]|\W\W", "Contiguous"), byte_level())},
-    # Patterns that match empty text: a text is also split at an empty match, for example before groups of three
+    # Patterns that match empty text. A text is split at an empty match, too, for example before groups of three
     # digits, or between all characters that do not match.
     "thousands": {"pre_tokenizer": steps(split(r"(?=(\d{3})+(?!\d))"), byte_level(True, True))},
     "nothing": {"pre_tokenizer": steps(split(r"(?=\p{Lu})|l*|o", "Contiguous"), split(r"$|(?=[\p{N}\p{M}])", "MergedWithPrevious", invert=True), byte_level())},
@@ -109,7 +109,8 @@ def generator(seed):
     return draw
 
 
-# Blocks of code points: first, count. Scripts with different rules of splitting and composition; white space; combining marks.
+# Blocks of code points: first, count. Scripts with different rules of splitting and composition; white space;
+# combining marks.
 BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128), (0x300, 80), (0x391, 17), (0x410, 64), (0x591, 90),
           (0x627, 20), (0x905, 50), (0xE01, 50), (0x1100, 19), (0x1161, 21), (0x11A8, 27), (0x1E00, 256), (0x1F00, 8), (0x2000, 11),
           (0x2028, 2), (0x2100, 80), (0x2160, 32), (0x2200, 128), (0x3041, 80), (0x4E00, 2000), (0xAC00, 2000), (0xE000, 100),
@@ -117,8 +118,8 @@ BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128
           (0x1F300, 300), (0x1F600, 80), (0x20000, 500), (0x2F800, 200), (0xE0100, 16), (0x10FFF0, 8), (0x180E, 1), (0x85, 1), (0x17F, 1), (0x212A, 1)]
 BITS = ["'s", "'LL", "'ve", "'re ", "<|endoftext|>", " <mask> ", "<|e\u0301|>", "\r\n", "   ", "\n\n\n", " the", "hello", "12345", "don't",
         "_", "=", " \t ", "!!!", "\u3000", "a\u0323\u0307", "\u212b"]
-# Added tokens with all combinations of flags: case k gives token i the flags (k + 11 i) % 32. Then other parts of
-# tokenizer.json.
+# Added tokens with all combinations of flags: in case k, token i has the flags (k + 11 i) % 32. Other parts of
+# tokenizer.json follow.
 MANNERS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 ADDED_TEXTS = ["   ", " <m> ", "ab", "1", "\n", "e\u0301x", "\u3000"]
 ADDED_BITS = [*ADDED_TEXTS, " ", "  ", " ", "a", "<m>", "_", "\u00e9x", "\u2460", ".", "\u0301"]

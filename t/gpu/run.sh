@@ -3,14 +3,14 @@
 # operator, programs on several devices of one GPU, NCCL, memcheck and racecheck, and benchmarks.
 #
 #   t/gpu/run.sh run FOLDER [PART...]     runs the parts in a tree built in build/release, or in an unpacked archive
-#   t/gpu/run.sh pack FILE.tar.gz         packs all files for a run, with this machine's libraries, for a machine that has a
-#                                     GPU, a driver and CUDA; same architecture, glibc at least as new
+#   t/gpu/run.sh pack FILE.tar.gz         packs all files for a run, with this machine's libraries
 #   t/gpu/run.sh parts                    prints the parts and their time limits in seconds
 #
-# Without PARTs all parts except `bench` run, for at most 9 minutes (LIMIT=540 seconds); `bench` takes 9 more. FOLDER gets
-# log.txt with the complete output, also of stopped parts; summary.txt with a line per part and per failed test; and
-# table.txt of `bench`. Exits with 1 after a failure, with 0 without a GPU. RILLE_CACHE=FOLDER keeps compiled kernels
-# between runs. JOBS=8: number of parallel processes for operators.
+# An archive runs on a machine with a GPU, a driver, CUDA, the same architecture, and a glibc that is at least as new.
+# Without PARTs all parts except `bench` run, for at most 9 minutes (LIMIT=540 seconds); `bench` takes 9 more. The
+# script writes files to FOLDER. log.txt: the whole output, also of stopped parts; summary.txt: a line for each part
+# and each failed test; table.txt: the results of `bench`. Exits with 1 after a failure, with 0 without a GPU.
+# RILLE_CACHE=FOLDER keeps compiled kernels between runs. JOBS=8: number of parallel processes for operators.
 set -u
 cd "$(dirname "$0")/../.."
 build=build/release
@@ -33,7 +33,7 @@ libraries() {
   ldd "$@" | awk '$3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/(libc|libm|libmvec|libdl|librt|libpthread|libresolv|libgcc_s|libstdc\+\+)\.so'
 }
-# Installs a program with a wrapper of the same name, which finds the packed libraries.
+# Installs a program for the archive: a wrapper, which finds the packed libraries, takes the program's name.
 wrap() { # wrap PROGRAM UP: UP leads from the program's folder to the libraries
   local real=$top/$build/lib/${1##*/}
   strip -o "$real" "$build/$1"
@@ -129,10 +129,11 @@ ok() {
   sed 's/^/# /' "$scratch/one" | tail -30
   failed=1
 }
-# Program for awk: each line has two halves of numbers; checks that they agree within the relative tolerance `near`.
+# A program for awk. Each line has two halves of numbers, which must agree within the relative tolerance `near`.
 near='{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d < 0) d = -d; m = $i < 0 ? -$i : $i; if (d > near * (m + 1e-6) || d != d) bad = 1 } }
   END { exit bad || NR == 0 }'
-# alike NAME NEAR PROGRAM DEVICES RANKS: checks that a program that uses KIND and RANKS prints the same on DEVICES as on a cpu.
+# alike NAME NEAR PROGRAM DEVICES RANKS: runs a program, which uses KIND and RANKS, on DEVICES and on a cpu. Checks
+# that the output agrees within NEAR.
 alike() {
   local name=$1 near_by=$2 program=$3 devices=$4 ranks=$5
   ok "$name on $devices" alike_to "$near_by" "$program" "$devices" "$ranks"
@@ -197,7 +198,8 @@ light() {
   ok "hidden GPUs are not found" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no GPU'"
 }
 
-# tests one operator in a new process, because a CUDA error is permanent for its process; `cudnn` stands for the convolutions
+# tests one operator in a new process, because a process cannot recover from a CUDA error; `cudnn` stands for the
+# convolutions
 one_operator() {
   local test=kernels
   [ "$1" != cudnn ] || test=convolutions

@@ -1,13 +1,15 @@
 /* board.h - shared memory through which ranks of the NCCL stand-in communicate, within a process or across
  * processes.
  *
- * FAKE_NCCL_BOARD names a file that all processes map; without it the board is private to the process. Call n of a
- * rank matches call n of every other rank, and completes when all ranks have made it. A rank writes its data to its
- * own block of memory and reads the other ranks' blocks. A rank writes new data only after all ranks have read the
- * rank's previous data. The board reports errors that would give wrong results or a deadlock: ranks that call
- * different collectives, and devices whose call orders conflict. A point-to-point send goes from rank 0 to rank 1 of
- * a communicator of two ranks. It matches only the receive, and its streams wait for no other call. If a process
- * ends, the ranks of other processes wait until they are aborted. Any thread may call. */
+ * FAKE_NCCL_BOARD names a file that all processes map; without it, each process has a board of its own. Call n of a
+ * rank matches call n of every other rank, and completes when all ranks have made it. Each rank has a block of
+ * memory. A rank writes its data to its own block and reads the blocks of the other ranks. New data are written only
+ * after all ranks have read the rank's previous data. The board reports errors that would give wrong results or a
+ * deadlock: ranks that call different collectives, and devices whose call orders conflict.
+ *
+ * A point-to-point send goes from rank 0 to rank 1 of a communicator of two ranks. The send matches only the receive
+ * of rank 1, and streams of such communicators wait for no other call. If a process ends, ranks of other processes
+ * wait for it until they are aborted. Any thread may call. */
 #ifndef RILLE_T_HOST_BOARD_H
 #define RILLE_T_HOST_BOARD_H
 
@@ -40,13 +42,14 @@ struct board_comm {
     int32_t n, gpu[BOARD_RANKS];
     bool taken[BOARD_RANKS]; /* by rank: true if the rank has joined */
     struct board_call call[BOARD_RANKS];
-    /* by rank: begun: number of calls begun; done: number of calls whose data the rank has read */
+    /* begun: number of calls that a rank has begun; done: number of calls whose data it has read; index: rank */
     int64_t begun[BOARD_RANKS], done[BOARD_RANKS];
     char wrong[96];
 };
 struct board_gpu {
     unsigned char uuid[BOARD_ID];
-    int32_t pid, comm, rank; /* the waiting rank, and its process and communicator; comm -1: not waiting */
+    /* the rank that waits, its process and its communicator; comm is -1 if the GPU does not wait */
+    int32_t pid, comm, rank;
 };
 struct board {
     pthread_mutex_t lock;
@@ -113,8 +116,8 @@ board_tell(void)
     syscall(SYS_futex, &the_board->news, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Waits for a change, for at most 20 ms, because a process that would announce the change may have died. Releases
- * the lock while it waits. */
+/* Waits for a change of the board, at most 20 ms: a process that should announce a change may have died. Releases
+ * the lock during the wait. */
 static void
 board_wait(void)
 {
@@ -136,7 +139,7 @@ board_place(int comm, int rank)
     return board_room[comm] ? board_room[comm] + (size_t)BOARD_ROOM * (size_t)rank : NULL;
 }
 
-/* Returns the number of a GPU on the board, and clears the GPU's earlier waits. The caller holds the lock. */
+/* Returns the number of a GPU on the board. Forgets what the GPU waited for. The caller holds the lock. */
 static int
 board_gpu(const void *uuid)
 {
@@ -157,7 +160,8 @@ board_is_waiting(const struct board_gpu *g)
     return g->comm >= 0 && (!kill(g->pid, 0) || errno == EPERM);
 }
 
-/* Returns true if a rank of the communicator waits, directly or through other communicators, for the GPU. */
+/* Returns true if a rank of the communicator has not made the call yet and is on this GPU, or waits for this GPU
+ * through other communicators. The call could then never complete. */
 static bool
 board_waits_for(const struct board_comm *m, int64_t call, int gpu, int depth)
 {

@@ -1,11 +1,9 @@
-/* cublaslt.c - a cuBLASLt stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in
- * calls, declared by the real header.
+/* cublaslt.c - a cuBLASLt stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls,
+ * declared by the real header.
  *
- * A product is queued like a kernel launch: it is computed when a thread waits for it (toolkit.c). With
- * FAKE_CUDA=noway no product has an algorithm.
- *
- * Word i of a descriptor stores attribute i. A product's descriptor also stores the compute type in word COMPUTE,
- * and the scale type in word SCALE. */
+ * A product is queued like a kernel launch, and computed when a thread waits for the launch (toolkit.c). With
+ * FAKE_CUDA=noway no product has an algorithm. Word i of a descriptor stores attribute i. The descriptor of a
+ * product also stores the compute type in word COMPUTE and the scale type in word SCALE. */
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
 
@@ -118,8 +116,8 @@ epilogue_text(uint64_t e, char *text)
     return *text ? text + 1 : "plain";
 }
 
-/* Finds an algorithm; f64 with gelu has none. Fails the test if the caller permits reductions in an unspecified order.
- */
+/* Finds an algorithm for a product. A product of f64 with gelu has none. Fails the test if the caller permits
+ * reductions in an unspecified order. */
 cublasStatus_t
 cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
                                cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t y,

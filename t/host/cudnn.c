@@ -1,10 +1,12 @@
 /* cudnn.c - a cuDNN stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls
  * (kernels/cuda/cudnn_abi.h). The stand-in checks attributes, their types and their order as strictly as the real
- * library. A convolution is queued like a kernel launch: it is computed when a thread waits for it (toolkit.c). With
- * FAKE_CUDA=noengine no convolution has an engine. As in the real library, halves with an f32 result have no engine.
+ * library. A convolution is queued like a kernel launch, and computed when a thread waits for the launch (toolkit.c).
+ * With FAKE_CUDA=noengine no convolution has an engine. As in the real library, convolutions of halves with an f32
+ * result have no engine.
  *
- * The engine list begins with all engines that the plug-in must reject; an acceptable one follows. An engine to be
- * rejected computes twice the right result, so that a wrong choice is noticed. */
+ * The plug-in must choose an engine from a list. The list begins with engines that the plug-in must reject, one of
+ * each kind; an acceptable engine follows. An engine that must be rejected computes twice the right result, so that
+ * the test notices a wrong choice. */
 #include "kernels/cuda/cudnn_abi.h"
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
@@ -18,7 +20,8 @@ CUDNN_CALLS(DECLARE)
 
 enum { ATTRIBUTES = 16, ELEMENTS = 4, SCRATCH = 4096, TOO_MUCH = INT32_MAX, NOTE = 7 };
 
-/* Engines in the order of the library's list. note: numerical note, NOTE: no note; scratch: workspace in bytes. */
+/* Engines in the order of the library's list. note: numerical note, NOTE if the engine has none; scratch: workspace,
+ * bytes. */
 static const struct engine {
     int note;
     int64_t scratch;
@@ -359,7 +362,7 @@ place(const struct image *i, int64_t e)
     return at;
 }
 
-/* Adds every product of the convolution to the image that it computes: the result of a forward call, or a
+/* Adds every product of the convolution to the image that the call computes: the result of a forward call, or a
  * gradient. */
 static void
 walk(const struct work *w, double *const *all)
@@ -403,8 +406,8 @@ compute(void *what)
     return cudaSuccess;
 }
 
-/* Reads the addresses of the images from a variant pack, by the images' ids. Returns false if an address is missing
- * or misaligned. */
+/* Reads the addresses of the images from a variant pack, which lists them by the images' ids. Returns false if an
+ * address is missing or misaligned. */
 static bool
 read_pack(const struct descriptor *pack, struct work *w)
 {

@@ -9,7 +9,7 @@
 #include "kernels/cuda/cudnn.def"
 #undef FACT
 
-/* In the ABI a type is a pointer, or a number of some width. */
+/* size of a type, bytes; two types are alike in the ABI if they have one size, and both or neither are pointers */
 template <class T> constexpr size_t width = sizeof(T);
 template <> constexpr size_t width<void> = 0;
 template <class A, class B>

@@ -1,5 +1,6 @@
-/* cudnn_real.cpp - asks the real cuDNN for engines on a host without a GPU: kernels/cuda/convolutions.cu unchanged, except
- * that cuDNN gets a GPU's properties as text instead of a handle. Prints TAP. */
+/* cudnn_real.cpp - asks the real cuDNN for engines on a host without a GPU. The test compiles
+ * kernels/cuda/convolutions.cu unchanged, and gives cuDNN a text with the properties of a GPU in place of a handle.
+ * Prints TAP. */
 #include "kernels/cuda/convolutions.cu"
 
 #include <cstring>
@@ -44,7 +45,8 @@ set_stream(void *, CUstream_st *)
 {
     return DNN_STATUS_SUCCESS;
 }
-/* A graph needs no handle; the heuristics need a device. */
+/* Replaces cuDNN's function that sets an attribute: ignores the handle of a graph, which cuDNN does not need here,
+ * and passes the GPU's properties to heuristics and plans. */
 static int
 set(void *d, int attribute, int type, int64_t n, const void *values)
 {

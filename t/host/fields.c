@@ -1,5 +1,6 @@
-/* fields.c - a library whose operators use every field of a record (t/kernels/loaded.sh): several results, all kinds of
- * attributes, optional, integer and number operands, sizes that infer() sets, reductions by maximum, element_f32. */
+/* fields.c - a library whose operators use every field of a record (t/kernels/loaded.sh): several results, all kinds
+ * of attributes, optional operands, integer operands, operands that are a number, sizes that infer() sets,
+ * reductions by maximum, and element_f32. */
 #include <rille_operator.h>
 
 #include <math.h>
@@ -86,7 +87,7 @@ static const struct rille_operator op_peak = {RILLE_OPERATOR_HEAD,
                                               .operations = peak_operations,
                                               .sample = {"f32{4,6}"}};
 
-/* ---- spread(ids, extra = nil, count, how, at, on): a row of `count` numbers per id ---- */
+/* ---- spread(ids, extra = nil, count, how, at, on): for each id, a row of `count` numbers ---- */
 
 enum { COUNT, HOW, AT, ON };
 
@@ -101,7 +102,8 @@ spread_size(const struct rille_operator_call *c)
     return 0;
 }
 
-/* Row a has 1 (how = "one") or the id (how = "id") at the positions `at`, plus `extra`, unless `on` is false. */
+/* Writes row a: extra[a], plus 1 (how = "one") or the id (how = "id") at the positions `at` (if none are given:
+ * everywhere). If `on` is false, the row is 0. */
 static int
 spread(const struct rille_operator_call *c)
 {

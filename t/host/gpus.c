@@ -2,8 +2,8 @@
  * of host memory each.
  *
  * If SHIM names the source folder, the plug-in also runs kernels. c++ compiles a kernel's text with t/host/shim.h
- * into a shared library, and each launch runs the threads in a different order. With GUARD, only launches, copies
- * and fills may access the memory; host code that accesses the memory ends the program. */
+ * into a shared library, and each launch runs the threads in a different order. If GUARD is defined, only launches,
+ * copies and fills may access the memory of the GPUs; an access by host code ends the program. */
 #define _GNU_SOURCE
 #include "runtime/device/device_cuda.h"
 
@@ -39,7 +39,7 @@ open_gpu(int gpu, struct cuda_gpu *out)
     return NULL;
 }
 
-/* ---- memory: locked or unlocked as a whole ---- */
+/* ---- memory of the GPUs, which is locked and unlocked as a whole ---- */
 
 #ifdef GUARD
 enum { CLOSED = PROT_NONE };
@@ -48,7 +48,7 @@ enum { CLOSED = PROT_READ | PROT_WRITE };
 #endif
 enum { OPEN = PROT_READ | PROT_WRITE, BLOCKS = 4096 };
 
-static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* lock that serialises launches, copies and fills */
+static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* held during a launch, copy or fill */
 static struct block {
     void *data;
     size_t bytes;
@@ -181,7 +181,7 @@ library(const char **why)
 static const char *
 settle(int gpu)
 {
-    (void)gpu; /* nothing to wait for, because launches are synchronous */
+    (void)gpu; /* launches are synchronous, so there is nothing to wait for */
     return NULL;
 }
 

@@ -1,5 +1,5 @@
-/* greet.c - a Lua module in C. Its non-static helpers have names of functions inside Rille, and must not collide with
- * them. */
+/* greet.c - a Lua module in C. Its non-static helpers have the same names as functions inside Rille. The linker must
+ * not confuse the two. */
 #include <lauxlib.h>
 #include <lua.h>
 

@@ -1,5 +1,5 @@
-/* host.c - a program that embeds Rille. Its helper functions have names of functions inside Rille, and must not
- * collide with them. */
+/* host.c - a program that embeds Rille. Its helper functions have the same names as functions inside Rille. The
+ * linker must not confuse the two. */
 #include <rille.h>
 
 #include <stdio.h>

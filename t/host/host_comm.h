@@ -18,7 +18,7 @@ enum { HOST_COMM_RANKS = 64 };
 enum host_comm_verb { HOST_COMM_REDUCE, HOST_COMM_SCATTER, HOST_COMM_GATHER, HOST_COMM_EXCHANGE, HOST_COMM_PASS };
 
 struct host_comm_call {
-    int verb, what; /* verb: enum host_comm_verb; what: dtype and reduction, passed to `add` */
+    int verb, what; /* verb: an enum host_comm_verb; what: dtype and reduction, which `add` gets */
     size_t width;   /* bytes per element */
     int64_t numel;  /* number of elements per block; HOST_COMM_REDUCE: number of all elements */
     const void *in;
@@ -27,10 +27,10 @@ struct host_comm_call {
 };
 struct host_comm {
     int n, device[HOST_COMM_RANKS];
-    struct host_comm_call call[HOST_COMM_RANKS]; /* by rank: the pending call */
-    /* begun: number of calls begun, by rank; done: number of calls that all ranks have completed */
+    struct host_comm_call call[HOST_COMM_RANKS]; /* pending call, by rank */
+    /* begun: number of calls that a rank has begun, by rank; done: number of calls that all ranks have completed */
     int64_t begun[HOST_COMM_RANKS], done;
-    /* by rank: a call was made, and its completion is not reported yet */
+    /* by rank: true if the rank made a call whose completion was not reported yet */
     bool asked[HOST_COMM_RANKS];
     void *kept; /* data that was sent and is not received yet; on the heap */
     bool cut;
@@ -44,7 +44,7 @@ static pthread_cond_t host_comm_news = PTHREAD_COND_INITIALIZER;
 static struct host_comm_place {
     struct host_comm *in; /* communicator in which the device waits; NULL: not waiting */
     int rank;
-    /* by device: the call that the device's stream waits for. After the call completes, the entry stays until the
+    /* by device: the call for which the device's stream waits. The entry stays after the call completes, until the
      * stream wakes up. */
 } host_comm_waits[HOST_COMM_RANKS];
 
@@ -145,7 +145,8 @@ host_comm_begin(struct host_comm *m, int rank, const struct host_comm_call *c)
     pthread_cond_broadcast(&host_comm_news);
 }
 
-/* Returns true if a rank of m waits, directly or through other communicators, for the device. */
+/* Returns true if a rank of m is on the device and has not made the next call, or waits for the device through other
+ * communicators. A call of the device's stream on another communicator would then wait forever. */
 static inline bool
 host_comm_waits_for(const struct host_comm *m, int device, int depth)
 {

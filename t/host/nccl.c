@@ -1,22 +1,22 @@
 /* nccl.c - an NCCL stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls,
  * declared by the real header. Ranks communicate through a board (t/host/board.h), which processes share, so an id
  * made by one process is valid in the others. A call is queued like a kernel launch: a thread that waits for its
- * stream makes the call, and then waits for the other ranks. Calls never block, a started operation reports "in
- * progress" at the first query, and a communicator is ready when all its ranks have joined.
+ * stream makes the call, and then waits for the other ranks. Calls of the API never block: a started operation
+ * reports "in progress" at the first query, and a communicator is ready when all its ranks have joined.
  *
- * A send outside a group waits for its receive. With the word `buffers` in FAKE_CUDA it is buffered and waits only
- * for the receive of the previous send, because real NCCL may do either. Streams of several point-to-point links may
- * wait at the same time.
+ * A send outside a group waits for its receive. If FAKE_CUDA contains the word `buffers`, the send is buffered and
+ * waits only for the receive of the previous send, because real NCCL may do either. Streams of several
+ * point-to-point links may wait at the same time.
  *
- * Faults, set by words in FAKE_CUDA: nonccl (communicators cannot be made), unmet (a communicator never becomes
- * ready: its ranks cannot reach each other), oldnccl (an old version). */
+ * Words in FAKE_CUDA set faults: nonccl (communicators cannot be made), unmet (a communicator never becomes ready,
+ * as if its ranks could not reach each other), oldnccl (an old version). */
 #include "t/host/board.h"
 #include "t/host/toolkit.h"
 
 #include <math.h>
 #include <nccl.h>
 
-/* State of each communicator in this process; protected by the board's lock. */
+/* State of a communicator in this process, by its number on the board. The board's lock protects it. */
 static struct here {
     int nrank, naborted;
     bool cut;
@@ -109,9 +109,9 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
     return ncclSuccess;
 }
 
-/* Aborts a communicator. In real NCCL a rank's kernels end when its own communicator is aborted. In this stand-in
- * they end when all ranks of the process have aborted, so a process that forgets to abort a rank hangs. Other
- * processes keep waiting. */
+/* Aborts a communicator. In real NCCL a rank's kernels end when the rank's own communicator is aborted. In this
+ * stand-in, kernels end when all ranks of the process have aborted. So a process hangs if it forgets to abort one
+ * rank. Ranks of other processes continue to wait. */
 ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {
@@ -141,7 +141,7 @@ combine(ncclRedOp_t op, double a, double b)
     return op == ncclSum ? a + b : op == ncclProd ? a * b : op == ncclMax ? fmax(a, b) : fmin(a, b);
 }
 
-/* Returns two integers combined by a reduction; sums and products wrap around. */
+/* Returns the sum, product, maximum or minimum of two integers. Sums and products wrap around. */
 static uint64_t
 combine_whole(ncclRedOp_t op, int64_t a, int64_t b)
 {
@@ -170,7 +170,8 @@ add(int what, void *to, const void *x, int64_t n)
     }
 }
 
-/* Reduces in descending rank order, because no caller may rely on ascending order. The caller holds the lock. */
+/* Reduces the data of all ranks, in descending rank order, because no caller may rely on ascending order. The caller
+ * holds the lock. */
 static void
 add_all(const struct board_comm *m, int comm, size_t skip, const struct board_call *c, char *out)
 {
@@ -267,7 +268,7 @@ ask_to_pass(const void *in, void *out, size_t numel, ncclDataType_t t, int peer,
     return fake_put_off(pass, &p, sizeof p) ? ncclUnhandledCudaError : ncclInProgress;
 }
 
-/* ---- sends and receives in a group: to and from every rank, blocks in rank order ---- */
+/* ---- groups of sends and receives: each rank exchanges a block with every rank; blocks are in rank order ---- */
 
 static _Thread_local struct group {
     int depth, nsent, nreceived;

@@ -1,5 +1,6 @@
-/* refused.c - a library with a good operator, total, and a change of its record, OVERRIDE, that Rille must refuse
- * (t/kernels/loaded.sh). Without OVERRIDE the library is good. LIST, NO_LIST and LATER change the list of records. */
+/* refused.c - a library with an operator, total, that Rille accepts. OVERRIDE defines changes of the operator's
+ * record; Rille must refuse the changed record (t/kernels/loaded.sh). LIST, NO_LIST and LATER change the list of
+ * records. */
 #include <rille_operator.h>
 
 #include <stddef.h>
@@ -12,7 +13,7 @@
 #define LIST &total, &total_dx
 #endif
 
-/* y[a] = (sum over b of x[a, b]^3) divided by `by` */
+/* Computes y[a] = (sum over b of x[a, b]^3) / by */
 static void
 sum_cubes(const struct rille_operator_call *c, double by)
 {
@@ -32,7 +33,8 @@ run(const struct rille_operator_call *c)
     return 0;
 }
 
-/* Computes a mean, which Rille must refuse under the rule of a sum: means of shards do not add up. */
+/* Computes a mean. Rille must refuse it under the rule of a sum, because the means of shards do not add up to the
+ * mean. */
 int run_mean(const struct rille_operator_call *c);
 int
 run_mean(const struct rille_operator_call *c)
@@ -78,7 +80,7 @@ infer_error(const struct rille_operator_call *c)
     return -7;
 }
 
-/* Succeeds in the calls that check the record, and fails in later calls. */
+/* Succeeds in the first calls, by which Rille checks the record, and fails in later ones. */
 int run_later(const struct rille_operator_call *c);
 int
 run_later(const struct rille_operator_call *c)
@@ -90,7 +92,7 @@ run_later(const struct rille_operator_call *c)
     return 1;
 }
 
-/* Writes f32, with other values than run() writes. */
+/* Writes other f32 values than run(), with which Rille compares them. */
 int run_fast(const struct rille_operator_call *c);
 int
 run_fast(const struct rille_operator_call *c)
@@ -128,7 +130,7 @@ static const struct rille_operator total = {RILLE_OPERATOR_HEAD,
                                             .sample = {"f32{4,6}", "f32{3,1}"},
                                             OVERRIDE};
 #if defined LATER
-/* A record of a later header with one more field, whose value is LATER. */
+/* A record of a future version of the header, which has one more field. The field's value is LATER. */
 const struct rille_operator *const *
 rille_operators(uint32_t abi)
 {

@@ -1,9 +1,9 @@
 /* shim.h - enough of CUDA C++ to run the texts of kernels/cuda on the host: blocks run one after the other, with a
  * fiber per thread.
  *
- * Between two barriers the threads of a block run one by one, in a random order that depends on a seed. So results
- * depend on the seed if a barrier is missing, and sanitizers see every access. A barrier that not all threads reach
- * ends the program. Data races between barriers are not detected, because only one thread runs at a time. */
+ * The threads of a block run one by one between two barriers, in a random order that depends on a seed. So results
+ * depend on the seed if a barrier is missing. Sanitizers see every access. A barrier that not all threads reach ends
+ * the program. Data races between barriers are not detected, because only one thread runs at a time. */
 #ifndef RILLE_T_HOST_SHIM_H
 #define RILLE_T_HOST_SHIM_H
 
@@ -16,7 +16,7 @@
 
 #define __global__
 #define __device__
-#define __shared__ static /* a block's shared memory can be static, because one block runs at a time */
+#define __shared__ static /* static, because only one block runs at a time */
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define DEVICE       static inline
@@ -39,7 +39,8 @@ static unsigned now;
 static void (*kernel)(const void *words);
 static const void *argument;
 
-/* Replaces a subnormal by zero if the thread flushes subnormals, because libm inspects the bits of its argument. */
+/* Returns 0 for a subnormal number if the thread flushes subnormals. Needed for arguments of libm, which inspects
+ * their bits. */
 static inline float
 flushed(float x)
 {
@@ -47,9 +48,9 @@ flushed(float x)
     return x * one;
 }
 
-/* Switches from a fiber to the scheduler. swapcontext() makes two system calls for signals per switch, which took
- * half of the total time. AddressSanitizer must not instrument this function, because it would lose the state of the
- * stack that is left. */
+/* Switches from a fiber to the scheduler without swapcontext(), whose two system calls for signals took half of the
+ * total time. AddressSanitizer must not instrument this function, because the instrumentation would forget the state
+ * of the stack that the switch leaves. */
 __attribute__((noinline, no_sanitize_address)) static void
 leave(unsigned me)
 {
@@ -103,9 +104,9 @@ draw(uint64_t *seed)
     return *seed;
 }
 
-/* Runs every thread to its next barrier or to its end; all threads must reach a barrier, or all must end. Visits
- * threads by an odd step, which reaches all threads because their number is a power of two. Returns false when all
- * threads have ended. */
+/* Runs every thread to its next barrier or to its end. All threads must reach a barrier, or all must end. Visits the
+ * threads in steps of an odd number, which reaches all threads, because the number of threads is a power of two.
+ * Returns false when all threads have ended. */
 static bool
 round(unsigned threads, uint64_t *seed)
 {
@@ -157,8 +158,8 @@ __syncthreads_or(int is)
     return all;
 }
 
-/* Defines a kernel's entry function run_<name>. The function returns the size of the kernel's argument in bytes.
- * With words == NULL it does nothing else. */
+/* Defines a kernel's entry function run_<name>, which runs the kernel and returns the size of the kernel's argument
+ * in bytes. With words == NULL the function only returns the size. */
 #define SHIM_KERNEL(name)                                                                                              \
     static void call_##name(const void *words) { name##_::name(*(const name##_::argument *)words); }                   \
     extern "C" __attribute__((visibility("default"))) long run_##name(const void *words, long blocks, int threads,     \

@@ -1,8 +1,8 @@
--- stop.lua plain|compiled TRIALS DIR - runs steps that signals interrupt at random moments. After each interrupt it
--- checks that every element of every parameter has the same number of updates, and that the optimiser counted as many
--- steps. The script prints "go" when the next signal may arrive, "bad ..." on an error, and reads a line after each
--- interrupt. At the end it writes a checkpoint, runs five more steps and prints their losses. With 0 trials it loads
--- that checkpoint instead and runs the same five steps undisturbed.
+-- stop.lua plain|compiled TRIALS DIR - runs steps that signals interrupt at random moments. After each interrupt the
+-- script checks that every element of every parameter has the same number of updates, and that the optimiser counted
+-- as many steps. The script prints "go" when the next signal may arrive, prints "bad ..." on an error, and reads a
+-- line after each interrupt. At the end it writes a checkpoint, runs five more steps and prints their losses. With 0
+-- trials the script loads this checkpoint instead, and runs the same five steps without interrupts.
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local options = {placement = P, sbp = "B", requires_grad = true}
 local params = {}
@@ -27,8 +27,8 @@ local function run()
 end
 local step = arg[1] == "compiled" and rille.graph(run) or run
 
--- Returns an error text if a parameter lacks an update; nil: all updates are complete. A plain loop can be stopped
--- between the steps of its two optimisers, so the first optimiser may be one update ahead.
+-- Returns an error text if some element of a parameter lacks an update; nil if all updates are complete. A plain loop
+-- can be stopped between the steps of its two optimisers, so the first optimiser may be one update ahead.
 local function whole()
   local first = params[1]:max():item()
   for k, p in ipairs(params) do

@@ -1,12 +1,12 @@
 /* toolkit.c - a CUDA toolkit for hosts without GPUs: the functions of the runtime and of NVRTC that the plug-in
  * (kernels/cuda) calls, declared by the real headers. cublaslt.c adds cuBLASLt. GPUs are host memory; kernels run on
- * the host (t/host/played.h). Work is done as late as possible: when a thread waits for it, or for later work.
+ * the host (t/host/played.h). Work is done as late as possible: when a thread waits for this work, or for later work.
  *
  * Words in FAKE_CUDA set faults: driver=0 (no driver), driver=old, gpus=N (2), memory=BYTES per GPU, held=N (another
- * process uses that GPU exclusively), shared (other processes use half of the memory), crowded (they take that half
- * after the GPU was opened), apart (host and GPU cannot access memory at the same time), nopin (host memory cannot
- * be pinned), nograph (no stream capture), lost=N (from copy, fill or launch N on, every call reports a lost GPU),
- * each (every process has its own GPUs, as if it ran on a separate host).
+ * process uses GPU N exclusively), shared (other processes use half of the memory), crowded (other processes take
+ * half of the memory after the GPU was opened), apart (host and GPU cannot access memory at the same time), nopin
+ * (host memory cannot be pinned), nograph (no stream capture), lost=N (from copy, fill or launch N on, every call
+ * reports a lost GPU), each (every process has its own GPUs, as if it ran on a separate host).
  *
  * CUDA_VISIBLE_DEVICES is read as the driver reads it: numbers, or prefixes of GPU-1000, GPU-1001, .... The list
  * ends at the first invalid entry, and a list that names a GPU twice is empty. FAKE_CUDA_LOG names a file to which
@@ -107,7 +107,7 @@ note(cudaError_t e)
     return e;
 }
 
-/* Returns the error of calls on a lost or held GPU. A thread that has not chosen a GPU uses the first one. */
+/* Returns the error of a call on the thread's GPU (by default the first), if that GPU is lost or held. */
 static cudaError_t
 state(void)
 {
@@ -198,7 +198,7 @@ cudaGetLastError(void)
 
 /* ---- memory ---- */
 
-/* Reports free memory. Allocated bytes count at once; in the real library pages count when they are touched. */
+/* Reports free memory. Allocated bytes count at once; real managed memory counts when its pages are touched. */
 cudaError_t
 cudaMemGetInfo(size_t *left, size_t *all)
 {
@@ -213,8 +213,8 @@ cudaMemGetInfo(size_t *left, size_t *all)
     return e;
 }
 
-/* Allocates managed memory: up to ten times the GPU's memory, because real managed memory may also be larger than
- * the GPU's. */
+/* Allocates managed memory, at most ten times the GPU's memory: real managed memory may also exceed the GPU's
+ * memory. */
 cudaError_t
 cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
@@ -234,7 +234,7 @@ cudaMallocManaged(void **out, size_t bytes, unsigned flags)
     return fits ? cudaSuccess : note(cudaErrorMemoryAllocation);
 }
 
-/* Advice and prefetches have no effect here. */
+/* Memory advice and prefetches have no effect here. */
 #if CUDART_VERSION >= 13000
 #define LOCATION struct cudaMemLocation
 #define FLAGS    , __attribute__((unused)) unsigned flags
@@ -293,7 +293,7 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
     return *kernel ? cudaSuccess : note(cudaErrorInvalidDeviceFunction);
 }
 
-/* Work that a thread has launched on its stream. It runs in order, and only when a thread waits for it. */
+/* Work that a thread has launched on its stream. The work runs in order, when a thread waits for it. */
 enum { ARGUMENT = 4096, PENDING = 4096, STREAMS = 256, KERNELS = 4096 };
 struct stream;
 struct CUevent_st {
@@ -301,9 +301,9 @@ struct CUevent_st {
     long upto;
 };
 struct launch {
-    /* event to wait for; if `of` is set, the launch only waits */
+    /* event to wait for; if its field `of` is set, the launch only waits */
     struct CUevent_st after;
-    /* kernel; NULL: the launch runs host code */
+    /* function of the kernel; NULL: the launch runs host code */
     long (*run)(const void *words, long blocks, int threads, uint64_t seed);
     cudaError_t (*host)(void *of);
     void *of; /* argument of the host code; on the heap */
@@ -323,7 +323,7 @@ static _Thread_local struct stream *own;
 static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER; /* protects all streams and events */
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 
-/* ---- stream capture: a graph contains only launches of kernels that were launched before ---- */
+/* ---- stream capture: a graph contains only launches of kernels that were launched before the capture ---- */
 
 struct CUgraph_st {
     int n, nref;
@@ -332,7 +332,7 @@ struct CUgraph_st {
 };
 static _Thread_local struct CUgraph_st *capturing;
 
-/* Checks a call that is not allowed during a capture. If the thread captures, logs the call, invalidates the capture
+/* Handles a call that is forbidden during a capture. If the thread captures, logs the call, invalidates the capture
  * and returns an error. */
 static cudaError_t
 forbidden(const char *what)
@@ -352,7 +352,7 @@ add_node(struct CUgraph_st *g)
     return l;
 }
 
-/* Records the first launch of a kernel, which no capture may contain: it loads code and allocates memory. */
+/* Handles a launch of a kernel. The first one loads code and allocates memory, which no capture permits. */
 static cudaError_t
 see_kernel(const void *kernel)
 {
@@ -414,7 +414,7 @@ carry_out(const struct launch *l)
     return !e && l->host ? l->host(l->of) : e;
 }
 
-/* Runs the work of a stream up to number `upto`. A launch that waits for an event first runs work before it. */
+/* Runs the work of a stream up to number `upto`. If a launch waits for an event, runs the event's work first. */
 static cudaError_t
 do_all(struct stream *s, long upto)
 {
@@ -607,8 +607,8 @@ copy_later(struct rows what)
     return fake_put_off(copy_rows, &what, sizeof what);
 }
 
-/* Returns the kind of memory (pinned, managed, pageable) of these bytes. (A copy from pageable memory would read
- * the bytes after the call.) */
+/* Returns the kind of the memory at these bytes: pinned, managed or pageable. An asynchronous copy from pageable
+ * memory could read the bytes after the call returned. */
 static const char *
 memory_at(const void *p, size_t bytes)
 {
@@ -719,7 +719,7 @@ cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
     return e;
 }
 
-/* ---- NVRTC: a binary is its size, then a shared library ---- */
+/* ---- NVRTC: a binary consists of its size and a shared library ---- */
 
 struct _nvrtcProgram {
     char *text, *name;

@@ -19,8 +19,8 @@ fake_uuid(int gpu, cudaUUID_t *out)
     const int32_t word[] = {0x464b45, gpu, fake_is_said("each") ? (int32_t)getpid() : 0, 0};
     memcpy(out, word, sizeof *out);
 }
-/* Puts host code, with a copy of these bytes, on the thread's stream. The code runs when a thread waits for the
- * stream. */
+/* Enqueues host code on the thread's stream, with a copy of these bytes as its argument. The code runs when a thread
+ * waits for the stream. */
 cudaError_t fake_put_off(cudaError_t (*run)(void *of), const void *of, size_t bytes);
 
 #endif

@@ -1,18 +1,17 @@
--- attention-halves.lua - compares attention in bf16 and f16, and its gradients, with f64. Errors must be a few roundings
--- of a half, for any lengths, sizes and layouts, and also for large scores, because the kernels do not round scores to
--- halves.
+-- attention-halves.lua - compares attention in bf16 and f16, and its gradients, with f64. Errors must be at most a
+-- few roundings of a half, for any lengths, sizes and layouts. This holds for large scores, too, because the kernels
+-- do not round scores to halves.
 local tap = dofile("t/lib/tap.lua")
 
 rille.manual_seed(tap.seed(5))
 local unit = {bf16 = 2 ^ -8, f16 = 2 ^ -11}
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 local Q, K, V, MASK, SLOPE = 1, 2, 3, 4, 5
--- Compared values, each with its allowed error in roundings of the half dtype: the result, the operands' gradients, and
--- the gradients of q's gradient.
+-- Compared values, each with its allowed error. The unit of errors is one rounding to the half dtype.
 local values = {{"the result", 1}, {"the gradient of q", 3}, {"of k", 3}, {"of v", 1.5}, {"of the mask", 3},
   {"the gradient of q's with respect to q", 6}, {"to k", 6}, {"to v", 6}}
 
--- Returns all compared values for operands of dtype d with layouts sbp on place.
+-- Returns all compared values, for operands x converted to dtype d, with layouts sbp on placement `place`.
 local function values_of(case, x, d, place, sbp)
   local own, leaves = {}, {}
   for i = Q, SLOPE do
@@ -39,8 +38,7 @@ end
 
 local function norm(x) return x:square():sum():sqrt():item() end
 
--- Returns the largest quotient of error and allowed error over all cases, and the description of the case with this
--- quotient.
+-- Returns the largest error over all cases, as a multiple of the allowed error, and the description of its case.
 local function worst_of(cases, place, sbp)
   local worst, where = 0, ""
   for _, case in ipairs(cases) do
@@ -48,8 +46,8 @@ local function worst_of(cases, place, sbp)
     local want, got = values_of(case, x, "f64", ONE), values_of(case, x, case.dtype, place or ONE, sbp)
     for i, value in ipairs(values) do
       if want[i] then
-        -- If one key has nearly all weight, the gradients of q, k and a mask are small differences of large numbers,
-        -- so their error is measured against at least this size.
+        -- The gradients of q, k and a mask are small differences of large numbers if one key has nearly all weight.
+        -- So their error is measured against at least this size.
         local least = ({[2] = case.sd, [3] = case.sd, [5] = 1})[i] or 0
         least = least / math.sqrt(case.size) * norm(x[SLOPE])
         local off = norm(got[i] - want[i]) / (math.max(norm(want[i]), least) * unit[case.dtype] * value[2])

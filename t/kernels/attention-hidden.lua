@@ -1,6 +1,6 @@
--- attention-hidden.lua - tests that a query which sees no key gives 0 and passes no gradient, as in PyTorch since 2.5,
--- for every mask, layout, dtype and form of the call. Other queries must not be affected. The reference is written in
--- f64: a softmax in which hidden keys have the score -1e30, and then the weight 0.
+-- attention-hidden.lua - tests queries that see no key. As in PyTorch since 2.5, such a query must give 0 and pass no
+-- gradient, for every mask, layout, dtype and form of the call. Other queries must not be affected. The reference is
+-- written in f64: a softmax in which hidden keys have the score -1e30, and then the weight 0.
 local tap = dofile("t/lib/tap.lua")
 
 rille.manual_seed(tap.seed(3))
@@ -8,7 +8,7 @@ local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local dtypes = {{"f64", 1e-10}, {"f32", 1e-5}, {"f16", 2e-2}, {"bf16", 6e-2}} -- dtypes, each with the allowed error
 local B, H, SIZE <const> = 2, 2, 8
 
--- Masks by name. seen(case) returns bools {B, 1, queries, keys}; a mask leaves at least one query without a key.
+-- Masks by name. seen(case) returns bools {B, 1, queries, keys}. Each mask hides all keys from at least one query.
 local masks = {}
 local function mask(name, causal, fn)
   masks[#masks + 1] = {name = name, causal = causal, seen = function(case)
@@ -39,7 +39,7 @@ local layouts = { -- Columns: name, placement, layouts of q, k, v and the mask.
   {"keys split", TWO, "B", "S(2)", "S(2)", "S(3)"},
   {"widths split", TWO, "S(3)", "S(3)", "S(3)", "B"},
 }
--- {queries, keys}: few queries; a short square, computed by separate operators; several blocks
+-- {queries, keys}: few queries; a short square, which separate operators compute; several blocks
 local lengths = {{1, 5}, {4, 4}, {20, 20}, {40, 70}, {70, 70}}
 
 local function placed(t, layout, i) return t:to_global{placement = layout[2], sbp = layout[2 + i] or "B"}:detach() end

@@ -1,4 +1,4 @@
--- attention-lies.lua - tests that attention writes its result and gradients in a memory layout in which heads are
+-- attention-lies.lua - tests that attention writes its result and gradients in a memory layout from which heads are
 -- merged without a copy. Compiled steps must equal eager calls in every layout. With 32 or more queries, attention
 -- must be a single operator.
 local tap = dofile("t/lib/tap.lua")
@@ -11,7 +11,7 @@ local slope = rille.randint(-3, 4, {B, T, H * D}):to"f32"
 
 local function heads(x) return x:reshape{B, T, H, D}:permute{0, 2, 1, 3} end
 
--- Returns the result and the three gradients on device 0, and the step.
+-- Returns the result and the three gradients, on device 0, and the compiled step.
 local function all(compiled, place, sbp, more)
   local x = tap.list(3, function(i) return values[i]:to_global{placement = place, sbp = sbp}:detach():requires_grad_() end)
   local w = slope:to_global{placement = place, sbp = sbp}

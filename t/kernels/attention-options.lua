@@ -1,6 +1,7 @@
--- attention-options.lua - compares attention with windows, softcap, sinks and spans with a reference of plain operators in
--- f64: values, and the gradients of q, k, v and sinks, for every dtype, layout and length. A step of a long sequence needs
--- memory that is linear in the length, and a query that sees no key returns 0.
+-- attention-options.lua - compares attention with windows, softcap, sinks and spans with a reference of plain
+-- operators in f64. Compares values, and the gradients of q, k, v and sinks, for every dtype, layout and length. Also
+-- checks that a step of a long sequence needs memory linear in the length, and that a query which sees no key returns
+-- 0.
 local tap = dofile("t/lib/tap.lua")
 
 rille.manual_seed(tap.seed(4))
@@ -13,7 +14,8 @@ local layouts = { -- Columns: name, placement, layouts of q, k, v, of sinks, and
 }
 local lengths = {{1, 9}, {5, 5}, {20, 20}, {70, 70}, {40, 140}} -- queries, keys
 
--- Options of the call. spans = "documents": documents of 7 + row keys each; "empty": each third query sees no key.
+-- Options of the call. spans = "documents": each document has 7 keys, plus the number of its row; "empty": each third
+-- query sees no key.
 local options = {
   {"a window to the left", {window = {3, 0}}}, {"a window on both sides", {window = {2, 9}}}, {"a window to the right", {window = {-1, 4}}},
   {"a causal window", {window = {6, -1}, is_causal = true}}, {"a softcap", {softcap = 1.5, is_causal = true}},
@@ -34,7 +36,7 @@ local function spans_of(kind, queries, keys)
   return rille.tensor(rows, {dtype = "i64"})
 end
 
--- Returns bools (BATCH or 1, 1, queries, keys), true where a query sees a key.
+-- Returns bools of shape (BATCH or 1, 1, queries, keys): true if the query sees the key.
 local function seen_of(how, spans, queries, keys)
   local i, j = rille.arange(queries):reshape{1, 1, queries, 1}, rille.arange(keys):reshape{1, 1, 1, keys}
   local seen = (i + j):ge(0)
@@ -46,8 +48,8 @@ local function seen_of(how, spans, queries, keys)
   return seen:logical_and(j:ge(spans:slice(3, 0, 1))):logical_and(j:lt(spans:slice(3, 1, 2)))
 end
 
--- Returns attention computed by plain operators: the softmax of all scores and the sink. Hidden keys have the score
--- -1e30, and then the weight 0.
+-- Returns attention computed by plain operators, as the softmax of all scores and of the sink. Hidden keys have the
+-- score -1e30, and then the weight 0.
 local function reference(x, how, seen)
   local scores = x[1]:matmul(x[2]:transpose(2, 3)) * (how.scale or SIZE ^ -0.5)
   if how.softcap then scores = (scores / how.softcap):tanh() * how.softcap end

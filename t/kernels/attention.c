@@ -1,18 +1,18 @@
 /* attention.c - compares the attention kernels and their gradients with the reference.
  *
- * Tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts, and of
- * lengths, causality and dtypes with windows, softcaps, sinks and spans. Also tries
- * queries at an offset in the complete sequence, queries that see no key, and negative scales. bf16 is tried with
- * and without the machine's instruction for products of bf16 pairs. Results must have the same bits with one thread
- * and with three threads. */
+ * The test tries all combinations of lengths around blocks and tiles, masks, causality, dtypes and memory layouts.
+ * It then tries all combinations of lengths, causality and dtypes with windows, softcaps, sinks and spans. It also
+ * tries queries at an offset in the complete sequence, queries that see no key, and negative scales. bf16 is tried
+ * with and without the machine's instruction for products of bf16 pairs. One thread and three threads must give the
+ * same bits. */
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "t/lib/exec.h"
 
 enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 4 };
 
-/* Memory layout: dense; heads interleaved within rows, as a projection leaves them; one head of keys and values
- * shared by all query heads. */
+/* Memory layout. DENSE; ACROSS: heads interleaved within rows, as a projection stores them; REPEATED: one head of
+ * keys and values, which all query heads share. */
 enum form { DENSE, ACROSS, REPEATED, NFORM };
 static const char *const form_text[] = {"dense", "heads across rows", "keys repeated"};
 
@@ -25,8 +25,8 @@ static const struct {
     {3, 129, 33, 64}, {4, 70, 16, 17},  {4, 65, 64, 1},   {5, 65, 64, 64},  {2, 9000, 8, 16},
 };
 
-/* dim: the mask's dimensions ('q': queries, 'k': keys, 'h': heads, '1': one). hides: some queries see no key.
- * middle: no query sees the first or the last third of the keys. */
+/* dim: the dimensions of the mask ('q': queries, 'k': keys, 'h': heads, '1': size 1). hides: some queries see no
+ * key. middle: no query sees the first or the last third of the keys. */
 static const struct mask {
     const char *name, *dim;
     enum dtype dtype;
@@ -43,8 +43,8 @@ static const struct mask {
     {"a bool for each query", "q1", DT_BOOL, true, false},
 };
 
-/* Values of the operand spans (first key and end of each query): documents of equal lengths; any numbers, also out
- * of range; the same number twice, so that no key is seen. */
+/* Values of the operand spans, which has the first key and the end of each query. DOCUMENTS: documents of equal
+ * lengths; ANY: any numbers, also out of range; NONE: first key and end are equal, so the query sees no key. */
 enum spans { NO_SPANS, DOCUMENTS, ANY, NONE };
 static const struct option {
     const char *name;
@@ -295,7 +295,7 @@ main(void)
                  {DT_BF16, true},
                  {DT_F16, true},
                  {DT_F64, true},
-                 {DT_BF16, false}}; /* bf16 without the machine's instruction is tried with every third mask only */
+                 {DT_BF16, false}}; /* tries only every third mask for bf16 without the machine's instruction */
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
         for (int causal = 0; causal < 2; causal++)

@@ -1,7 +1,7 @@
 /* blocks.c - tests matrix products with block-quantised weights (kernels/cpu/gemm/blocks.c).
  *
- * Every CPU level of this machine must return the sums of the decoded weights, for all row lengths up to 5 blocks,
- * and for numbers of all sizes. */
+ * On every CPU level of this machine, a product must equal the product with the decoded weights, for all row lengths
+ * up to 5 blocks, and for numbers of all magnitudes. */
 #include "kernels/cpu/gemm/blocks.c"
 
 #include "runtime/base/rng.h"
@@ -23,7 +23,7 @@ static const struct {
     int scale[2];
 } kinds[] = {{"Q8_0", {0, -1}}, {"Q4_0", {0, -1}}, {"Q4_K", {0, 2}}, {"Q6_K", {208, -1}}};
 
-/* Fills the weights with random bytes, and scales from 2^-10 to 1. */
+/* Fills the weights with random bytes. Their scales are from 2^-10 to 1. */
 static void
 fill_weights(const struct coding *c, const int *scale)
 {
@@ -38,7 +38,7 @@ fill_weights(const struct coding *c, const int *scale)
             }
 }
 
-/* Fills a row with numbers of either sign, whose sizes span a factor of at most 2^spread. */
+/* Fills a row with positive and negative numbers, whose magnitudes differ by a factor of at most 2^spread. */
 static void
 fill_row(int64_t n, int spread)
 {
@@ -48,7 +48,7 @@ fill_row(int64_t n, int spread)
     }
 }
 
-/* Returns the largest error of a product, in units of the f32 rounding of the sum of absolute terms. */
+/* Returns the largest error of a product. The unit is the f32 rounding of the sum of the terms' absolute values. */
 static double
 worst_error(rows_product *product, const struct rounded *x)
 {

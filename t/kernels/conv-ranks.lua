@@ -1,5 +1,5 @@
--- conv-ranks.lua - compares convolutions, their gradients and second gradients on two ranks with one rank, bit for bit, in every
--- dtype and layout. Partial sums of halves are f32 between ranks.
+-- conv-ranks.lua - compares convolutions, their gradients and second gradients on two ranks with those on one rank,
+-- bit for bit, in every dtype and layout. Partial sums of halves must be f32 between ranks.
 local tap = dofile("t/lib/tap.lua")
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
@@ -53,7 +53,7 @@ for _, d in ipairs{"bf16", "f16", "f32", "f64"} do
   end
 end
 
--- Tests autocast: products in halves, everything else in f32.
+-- Tests autocast: products must be computed in halves, everything else in f32.
 for _, d in ipairs{"bf16", "f16"} do
   local s = shapes[1]
   local function gradients(place, x, w)

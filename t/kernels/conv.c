@@ -1,6 +1,6 @@
-/* conv.c - compares convolutions and their gradients, complete and in bands of rows, with the reference. Values are
- * integers, so sums are exact and results must be bit-identical. Tries several numbers of rows and threads, and
- * every combination of stride, padding, dilation, groups and window. */
+/* conv.c - compares convolutions and their gradients with the reference, computed completely and in bands of rows.
+ * Values are integers, so sums are exact and results must be bit-identical. The test tries several numbers of rows
+ * and threads, and every combination of stride, padding, dilation, groups and window. */
 #include "kernels/cpu/base/dnnl.h"
 #include "runtime/base/stop.h"
 #include "t/lib/trial.h"
@@ -20,8 +20,8 @@ static const struct split {
     int threads;
 } splits[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
 
-/* Parameters of the window in the direction in which rows are counted. In the other direction, stride and dilation
- * are 1, and the padding is 1 for windows of two columns. */
+/* Parameters of the window along the rows, which are cut into bands. Along the columns, stride and dilation are 1;
+ * the padding is 1 if the window has two columns, otherwise 0. */
 struct window {
     int64_t size, stride, padding, dilation;
 };
@@ -78,8 +78,8 @@ compute(struct trial *t, const struct split *split)
     return trial_run(t, &t->sample.call, split->threads, t->got, NULL);
 }
 
-/* Returns the number of parts into which a call is divided: groups or batches of images, times bands of rows. Bands
- * have a minimum height, so that bands at the edges contain image rows. */
+/* Returns the number of parts into which a call is divided: the number of groups or batches of images, times the
+ * number of bands of rows. A band has a minimum height, so that bands at the edges contain rows of the image. */
 static int64_t
 parts_of(const struct image *image, const struct window *w, const struct split *split)
 {

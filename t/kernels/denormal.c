@@ -1,14 +1,15 @@
-/* denormal.c - tests functions that inspect bits: denormals must count as zeros, as in arithmetic on compute threads.
- * Tests every kernel and the reference. */
+/* denormal.c - tests functions that inspect bits. They must treat denormals as zeros, as arithmetic on compute
+ * threads does. Tests every kernel and the reference. */
 #include "runtime/base/denormal.h"
 #include "t/lib/trial.h"
 
 static const double least[] = {[DT_F32] = 0x1p-126, [DT_F64] = 0x1p-1022};
 
-/* Operators, operands and expected results. Values are in units of d, half of the smallest normal number. */
+/* Operators, operands and expected results. The unit d of some values is half of the smallest normal number. */
 static const struct {
     const char *op;
-    /* x: operand, in units of d; y: second operand of binary operators, a plain number, but 1 stands for d */
+    /* x: operand, in units of d; y: second operand of binary operators: 1 stands for d, other values are plain
+     * numbers */
     double x, y;
     double want;
 } cases[] = {

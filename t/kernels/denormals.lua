@@ -3,8 +3,8 @@
 local tap = dofile("t/lib/tap.lua")
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
--- Expected results for half of the smallest normal number. Functions that inspect bits must treat it as zero, too, both
--- in vector loops and in their remainders.
+-- Expected results for half of the smallest normal number. Functions that inspect bits must treat this number as
+-- zero, too, both in vector loops and for the remaining elements.
 local cases = {
   {"x^0.5", function(x) return x ^ 0.5 end, 0},
   {"x^-0.5", function(x) return x ^ -0.5 end, math.huge},
@@ -21,7 +21,7 @@ local cases = {
   end, 0},
   {"the sign of x", function(x) return x:sign() end, 0},
 }
--- Operators that only move a number or change its sign; they keep its bits.
+-- Operators that only move a number or change its sign. They must keep its bits.
 local moves = {
   {"neg", function(x) return -x end, -1},
   {"where", function(x) return rille.where(x:eq(0), x, x) end, 1},
@@ -41,7 +41,7 @@ for _, place in ipairs{ONE, TWO} do
         tap.ok(y:eq(case[3]):all():item() and 1 / y[n - 1]:item() == 1 / case[3],
           ("%s is %g for x half of the smallest normal %s, %d elements on %d ranks"):format(case[1], case[3], d, n, place.size))
       end
-      -- only f64 tries moves, because a Lua number this small becomes 0 in f32
+      -- tries `moves` only in f64, because f32 cannot represent a Lua number this small
       for _, case in ipairs(d == "f64" and moves or {}) do
         tap.ok(case[2](small)[n - 1]:item() == case[3] * least / 2, ("%s keeps a denormal, %d of %s"):format(case[1], n, d))
       end

@@ -1,5 +1,5 @@
--- epilogue.lua - tests that operators after a matrix product are fused into its task, without a register for the product, and
--- give the same values as separate calls, on one rank and on several.
+-- epilogue.lua - tests operators after a matrix product. They must be fused into the product's task, without a
+-- register for the product, and give the same values as separate calls, on one rank and on several.
 local tap = dofile("t/lib/tap.lua")
 
 -- Whole numbers, so that sums are exact however they are sharded.
@@ -40,7 +40,7 @@ tap.group("one task", function()
   end
 end)
 
--- Runs the calls separately: reads each value before the next call.
+-- Runs the calls separately, by reading each value before the next call.
 local function one_by_one(f, a, c)
   local meta = {}
   local function held(t)

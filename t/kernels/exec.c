@@ -1,5 +1,5 @@
-/* exec.c - tests how the kernel variant of a call is chosen: the first variant that accepts the call, if necessary
- * after operands are made dense; otherwise the reference. Also tests RILLE_CHECK. */
+/* exec.c - tests how the kernel variant of a call is chosen: the first variant that accepts the call; if none does,
+ * the first that accepts the call with dense operands; else the reference. Also tests RILLE_CHECK. */
 #include "kernels/exec/exec.h"
 #include "t/lib/exec.h"
 
@@ -170,8 +170,8 @@ enum { EDGES = 12 };
 static const double edge_f[EDGES] = {0, -0.0, 1, -1, 3, 12, -100, 300, 60000, -65504, 3e38, -3e38};
 static const int64_t edge_i[EDGES] = {0, 1, 2, 3, 100, 200, -1, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
 
-/* Checks op(x, y) for all pairs of edge values, or, with one operand, op(x). Returns an error text; NULL if all
- * results are right or op does not accept the dtype. */
+/* Checks op(x, y) for all pairs of edge values; if op has one operand, checks op(x). Returns NULL if all results are
+ * right or op does not accept the dtype, otherwise an error text. */
 static const char *
 check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
 {
@@ -260,8 +260,8 @@ test_nan(void)
     }
 }
 
-/* Checks large results: from 1 MiB on, a result that is not read soon bypasses the caches, at any start and end
- * address. */
+/* Checks results that are not read soon (`unread`). From 1 MiB on, the kernel writes such a result past the caches,
+ * whatever its start and end address. */
 static void
 test_unread(void)
 {

@@ -1,8 +1,8 @@
 /* fused.c - compares a fused chain of element-wise calls with the same calls one by one, bit for bit.
  *
  * Chains are random in operators, dtypes, operands (broadcast, scalar, strided, or the result of an earlier step),
- * intermediate results that leave the chain, and a matrix product, which is then the first step. Also checks,
- * element by element, sums over short and long rows, and over many and few rows. */
+ * and in the intermediate results that they also return. In some chains the first step is a matrix product. The test
+ * also checks sums over short and long rows, and over many and few rows, element by element. */
 #include "t/lib/exec.h"
 
 enum { STEPS = 8, OPERANDS = 8, FACTORS = 2, CHAINS = 1200 };
@@ -24,13 +24,12 @@ struct chain {
     uint64_t random;
     int64_t full[3];
     int noperand, nstep, nout;
-    int threads; /* number of threads, for the chain and for the product alone, because its bits depend on threads if
-                    oneDNN lacks AVX-512 */
-    int lead;    /* index of the step that is a product (its factors come after the operands); -1: no product */
+    int threads; /* threads of the chain, and of the product alone */
+    int lead;    /* index of the step that is a product, whose factors follow the operands; -1: none */
     struct input operand[OPERANDS + FACTORS];
     struct fuse_step step[STEPS];
     struct type result[STEPS];
-    void *alone[STEPS]; /* result of each step when computed alone, dense, in the full shape */
+    void *alone[STEPS]; /* by step: the result computed alone, a dense tensor of the full shape */
     struct view out[STEPS];
     void *data[STEPS];
 };
@@ -41,7 +40,8 @@ draw(struct chain *c, uint64_t n)
     return next_random(&c->random) % n;
 }
 
-/* Fills memory with values of this type; only every `gap`-th value belongs to the operand. */
+/* Fills the operand's memory with random values of its type. Neighbouring elements of the operand are `gap` values
+ * apart. */
 static void
 fill_operand(struct chain *c, struct input *o, int64_t gap)
 {
@@ -129,8 +129,8 @@ full_view(const struct chain *c, enum dtype d, void *data)
     return view_dense(&t, data);
 }
 
-/* Computes one step alone into a dense result of the full shape. The shape may be full because broadcasting before
- * or after the step gives the same values. */
+/* Computes one step alone, into a dense result of the full shape. The full shape is allowed, because it does not
+ * matter if values are broadcast before or after the step. */
 static int
 run_alone(struct chain *c, int index)
 {
@@ -166,8 +166,8 @@ run_fused(struct chain *c)
     return exec_once(&e, data, c->data, 0);
 }
 
-/* Makes the last step's result, and random others, results of the chain, sometimes in strided memory. Results of
- * products are dense, because other kernels compute strided ones. */
+/* Chooses the results of the chain: that of the last step, and random others, some of them in strided memory. The
+ * result of a product is dense, because other kernels compute strided ones. */
 static void
 choose_outputs(struct chain *c)
 {
@@ -274,8 +274,8 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* Checks x + y for x of shape `full`. mask: bit d is set if y has size 1 in dimension d; transposed: x is
- * transposed in memory; over: the sum overwrites x. */
+/* Checks x + y for x of shape `full`. mask[d] is 1 if y has size 1 in dimension d. transposed: x is transposed in
+ * memory. over: the sum overwrites x. */
 static void
 try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool transposed, bool over)
 {

@@ -1,8 +1,8 @@
 /* gemm.c - compares matrix products with the reference in every memory layout of operands. The fast variants must
  * accept each layout without copies.
  *
- * Tries all combinations of small and odd sizes, transposed operands, rows cut out of wider ones, batches of either
- * or both operands, interleaved heads, dtypes and threads. */
+ * The test tries all combinations of small and odd sizes, transposed operands, rows cut out of wider rows, batches
+ * of one operand or both, interleaved heads, dtypes and threads. */
 #include "kernels/cpu/base/dnnl.h"
 #include "runtime/base/stop.h"
 #include "t/lib/exec.h"
@@ -74,8 +74,8 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
     return !kcall_once(&k, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, variant);
 }
 
-/* Returns true if the variant is a fast one. The f32 variant counts as fast for halves if oneDNN's products of
- * halves are missing or slow. */
+/* Returns true if the variant is a fast one. If oneDNN's products of halves are missing or slow, the f32 variant
+ * counts as fast for halves. */
 static bool
 is_fast(const char *variant, enum dtype d)
 {
@@ -84,7 +84,7 @@ is_fast(const char *variant, enum dtype d)
     return !strcmp(variant, "dnnl") || !strcmp(variant, "few") || !strcmp(variant, "turned");
 }
 
-/* Compares results exactly. Values are integers, so sums are exact in f32 and rounded once in bf16; integer dtypes
+/* Compares results exactly. Values are integers, so sums are exact in f32, and rounded once in bf16. Integer results
  * wrap around. */
 static bool
 same(const struct view *want, const struct view *got)
@@ -142,8 +142,9 @@ product_try(const struct product *p)
     return product_by(p, NULL);
 }
 
-/* Tries all sizes with all layouts of a up to `forms_a` and of b up to `forms_b`, alternately on one and two threads.
- * group: the kind of batch; MIXED: every fifth product has a batch of both operands. */
+/* Tries all sizes with the first forms_a layouts of a and the first forms_b layouts of b, on one and two threads in
+ * turn. group: the operands that have batch dimensions; MIXED: both operands in every fifth product, otherwise
+ * none. */
 enum { MIXED = NGROUP };
 static void
 try_sizes(const int64_t (*size)[3], size_t n, int forms_a, int forms_b, int group, enum dtype d)
@@ -168,20 +169,21 @@ try_group(enum group group, enum dtype d)
     try_sizes(sizes, countof(sizes), NFORM, NFORM, (int)group, d);
 }
 
-/* A large operand b and few rows: the variant selects another oneDNN implementation. */
+/* A large operand b and few rows. For these sizes the variant selects another implementation of oneDNN. */
 static const int64_t large[][3] = {{1, 1100, 700}, {3, 1100, 700}, {5, 1100, 700}};
 
-/* Large products of halves, which are converted to f32 if oneDNN's products of halves are missing or slow (is_fast). */
+/* Large products of halves, which are converted to f32 if oneDNN's products of halves are missing or slow
+ * (is_fast). */
 static const int64_t halves[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
                                     {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
 
-/* Integer products: rows, columns and k span one or several blocks, the last of them shorter; also few rows and
- * few columns. */
+/* Integer products. Rows, columns and k are one block or several, of which the last is shorter. Some have few rows
+ * or few columns. */
 static const int64_t whole[][3] = {{64, 64, 64},  {17, 300, 70}, {257, 520, 300}, {31, 45, 769},  {1, 1200, 40},
                                    {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
 
-/* Tries an operand a of few rows with a large, column-major b. The kernel multiplies the transposed matrices if 16
- * lanes are busy and transposing costs less than reading b. */
+/* Tries an operand a of few rows with a large, column-major b. The kernel must multiply the transposed matrices if
+ * 16 lanes are busy and transposing costs less than reading b. */
 static bool
 turned_try(int64_t m, int64_t n, int64_t k, enum form a, int i, bool lanes, int *transposed)
 {
@@ -288,7 +290,7 @@ scratch_of(enum form form_a, enum form form_b)
     return bytes;
 }
 
-/* Tries operands as in the gradient of a sum: operand a is a repeated number, operand b is transposed. */
+/* Tries operands like those of the gradient of a sum: operand a repeats one number, operand b is transposed. */
 static void
 test_copies(void)
 {
@@ -336,8 +338,8 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
     return pass ? questions + 1 : 0;
 }
 
-/* Checks splits along k: the number of parts of an f32 sum is the one closest to k / AT_ONCE; sums of halves are
- * never split. */
+/* Checks splits along k. A sum in f32 must be split into k / AT_ONCE parts, rounded; a sum of halves must not be
+ * split. */
 static void
 try_parts(void)
 {
@@ -363,7 +365,7 @@ try_parts(void)
     gemm_panel = panel;
 }
 
-/* Tries each instruction set that differs from AMX in one bit. */
+/* Checks prim_isa_has_amx() on flags of oneDNN: AMX with one more bit has AMX, AMX without one bit has not. */
 static void
 try_isa(void)
 {

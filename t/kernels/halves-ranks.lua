@@ -1,5 +1,5 @@
--- halves-ranks.lua - tests that sums of bf16 and f16 do not depend on the number of ranks or micro-batches: partial sums are
--- f32, and only the complete sum is rounded.
+-- halves-ranks.lua - tests that sums of bf16 and f16 do not depend on the number of ranks or micro-batches: partial
+-- sums are f32, and only the complete sum is rounded.
 local tap = dofile("t/lib/tap.lua")
 
 local ONE = rille.placement("cpu", {0})
@@ -8,7 +8,8 @@ local EIGHT, SQUARE = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7}), rille.pl
 local function home(t) return t:to_global{placement = ONE, sbp = "B"} end
 local function same(a, b) return home(a):eq(home(b)):all():item() end
 
--- Returns integers whose sums f32 can represent but halves cannot. The sum, rounded once, is the same for every layout.
+-- Returns integers whose sums f32 represents exactly, but halves do not. The sum, rounded once, is then the same for
+-- every layout.
 local function grid(rows, cols, d)
   local most = d == "f16" and 100 or 250
   return rille.tensor(tap.rows(rows, cols, function(i, j) return (i * 7 + j * 3) % 11 + (i == 1 and most or 0) end), {dtype = d})
@@ -52,7 +53,8 @@ for _, d in ipairs{"bf16", "f16"} do
   end
 end
 
--- Checks that a local shard of a pending sum is f32, while the tensor and its redistribution costs use the declared dtype.
+-- Checks that a local shard of a pending sum is f32, while the tensor and its redistribution costs use the declared
+-- dtype.
 do
   local y = grid(64, 24, "bf16"):to_global{placement = EIGHT, sbp = "S(0)"}:sum(0)
   tap.ok(y.sbp == "P" and y.dtype == "bf16" and y:to_local(3).dtype == "f32", "a local shard of a pending bf16 sum is f32, the tensor is bf16")
@@ -63,8 +65,7 @@ do
     "an all-reduce of bf16 moves partial sums of four bytes and sums of two")
 end
 
--- Sums micro-batches whose values are 256 and seven ones. If bf16 values were added in sequence, the sum would stay
--- 256.
+-- Sums the values of eight micro-batches: 256 and seven ones. Adding them one by one in bf16 would give 256.
 for _, d in ipairs{"bf16", "f16"} do
   for _, place in ipairs{ONE, rille.placement("cpu", {0, 1})} do
     local sbp = place == ONE and "B" or "S(0)"
@@ -80,8 +81,8 @@ for _, d in ipairs{"bf16", "f16"} do
   end
 end
 
--- Sums the gradients of four micro-batches: n + 1, n + 1, n + 1 and n + 5, which halves cannot represent. So no gradient
--- may be rounded before the sum.
+-- Sums the gradients of four micro-batches: n + 1, n + 1, n + 1 and n + 5. Halves cannot represent these, so no
+-- gradient may be rounded before the sum.
 do
   local forms = {
     matmul = {{1, 1}, function(x, w) return x:matmul(w) end},

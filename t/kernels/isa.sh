@@ -7,7 +7,7 @@ passes() { # passes TEST SHARE: runs this share of the test with AVX2 only; succ
 }
 build=$(dirname "$1") case=1
 ok kernels/gemm passes kernels/gemm "${SHARE:-all}"
-# runs all cases of these tests
+# runs these tests completely
 for test in kernels/halves-ranks kernels/attention kernels/fused nn/autocast op/halves; do
   ! share $((case++)) || ok $test passes $test all
 done

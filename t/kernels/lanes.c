@@ -1,6 +1,6 @@
-/* lanes.c - tests sums in lanes (kernels/cpu/base/lanes.h). All CPU levels of this machine give the same bits for
- * every length around lanes, streams and blocks. Sums of whole numbers are exact. Random words equal those of
- * philox(). */
+/* lanes.c - tests sums in lanes (kernels/cpu/base/lanes.h). All CPU levels of this machine must give the same bits,
+ * for every length around lanes, streams and blocks. Sums of whole numbers must be exact. Random words must equal
+ * those of philox(). */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/gemm_few.c"
 #include "kernels/cpu/rows/rows.h"
@@ -45,7 +45,7 @@ static void (*const words[NLEVEL])(uint64_t, uint64_t, uint64_t, int64_t, uint32
 static uint64_t noise = 1;
 static float x[MOST + 1], y[MOST + 1], w[MOST + 1];
 
-/* Fills with random numbers from -8 to 8. whole: integers. */
+/* Fills with random numbers from -8 to 8. If `whole`, the numbers are integers. */
 static void
 fill(float *to, int64_t n, bool whole)
 {

@@ -1,6 +1,7 @@
 #!/bin/bash
-# loaded.sh - tests operators of shared libraries (rille_operator.h): the library of examples/plugin works like built-in
-# operators, on one device, on four, and in two processes; and every wrong library is refused, with the reason.
+# loaded.sh - tests operators of shared libraries (rille_operator.h). The library of examples/plugin must work like
+# built-in operators: on one device, on four, and in two processes. Every invalid library must be refused, with the
+# reason.
 rille=$(realpath "$1") root=$PWD
 . t/lib/processes.sh
 unset RILLE_OPERATORS
@@ -57,7 +58,7 @@ go -d cpu:2 "$root/t/lib/loaded_fields.lua" "$dir/fields.so"
 grep '^not ok\|^#' "$dir/out"
 ok "every field of a record has its effect" test "$code" = 0 -a -n "$stdout"
 
-# ---- refused libraries: a change of a good record, and a part of the message
+# ---- refused libraries: a change of a valid record, and a part of the expected message ----
 
 refused() { # refused FILE TEXT: loading the file fails with the text, and adds no operator
   go -d cpu:1 -e "local good, text = pcall(rille.load_operators, '$1')

@@ -1,10 +1,10 @@
--- logsumexp.lua - tests that logsumexp, on one device and over a sharded axis, keeps the error bound of
--- kernels/cpu/rows/log_sums.h: one unit in the last place for f32, but at least 2^-48; for f64, 3 units in the last
--- place of the largest of 1, |m| and |y|, where m is the maximum. The reference is a compensated sum in f64, with an
--- error of one unit.
+-- logsumexp.lua - tests the error of logsumexp, on one device and over a sharded axis, against the bound of
+-- kernels/cpu/rows/log_sums.h. The bound for f32 is one unit in the last place, but at least 2^-48. For f64 it is 3
+-- units in the last place of the largest of 1, |m| and |y|, where m is the maximum of the row. The reference is a
+-- compensated sum in f64, with an error of one unit.
 local tap = dofile("t/lib/tap.lua")
 
--- Returns m + log (sum of e^(x - m)), and m; the sum is compensated (Neumaier 1974).
+-- Returns m + log(sum of e^(x - m)), and m. The sum is compensated (Neumaier 1974).
 local function reference(row)
   local m, sum, lost = -math.huge, 0.0, 0.0
   for _, x in ipairs(row) do m = math.max(m, x) end
@@ -27,8 +27,8 @@ end
 
 local function rounded(dtype, x) return dtype == "f32" and string.unpack("<f", string.pack("<f", x)) or x end
 
--- Returns n numbers whose sum of exponentials is about e^target: n - 1 random numbers, and one that makes up the
--- difference to e^target.
+-- Returns n numbers whose sum of exponentials is about e^target: n - 1 random numbers, and one that is chosen to
+-- reach this sum.
 local function made(dtype, n, target)
   local row, left = {}, math.exp(target)
   for i = 1, n - 1 do
@@ -44,7 +44,7 @@ local function over(x, l)
   return x:to_global{placement = l[1], sbp = l[2] == 1 and "B" or "S(1)"}:logsumexp(1):to_global{sbp = "B"}:to"f64":totable()
 end
 
--- Computes rows of one length in each layout, and updates worst[layout], the largest error as a share of the bound.
+-- Computes rows of one length in each layout. Updates worst[layout], the largest error relative to the bound.
 local function try(dtype, rows, what, worst)
   local x = rille.tensor(rows, {dtype = dtype})
   for _, l in ipairs(layouts) do
@@ -129,7 +129,7 @@ for _, dtype in ipairs{"f32", "f64"} do
   end
   judge(dtype, worst, "random numbers")
   worst = {}
-  -- A sum of many equal numbers rounds each time in the same direction.
+  -- Adding many equal numbers rounds in the same direction each time.
   for _, less in ipairs(dtype == "f32" and {0.1, 0.3, 0.7} or {}) do
     local m = rounded(dtype, -math.log(1 + 19999 * math.exp(-less)))
     try(dtype, {tap.list(20000, function(i) return i == 1 and m or rounded(dtype, m - less) end)}, "20000 numbers", worst)

@@ -1,10 +1,10 @@
-/* long.c - tests that long sums of floats are exact, with twenty million ones (an f32 sum would stop at 16,777,216).
- * Also tests long matrix products, which accumulate in f32: errors must be small, and bits must not depend on the
- * number of threads. */
+/* long.c - tests that long sums of floats are exact: sums of twenty million ones. (Addition in f32 would stop at
+ * 16,777,216.) Also tests long matrix products, which accumulate in f32: errors must be small, and bits must not
+ * depend on the number of threads. */
 #include "runtime/base/rng.h"
 #include "t/lib/exec.h"
 
-/* Calls of operators that sum. Operands are filled with ones, ids with zeros; absent operands stay empty. */
+/* Calls of operators that sum. Operands contain ones, ids are zeros; absent operands stay empty. */
 static const struct {
     const char *op, *text;
     double want;
@@ -101,8 +101,8 @@ static const struct {
     {"matmul", "bf16{64,1000000} bf16{1000000,20}", {0}, 0x1p-8},
 };
 
-/* Fills an operand with 0.1, rounded to the dtype, and returns the rounded value. Sums of its square are inexact,
- * and do not overflow f16. */
+/* Fills an operand with 0.1, rounded to its dtype, and returns the rounded value. Sums of products of this value are
+ * inexact and do not overflow f16. */
 static double
 fill(const struct type *t, void *to)
 {
@@ -151,7 +151,7 @@ try_product(const char *op, const char *text, const bool *transposed, double wit
         if (i < 2 && transposed[i]) turn(&view[i]);
         if (i < 2) x = fill(t, data[i]);
     }
-    bool last = !strcmp(op, "matmul"); /* matmul sums over the last dimension of operand 0, contract over all others */
+    bool last = !strcmp(op, "matmul"); /* matmul sums over the last dimension of operand 0, contract over the rest */
     int64_t n = s.in[0].dim[s.in[0].ndim - 1], terms = last ? n : type_numel(&s.in[0]) / n;
     void *one = must_alloc((size_t)type_bytes(out));
     bool good = multiply(&s, view, data, 1);

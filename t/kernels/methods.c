@@ -1,10 +1,10 @@
-/* methods.c - checks that every operator has a kernel: all samples of all operators, in every dtype and along every
- * axis, must be computed by a variant other than the reference. Exceptions are listed here with the reason.
+/* methods.c - checks that every operator has a kernel. A variant other than the reference must compute all samples
+ * of all operators, in every dtype and along every axis. This file lists the exceptions with the reason.
  * RILLE_LONG=1 prints the whole table. */
 #include "t/lib/exec.h"
 #include "t/lib/pattern.h"
 
-/* Calls for which only the reference is required, with the reason. */
+/* Calls that only the reference needs to compute, with the reason. */
 static const struct {
     const char *op, *dtype, *why;
 } left[] = {
@@ -18,7 +18,8 @@ static const struct {
 
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_U8, DT_BOOL};
 
-/* Returns the name of the kernel variant that computes a call; NULL: none, for example for composites. */
+/* Returns the name of the kernel variant that computes a call. Returns NULL if the call has no kernel, as
+ * composites. */
 static const char *
 method_of(struct sample *s)
 {

@@ -1,8 +1,8 @@
 /* moments.c - tests the precision of the codes by which ranks exchange mean and variance of their shards of a row
  * (kernels/op/lib/moments.h).
  *
- * Tries codes over numbers and scales of all float magnitudes, close to and far from each other, zeros, infinities
- * and NaN. Also checks moments_range for up to 4096 parts. */
+ * The test tries numbers and scales of all float magnitudes, whose ratio is near or far from 1, and zeros,
+ * infinities and NaN. It also checks moments_range for up to 4096 parts. */
 #include "kernels/op/lib/moments.h"
 #include "t/lib/tap.h"
 
@@ -18,7 +18,8 @@ through(double number, double scale, int bytes, int range)
     return (struct code){moments_number(code, bytes, range), moments_scale(code)};
 }
 
-/* Compares decoded and exact numbers. The unit of errors is the scale or |number| / 2^range, whichever is larger. */
+/* Compares numbers that were coded and decoded with exact numbers. The unit of errors is the larger of the scale and
+ * |number| / 2^range. */
 static void
 try_codes(int bytes, int range)
 {

@@ -1,5 +1,6 @@
--- norm-parts.lua - compares layer_norm and rms_norm over a sharded axis (values, gradients and second gradients) with one device
--- in f64, for many layouts, weights and distances between the shards of a row. Also checks the bytes moved.
+-- norm-parts.lua - compares layer_norm and rms_norm over a sharded axis with one device in f64: values, gradients and
+-- second gradients. Tries many layouts, weights, and distances between the shards of a row. Also checks the number of
+-- bytes moved.
 local tap = dofile("t/lib/tap.lua")
 rille.manual_seed(tap.seed(7))
 
@@ -15,7 +16,7 @@ local layouts = {
   {square, {"S(0)", "S(1)"}}, {square, {"S(1)", "S(0)"}}, {square, {"B", "S(1)"}}, {square, {"P", "S(1)"}},
 }
 
--- Moves x from one device to a layout. With P, x becomes a sum of addends.
+-- Moves x from one device to layout l. If l has P, x becomes a sum of addends.
 local function lay(x, l)
   local sbp = type(l[2]) == "table" and l[2] or {l[2]}
   for _, s in ipairs(sbp) do
@@ -80,7 +81,7 @@ for _, l in ipairs(layouts) do
   compare("layer_norm", "eps 0", l, 16, 96, ramp(16, 96), true, true, {eps = 0}, 2 ^ -23)
 end
 
--- ---- NaN and infinity stay in their row ----
+-- ---- NaN and infinity do not affect other rows ----
 
 for _, bad in ipairs{0 / 0, math.huge} do
   local x = rille.randn({8, 96})
@@ -103,8 +104,8 @@ end
 
 -- ---- bytes ----
 
--- Bytes per row that a device exchanges with the device that combines the shards: in layer_norm it sends 9 and
--- receives 7, in rms_norm it sends 4 and receives 4.
+-- Bytes per row that each device exchanges with the device that combines the shards. For layer_norm a device sends 9
+-- and receives 7, together 16; for rms_norm it sends 4 and receives 4, together 8.
 for _, p in ipairs{2, 4, 8} do
   tap.is(rille.explain(rille.layer_norm(rille.ones({1024}, {placement = line(p), sbp = "S(0)"}))).bytes, 16 * (p - 1),
     ("bytes of layer_norm of a vector on %d devices"):format(p))
@@ -115,7 +116,7 @@ for _, p in ipairs{2, 4, 8} do
   end
 end
 
--- A gradient needs two float sums per row: a device sends partial sums and receives the totals.
+-- A gradient needs two sums of a row, as floats. A device sends its partial sums and receives the totals.
 for _, p in ipairs{2, 4, 8} do
   local x = rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)", requires_grad = true})
   local w = rille.ones({1024}, {placement = line(p), sbp = "S(0)", requires_grad = true})

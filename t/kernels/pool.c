@@ -1,8 +1,8 @@
 /* pool.c - compares every variant of every pooling operator with the reference, for a table of shapes, windows,
  * dtypes and values.
  *
- * Shapes are around the sizes of plane groups and vectors. Values are ordinary, equal, NaN, infinite, or all the
- * least value. Max pooling must give the reference's bits; averages must be equal within rounding. */
+ * Shapes are around the sizes of plane groups and vectors. Values are ordinary numbers; or all equal, NaN, infinite,
+ * or the least value of the dtype. Max pooling must give the reference's bits; averages may differ by rounding. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/op/lib/pool.h"
 #include "t/lib/exec.h"
@@ -44,8 +44,8 @@ static const char *const windows[] = {
     "kernel_size=40,12 stride=39,11 ceil_mode=true",
     "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
-/* Shapes for large windows: a window has more than PLANE_LONG entries, or an entry is in more than PLANE_LONG
- * windows. */
+/* Shapes for large windows. Each window has more than PLANE_LONG elements, or each element is in more than
+ * PLANE_LONG windows. */
 static const char *const long_shapes[] = {"1,2,70,70", "1,1,66,71"};
 static const char *const long_windows[] = {
     "kernel_size=65 stride=1 padding=32",
@@ -82,8 +82,8 @@ value(enum values v, uint64_t *random)
     }
 }
 
-/* Fills in the operands and runs the reference. In a gradient, only the image has unusual values; the incoming
- * gradient has ordinary ones. */
+/* Fills in the operands and runs the reference. Only operand 0, the image, has unusual values; the second operand of
+ * a gradient has ordinary ones. */
 static bool
 trial_open(struct trial *t, const char *op, const char *text, enum values v, uint64_t seed)
 {
@@ -108,8 +108,8 @@ trial_close(struct trial *t)
     arena_fini(&t->arena);
 }
 
-/* Computes the call by a given variant and writes the results to `to`. Returns false if the variant does not
- * accept the call. */
+/* Computes the call by one variant and writes the results to `to`. Returns false if this variant does not accept the
+ * call. */
 static bool
 run(const struct trial *t, const struct kernel_variant *variant, int threads, void *to)
 {
@@ -176,7 +176,7 @@ write_call(char *text, size_t capacity, const char *op, enum dtype d, const char
     return fits;
 }
 
-/* Checks that one thread and two threads give the same bits, and the values of the reference. */
+/* Checks that two threads give the bits of one thread, and that one thread agrees with the reference. */
 static bool
 variant_is_right(const struct trial *t, const struct kernel_variant *variant, bool sum, int *taken)
 {
@@ -242,7 +242,8 @@ test_long(uint64_t seed)
                                     seed + w);
 }
 
-/* oneDNN counts whole windows, so it computes averages of cut windows only if padding is not counted. */
+/* Checks averages of oneDNN: of windows that the edge of the image cuts (ceil_mode), where padding is not counted;
+ * and of windows in the padding, where padding is counted. */
 static void
 test_count_padding(uint64_t seed)
 {
@@ -255,7 +256,7 @@ test_count_padding(uint64_t seed)
        "oneDNN's averages count padding");
 }
 
-/* Compares a batch of 33 planes with separate calls for the same planes. */
+/* Checks that a batch of 33 planes gives the same bits as a separate call for each plane. */
 static void
 test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 {
@@ -289,8 +290,9 @@ test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 
 /* ---- the number of windows ---- */
 
-/* Returns true if window u exists along a dimension. The window must fit into the padded image. With ceil_mode, it
- * is enough that the window starts in or before the image, and the previous window does not reach the end. */
+/* Returns true if window u exists along a dimension. Without ceil_mode, the window must fit into the padded image.
+ * With ceil_mode, the window must start in or before the image, and the previous window must not reach the end of
+ * the padded image. */
 static bool
 is_window(const struct window *w, bool ceil_mode, int64_t n, int64_t u)
 {

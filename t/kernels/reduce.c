@@ -1,7 +1,7 @@
 /* reduce.c - compares sums, products, maxima, minima and sums of squares with a plain loop, for every dtype and
- * along each axis. Rows and columns have every length that a kernel treats specially. Layouts are dense, transposed,
- * repeated, reversed, strided and unaligned. Values are ordinary, NaN, infinities, zeros of both signs, and
- * subnormals, which count as zeros. */
+ * along each axis. Rows and columns have every length that a kernel treats specially. Memory layouts are dense,
+ * transposed, repeated, reversed, strided and unaligned. Values are ordinary numbers, NaN, infinities, zeros of both
+ * signs, and subnormals, which count as zeros. */
 #include "kernels/cpu/rows/fold.h"
 #include "runtime/base/denormal.h"
 #include "t/lib/exec.h"
@@ -149,7 +149,7 @@ try_row(int op, enum dtype d, int form)
         diag("%d differ; %s", t.bad, status ? err_text() : "");
 }
 
-/* Checks that sums of -0 are -0, both in columns summed as vectors and in the remaining columns. */
+/* Checks that sums of -0 are -0, both in columns that are summed as vectors and in the remaining columns. */
 static void
 zero_columns(enum dtype d)
 {

@@ -1,5 +1,5 @@
-/* rows.c - tests kernels that work along an axis: exponentials, long rows whose maximum comes late, and ids that a
- * lookup rejects. Rows of every length are in threads.c. */
+/* rows.c - tests kernels that work along an axis: exponentials, long rows whose maximum is near the end, and ids
+ * that a lookup rejects. (threads.c tests rows of every length.) */
 #include "kernels/cpu/rows/rows.h"
 #include "t/lib/trial.h"
 
@@ -31,7 +31,7 @@ test_exponentials(void)
        "values far below the maximum give 0, NaN stays NaN, the maximum gives 1");
 }
 
-/* ---- long rows whose maximum comes late ---- */
+/* ---- long rows whose maximum is near the end ---- */
 
 enum { LONG = 4000 };
 enum shape { RISES, FALLS, STARTS_EMPTY, EMPTY, NAN_FIRST, NAN_LAST, NAN_AND_EMPTY, INFINITE, NSHAPE };

@@ -1,6 +1,7 @@
--- shift.lua - tests that inputs far from 0 lose no precision. For an operator whose result does not depend on a common
--- shift c, or shifts by c, errors at x + c must be as small as at x; also in gradients and second gradients. For f32 the
--- exact values are computed in f64; for f64, without the shift.
+-- shift.lua - tests that inputs far from 0 lose no precision. If a common shift c of the inputs does not change an
+-- operator's result, or shifts the result by c, errors at x + c must be as small as at x. The same holds for
+-- gradients and second gradients. The exact values are computed in f64; for inputs in f64, they are computed without
+-- the shift.
 local tap = dofile("t/lib/tap.lua")
 
 local COLUMNS = 512
@@ -30,7 +31,8 @@ local function batch_norm(x)
   return norm(x:reshape{x.shape[1], 8, 8, 8}):reshape{x.shape[1], COLUMNS}
 end
 
--- Columns: name, f(x, labels), true if the result shifts by c, too (then its precision is that of a float of its size).
+-- Columns: name; f(x, labels); true if the result shifts by c, too. Such a result is as precise as a float of its
+-- size.
 local calls = {
   {"softmax", function(x) return x:softmax{axis = 1} end},
   {"softmax down columns", function(x) return x:softmax{axis = 0} end},
@@ -51,7 +53,7 @@ local calls = {
 
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
 
--- Returns the scalar sum(y * w), with w first reduced to the shape of y.
+-- Returns the scalar sum(y * w). First reduces w to the shape of y.
 local function weighed(y, w, rows)
   local like = w
   for d = 1, 2 - #y.shape do like = like:sum{axis = 0} / 4 end
@@ -60,7 +62,7 @@ local function weighed(y, w, rows)
   return (y * like):sum()
 end
 
--- Returns the value, the gradient, and the gradient of the weighted gradient.
+-- Returns three values: the result, its gradient, and the gradient of that gradient, each weighted.
 local function values(f, of, x, place, sbp)
   local y = of.labels:to_global{placement = place, sbp = sbp == "S(0)" and "S(0)" or "B"}
   local leaf = x:to_global{placement = place, sbp = sbp}:detach():requires_grad_()
@@ -72,7 +74,9 @@ end
 
 local parts = {"the value", "the gradient", "its gradient"}
 local function compare(call, of, dtype, eps)
-  local base = {0, 0, 0} -- base: per part, the largest error over all layouts when nothing is shifted (c = 0), but at least two units in the last place of the values
+  -- base: by part, the largest error over all layouts without a shift (c = 0), but at least two units in the last
+  -- place of the values
+  local base = {0, 0, 0}
   local near = of.normal[dtype]
   for _, c in ipairs(shifts) do
     local x = near + c
@@ -99,7 +103,7 @@ for _, rows in ipairs{16, 3, 1} do
   end
 end
 
--- Checks norms of a long row whose first elements are far from the others.
+-- Checks norms of a long row in which the first elements are far from the others.
 local LONG = 65536
 local rows, slope = rille.randn({4, LONG}), rille.randn({4, LONG})
 local first = rille.arange(LONG):lt(64):to"f32"
@@ -118,7 +122,7 @@ for _, c in ipairs{0, 1e2, 1e3, -1e4} do
   end
 end
 
--- Checks the loss of rows of infinities, NaN and the largest floats: values with sharded classes must equal those of
+-- Checks the loss of rows of infinities, NaN and the largest floats. Values with sharded classes must equal those of
 -- one device, for every row of four such numbers.
 local BIG = 3.4e38
 local special = {1, 0, -3, -math.huge, math.huge, 0 / 0, BIG, -BIG}
@@ -133,7 +137,7 @@ local ofs = {
   {"log_softmax", function(v) return v:log_softmax{axis = 1} end},
   {"logsumexp", function(v) return v:logsumexp{axis = 1} end},
 }
--- Returns true if a and b differ: not both NaN, not equal and not close.
+-- Returns true if a and b differ, that is, are not close. Two NaN do not differ.
 local function differ(a, b)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * 1e-5 + 1e-6)):logical_or(a:ne(a):logical_and(b:ne(b)))
   return same:logical_not()
@@ -155,7 +159,8 @@ for _, f in ipairs(ofs) do
   end
 end
 
--- Checks logarithms of probabilities: never above 0, and 0 if all other probabilities vanish; also with sharded classes.
+-- Checks logarithms of probabilities. They must never be above 0, and be 0 if all other probabilities vanish; also
+-- with sharded classes.
 do
   local x = rille.randn({64, 16}) * 40
   local top = rille.one_hot(rille.randint(0, 16, {64}), 16):to"f32"
@@ -168,8 +173,8 @@ do
   end
 end
 
--- Checks the loss of extreme rows, with each label and an ignored one, with every reduction, over two to four ranks. A
--- row with an ignored label must have a loss and gradients of 0, even with NaN.
+-- Checks the loss of extreme rows, with each label and an ignored one, with every reduction, over two to four ranks.
+-- A row with an ignored label must have a loss and gradients of 0, even with NaN.
 local IGNORED = -100
 local slant = rille.randn({5 * #all, 4})
 local classes = {0, 1, 2, 3, IGNORED}

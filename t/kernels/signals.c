@@ -1,8 +1,8 @@
-/* signals.c - tests that signals which arrive during kernels do no harm.
+/* signals.c - tests that signals do no harm to kernels that they interrupt.
  *
- * oneDNN's AVX-512 products keep values below the end of the stack, where a signal handler's frame is placed. A
- * signal handled during a product would corrupt the heap, so signals are blocked during products and delivered
- * between them. */
+ * oneDNN's AVX-512 products keep values below the end of the stack. A signal handler would overwrite these values
+ * with its frame, and the product would then corrupt the heap. So Rille blocks signals during products and delivers
+ * them between products. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -47,8 +47,8 @@ alarms(bool on)
     setitimer(ITIMER_REAL, &each, NULL);
 }
 
-/* Computes products of ones, {m, k} times {k, n}: the first product runs without signals, later products while
- * signals arrive. Returns 0 if all results are right. */
+/* Computes products of ones, {m, k} times {k, n}. The first one runs without signals, the later ones while signals
+ * arrive. Returns 0 if all results are right. */
 static int
 products(const char *devices, int rounds, int m, int k, int n)
 {

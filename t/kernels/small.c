@@ -1,7 +1,7 @@
-/* small.c - tests products of small matrices on every CPU level of this machine: sizes around the blocks, a
- * row-major and column-major first operand, second operands with near and distant rows (distant ones are copied),
- * with and without accumulation, and pairs of bf16. Values are integers, so results are exact. Kernels must not
- * write outside the result. */
+/* small.c - tests products of small matrices on every CPU level of this machine. Sizes are around those of blocks.
+ * The first operand is row-major or column-major. Rows of the second operand are near or distant; the kernel copies
+ * distant ones. Products accumulate or do not, and some multiply pairs of bf16. Values are integers, so results are
+ * exact. Kernels must not write outside the result. */
 #include "kernels/cpu/gemm/gemm_small.c"
 #include "runtime/base/arena.h"
 #include "runtime/tensor/half.h"
@@ -11,8 +11,8 @@ enum {
     MOST = 132,
     BEYOND = 3,
     FAR = 515
-    /* MOST: maximum number of rows, columns and products per sum. BEYOND, FAR: unused floats at the end of each row,
-     * for near and for distant rows. */
+    /* MOST: maximum number of rows, of columns, and of products per sum. BEYOND, FAR: unused floats at the end of
+     * each row, for near and for distant rows. */
 };
 
 static float a[MOST * MOST], b[MOST * (MOST + FAR)], c[MOST * MOST], want[MOST * MOST];

@@ -1,9 +1,8 @@
-/* stop.c - tests that every kernel polls the stop flag between parts of its work, and ends soon after a "stop". In
- * every float dtype, a part may move at most most_bytes. Products and convolutions count flops instead; this test
- * makes their parts small.
+/* stop.c - tests that every kernel polls the stop flag between parts of its work, and ends soon after a "stop".
  *
- * Each operator with its own kernel has a row in the table. Element-wise operators are called with one long row
- * each. */
+ * A part may move at most most_bytes, in every float dtype. Products and convolutions limit parts by flops instead;
+ * this test makes their parts small. Each operator with its own kernel has a row in the table. Element-wise
+ * operators are called with one long row each. */
 #include "kernels/cpu/base/dnnl.h"
 #include "runtime/base/stop.h"
 #include "t/lib/exec.h"
@@ -137,8 +136,8 @@ static const struct {
 static const double most_bytes = 128 << 20; /* limit of the bytes that a kernel moves between two polls */
 
 static long asked, patience,
-    /* asked: number of polls so far; patience: number of polls that are answered by "go on"; most: maximum number of
-     * polls after the first answer "stop" */
+    /* asked: number of polls so far; patience: number of polls that the test answers by "go on"; most: maximum
+     * number of polls after the first answer "stop" */
     most = 16;
 
 static bool

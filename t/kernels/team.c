@@ -27,7 +27,7 @@ part_of(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, lo, hi);
 }
 
-/* Answers a poll of the stop flag; the answer is "stop" from poll number most_asks on. */
+/* Answers a poll of the stop flag: "stop" from poll number most_asks on. */
 static bool
 wanted(void *arg)
 {
@@ -64,7 +64,7 @@ part_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, share * *(const int64_t *)arg + lo, share * *(const int64_t *)arg + hi);
 }
 
-/* Makes share 0 slow: its thread waits until other threads have taken over the remaining shares. */
+/* Makes share 0 slow: its thread waits until other threads have done the remaining work, or for 0.1 s. */
 static void
 part_waits(void *arg, int64_t share, int64_t lo, int64_t hi)
 {

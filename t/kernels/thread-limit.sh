@@ -1,5 +1,5 @@
 #!/bin/bash
-# thread-limit.sh - runs the test of fused products under OMP_THREAD_LIMIT, so that OpenMP teams get fewer threads
+# thread-limit.sh - runs the test of fused products under OMP_THREAD_LIMIT. Teams of OpenMP then have fewer threads
 # than there are cores.
 . t/lib/tap.sh
 right() { # right: runs the test; succeeds if every check holds

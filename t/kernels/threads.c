@@ -1,13 +1,13 @@
-/* threads.c - tests that the number of threads does not change a kernel's result: one, two, three and seven threads
- * must give the same bits, and the reference's values within rounding. Shapes are large enough to be split, and
- * split unevenly. Rows along an axis have every length around the sizes of blocks and lanes. */
+/* threads.c - tests that the number of threads does not change a kernel's result. One, two, three and seven threads
+ * must give the same bits, which must agree with the reference within rounding. Shapes are large enough to be split,
+ * into parts of unequal sizes. Rows along an axis have every length around the sizes of blocks and lanes. */
 #include "kernels/cpu/base/dnnl.h"
 #include "t/lib/trial.h"
 
 static const struct row {
     const char *op, *sample; /* sample: the operands as text, in which %N stands for each number of `lengths` */
-    /* allowed difference between runs with different numbers of threads, relative to the largest value; 0: the
-     * bits must be equal */
+    /* allowed difference between runs on different numbers of threads, relative to the largest value; 0: bits must
+     * be equal */
     double rounding;
 } table[] = {
     {"sum", "f32{300001}", 0},
@@ -164,7 +164,7 @@ difference(const struct view *a, const struct view *b, double least)
     return worst / largest;
 }
 
-/* Returns the tolerance relative to the reference. `rows`: the sample has rows of one of `lengths`. */
+/* Returns the allowed difference from the reference. `rows`: the sample has rows of one of `lengths`. */
 static double
 near(enum dtype d, bool rows)
 {
@@ -178,8 +178,8 @@ compare(struct trial *t, const char *text, double rounding, bool rows)
 {
     const struct call *c = &t->sample.call;
     const char *name = c->op->name;
-    /* norms of two elements, and losses close to 0, are small differences of numbers near 1, so their tolerance is
-     * larger */
+    /* the tolerance is larger for norms of two elements and for losses close to 0, because these are small
+     * differences of numbers near 1 */
     const char *variant = "ref";
     double worst = 0, least = strcmp(name, "norm_grad") && strcmp(name, "cross_entropy_rows") ? 1e-3 : 1;
     int status = trial_reference(t) | trial_run(t, c, 1, t->got, &variant);

@@ -1,12 +1,12 @@
-/* tile.c - compares every step of kernels/cpu/eltwise/tile.c with the operator's reference, bit for bit. Tries every
- * compute type, every CPU level of this machine, every position of the step's input value among the operands, and
- * row lengths up to two and a half tiles. The other operands are full, per row, per column, scalar or halves. */
+/* tile.c - compares every step of kernels/cpu/eltwise/tile.c with the operator's reference, bit for bit. The test
+ * tries every compute type, every CPU level of this machine, each operand as the step's input value, and row lengths
+ * up to two and a half tiles. The other operands are full, per row, per column, scalar or halves. */
 #include "kernels/cpu/eltwise/tile.c"
 #include "kernels/op/lib/table.h"
 #include "runtime/graph/op.h"
 #include "t/lib/tap.h"
 
-enum { UNTOUCHED = 12288 }; /* value of untouched memory; halves can represent it */
+enum { UNTOUCHED = 12288 }; /* value of untouched memory; halves represent it exactly */
 enum { LENGTH = 2 * TILE_LONGEST + 64, ROWS = 2, COUNT = LENGTH * ROWS, GUARD = 64 };
 
 static const double special[] = {0,   -0.0,  1,      -1, 0.5,  -2.5,  3,     INFINITY, -INFINITY,
@@ -16,7 +16,7 @@ static const int64_t whole[] = {0,     1,  -1,  2,         -7,           INT64_M
 /* Operands and result, accessed by dtype. */
 static _Alignas(64) char memory[3][(COUNT + GUARD) * sizeof(double)], result[(COUNT + GUARD) * sizeof(double)];
 
-/* The floats in `memory`, rounded to halves by fill_halves(). */
+/* The floats in `memory`, rounded to halves. fill_halves() writes them. */
 static uint16_t of_halves[3][COUNT + GUARD];
 
 static const struct op *
@@ -27,8 +27,8 @@ op_with(int tile)
     return NULL;
 }
 
-/* Fills operands with values that repeat in cycles. The cycles have coprime lengths, so that all pairs of values occur.
- */
+/* Fills operands with the values of a table. Operand 0 changes its value with each element, operand 1 with each 17th
+ * element, and operand 2 shifts slowly against operand 0, so that all pairs of values occur. */
 static void
 fill(enum dtype d)
 {
@@ -57,10 +57,9 @@ struct trial {
     const struct op *op;
     enum compute type;
     int narg, value;
-    int form[3]; /* by operand: how the tile reads it (TILE_STAYS, ...) */
+    int form[3]; /* by operand: way in which the tile reads its elements (TILE_STAYS, ...) */
     int64_t n;
-    /* dtypes in memory: of the operands that are read per element, and of the result; each is the compute type or
-     * a half */
+    /* dtype in memory of the result, and of the operands that are read per element: the compute type or a half */
     enum dtype dtype;
 };
 
@@ -89,7 +88,7 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
     if (!dtype_is_float(d))
         elem_set_i(d, y, 0, t->op->eltwise.i(&call, w));
     else if (t->op->eltwise.tile == TILE_RSQRT && d == DT_F32)
-        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* rsqrt rounds twice: after the root and after the division */
+        elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* rsqrt in f32 rounds the root, and then the quotient */
     else
         elem_set_f(d, y, 0, t->op->eltwise.f(&call, x));
 }
@@ -117,7 +116,7 @@ way_of(const struct trial *t, int k)
     return t->dtype == DT_BF16 ? form : form + TILE_WALKS_F16 - TILE_WALKS_BF16;
 }
 
-/* Returns the number of operands, without the input value, that the step receives as scalars. */
+/* Returns the number of operands that the step receives as scalars; the input value is not counted. */
 static int
 numbers(const struct trial *t)
 {
@@ -127,8 +126,8 @@ numbers(const struct trial *t)
     return all ? t->narg - 1 : 0;
 }
 
-/* Builds the tile program of one operation. Returns the index of its last step, TILE_END. busy: loads the input value
- * twice, so that the operation is not the program's only step. */
+/* Builds the tile program of one operation. Returns the index of its last step, TILE_END. busy: loads the input
+ * value twice, so that the program has another step than the operation. */
 static int
 program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
 {
@@ -157,7 +156,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
-/* Checks one operation. halves: processes the columns in two ranges, one after the other. */
+/* Checks one operation. If `halves`, processes the columns in two ranges, one after the other. */
 static bool
 right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
 {
@@ -183,7 +182,7 @@ right(const struct trial *t, const struct level *l, bool busy, int last, bool ha
     return true;
 }
 
-/* Tries rows of 1 to LENGTH elements with all ways to read the operands. */
+/* Tries rows of 1 to LENGTH elements, with every combination of ways in which the tile can read the operands. */
 static void
 try_operation(const struct op *op, enum compute type, int value, int level, enum dtype d)
 {
@@ -193,8 +192,8 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
     int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4;
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        /* some: an operand has one value per row; by_row: such an operand cannot be passed as a scalar, because it is
-         * the input value or a half */
+        /* some: an operand has one value per row; by_row: that operand is the input value or a half, so it cannot be
+         * passed as a scalar */
         bool by_row = false, some = false;
         for (int k = 0; k < t.narg; k++) {
             t.form[k] = w >> 2 * k & 3;
@@ -232,8 +231,8 @@ try_type(enum compute type, enum dtype d)
     }
 }
 
-/* Checks results that begin 64 to 512 bytes after an operand's address, modulo the page size: kernels write these
- * results from the end. */
+/* Checks results that begin 64 to 512 bytes after an operand, in addresses modulo the page size. Kernels write such
+ * results from the end to the beginning. */
 static void
 meets(void)
 {
@@ -252,7 +251,8 @@ meets(void)
     is_int(wrong, 0, "a result right after an operand, modulo pages, is written from its end");
 }
 
-/* Checks steps that process elements twice: allowed only if the second pass reads the same values. */
+/* Checks steps that process some elements twice. Repeating is allowed only if the second pass reads the same values
+ * as the first. */
 static void
 repeats_itself(void)
 {

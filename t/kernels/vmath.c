@@ -1,8 +1,8 @@
 /* vmath.c - tests that the vectorised functions keep the error bounds of kernels/cpu/base/vmath.h, and are exact
- * where libm is: at infinities, NaN, zeros and subnormals.
+ * where libm is exact: at infinities, NaN, zeros and subnormals.
  *
- * Tries every 9,973rd float. RILLE_LONG=1 tries all floats and prints the largest error. With an argument, tests
- * only the function of that name. Doubles are tested with random values (kernels/cpu/base/vmath_f64.h). */
+ * The test tries every 9,973rd float. RILLE_LONG=1 tries all floats and prints the largest error. An argument
+ * selects the function of that name. Doubles are tested with random values (kernels/cpu/base/vmath_f64.h). */
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/base/vmath_f64.h"
 #include "t/lib/tap.h"
@@ -62,8 +62,8 @@ static const struct range {
     const char *name;
     void (*block)(int64_t n, const float *x, float *y);
     double (*f)(double x);
-    /* lo, hi: range of arguments; ulp, absolute: allowed error in units in the last place and as a number, of
-     * which the larger applies */
+    /* lo, hi: range of arguments; ulp: allowed error in units in the last place; absolute: allowed error as a
+     * number; the larger one applies */
     double lo, hi, ulp, absolute;
     bool ends; /* true: also compares at the special values */
 } ranges[] = {
@@ -141,7 +141,7 @@ static void
 try_ends(const struct range *r)
 {
     const float x[] = {0,      -0.0f,   INFINITY, -INFINITY, NAN,   nanf("0x1ff"), -nanf("0x155"),
-                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* half of each number is exactly a float */
+                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* half of each value is exactly a float */
     enum { N = sizeof x / sizeof *x };
     float y[N];
     bool good = true;
@@ -289,7 +289,7 @@ try_powers(uint64_t *random)
     float x[BLOCK], z[BLOCK], y[BLOCK], at[2] = {0};
     double worst = 0;
     for (int b = 0; b < BLOCKS; b++) {
-        /* draws bases close to and far from 1, such that results cover the whole range */
+        /* draws bases close to and far from 1, so that results cover the whole range */
         for (int i = 0; i < BLOCK; i++) {
             double base = (double)(next_random(random) >> 11) * 0x1p-53, result = (double)(next_random(random) >> 11);
             x[i] = (float)(i % 2 ? 1 + (base - 0.5) * 0x1p-8 : exp2(base * 240 - 120));

@@ -1,6 +1,6 @@
 #!/bin/bash
-# async_kind.sh - runs Lua tests on async test devices: the same files, with "async" in place of "cpu". An
-# async device does work later than it is enqueued, and host code that accesses the device's memory faults.
+# async_kind.sh - runs Lua tests on async test devices: the same files, with "async" in place of "cpu". Work of an
+# async device runs some time after it is enqueued, and host code that accesses the device's memory faults.
 # RILLE_LONG=1 runs all tests except those that depend on the printed word "cpu" or on the clock.
 some=(session/several-results boxing/grad shell/graph files/save nn/optim-clip session/random-calls nn/ranks shell/tensor nn/optim-update
   nn/layers nn/module op/layouts files/data-loader session/hostile-calls session/live-numbers nn/autocast nn/norm2d nn/pin plan/memory
@@ -24,7 +24,7 @@ done
 passes() { # passes TEST: runs the Lua test on async devices; succeeds if every check holds
   (cd "$tree" && SHARE=all "$rille" -d async:8 "t/$1.lua") >"$dir/out" 2>&1 && grep -q '^ok' "$dir/out" || { grep -v '^ok' "$dir/out"; false; }
 }
-for test in "${some[@]}"; do # runs all cases of a test that belongs to this share
+for test in "${some[@]}"; do # runs only the tests in this share, each completely
   ! share $((case++)) || ok "$test" passes "$test"
 done
 ok "a trace has a track for each stream, with acts that do not overlap" "$rille" -d cpu:1,async:1 t/lib/streams.lua

@@ -9,13 +9,13 @@ export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp HOME=$dir XDG_STATE_HOME=$dir/st
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
 
 tell() { cat seen err 2>/dev/null; }
-# Job names contain this test's process id, because the same user may run other tests.
+# Job names contain the process id of this test, because other tests of the same user may run.
 job=job$$.lua other=other$$.lua
 go() { timeout -k 5 $hang "$rille" "$@" >seen 2>&1 </dev/null; code=$?; }
 says() { local t; for t; do grep -qF -e "$t" seen || return 1; done; }
 ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
 hides() { ! says "$@"; }
-# lines CHUNK...: sends each chunk as a line to a prompt without a terminal.
+# lines CHUNK...: sends the chunks to a prompt without a terminal, one chunk a line.
 lines() { printf '%s\n' "$@" | timeout -k 5 $hang "$rille" attach $job >seen 2>&1; code=$?; }
 # session STEP...: runs a terminal session with steps of t/lib/pty.pl.
 session() { printf '%s\n' "$@" | perl "$pty" "$rille" attach $job >seen 2>&1; code=$?; }
@@ -226,7 +226,7 @@ SH
 printf '%s\n' 'wait rille> ' 'type y = 5\n' prompt 'type half typed' 'within 60 never' | perl "$pty" bash prompt.sh >seen2 2>&1 &
 terminal=$!
 await test -s pid
-pid=$(cat pid) # counts only prompts of this test, because the same user may have other prompts
+pid=$(cat pid) # matches only the prompt of this test, because the same user may have other prompts
 await grep -q "@rille-attach/.*/$pid/prompt" /proc/net/unix
 sleep 1
 printf '%s\n' 'y + 1' 'print("seen it")' | timeout $hang "$rille" attach "$pid" >seen 2>&1

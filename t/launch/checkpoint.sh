@@ -1,8 +1,8 @@
 #!/bin/bash
-# Tests checkpoints where each worker writes and reads its own shards (--root). Workers or a single process read the
-# checkpoints on any mesh. Errors must name damaged files, folders that are not shared (with worker and path), and
-# folders into which another training saves. After kills and interrupts the last complete checkpoint must remain. Run:
-# checkpoint.sh path/to/rille; SEED= repeats the moments.
+# Tests checkpoints for which each worker writes and reads its own shards (--root). Workers on any mesh, or a single
+# process, can read them. Errors must name damaged files, folders that are not shared (with worker and path), and
+# folders into which another training saves. After kills and interrupts, the last complete checkpoint must remain.
+# Run: checkpoint.sh path/to/rille; SEED= repeats the moments of kills and interrupts.
 rille=$(realpath "$1") seed=$((${SEED:-$$} % 32768))
 RANDOM=$seed
 . t/lib/processes.sh
@@ -12,7 +12,8 @@ mkdir shared
 
 # ---- a checkpoint saved on one mesh is loaded on a different mesh ----
 
-# Makes a network and its optimiser on all N devices. Weights are sharded along the first (S(0)) or the second axis.
+# Makes a network and its optimiser on all N devices. Weights are sharded along their first axis (S(0)) or their
+# second.
 cat >net.lua <<'LUA'
 local T = {}
 function T.new(seed, sbp, n)
@@ -63,7 +64,7 @@ for i = 3, #arg do
 end
 LUA
 shapes=("one 1 4 1" "hosts 2 2 2" "four 4 1 2" "three 3 1 1")
-command() { # command WORKERS DEVICES HOSTS: sets the arguments that run a script on these workers, devices and hosts
+command() { # command WORKERS DEVICES HOSTS: sets the arguments that run a script on these workers
   export RILLE_HOSTS=$3
   run=(launch -n "$1" -d "cpu:$2" --root "$dir/shared")
   [ "$1" = 1 ] && run=(-d "cpu:$2")
@@ -170,7 +171,8 @@ is "old checkpoints are deleted with all their files" "$(ls shared/two | tr '\n'
 
 # ---- folders ----
 
-# one_root NAME PREFIX...: runs save.lua with two workers started by hand; PREFIX stands before the second worker's command
+# one_root NAME PREFIX...: runs save.lua with two workers started by hand. PREFIX is placed before the command of the
+# second worker.
 one_root() {
   local name=$1 address
   shift
@@ -201,7 +203,7 @@ ok "a missing root is an error at the start" ends 2 "--root $dir/none: No such f
 
 # ---- two trainings, one folder ----
 
-# Trains with values that all equal the training's number. Reports the first save, then waits until the file "go" exists.
+# Trains. All values equal the number of the training. Reports the first save, then waits until the file "go" exists.
 cat >job.lua <<'LUA'
 local folder, own, saves, go = arg[1], tonumber(arg[2]), tonumber(arg[3]), arg[4]
 local P = rille.placement("cpu", {0, 1})
@@ -273,8 +275,8 @@ rm -r shared/both shared/race
 
 # ---- interrupts ----
 
-# Interrupts workers while they write and read, many times. The workers must stop between two blocks, and the session
-# must continue.
+# Interrupts workers many times while they write and read. A worker must stop between two blocks, and the session must
+# continue.
 cat >interrupts.lua <<'LUA'
 local P, dir, told = rille.placement("cpu", {0, 1}), "shared/interrupts", {wrote = 0, read = 0}
 local parts = {model = rille.nn.Linear(4096, 4096):to_global{placement = P, sbp = "S(0)"}, step = 5}
@@ -297,7 +299,7 @@ load()
 print(told.wrote > 0, told.read > 0, (parts.model.bias * 0):sum():item(), #rille.workers())
 LUA
 RILLE_HOSTS=2 timeout --foreground $hang "$rille" launch -n 2 -d cpu:1 --root "$dir/shared" interrupts.lua >out 2>err &
-waits=$! # in the foreground, timeout passes each signal only to the controller; with -k it would kill after the first signal
+waits=$! # in the foreground, timeout signals only the controller; with -k it would kill after the first signal
 turn() { [ "$(cat turn)" = "$1" ] || [ "$(cat turn)" = done ]; }
 for ((i = 1; i <= 60; i++)); do
   await turn $i || break
@@ -348,7 +350,7 @@ for turn in 1 2 3 4; do
   [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
   wait $pid 2>/dev/null
   grep -q "damaged\|not a checkpoint" err && bad=1
-  # starts a new training if this training has reached its end
+  # deletes the checkpoints of a training that has reached its end, so that the next one starts anew
   [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken
 done
 await gone

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests faults of processes, and a controller that is killed at random moments: clear errors, exit codes, and no processes or
-# files left. faults.sh path/to/rille; SEED= repeats the moments. TAP.
+# Tests faults of processes, and a controller that is killed at random moments. Errors must be clear, exit codes
+# right, and no processes or files may be left. faults.sh path/to/rille; SEED= repeats the moments. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/small.lua "$dir"
@@ -29,10 +29,10 @@ wait $first $controller
 ok "the controller reports the refused worker" grep -qF "rank 0 is already taken by another worker" world
 is "the controller's program runs" "$(tail -1 world)" 2
 
-# Starts a worker by hand. An interrupt must end the worker while it waits for its coordinator; after it has joined,
+# Starts a worker by hand. While the worker waits for its coordinator, an interrupt must end it. After it has joined,
 # the controller handles interrupts.
 by_hand() { perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join "$address" -d cpu:1 --wait 60 2>hand & hand=$!; }
-# succeeds if the worker waits for its coordinator: the worker then has several threads
+# threads: succeeds if the worker waits for its coordinator, because it then has several threads
 threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; }
 port=$(free_port)
 address=tcp://127.0.0.1:$port
@@ -109,7 +109,7 @@ wait
 is "a stopped worker of another host is killed by its neighbour before the others continue" "$code $(cat out)" \
   "0 1	48.0	2	true"
 
-# ---- time limits until a process counts as lost; losses of many workers and during recovery ----
+# ---- time limits after which a process counts as lost; losses of many workers; losses during recovery ----
 
 cat >paused.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
@@ -130,7 +130,7 @@ done
 RILLE_LINK=2 go launch --orphan 3.5 -n 2 -d cpu:1 -e 'io.write(io.open("/proc/" .. rille.workers()[1].pid .. "/cmdline"):read("a"))'
 ok "started workers get --link and --orphan" grep -qa -- "--link.2.--orphan.3.5" out
 
-# Runs many workers. One worker per host relays the heartbeats of the others; here these are ranks 0 and 9.
+# Runs many workers. One worker of each host relays the heartbeats of the others: ranks 0 and 9.
 cat >many.lua <<'LUA'
 local P = rille.placement("cpu", {0, 9, 17})
 local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
@@ -149,8 +149,8 @@ LUA
 RILLE_HOSTS=2 go launch -n 18 -d cpu:1 many.lua
 is "of many workers only the stopped one is lost, relay or not" "$code $(cat out)" "0 17	9	0	48.0	18"
 
-# Loses every host once. Each host's part of a snapshot, some megabytes, is copied to the next host; after a loss,
-# workers send the copy back.
+# Loses every host once. The part of a snapshot on each host, some megabytes, is copied to the next host. After a
+# loss, workers send the copy back.
 cat >spare.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.rand({3 * 1031, 771}, {placement = P, sbp = "S(0)"})
@@ -171,7 +171,8 @@ LUA
 RILLE_HOSTS=3 go launch -n 3 -d cpu:1 spare.lua
 is "the values of any lost host are restored from its neighbour" "$code $(cat out)" "0 true true true 3"
 
-# Loses two workers. The second is stopped during the recovery from the first loss, and detected by its missing heartbeats.
+# Loses two workers. The second is stopped during the recovery from the first loss; the coordinator must notice that
+# the heartbeats of this worker are missing.
 cat >twice.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.rand({4 * 31, 77}, {placement = P, sbp = "S(0)"})
@@ -192,8 +193,8 @@ for hosts in 1 2; do
   is "on $hosts hosts a worker lost during a recovery is replaced, too" "$code $(cat out)" "0 1 true 1 true "
 done
 
-# Loses a third worker while workers of two hosts are not connected. The two connect only after the third is replaced. A
-# snapshot copy between them is abandoned and must not block reads.
+# Loses a third worker while workers of two hosts are not connected. These two connect only after the third is
+# replaced. They abandon the copy of a snapshot between them. The abandoned copy must not block reads.
 cat >unmet.lua <<'LUA'
 rille.snapshot{1}
 local x = rille.ones({4}, {placement = rille.placement("cpu", {2})})
@@ -230,7 +231,7 @@ port=$(free_port)
 address=tcp://127.0.0.1:$port
 for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
 timeout --foreground -k 5 $hang "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
-waits=$! # in the foreground, timeout passes one signal only to the controller
+waits=$! # in the foreground, timeout passes one signal, to the controller only
 await [ -e waits ]
 sleep 0.5
 kill -INT $waits
@@ -257,7 +258,8 @@ LUA
 RILLE_HOSTS=6 go launch -n 6 -d cpu:1 mend.lua
 is "the lost one of six hosts is restored with all its values" "$code $(cat out)" "0 true	true	true"
 
-# Replaces workers of one rank again and again: late messages of a lost worker may arrive after those of its replacement.
+# Replaces workers of one rank again and again. Late messages of a lost worker may arrive after messages of its
+# replacement.
 RILLE_HOSTS=2 go launch -n 4 -d cpu:1 "$kills" 12
 is "workers of two hosts are killed one after another, and every loss value stays right" "$code $(head -1 out)" "0 12 kills, 0 wrong losses"
 
@@ -331,7 +333,7 @@ ok "no worker ends after a failed allocation" grep -q "^4.0	2" out
 cat >two.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
-limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # limits the size of files only: shared memory may exceed the limit
+limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # limits only files, because shared memory may be larger
 limited timeout $hang "$rille" launch -n 2 -d cpu:1 two.lua 2>err
 code=$?
 ok "a controller that cannot create shared memory reports this" ends 2 "shared memory of " "bytes: File too large"
@@ -421,7 +423,7 @@ for ((k = 0; k < times; k++)); do
   [ -z "$workers" ] || await are_gone $workers || left=$((left + 1))
 done
 ok "$ended controllers killed at random moments left no worker" [ $left = 0 ]
-# the next controller deletes files of controllers that were killed before they had a worker
+# the next controller deletes the files of controllers that were killed before they had a worker
 go launch -n 1 -d cpu:1 -e ''
 ok "no socket and no file is left" [ -z "$(find run tmp -mindepth 1)" ]
 ok "no shared memory is left" eval '! ls /dev/shm 2>/dev/null | grep -i rille'

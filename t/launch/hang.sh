@@ -1,13 +1,13 @@
 #!/bin/bash
-# hang.sh path/to/rille - tests workers that hang: one thread of a worker is frozen while its heartbeats go on. The
-# worker must be reported by name and counted as lost, and the job must go on with the same bits. Also tests rille
-# status. TAP.
+# hang.sh path/to/rille - tests workers that hang: one thread of a worker is frozen while the worker's heartbeats
+# continue. The hung worker must be reported by name and counted as lost, and the job must continue with the same
+# bits. Also tests `rille status`. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/freeze.pl "$dir"
 cd "$dir" || exit 2
 
-# Trains, and recovers from losses. "freezes" freezes worker 1 in step 6; "ends" does not recover.
+# Trains, and recovers from losses. Argument "freezes": freezes worker 1 in step 6; "ends": does not recover.
 cat >train.lua <<'LUA'
 local placement = rille.placement("cpu", {0, 1})
 rille.manual_seed(1)
@@ -61,7 +61,7 @@ fi
 
 go launch -n 2 -d cpu:1 train.lua
 want=$stdout
-# on TEXT: succeeds if both stderr and the file of the report contain the text
+# on TEXT: succeeds if stderr contains the text, and the file of the report does, too
 on() { says "$1" && grep -qF -e "$1" rille-hang-*.txt; }
 for hosts in 1 2; do
   rm -f rille-hang-*.txt
@@ -75,8 +75,8 @@ done
 RILLE_HANG=1 go launch -n 2 -d cpu:1 --silence 30 train.lua ends
 ok "a script that does not recover ends with the exit code of a loss" ends 3 "worker 1 (" "hangs: no progress for" "stopped making progress"
 
-# Freezes a worker in a kernel. The report must name the current act and the last acts of the worker. A single product
-# takes nearly all of the step's time.
+# Freezes a worker in a kernel. The report must name the worker's current act and its last acts. A single product
+# takes nearly all of the step's time, so the worker is in this product.
 cat >kernel.lua <<'LUA'
 local placement = rille.placement("cpu", {1})
 local a = rille.rand({3072, 3072}, {placement = placement, sbp = "B"})

@@ -5,7 +5,7 @@
 static struct hosts hosts;
 static struct hosts_error error;
 
-/* Returns the hosts as "user@name=slots/port", without the parts that the list does not give. */
+/* Returns the parsed hosts as text, "user@name=slots/port" for each, without the parts that the list omits. */
 static const char *
 printed(void)
 {
@@ -162,8 +162,8 @@ test_errors(void)
     ok(hosts_parse("a\0b", 3, &hosts, &error) && error.column == 2, "a zero byte is an error at its position");
 }
 
-/* Checks a host list. If the list is valid, returns true if its hosts can be passed to ssh safely. If it is
- * invalid, returns true if the error's position is within the text. */
+/* Returns true if the hosts of a valid list can be passed to ssh safely, or if the error about an invalid list (code
+ * is not 0) names a position within the text. */
 static bool
 is_sound(int code, const char *text, int n)
 {

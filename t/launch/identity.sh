@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests what workers report when they join: the name of their job, and their kernels. Workers of another job are
-# rejected, and hosts with different instruction sets compute the same bits.
+# Tests what workers report when they join: the name of their job, and their kernels. Workers of another job must be
+# rejected. Hosts with different instruction sets must compute the same bits.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cd "$dir" || exit 1
@@ -10,8 +10,8 @@ cd "$dir" || exit 1
 cat >sum.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
-# rank: runs a process with the variables of $launcher; all jobs use the same port. slurm JOB RANK, torchrun JOB RANK:
-# set $launcher to the variables of a Slurm step, or of torchrun with run id JOB.
+# rank: runs a process with the variables of $launcher; all jobs use the same port. slurm JOB RANK: sets $launcher to
+# the variables of a Slurm step. torchrun JOB RANK: sets $launcher to those of torchrun with run id JOB.
 rank() { MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout -k 5 $hang env "${launcher[@]}" "$rille" -d cpu:1 sum.lua; }
 slurm() { launcher=(SLURM_PROCID=$2 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=$1 SLURM_STEP_NUM_NODES=1); }
 torchrun() { launcher=(RANK=$2 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=$1); }
@@ -32,8 +32,7 @@ done
 
 # ---- kernels ----
 
-# Replicas of a product are computed on both hosts. Every addition rounds, so a different order of additions gives
-# different bits.
+# Both hosts compute replicas of a product. Every addition rounds, so another order of additions gives other bits.
 cat >product.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 rille.manual_seed(3)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# keep.sh path/to/rille - tests --keep: workers outlive a killed controller, and the next controller at its address takes over
-# the same processes. Training resumes from the checkpoint with the same bits. TAP.
+# keep.sh path/to/rille - tests --keep: workers continue after their controller is killed, and the next controller at
+# its address takes over the same processes. Training resumes from the checkpoint with the same bits. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/small.lua "$dir"
@@ -8,7 +8,7 @@ cd "$dir" || exit 2
 
 tell() { head -20 err log 2>/dev/null; }
 
-# Resumes from the last checkpoint. Appends the losses of its steps, and its workers' process ids, to log.
+# Resumes from the last checkpoint. Appends the losses of its steps and the process ids of its workers to log.
 cat >train.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
 local part = {model = net, optimizer = opt}
@@ -30,7 +30,7 @@ while i < 40 do
   if arg[1] == "slow" then os.execute("sleep 0.05") end
 end
 LUA
-steps() { sort -n -u log | grep -v workers; } # prints each step once; repeated steps with other bits would appear twice
+steps() { sort -n -u log | grep -v workers; } # prints each step once, with the first loss in the log
 processes() { grep workers log | sort -u | wc -l; }
 
 : >log
@@ -73,7 +73,7 @@ done
 unset RILLE_HOSTS
 ok "a worker reports that it waits for the next coordinator" grep -q "waiting for the next coordinator" worker0
 
-# ---- no next controller, or the wrong one ----
+# ---- no controller follows, or a wrong one ----
 
 echo 'io.stdout:write("up\n") io.stdout:flush() os.execute("exec sleep 60")' >sleep.lua
 orphan() { # orphan SECONDS: starts a controller with one kept worker, and kills it

@@ -15,7 +15,8 @@ digits() { # digits LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
   cat "$dir/log"
 }
 cd "$root" || exit 1
-# Columns: layout, workers, hosts, transport. sums: reductions pass from host to host, whatever their size; key: encrypted tcp.
+# Columns: layout, workers, hosts, transport (sums: reductions of any size pass from host to host; key: encrypted
+# tcp).
 clusters="single 4 4 key
 single 1 1 key
 dp 2 2 sums
@@ -28,7 +29,7 @@ pp 4 1 key
 pp 1 1 key
 pp-tp 2 2 plain
 pp-tp 4 4 sums"
-missing_pairs() { # prints all pairs of values of data, tensor, stages, workers, hosts and transport that no line covers
+missing_pairs() { # prints the pairs of values that no line covers: data, tensor, stages, workers, hosts, how
   awk 'function pairs(layout, w, h, how, into,   v, i, k) {
          v[1] = "data=" (layout ~ /dp/); v[2] = "tensor=" (layout ~ /tp/); v[3] = "stages=" (layout ~ /pp/)
          v[4] = "workers=" w; v[5] = "hosts=" h; v[6] = "how=" how
@@ -143,7 +144,7 @@ for hosts in 1 2 4; do
   is "stats, trace, actors, chart and plan show all hosts of a step ($hosts)" "$code $stdout" \
     "0 cpu:0 192 true; cpu:1 192 true; cpu:2 192 true; cpu:3 192 true; 0	$hosts	$hosts	$hosts	$several"
 done
-# Counts the stages of a step: always four, on any number of hosts, although receive tasks run on further devices.
+# Counts the stages of a step. There are always four, although receive tasks add devices if there are several hosts.
 cat >stages.lua <<'LUA'
 local P, W = {}, {}
 for i = 1, 4 do P[i] = rille.placement("cpu", {i - 1}) end
@@ -183,8 +184,8 @@ for hosts in 1 2; do
   ok "too large an allocation is an error" grep -q 'needs 4.4 TB' "$dir/out"
 done
 
-# Writes and reads values of every size on other hosts: replicated, sharded, by position. Results must equal the
-# results of one process.
+# Writes and reads values of every size on other hosts: replicated values, sharded values, and elements by index.
+# Results must equal those of one process.
 cat >values.lua <<'LUA'
 local all = {0, 1, 2, 3}
 local function same(t, sbp)
@@ -235,7 +236,7 @@ ok "a note with a function is refused" ends 1 "must be a number, a string, a boo
 
 # ---- losses ----
 
-# Runs twelve steps and loses a worker before each of the named steps. Prints the last loss value of each step.
+# Runs twelve steps. Loses a worker before each step whose number is an argument. Prints the last loss of each step.
 cp "$root/t/lib/small.lua" .
 cat >train.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
@@ -301,8 +302,8 @@ ok "the error names the lost host and worker" grep -q "^false	.*host.lua:8: work
 ok "variables are restored in every layout" grep -q "^4 4 4 2$" "$dir/out"
 ok "reading a value that no snapshot had is an error" grep -q "^false.* lost$" "$dir/out"
 
-# Copies a snapshot to the other host while the program continues. A host lost during the copy leads to recovery from
-# the previous snapshot.
+# Copies a snapshot to the other host while the program continues. If a host is lost during the copy, recovery must
+# use the previous snapshot.
 cat >copied.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 math.randomseed(tonumber(arg[1]))
@@ -359,7 +360,7 @@ ok "if no host has the bytes, the error names the variable" grep -qE "^2	damaged
 go launch -n 2 -d cpu:1 damaged.lua
 ok "damaged bytes on a single host are an error that names the variable" grep -qE "^1	damaged.lua:13: $no_other" out
 
-# Damages a snapshot on all hosts. Recovery must use the previous snapshot, if it was kept, and report why.
+# Damages a snapshot on all hosts. Recovery must use the previous snapshot, if that was kept, and report the reason.
 cat >before.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 12}, 0, {placement = P, sbp = "S(0)"})
@@ -400,7 +401,8 @@ for hosts in 1 2; do
   ok "the error names the invalid part of a note" grep -qE '^false	.*: snapshot: note.1 must be a number, a string, a boolean or a table of them, found a function' out
 done
 
-# Loses a host before its shards of the newest snapshot are copied to another host. Recovery must report this.
+# Loses a host before its shards of the newest snapshot are copied to another host. Recovery must report the missing
+# copy.
 cat >passed.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 22}, 1, {placement = P, sbp = "S(0)"})
@@ -513,7 +515,7 @@ ok "too many workers are a usage error" ends 2 "-n"
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1 --wait 1
 ok "a worker reports that no coordinator was found" ends 1 "no coordinator"
 echo 'os.execute("exec sleep '$hang'")' >sleep.lua
-# Kills the controller first, because its program would end when the `sleep` that it runs is killed.
+# Kills the controller first. If its `sleep` were killed first, the program would end by itself.
 killed() { local sleeps; sleeps=$(pgrep -P "$controller" sleep); kill -9 "$controller" $sleeps; }
 "$rille" coordinator --bind "tcp://127.0.0.1:$port" --world 1 sleep.lua >/dev/null 2>&1 &
 controller=$!

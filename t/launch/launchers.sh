@@ -1,7 +1,7 @@
 #!/bin/bash
-# Tests other launchers: mpirun of Open MPI and MPICH if installed; torchrun, Slurm and Kubernetes by their
-# environment variables and the files of examples/cluster/. Under every launcher, workers must give the same bits as
-# one process.
+# Tests other launchers. mpirun of Open MPI and of MPICH are run if they are installed. torchrun, Slurm and Kubernetes
+# are tested by their environment variables and the files of examples/cluster/. Under every launcher, workers must
+# give the same bits as one process.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 mkdir "$dir/bin"
@@ -95,7 +95,7 @@ unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 
 # ---- torchrun ----
 
-ranks() { # ranks N COMMAND...: runs the command N times with RANK set; returns 0 if all succeed
+ranks() { # ranks N COMMAND...: runs the command with RANK=0 to N - 1; returns 0 if all succeed
   local n=$1 bad=0 r pids=()
   shift
   for ((r = 1; r < n; r++)); do RANK=$r "$@" & pids+=($!); done
@@ -226,7 +226,7 @@ wait $first
 ok "Ctrl-C ends the wait" [ $? = 130 ]
 wait $!
 
-# Simulates launchers that cannot be installed here: two processes with the launcher's variables form a job.
+# Simulates launchers that cannot be installed here. Two processes with the variables of such a launcher form a job.
 while read -r name rank size more; do
   env "$rank=1" "$size=2" $more timeout -k 5 $hang "$rille" -d cpu:1 -e '' >/dev/null 2>&1 &
   go env "$rank=0" "$size=2" $more "$rille" -d cpu:1 -e 'print(#rille.workers())'
@@ -265,7 +265,7 @@ PATH=$dir/bin:$PATH SLURM_JOB_ID=$port SLURM_JOB_NODELIST='node[1-2]' go bash "$
 is "train.sbatch: the bits of one process" "$code $stdout" "$want"
 ok "the key of train.sbatch is deleted" [ -z "$(ls ./*.key 2>/dev/null)" ]
 
-# ---- Kubernetes: the job's command with its variables, except the name of the first pod and the mounted files ----
+# ---- Kubernetes: the job's command with its variables; the name of the first pod and the mounted files differ ----
 
 if ! python3 -c 'import yaml' 2>/dev/null; then
   skip "job.yaml: the bits of one process" "no python3-yaml here"

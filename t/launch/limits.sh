@@ -1,8 +1,9 @@
 #!/bin/bash
-# limits.sh path/to/rille - tests that the program keeps within the limits of its environment: control groups, ulimit -v,
-# OMP_NUM_THREADS; that workers are ended before the controller; and how threads wait.
+# limits.sh path/to/rille - tests that the program keeps within the limits of its environment: control groups, ulimit
+# -v, OMP_NUM_THREADS. If memory runs out, the system must end workers before the controller. Also tests how threads
+# wait.
 #
-# A library that is loaded first shows the program a folder instead of its own control group.
+# The program is loaded with a library that replaces its own control group by a folder of this test.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 unset OMP_NUM_THREADS OMP_WAIT_POLICY
@@ -31,7 +32,7 @@ L
 go launch -n 1 -d cpu:1 "$dir/score.lua"
 ok "the kernel ends a worker before the controller" [ "$stdout" = "$own"$'\n'$((own + 300 < 1000 ? own + 300 : 1000)) ]
 
-# skips the rest under sanitizers, because they reserve address space and use the heap
+# skips the rest under a sanitizer, because sanitizers reserve address space and use the heap
 case ${ASAN_OPTIONS+asan}${TSAN_OPTIONS+tsan} in ?*) finish; exit ;; esac
 
 # ---- address space ----

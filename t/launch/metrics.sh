@@ -14,7 +14,7 @@ fetch() { # fetch PATH [METHOD]: stores the answer of the job's port in the file
   exec 9>&-
 }
 status() { fetch "$@" && head -1 page | grep -o ' [0-9]* ' | tr -d ' '; }
-value() { sed -n "s/^rille_$1 //p" page | tr -d '\r'; } # value SAMPLE: prints the number of the sample on the page
+value() { sed -n "s/^rille_$1 //p" page | tr -d '\r'; } # value SAMPLE: prints the sample's value on the page
 events() { grep -o '"event":"[a-z]*"' log.jsonl | cut -d'"' -f4 | uniq | tr '\n' ' '; }
 field() { grep "\"event\":\"$1\"" log.jsonl | tail -1 | grep -o "\"$2\":[^,}]*" | cut -d: -f2- | tr -d '"'; }
 # Succeeds if the page is valid OpenMetrics: every sample belongs to the family above it, no family occurs twice, and

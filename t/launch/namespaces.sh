@@ -1,7 +1,7 @@
 #!/bin/bash
-# Uses two network namespaces, joined by a virtual cable, as two hosts. Workers there must give the same bits as one
-# process, also over a slow cable. A cable that is cut, or works in one direction only, must lead to an error with the
-# running line, and lost values must be restored.
+# Uses two network namespaces, joined by a virtual cable, as two hosts. Their workers must give the same bits as one
+# process, also over a slow cable. If the cable is cut, or works in one direction only, the running line must fail
+# with an error, and lost values must be restored.
 rille=$1
 . t/lib/tap.sh
 a=rille-a-$$ b=rille-b-$$
@@ -77,7 +77,7 @@ cat >"$dir/bin/ssh" <<SSH
 [[ "\${*: -2:1}" = 10.213.7.2 || "\${*: -2:1}" = fd00:213::2 ]] && exec ip netns exec $b bash -c "\${*: -1} --host b"
 SSH
 chmod +x "$dir/bin/ssh"
-launch() { # launch ...: starts workers by launch -H, which determines its own address for the other namespace
+launch() { # launch ...: starts workers by launch -H, which finds its address for the other namespace
   PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 $hang "$rille" launch -H "localhost:2,${there:-10.213.7.2}:2" -d cpu:1 "$@"
 }
 ok "workers started by ssh give the same bits" [ "$(digits launch pp)" = "$want" ]
@@ -107,7 +107,7 @@ fi
 
 # ---- cables that fail ----
 
-# Runs nine steps; after the fourth the cable fails. Prints the last loss value of each step.
+# Runs nine steps. The cable fails after the fourth. Prints the last loss of each step.
 cp "$root/t/lib/small.lua" "$dir/"
 cat >"$dir/train.lua" <<'LUA'
 local _, _, step, batch = dofile((arg[0]:match(".*/") or "") .. "small.lua")

@@ -1,13 +1,13 @@
 #!/bin/bash
-# nccl.sh - tests collectives by NCCL among GPUs of several workers: the real plug-in runs in each worker, on stand-ins
-# for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c) whose ranks communicate across processes. nccl.sh path/to/rille;
-# prints TAP.
+# nccl.sh - tests collectives by NCCL among GPUs of several workers: the real plug-in runs in each worker, on
+# stand-ins for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c). Ranks of the NCCL stand-in communicate across
+# processes. nccl.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/nccl.sh
 collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
 near() { paste "$1" "$2" | awk -F'\t' '{ n = split($2, a, " "); split($4, b, " "); for (i = 1; i <= n; i++) { d = a[i] - b[i]; if (d < 0) d = -d; if (d > 0.0001 * b[i]) exit 1 } if (n == 0 || $1 != $3) exit 1 }'; }
 
-# ---- layouts: the losses of one process, with as many calls of NCCL
+# ---- layouts: the losses, and the number of NCCL calls, equal those of one process
 
 sed -n '/^cat >"$dir\/layouts.lua"/,/^LUA$/p' t/launch/cuda.sh | sed '1d;$d; s/("%a"):format(step(x):item())/("%.9f"):format(step(x):item())/' >"$dir/layouts.lua"
 anew
@@ -39,7 +39,7 @@ for options in '{micro_batches = 4}' '{zero = 1}' '{micro_batches = 2, zero = 1}
   is "a step with $options makes the calls of one process" "$(collectives)" "${calls:-none}"
 done
 
-# ---- every move of a mesh axis, with whole numbers: exact
+# ---- every move along a mesh axis, exact because values are whole numbers
 
 moves=$(sed -n "/^moves='/,/^  print(n/p" t/cuda/collectives.sh | sed "1s/^moves='//; \$s/'\$//")
 DTYPES='DTYPES = {"i32", "i64"} '
@@ -50,7 +50,7 @@ nccl -n 4 -d cpu:1,cuda:0 -e "$DTYPES$moves"
 is "moves of whole numbers among four workers have the values of the cpu" "$stdout$stderr" $'46\tright'
 is "four workers make the NCCL calls of one process" "$(collectives)" "${calls:-none}"
 
-# ---- a plan lists the collectives, and they copy nothing through host memory
+# ---- a plan lists the collectives, which copy nothing through host memory
 
 gather='local p = rille.placement("cuda", {0, 1, 2, 3})
   local x = rille.randn({64, 2}, {placement = p, sbp = "S(0)"})

@@ -1,7 +1,7 @@
 #!/bin/bash
-# notice.sh path/to/rille - tests signals and files that ask a job to stop: rille.stopping, rille.train.exit_if_stopping, and the
-# end of programs that do not ask. Cases: each signal; one process, two workers, process 1 of a pid namespace, ranks of a
-# launcher. Nothing may be left. TAP.
+# notice.sh path/to/rille - tests signals and files that ask a job to stop: rille.stopping,
+# rille.train.exit_if_stopping, and the end of programs that use neither. Cases: each signal; one process, two
+# workers, process 1 of a pid namespace, ranks of a launcher. No processes or files may be left. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/small.lua "$dir"
@@ -10,7 +10,7 @@ shm=$(ls /dev/shm)
 
 tell() { head -20 out err 2>/dev/null; }
 
-# Runs steps without end. "asks": ends with exit_if_stopping. "only": asks, but does not end.
+# Runs steps without end. Argument "asks": ends by exit_if_stopping. "only": calls rille.stopping, but does not end.
 cat >steps.lua <<'LUA'
 local placement = rille.placement("cpu", {0, 1})
 local w = rille.zeros({64, 64}, {placement = placement, sbp = "S(0)", requires_grad = true})
@@ -33,8 +33,8 @@ for i = 1, math.huge do
 end
 LUA
 
-# start COMMAND...: runs the command in the background and waits for its first step; sets $pid, and $workers, the
-# processes of its workers
+# start COMMAND...: runs the command in the background and waits for its first step. Sets $pid, and $workers to the
+# pids of its workers.
 start() {
   : >out
   "$@" >out 2>err </dev/null & pid=$!
@@ -107,7 +107,8 @@ else
   ok "SIGTERM ends a worker that waits for its coordinator, as process 1" ends 143 "rille: ended by SIGTERM"
 fi
 
-# hosts SCRIPT...: starts a coordinator, $pid, and two workers with different host names, ${worker[@]}
+# hosts SCRIPT...: starts a coordinator and two workers with different host names. Sets $pid and ${worker[@]} to their
+# pids.
 hosts() {
   local address=tcp://127.0.0.1:$(free_port) r
   : >out
@@ -130,7 +131,7 @@ for signal in TERM USR1; do
   wait ${worker[0]}
 done
 
-# ranks SCRIPT...: starts both ranks of a launcher, in $pid and $second
+# ranks SCRIPT...: starts both ranks of a launcher. Sets $pid and $second to their pids.
 ranks() {
   : >out
   env "${rank0[@]}" "$rille" -d cpu:1 "$@" >out 2>err </dev/null & pid=$!

@@ -1,13 +1,14 @@
 #!/bin/bash
 # p2p.sh - tests pipelines over GPUs of several workers with point-to-point links of NCCL between stages: the real
-# plug-in runs in each worker, on stand-ins for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c) whose ranks communicate
-# across processes. Sends either wait for the matching receives, or are buffered. p2p.sh path/to/rille; prints TAP.
+# plug-in runs in each worker, on stand-ins for CUDA and NCCL (t/host/toolkit.c, t/host/nccl.c). Ranks of the NCCL
+# stand-in communicate across processes. Sends either wait for the matching receives, or are buffered. p2p.sh
+# path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/nccl.sh
 count() { grep -c "^$1" "$dir/told"; }
 
-# ---- every schedule gives the bits of one device, for any stages and kind of sends; RILLE_LONG tries all
-# combinations
+# ---- every schedule gives the bits of one device, for any stages and both kinds of sends (RILLE_LONG: all
+# combinations)
 
 few='s/^local schedules = .*/local schedules = {"1f1b", "gpipe", "zb-h1", {lag = 3, split_backward = true}}/
   s/ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto".*} do/ipairs{"1f1b", "zb-h1"} do/; s/for zero = 0, 3 do/for zero = 0, 3, 3 do/'

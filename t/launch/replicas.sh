@@ -1,13 +1,13 @@
 #!/bin/bash
-# Tests rille.train.replicas: a bit that flips in one host's replica is found, the steps are repeated, and the host is
-# named. The results have the bits of an undisturbed run.
+# Tests rille.train.replicas. A bit flips in the replica of one host: the flip must be found, the host named, and the
+# steps repeated. The results must have the bits of an undisturbed run.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/damage.pl "$dir/"
 cd "$dir" || exit 1
 
-# All elements of w are equal, so damage.pl finds the value, and stay between 32 and 64, so that no rounding hides a flip. Flips a bit after step 6 in the replica of rank arg[1], if
-# that is 0 or more; arg[2]: number of times.
+# All elements of w are equal, so that damage.pl finds the value. They stay between 32 and 64, so that no rounding
+# hides a flip. Flips a bit after step 6 in the replica of rank arg[1] (negative: in none), arg[2] times.
 cat >train.lua <<'LUA'
 local victim, times = tonumber(arg[1]), tonumber(arg[2])
 local ranks = {}

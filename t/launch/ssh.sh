@@ -1,7 +1,7 @@
 #!/bin/bash
-# Tests workers over ssh: the same bits as one process, no processes left whichever ends first, no secret in arguments,
-# environment or logs, and clear errors. The ssh here is a script that runs the command on this host, under the given
-# host name.
+# Tests workers over ssh: they give the same bits as one process; no processes are left, whichever process ends first;
+# no secret is in arguments, environment or logs; and errors are clear. The ssh of this test is a script that runs the
+# command on this host, under the given host name.
 rille=$1
 . t/lib/processes.sh
 mkdir "$dir/bin"
@@ -25,7 +25,7 @@ chmod +x "$dir/bin/ssh"
 
 PATH=$dir/bin:$PATH
 new_address() { address=tcp://127.0.0.1:$(free_port); }
-# over ARGUMENTS...: binds an address of this host, because the host names do not resolve here
+# over ARGUMENTS...: launches with an address of this host, because the host names do not resolve here
 over() { new_address; go launch --bind "$address" "$@"; }
 none_left() { [ -z "$(xargs -r -n 1 ps -o pid= -p <"$dir/pids")" ]; }
 
@@ -96,7 +96,8 @@ for signal in TERM KILL; do
   controller=$!
   await grep -q up up
   sleeps=$(pgrep -P "$controller" sleep)
-  kill -$signal "$controller" # kills the controller first, because its program would end when the `sleep` that it runs is killed
+  # Kills the controller first. If its `sleep` were killed first, the program would end by itself.
+  kill -$signal "$controller"
   kill $sleeps
   ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && await none_left'
 done

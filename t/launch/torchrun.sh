@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests jobs under torchrun whose agent has a store: by a stand-in for the store (t/lib/store.pl), and by the real
-# torchrun if it is installed.
+# Tests jobs under torchrun whose agent has a store. Runs with a stand-in for the store (t/lib/store.pl), and with the
+# real torchrun if that is installed.
 rille=$(realpath "$1")
 store=$PWD/t/lib/store.pl
 . t/lib/processes.sh
@@ -16,7 +16,7 @@ if os.getenv "KILL" and os.getenv "TORCHELASTIC_RESTART_COUNT" == "0" then os.ex
 print(#ranks, x:sum():item())
 LUA
 
-# opens [KEY VALUE]: starts a store that holds the value, and sets the variables of its agent
+# opens [KEY VALUE]: starts a store that contains KEY, and sets the environment variables of the store's agent
 opens() {
   rm -f log # removes the log of the previous store
   mkfifo stdin

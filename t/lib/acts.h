@@ -18,8 +18,8 @@ comes_once(const struct plan *p, const struct act_time *act, int64_t n)
     return good && n == want;
 }
 
-/* Returns true if each act begins after the acts that produce its inputs have ended. Compares only times, not tokens.
- */
+/* Returns true if each act begins after the acts that produce its inputs have ended. Compares only times; does not
+ * follow tokens. */
 static bool
 has_inputs(const struct plan *p, const struct act_time *act, int64_t n)
 {

@@ -1,5 +1,5 @@
 -- acts.lua - returns a function that lists the acts of a step's last run, read from the step's trace. An act is a
--- table with name, phase and device, and its begin `from` and end `to`, microseconds.
+-- table of name, phase, device, and the times at which it begins (`from`) and ends (`to`), microseconds.
 local EVENT <const> = '"name":"([^"]+)","cat":"(%w+)","ph":"X","ts":([%d.]+),"dur":([%d.]+),"pid":%d+,"tid":(%d+)'
 return function(step)
   local path, acts = os.tmpname(), {}

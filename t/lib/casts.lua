@@ -1,11 +1,12 @@
--- casts.lua - checks that casts of variables run in groups before their readers, on GPUs that compile kernels
--- (actors/plan/rewrite/hoist.c). Checks that results equal those of an unplanned step, and that an updated value is cast
--- after its update. For t/cuda/cuda.sh.
+-- casts.lua - checks that casts of variables run in groups before the operators that read them, on GPUs that compile
+-- kernels (actors/plan/rewrite/hoist.c). Checks that results equal those of a step without a plan, and that an
+-- updated value is cast after its update. For t/cuda/cuda.sh.
 
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
--- Returns the plan, and, as text, the number of casts in each task that only casts. A task with one cast may cast a gradient.
+-- Returns the plan and, as text, the number of casts in each task that consists of casts. A task with one cast may
+-- cast a gradient.
 local function casts(step, device)
   local list, text = {}, tostring(step:plan{physical = true})
   for name in text:gmatch("\n *%d+ +(cast[ x%d]*)  +cuda:" .. (device or 0) .. " ") do
@@ -16,7 +17,7 @@ end
 
 -- ---- casts that move ----
 
--- Draws small integers: their sums have the same bits in any order, and halves represent them exactly.
+-- Draws small integers. Their sums have the same bits in any order, and halves represent them exactly.
 local function whole(shape, how) return rille.randint(-1, 2, shape, how):to("f32") end
 
 -- Trains one layer per placement for two steps. options: options of rille.graph; nil: trains without a plan. Returns

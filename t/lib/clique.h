@@ -1,15 +1,15 @@
-/* clique.h - a lower bound of a device's arena when each act has a fixed offset: the heaviest set of register uses
- * that may overlap in time pairwise.
+/* clique.h - computes a lower bound of the size of a device's arena, for plans in which each act has a fixed offset.
  *
- * Two uses that may be live at the same time must not share a byte. So no arena is smaller than a set of uses in
- * which every two may be live at once. The weight of the heaviest such set is at least the bound of live.h: three
- * uses may overlap pairwise, and never all at once. Two uses may overlap if neither has ended, with all its readers,
- * before the other is written. Events and their order are those of live.h.
+ * Two uses of registers overlap if they may be live at the same time. Overlapping uses must not share a byte. So an
+ * arena is at least as large as any set of uses in which every two overlap. The bound is the weight, in bytes, of
+ * the heaviest such set. It is at least the bound of live.h, because three uses may overlap pairwise although all
+ * three are never live at once. Two uses overlap if neither has ended, with all its readers, before the other is
+ * written. Events and their order are those of live.h.
  *
- * "Ended before" is a partial order, so the heaviest set is an antichain. The heaviest antichain is found exactly by
- * a flow, as in live.h: bytes pass from a use to later uses, and the fewest bytes that serve all uses equal the
- * weight of the heaviest antichain (Dilworth 1950, weighted). A real arena may need more, because the bytes of a use
- * must be contiguous. */
+ * "Ended before" is a partial order, so the heaviest set is an antichain of this order. Its weight is computed
+ * exactly by a flow, as in live.h: bytes pass from a use to later uses, and the fewest bytes that serve all uses
+ * equal the weight of the heaviest antichain (Dilworth 1950, weighted). A real arena may need more, because the
+ * bytes of a use must be contiguous. */
 #ifndef RILLE_T_CLIQUE_H
 #define RILLE_T_CLIQUE_H
 
@@ -23,11 +23,11 @@ struct clique_use {
 };
 struct clique {
     struct live live;
-    /* nuse: number of uses; words, nbit: 64-bit words of a set of events, and of a set of uses */
+    /* nuse: number of uses; words: 64-bit words of a set of events; nbit: 64-bit words of a set of uses */
     int32_t words, nuse, nbit;
-    uint64_t *before; /* by event: the set of the event and its predecessors */
+    uint64_t *before; /* by event: bits of the event and its predecessors */
     struct clique_use *use;
-    uint64_t *then; /* by use: the set of uses that are written after the use has ended */
+    uint64_t *then; /* by use: bits of the uses that are written after its end */
 };
 
 static bool
@@ -36,8 +36,8 @@ clique_bit(const uint64_t *bits, int32_t i)
     return bits[i >> 6] >> (i & 63) & 1;
 }
 
-/* Computes the predecessors of each event. Arcs lead from an event to its predecessors, so a depth-first search
- * visits predecessors first, and an event unites their sets. */
+/* Computes the set of predecessors of each event. Arcs lead from an event to its predecessors, so a depth-first
+ * search finishes the predecessors first. The set of an event is the union of their sets. */
 static void
 clique_order(struct clique *c)
 {
@@ -108,7 +108,8 @@ clique_uses(struct clique *c, int32_t device)
                 c->then[(int64_t)u * c->nbit + (v >> 6)] |= UINT64_C(1) << (v & 63);
 }
 
-/* Returns the remaining use that has the most successors, so no other remaining use precedes it; -1 if none remains. */
+/* Returns the use in `left` that has the most successors, so that no other use in `left` precedes it; -1 if `left`
+ * is empty. */
 static int32_t
 clique_next(const struct clique *c, const uint64_t *left, const int32_t *nthen)
 {
@@ -121,7 +122,7 @@ clique_next(const struct clique *c, const uint64_t *left, const int32_t *nthen)
     return next;
 }
 
-/* Adds flow arcs from u to its immediate successors: the uses after u that follow no other use after u. */
+/* Adds flow arcs from use u to its immediate successors: the uses after u that come after no other use after u. */
 static void
 clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t *nthen, uint64_t *left)
 {
@@ -133,8 +134,8 @@ clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t
     }
 }
 
-/* Returns the weight of the heaviest antichain. A use has two nodes: bytes passed on (2 u) and bytes received (2 u +
- * 1). Received bytes may be passed on. */
+/* Returns the weight of the heaviest antichain. Use u has two flow nodes: 2u for the bytes that it passes on, 2u+1
+ * for the bytes that it receives. Received bytes may be passed on. */
 static int64_t
 clique_heaviest(struct clique *c)
 {

@@ -1,6 +1,6 @@
 /* cuda-epilogue.h - fused chains that begin with a row operator or a product (the lead), for t/cuda/kernels.c. Each
- * chain is generated as one kernel, and as two kernels, where the second reads the result of the first. The lead's
- * call belongs to a trial (t/lib/trial.h); all memory is in the trial's arena. */
+ * chain is generated in two ways: as one kernel, and as two kernels, of which the second reads the result of the
+ * first. The lead's call belongs to a trial (t/lib/trial.h); all memory is in the trial's arena. */
 #ifndef RILLE_T_CUDA_LED_H
 #define RILLE_T_CUDA_LED_H
 
@@ -9,8 +9,9 @@
 
 enum { LED_STEPS = 5, LED_MORE = 4, LED_IN = OP_OPERAND + LED_MORE, LED_OUT = LED_STEPS + OP_OUT };
 
-/* Steps of the chains; the step without a name is the lead. Arguments: a digit is an earlier step; a: an operand of
- * the result's size; b: of its last dimension; c: one number per line; n: a number. */
+/* Steps of the chains; the step without a name is the lead. Arguments of a step: a digit: result of that step; a: an
+ * operand of the result's size; b: an operand of the size of its last dimension; c: an operand with one number per
+ * line; n: a number. */
 static const struct led_chain {
     const char *text;
     struct led_step {
@@ -36,14 +37,15 @@ struct epilogue {
     struct tensor more[LED_MORE], first; /* more: operands a, b, c and n; first: the result of the lead */
     struct tensor got[LED_OUT], want[LED_OUT];
     struct cuda_source alone, then;
-    /* operands of the kernel `then`: indices of chain operands; -1: the lead's result, which is the first operand */
+    /* operands of the kernel `then`, as indices of operands of the chain; the first is -1, the lead's result */
     int nthen, from[LED_IN];
-    int nlast, last[LED_OUT]; /* results that the kernel `then` writes: indices of steps */
+    int nlast, last[LED_OUT]; /* results that the kernel `then` writes, as indices of steps */
 };
 
 /* ---- building ---- */
 
-/* Makes the operands a, b, c and n of a chain. a has the result's dtype or bf16, in memory layout m. n is a number. */
+/* Makes the operands a, b, c and n of a chain. Operand a has the result's dtype or bf16, and memory layout m. n is a
+ * number. */
 static inline void
 led_operands(struct epilogue *l, const struct call *c, enum memory m, uint64_t *random)
 {
@@ -132,7 +134,7 @@ led_views(const struct epilogue *l, const struct trial *t, struct view *in, stru
     return l->nout;
 }
 
-/* Returns the index of chain operand i among the operands of `then`, and adds the operand if necessary. */
+/* Returns the index among the operands of `then` of operand i of the chain. Adds the operand if it is missing. */
 static inline int
 led_from(struct epilogue *l, int i)
 {
@@ -143,8 +145,8 @@ led_from(struct epilogue *l, int i)
     return k;
 }
 
-/* Generates two kernels: `alone` is the lead's call; `then` is the other steps, whose operand 0 is the lead's result.
- */
+/* Generates two kernels. `alone` computes the lead's call. `then` computes the other steps; its operand 0 is the
+ * lead's result. */
 static inline bool
 led_apart(struct epilogue *l, struct trial *t)
 {

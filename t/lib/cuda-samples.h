@@ -1,5 +1,5 @@
-/* cuda-samples.h - samples of operator calls for t/cuda/kernels.c, with larger sizes than the operators' own
- * samples; and functions that derive samples from others. */
+/* cuda-samples.h - samples of operator calls for t/cuda/kernels.c, with larger sizes than the operators' own samples,
+ * and functions that derive samples from others. */
 #ifndef RILLE_T_CUDA_SAMPLES_H
 #define RILLE_T_CUDA_SAMPLES_H
 
@@ -9,7 +9,7 @@ struct cuda_sample {
     const char *op, *text;
 };
 
-/* Samples with more elements than a group of threads or a block, and samples that fill a block partly. */
+/* Samples with more elements than a group of threads or a block has threads, and samples that fill a block partly. */
 static const struct cuda_sample long_samples[] = {
     {"add", "f32{0,5} f32{5}"},
     {"add", "f32{3,1024} f32{1024}"},
@@ -89,8 +89,8 @@ static const struct cuda_sample long_samples[] = {
     {"conv2d", "f32{2,4,9,8} f32{66,2,3,3} - padding=1 stride=2,1 groups=2"},
 };
 
-/* Samples for tensor cores: more rows than a block computes, sizes that are no multiple of a fragment, masks, uneven
- * sizes, sums in several parts, and windows that reach outside the image. */
+/* Samples for tensor cores. They have more rows than a block computes, sizes that are no multiple of a fragment,
+ * masks, uneven sizes, sums in several parts, and windows that reach outside the image. */
 static const struct cuda_sample warp_samples[] = {
     {"attention", "bf16{1,140,64} bf16{1,140,64} bf16{1,140,64} - is_causal=true scale=0.125"},
     {"attention", "f16{2,1,40,24} f16{1,2,140,24} f16{1,2,140,40} f32{40,140} scale=0.2"},
@@ -119,8 +119,7 @@ static const struct cuda_sample warp_samples[] = {
     {"conv2d_grad_w", "f32{9,4,13,12} f32{9,66,13,12} padding=1 size=3,3"},
 };
 
-/* Replaces all sizes and index bounds of a sample by 4. With equal sizes a kernel cannot tell dimensions apart by
- * size. */
+/* Replaces all sizes and index bounds of a sample by 4. A kernel may be wrong only if dimensions have equal sizes. */
 static inline void
 square(const char *text, char *to, size_t capacity)
 {

@@ -1,5 +1,5 @@
-# damage.pl PID VALUE - searches the first 64 MiB of the shared memory that process PID has open, and flips a bit in
-# each run of 64 floats that equal VALUE. Prints "damaged" or "not found".
+# damage.pl PID VALUE - searches the first 64 MiB of the shared memory that process PID has open for runs of 64 floats
+# that equal VALUE. Flips one bit in each. Prints "damaged" or "not found".
 use strict;
 use warnings;
 my ($pid, $value) = @ARGV;

@@ -1,5 +1,5 @@
 -- dealt.lua - returns a function that lists the device of each pipeline stage, for p devices with v stages each. The
--- list repeats the devices in order, or, with `back`, in alternating directions (V-shaped).
+-- list repeats the devices in the same order. With `back`, every second repetition is in reverse order (V-shaped).
 return function(p, v, back)
   local devices = {}
   for c = 0, v - 1 do

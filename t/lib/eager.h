@@ -1,8 +1,8 @@
 /* eager.h - eager execution of the operators' reference functions, for tests of gradients.
  *
  * Elements are stored as f64 or i64, whatever the value's dtype, so that finite differences are accurate. Nodes form
- * a tape in call order. eager_grad() walks the tape backwards and appends the nodes of the gradient, so a gradient
- * can be differentiated again. Memory is in an arena. */
+ * a tape in call order. eager_grad() walks the tape backwards and appends the nodes of the gradient to it, so a
+ * gradient can be differentiated again. Memory is in an arena. */
 #ifndef RILLE_T_EAGER_H
 #define RILLE_T_EAGER_H
 
@@ -22,10 +22,10 @@ struct eager {
     struct arena arena;
     int nnode;
     struct node *node[EAGER_NODES];
-    const struct op *watched; /* operator for whose gradient the reads are recorded */
+    const struct op *watched; /* the operator whose gradient is watched: `read` records its reads */
     /* operands and results that the gradient of `watched` reads, in the format of .saves */
     char read[OP_OPERAND + OP_OUT + 1];
-    /* message about the first value that a gradient reads although the operator does not save the value */
+    /* error text about the first value that a gradient reads although its operator does not save it; "": none */
     char unsaved[128];
 };
 
@@ -158,8 +158,8 @@ eager_close(struct eager **e)
     *e = NULL;
 }
 
-/* Checks that the gradient's nodes, from `first` on, read only those operands and results of n that its operator
- * saves (.saves). Other values may have been freed. */
+/* Checks the nodes of the gradient of n, from node `first` on: they may read only the operands and results of n that
+ * the operator saves (.saves), because other values may have been freed. */
 static inline void
 eager_look_for_unsaved(struct eager *e, const struct node *n, int first)
 {

@@ -4,16 +4,17 @@
 --   rille -d cpu:2 endure.lua COUNT [NAME...]          one process
 --   ENDURE_JOB=1 rille launch -n 2 -d cpu:1 endure.lua COUNT        controller and workers
 --
--- A feature is called in four rounds of COUNT / 4. The feature leaks if a quantity rises in each of the last three
--- rounds by more than its slack. A cache stops growing when it is full; a leak does not. Only quantities of the job's own
--- processes are measured, because other programs of the machine run at the same time. `few` divides the number of calls
--- of a slow feature; `caches` is the size in kB of caches that fill slowly. SHARE selects features. Prints TAP.
+-- The test calls a feature in four rounds of COUNT / 4 calls. The feature leaks if a quantity rises in each of the
+-- last three rounds by more than its slack. (A cache stops growing when it is full, a leak does not.) The test
+-- measures only the job's own processes, because other programs of the machine run at the same time. Field `few` of a
+-- feature divides its number of calls, if it is slow; `caches` is the size in kB of caches that fill slowly. SHARE
+-- selects features. Prints TAP.
 
 local tap = dofile("t/lib/tap.lua")
 local folder = os.getenv("ENDURE_FOLDER")
 local count <const> = tonumber(arg[1])
--- increase per round that is not counted as a leak; kB: memory; ms: processor time, which depends on the machine's
--- other work
+-- limit of the increase per round; more is a leak. kB: memory; ms: processor time, which depends on the other work of
+-- the machine
 local SLACK <const> = {kB = 64, ms = 20}
 local SLOWER <const> = 1.15 -- ratio of a round's processor time to that of the round before that is no leak
 
@@ -31,8 +32,8 @@ local function number_from(command)
   return n
 end
 
--- Returns the kB of a process's own memory. The pages of its program file do not count, because the system reads and
--- drops them as memory permits.
+-- Returns the kB of a process's own memory. Pages of its program file do not count, because the system loads and
+-- drops them as it likes.
 local function private_kb(pid)
   local sum = 0
   for line in io.lines("/proc/" .. pid .. "/smaps_rollup") do
@@ -61,7 +62,7 @@ local function cpu_ms(pid)
   return 10 * (user + system)
 end
 
--- Returns the kB of all shared memory files that a process of the job has open.
+-- Returns the kB of all shared memory files that the job's processes have open.
 local function shared_kb(pids)
   local folders, sum = "", 0
   for _, pid in pairs(pids) do folders = ("%s /proc/%d/fd"):format(folders, pid) end
@@ -95,8 +96,8 @@ local function measure()
   return now
 end
 
--- Returns, by process name, the processor time (ms) of the processes that existed at the earlier result `before` and
--- still exist. A recovery replaces processes.
+-- Returns the processor time, ms, by process name. Only processes count that existed at the earlier measurement
+-- `before` and still exist, because a recovery replaces processes.
 local function times(before)
   local now = {}
   for who, pid in pairs(processes()) do
@@ -202,7 +203,7 @@ local facility = {
 
 -- ---- features of a job of several processes ----
 
--- Calls work() until it fails because the worker died, and recovers the worker.
+-- Calls work() until it fails because the worker died. Then recovers the worker.
 local function lose_worker(work)
   io.popen("kill -KILL " .. rille.workers()[1].pid):close()
   local ok, why = pcall(function()
@@ -236,7 +237,7 @@ local function call(f, made, n)
   for i = made + 1, made + n do f[2](i) end
 end
 
--- Calls the feature n more times; returns the quantities afterwards, with the processor time of these calls.
+-- Calls the feature n more times. Returns the quantities afterwards, and the processor time of these calls.
 local function measured(f, made, n)
   local before = times()
   call(f, made, n)
@@ -275,8 +276,8 @@ end
 
 -- ---- leaks ----
 
--- Features with a leak of one quantity each, to show that the test finds a leak. job: true if the leak needs workers,
--- false if it needs a single process, nil: either.
+-- Features that leak one quantity each, to show that the test finds a leak. job: true if the leak needs workers,
+-- false if it needs a single process; nil: either.
 local kept = {}
 local function keep(value) kept[#kept + 1] = value end
 local leak = {

@@ -11,8 +11,8 @@
 #include "sbp/rule.h"
 #include "t/lib/tap.h"
 
-/* Runs a prepared kernel and frees it. Scratch memory is filled with NaN, so that a read of unwritten scratch memory is
- * noticed. */
+/* Runs a prepared kernel and frees it. Scratch memory is filled with NaN, so that a test notices reads of scratch
+ * memory that was not written. */
 static inline int
 exec_once(struct exec **e, void *const *in, void *const *out, uint64_t piece)
 {

@@ -1,8 +1,8 @@
--- families.lua - writes model folders for the entries of t/golden/families.lua, encoders.lua and towers.lua, with weights by the
--- formula in families.py.
+-- families.lua - writes model folders for the entries of t/golden/families.lua, encoders.lua and towers.lua. The
+-- weights follow the formula in families.py.
 local json = require "rille.json"
 local files = require "rille.models.files"
--- loads rille.models first, because llama then extends its kind
+-- loads rille.models first, because rille.models.llama extends the kind "llama"
 local kinds = rille.models and require "rille.models.kinds"
 local pieces = require "rille.models.pieces"
 
@@ -14,7 +14,7 @@ function families.hash(name)
   return h
 end
 
--- Returns n numbers in [-1, 1), determined by name and index.
+-- Returns n numbers in [-1, 1), which depend on name and index.
 function families.spread(name, n)
   local list, seed = {}, families.hash(name)
   for i = 0, n - 1 do
@@ -94,7 +94,7 @@ function families.gradient(model)
   return sum, absolute
 end
 
--- Returns true if two folders have equal tensors, else the name of a tensor that differs.
+-- Returns true if two folders have equal tensors; otherwise the name of a tensor that differs.
 function families.same_tensors(one, two)
   local a, b = rille.load(one .. "/model.safetensors"), rille.load(two .. "/model.safetensors")
   for name, t in pairs(a) do

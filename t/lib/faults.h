@@ -1,20 +1,21 @@
-/* faults.h - faulty actors, to show that tests of runs detect faults. Each fault is switched on by name. A test that
- * includes this file replaces the library's actors. */
+/* faults.h - faulty actors, to show that tests of runs detect faults. A test that includes this file uses these
+ * actors in place of the library's, and switches each fault on by name. */
 #ifndef RILLE_T_FAULTS_H
 #define RILLE_T_FAULTS_H
 
 enum fault {
     NO_FAULT,
-    NO_CREDIT,    /* an actor writes its next register even if it is in use */
+    NO_CREDIT,    /* an actor writes its next register even if that register is in use */
     EARLY_FREE,   /* the first reader on a thread releases the register for all readers on that thread */
     READER_COUNT, /* the expected number of readers of a register is one too low */
-    EARLY_BACK,   /* inputs are released when stream work is enqueued, instead of when it is done; without a stream:
-                     before the act */
-    EARLY_READ,   /* readers are notified when stream work is enqueued, instead of when it is done */
-    NO_EVENT,     /* a stream does not wait for another stream */
-    /* invalid elements that stream work finds are read when the work is enqueued, instead of when it is done */
+    /* inputs are released when stream work is enqueued, not when it is done; inputs of acts without a stream are
+     * released before the act */
+    EARLY_BACK,
+    EARLY_READ, /* readers are notified when stream work is enqueued, not when it is done */
+    NO_EVENT,   /* a stream does not wait for another stream */
+    /* invalid elements, which stream work finds, are read when the work is enqueued, not when it is done */
     EARLY_SAY,
-    NEXT_ADDRESS, /* stream work gets the register addresses of the next act */
+    NEXT_ADDRESS, /* stream work uses the register addresses of the next act */
     KEPT,         /* a register is never released */
     LOST,         /* the message about a full register on another thread is lost */
 

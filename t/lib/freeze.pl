@@ -1,6 +1,6 @@
-# freeze.pl THREAD [MS] - stops one thread of a process until this program ends, as a driver or a file system would. MS:
-# waits until the thread has computed for about this time, ms, so that it is in a kernel. Prints "frozen" when the thread
-# has stopped. Needs Linux's ptrace.
+# freeze.pl THREAD [MS] - stops one thread of a process until this program ends, as a driver or a file system might.
+# MS: first waits until the thread has computed for about this time, ms, so that it is stopped in a kernel. Prints
+# "frozen" when the thread has stopped. Needs Linux's ptrace.
 use strict;
 my ($thread, $ms) = ($ARGV[0] + 0, ($ARGV[1] || 0) + 0);
 my $ptrace = `uname -m` =~ /aarch64/ ? 117 : 101;

@@ -1,11 +1,11 @@
--- gguf.lua - writes GGUF files, for tests. Entries of t/golden/gguf_files.lua describe how tensors of Hugging Face's
--- files are converted to those of a GGUF file.
+-- gguf.lua - writes GGUF files, for tests. The entries of t/golden/gguf_files.lua state how the tensors of a GGUF
+-- file are made of those of Hugging Face's files.
 
 local gguf, common = {}, dofile("t/golden/gguf_files.lua").common
 
 local kinds = {u = {4, "<I4"}, i = {5, "<i4"}, f = {6, "<f"}, b = {7, "<I1"}, s = {8, "<s8"}, q = {10, "<I8"}}
 
--- Returns the bytes of a metadata value. value: a list is written as an array.
+-- Returns the bytes of a metadata value. A list is written as an array.
 local function value_bytes(kind, value)
   local code, form = kinds[kind][1], kinds[kind][2]
   local function one(v) return string.pack(form, kind == "b" and (v and 1 or 0) or v) end
@@ -86,8 +86,8 @@ function ops.blocks(x, text)
   return rille.concat(parts, 0):reshape(shape)
 end
 
--- Returns the tensor that a row {operation, names} makes of Hugging Face's tensors. has: these tensors by name; nil:
--- the layer has no such tensor.
+-- Makes a tensor as a row {operation, names} states. has: Hugging Face's tensors by name. Returns nil if the layer
+-- has no such tensor.
 local function made(operation, names, has)
   local op, argument = operation:match("^(%a+) ?(.*)$")
   if op == "values" then
@@ -105,7 +105,7 @@ local function made(operation, names, has)
   return x and ops[op](x, math.tointeger(tonumber(argument)) or argument)
 end
 
--- Returns the tensors {name, tensor} of an entry. Two lists of rows state how to make the tensors of Hugging Face's
+-- Returns the tensors {name, tensor} of an entry. Rows of two lists state how they are made of Hugging Face's
 -- tensors: the entry's list, and a list that all entries share.
 function gguf.tensors(entry, has)
   local layers, list = 1, {}

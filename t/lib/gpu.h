@@ -1,6 +1,6 @@
 /* gpu.h - compiles and launches GPU kernels for a test. Memory is accessible to host and GPU, compilation runs in
- * parallel processes, launches are synchronous. A CUDA error ends the program, because results after an error are
- * meaningless. Uses one GPU, cuda:0, from the session's thread. */
+ * parallel processes, launches are synchronous. A CUDA error ends the program, because results after an error mean
+ * nothing. Uses one GPU, cuda:0, from the session's thread. */
 #ifndef RILLE_T_GPU_H
 #define RILLE_T_GPU_H
 
@@ -18,8 +18,7 @@ static const struct cuda_plugin *gpu_plugin; /* the CUDA plug-in; NULL: this tes
 static struct cuda_gpu gpu_is;
 static char gpu_folder[] = "/tmp/rille-gpu-XXXXXX"; /* folder of compiled kernels */
 
-/* Returns the plug-in's entry function, from the plug-in next to the test program (self: argv[0]); NULL if the
- * plug-in is missing. */
+/* Returns the entry function of the plug-in next to the test program (self: argv[0]); NULL if there is no plug-in. */
 typedef const struct cuda_plugin *gpu_plugin_fn(void);
 static inline gpu_plugin_fn *
 gpu_plugin_of(const char *self)
@@ -62,8 +61,8 @@ gpu_take(size_t bytes)
     return at - bytes;
 }
 
-/* Places the tensors of trials in memory that GPU 0 can access. Returns false, and the reason in *why, if there is
- * no GPU or no CUDA compiler. */
+/* Makes trials place their tensors in memory that GPU 0 can access. Returns false, and the reason in *why, if there
+ * is no GPU or no CUDA compiler. */
 static inline bool
 gpu_open(const struct cuda_plugin *p, const char **why)
 {
@@ -85,8 +84,8 @@ gpu_path(const char *name, char *path, size_t capacity)
     snprintf(path, capacity, "%s/%s", gpu_folder, name);
 }
 
-/* A text to compile on a separate thread. NVRTC uses a deep stack. On the main stack AddressSanitizer remembers
- * frames of the shim's threads that never returned, and would mistake NVRTC's data for those frames. */
+/* A text to compile, on a separate thread because NVRTC uses a deep stack. On the main stack, AddressSanitizer
+ * remembers frames of the shim's threads that never returned, and would mistake NVRTC's data for those frames. */
 struct gpu_compiling {
     const struct cuda_plugin *plugin;
     const char *text, *why;
@@ -175,7 +174,7 @@ gpu_kernel(const char *name)
 static inline void
 gpu_launch(void *kernel, int64_t blocks, int threads, const uint64_t *word, int64_t nword, const char *what)
 {
-    /* the maximum size of a GPU's kernel arguments; the simulated GPU reads the whole buffer */
+    /* as many bytes as a GPU's kernel arguments may have, because the simulated GPU reads the whole buffer */
     uint64_t argument[512] = {0};
     assert(nword <= (int64_t)countof(argument));
     memcpy(argument, word, (size_t)nword * sizeof *word);

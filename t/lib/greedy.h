@@ -5,7 +5,7 @@
 
 #include "actors/plan/verify/verify.h"
 
-/* Runs every task whose tokens have arrived, until none is left. Returns true if all tasks have finished. The result
+/* Runs every task whose tokens have arrived, until no task can run. Returns true if all tasks have finished, which
  * must agree with the verifier's deadlock proof. */
 static inline bool
 runs_greedily(const struct plan *p)

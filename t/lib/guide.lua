@@ -18,7 +18,8 @@
 
 local START <const> = "\1"
 
--- Returns the page as a list of pieces: {language =, file =, lines =} for a block, {line} for a line of prose.
+-- Returns the page as a list of pieces. A piece is {language =, file =, lines =} for a block, {line} for a line of
+-- prose.
 local function read(path)
   local pieces, block, fence = {}, nil, nil
   for line in io.lines(path) do
@@ -61,7 +62,7 @@ local function rows(pieces, fn)
   end
 end
 
--- Returns the block that shows the output of piece i; nil if none follows.
+-- Returns the block that shows the output of piece i; nil if no such block follows.
 local function output_of(pieces, i)
   repeat i = i + 1 until not pieces[i] or not pieces[i][1] or pieces[i][1]:find("%S")
   return pieces[i] and pieces[i].language == "text" and pieces[i] or nil
@@ -69,8 +70,8 @@ end
 
 local function quoted(text) return (("%q"):format(text):gsub("\\\n", "\\n")) end
 
--- Joins the Lua blocks into a program. Line numbers count only the lines of Lua blocks, so that changes of prose do not
--- change messages.
+-- Joins the Lua blocks into a program. Line numbers count only the lines of Lua blocks, so that a change of the prose
+-- does not change messages.
 local function program(path)
   local parts, pieces = {}, read(path)
   local function put(...) parts[#parts + 1] = (...):format(select(2, ...)) end
@@ -95,7 +96,7 @@ local function program(path)
   return table.concat(parts)
 end
 
--- Returns two values: the output of each block, by block number; and the error messages of table rows, and of a
+-- Returns two values: the output of each block, by block number; and the error messages, of rows of tables and of a
 -- program that ended early.
 local function outputs(file)
   local handle <close> = assert(io.open(file))
@@ -108,14 +109,14 @@ local function outputs(file)
   return by, wrong
 end
 
--- Returns the text with a mark in place of each number, and the list of numbers.
+-- Returns the text in which a mark replaces each number, and the list of numbers.
 local function numbers(text)
   local list = {}
   return text:gsub("%d+%.?%d*", function(n) list[#list + 1] = tonumber(n); return "\3" end), list
 end
 
--- Returns true if the texts are equal except for their numbers, and corresponding numbers differ by at most the share
--- `within`.
+-- Returns true if the texts are equal except for numbers, and each number of one differs from its counterpart by at
+-- most the share `within`.
 local function near(got, want, within)
   local a, x = numbers(got)
   local b, y = numbers(want)
@@ -139,7 +140,8 @@ local function split(text)
   return list
 end
 
--- Compares a block with the program's output. On a difference calls wrong(got, want), and replaces the output in the block.
+-- Compares a block with the program's output. If they differ, calls wrong(got, want), and replaces the output in the
+-- block.
 local function settle(block, shown, printed, wrong)
   local lines = split(printed)
   if shown then

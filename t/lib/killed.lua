@@ -1,5 +1,5 @@
--- killed.lua - for tests of workers: takes a snapshot at step `at` and kills the second worker. Calls the function
--- `again` until the call fails because of the loss, and recovers from the snapshot.
+-- killed.lua - for tests of workers: takes a snapshot at step `at` and kills the second worker. Then calls the
+-- function `again` until it fails because of the loss, and recovers from the snapshot.
 
 return function(at, again)
   rille.snapshot{i = at}

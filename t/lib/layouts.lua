@@ -1,12 +1,12 @@
--- layouts.lua - small versions of real programs for tests of planned steps, in layouts of data, tensor and sequence
--- parallelism, or with free layouts. Returns a table of programs by name, a table of hints by name, and lay(net,
--- program, hint), which gives the network's parameters the hint's layouts.
+-- layouts.lua - small versions of real programs for tests of planned steps. Parameters are sharded by data, tensor
+-- and sequence parallelism, or the planner chooses their layouts. Returns a table of programs by name, a table of
+-- hints by name, and lay(net, program, hint), which gives the network's parameters the layouts of the hint.
 local nn = rille.nn
 
 local one, line, grid = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local D = 16
 
--- A recommender (DLRM): dense features, embedding rows, and their dot products.
+-- A recommender (DLRM). It combines dense features and embedding rows by their dot products.
 local Dlrm = nn.Module:extend("Dlrm")
 function Dlrm:init()
   self.users, self.things = nn.Embedding(24, D), nn.Embedding(40, D)
@@ -26,8 +26,8 @@ local Gpt = nn.Module:extend("Gpt")
 function Gpt:init()
   self.block, self.norm, self.head = nn.TransformerBlock(D, 4, {is_causal = true}), nn.LayerNorm(D), nn.Linear(D, 8)
 end
--- along (option): a placement. Between blocks, activations are split along the sequence over the devices of this
--- placement (sequence parallelism).
+-- along (option): a placement. Between blocks, activations are split along the sequence over its devices (sequence
+-- parallelism).
 function Gpt:forward(x)
   local n = x.shape[1]
   local function cut(y) return self.along and y:to_global{placement = self.along, sbp = "S(1)"} or y end
@@ -43,8 +43,8 @@ local programs = {
   moe = {Moe, {D}, {["mix.up"] = "S(0)", ["mix.down"] = "S(0)"}},
   resnet = {function() return rille.models.resnet.new{classes = 8, channels = 1, width = 4, blocks = {1}} end, {1, 8, 8}, {}},
 }
--- Hints by name: placement; sbp of the batch; sbp of the parameters; mesh axis of tensor parallelism; true if the
--- sequence is split between blocks.
+-- Hints by name: placement; sbp of the batch; sbp of the parameters; mesh axis of tensor parallelism; true if
+-- activations are split along the sequence between blocks.
 local hints = {
   dp = {line, "S(0)", "B"},
   tp = {line, "B", "B", 1},

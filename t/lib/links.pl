@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# links.pl FILE... - prints each broken link of the Markdown files (its file or heading does not exist), and the number
-# of all links.
+# links.pl FILE... - checks the links of Markdown files. Prints each link whose file or heading does not exist, and
+# the number of all links.
 use strict;
 use warnings;
 

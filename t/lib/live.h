@@ -1,12 +1,15 @@
-/* live.h - a lower bound of a device's arena: the most bytes of registers that can be live at once.
+/* live.h - computes a lower bound of the size of a device's arena: the most bytes of registers that can be live at
+ * once.
  *
  * The events of a run are the begin and the end of each act. Edges of the plan and the number of credits order the
  * events. A moment of the run is a set of events that contains all predecessors of its members. A register is live
- * from the begin of the writing act until the end of the last reading act. The weight of a moment is the bytes of
- * registers that have become live, less the bytes of registers that are no longer live. No arena in which the plan
- * runs is smaller than the heaviest moment. The heaviest moment is a maximum-weight closure, found by a minimum cut
- * (Picard 1976) with Dinic's algorithm (1970). If a register has several readers, only one is modelled: the reader
- * of the last phase, and of those the last in the list. Functions keep no state and may run on any thread. */
+ * from the begin of the act that writes it until the end of the last act that reads it. The weight of a moment is
+ * the bytes of registers that have become live, less the bytes of registers that are no longer live. The plan cannot
+ * run in a smaller arena than the heaviest moment.
+ *
+ * The heaviest moment is a maximum-weight closure, found by a minimum cut (Picard 1976) with Dinic's algorithm
+ * (1970). If a register has several readers, only one is modelled: the reader of the last phase, and among several
+ * in this phase the last in the list. Functions keep no state and may run on any thread. */
 #ifndef RILLE_T_LIVE_H
 #define RILLE_T_LIVE_H
 
@@ -25,10 +28,10 @@ struct live {
     struct arena arena;
     int32_t *first; /* by task: number of its first act */
     int32_t n, source, sink;
-    int64_t *bytes;       /* by event: bytes that become live, less freed bytes */
+    int64_t *bytes;       /* by event: bytes that become live, less bytes that are freed */
     struct live_arc *arc; /* each arc precedes its reverse arc */
     int32_t narc, capacity;
-    /* by node: out: first arc; at: current arc; level: distance from the source. queue: work list */
+    /* by node: out: first arc; at: next arc to try; level: distance from the source. queue: nodes to visit */
     int32_t *out, *at, *level, *queue;
 };
 
@@ -62,8 +65,8 @@ live_after(struct live *l, int32_t event, int32_t before)
     live_join(l, event, before, INT64_MAX / 2);
 }
 
-/* Returns the number of registers that the readers of a result need (credit.c). Packing may have given the result
- * more registers. */
+/* Returns the number of registers that the readers of a result need (credit.c). In the plan the result may have
+ * more, from packing. */
 static int32_t
 live_credits(const struct live *l, const struct task *from, const struct out_port *o)
 {
@@ -80,7 +83,8 @@ live_credits(const struct live *l, const struct task *from, const struct out_por
     return MIN(n, o->nreg);
 }
 
-/* Orders events: an act writes a register after all readers of its previous value have ended. */
+/* Adds the order that registers require: an act writes a register after all readers of the register's previous value
+ * have ended. */
 static void
 live_registers(struct live *l, int32_t task, const struct out_port *o)
 {
@@ -115,7 +119,8 @@ live_order(struct live *l, int32_t task)
 
 /* ---- bytes ---- */
 
-/* Returns the last reader, by phase and then by task number, among `last` and the readers of a result. */
+/* Returns the last reader among `last` and the readers of a result: the reader of the last phase, and in it the
+ * reader with the greatest task number. */
 static struct reader
 live_last(const struct plan *p, const struct out_port *o, struct reader last)
 {
@@ -178,7 +183,7 @@ live_levels(struct live *l)
     return l->level[l->sink] >= 0;
 }
 
-/* Sends as much flow as fits along one shortest path to the sink. Returns 0 if no such path is left. */
+/* Sends as much flow as fits along a shortest path to the sink, and returns the amount; 0 if no path is left. */
 static int64_t
 live_send(struct live *l)
 {

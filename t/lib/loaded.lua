@@ -1,6 +1,6 @@
--- loaded.lua - the operators of examples/plugin, compared with the same formulas of built-in operators: values and gradients
--- for every pair of layouts, in eager code, compiled steps, micro-batches and recomputation. arg: the library,
--- which is loaded twice, and the number of devices.
+-- loaded.lua - compares the operators of examples/plugin with formulas of built-in operators. Values and gradients
+-- must be equal for every pair of layouts, in eager code, compiled steps, micro-batches and recomputation. arg: the
+-- library, which is loaded twice, and the number of devices.
 local tap = dofile("t/lib/tap.lua")
 rille.load_operators(arg[1])
 rille.load_operators(arg[1])
@@ -15,7 +15,7 @@ for i = 0, count - 1 do ranks[#ranks + 1] = i end
 local place = rille.placement("cpu", ranks)
 local xs, cs = rille.randn{8, 6}, rille.randn{4, 6}
 
--- Returns the value, and the gradients of both operands, of a function at operands with these layouts.
+-- Evaluates f at operands with the layouts sx and sc. Returns the value and the gradients of both operands.
 local function evaluate(f, sx, sc, dtype)
   local x = xs:to_global{placement = place, sbp = "B"}:cast(dtype):to_global{placement = place, sbp = sx}:detach():requires_grad_(true)
   local c = cs:to_global{placement = place, sbp = "B"}:cast(dtype):to_global{placement = place, sbp = sc}:detach():requires_grad_(true)
@@ -38,7 +38,7 @@ end
 
 -- ---- steps ----
 
--- Returns the losses of training steps with the function in place of distance.
+-- Returns the losses of training steps in which f replaces the operator `distance`.
 local function train(f, options)
   local x, c = xs:to_global{placement = place, sbp = "S(0)"}, cs:to_global{placement = place, sbp = "B"}:detach():requires_grad_(true)
   local opt, losses = rille.optim.SGD({c}, {lr = 0.01}), {}

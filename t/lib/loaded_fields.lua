@@ -1,5 +1,5 @@
--- loaded_fields.lua - the operators of t/host/fields.c, which use every field of a record, against formulas of built-in
--- operators, on each layout of two devices. arg: the library.
+-- loaded_fields.lua - compares the operators of t/host/fields.c, which use every field of a record, with formulas of
+-- built-in operators, for each layout on two devices. arg: the library.
 local tap = dofile("t/lib/tap.lua")
 rille.load_operators(arg[1])
 rille.manual_seed(1)

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # messages.pl FILE... - prints a sorted list of the messages in C and Lua sources, one per line: "file: text".
 #
-# A message is a string literal of two words or more: what a user can read in an error, a warning, a report or a picture.
-# Adjacent literals are one message. Comments, assertions, operators' records and generated code are left out.
+# A message is a string literal of two words or more that a user can read in an error, a warning, a report or a
+# picture. Adjacent literals are one message. Comments, assertions, operators' records and generated code are left
+# out.
 use strict;
 use warnings;
 

@@ -1,8 +1,8 @@
 /* missing.h - finds valid signatures that the rule of an operator does not derive. Tries every combination of
  * layouts on two ranks.
  *
- * A combination makes sense if the sizes of each rank's shards fit the rule. sound_each_missing() reports each
- * combination that computes the right result, is not derived, and is not implied by a stronger combination. */
+ * A combination makes sense if the sizes of each rank's shards fit the rule. sound_each_missing() reports a
+ * combination if it computes the right result, is not derived, and does not follow from a stronger combination. */
 #ifndef RILLE_T_MISSING_H
 #define RILLE_T_MISSING_H
 
@@ -54,8 +54,8 @@ sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
     return true;
 }
 
-/* Returns true if v splits a dimension that no operand has and no rank computes in shards. The size of such a
- * dimension comes from the call's attributes, not from a layout. */
+/* Returns true if v splits a dimension of result k whose size comes from the call's attributes, not from a layout:
+ * no operand has this dimension, and no rank computes a shard of it. */
 static inline bool
 sound_cuts_new(const struct sound *s, int k, struct sbp v)
 {
@@ -91,11 +91,11 @@ struct sound_walk {
     struct sbp v[SAMPLE_IN + OP_OUT];
     const struct layout *layout[SAMPLE_IN + OP_OUT];
     uint64_t inputs; /* number of combinations of operand layouts tried so far */
-    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks, whose outcome is in `may` */
+    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks; its outcome is in `may` */
     bool may[OP_OUT][MAX_DIM + 4];
 };
 
-/* Checks the first n operands and results on every rank. */
+/* Returns true if the first n operands and results make sense on every rank. */
 static inline bool
 sound_makes_sense(const struct sound_walk *w, int n)
 {
@@ -110,7 +110,7 @@ sound_makes_sense(const struct sound_walk *w, int n)
     return true;
 }
 
-/* repetitions with new values; a single one does not suffice, because a wrong signature may hold by chance */
+/* number of repetitions with new values: a wrong signature may hold by chance for a single set of values */
 enum { MISSING_ROUNDS = 6 };
 
 static inline bool
@@ -122,8 +122,8 @@ sound_holds_often(struct sound *s, const struct place *p, const struct layout **
     return holds;
 }
 
-/* Returns true if this combination with P(max) or P(min) also holds with B in place of P. A replicated value is
- * its own maximum and minimum, so the combination is implied. */
+/* Returns true if this combination, which has P(max) or P(min), also holds with B in its place. The combination then
+ * follows from the other, because a replicated value is its own maximum and minimum. */
 static inline bool
 sound_says_less(struct sound_walk *w)
 {
@@ -151,8 +151,8 @@ sound_run_key(const struct sound_walk *w)
     return key;
 }
 
-/* Returns true if every result can be joined by one of its layout options, after one computation of all ranks. This
- * quick check excludes most combinations. */
+/* Runs the computation of all ranks once. Returns true if each result can be joined by one of its layout options.
+ * This quick check excludes most combinations. */
 static inline bool
 sound_may_hold(struct sound_walk *w)
 {
@@ -184,8 +184,8 @@ sound_try_missing(struct sound_walk *w)
     if (sound_holds_often(s, w->place, w->layout) && !sound_says_less(w)) w->found(w->arg, s, w->v);
 }
 
-/* Tries each layout option of operand k, and recursively those of later operands. Skips combinations that already
- * make no sense. */
+/* Tries each layout option of operand k, each with all options of later operands (by recursion). Skips an option if
+ * the layouts chosen so far already make no sense. */
 static inline void
 sound_walk_from(struct sound_walk *w, int k)
 {

@@ -1,4 +1,4 @@
-/* must.h - calls that must succeed in the setup of a test or a benchmark: a failure ends the program with its error
+/* must.h - calls that must succeed while a test or benchmark is set up. A failure ends the program with the error
  * message. */
 #ifndef RILLE_T_MUST_H
 #define RILLE_T_MUST_H

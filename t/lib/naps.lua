@@ -1,5 +1,5 @@
--- naps.lua - checks that kernels on four devices with streams sleep at the same time, although the devices share one
--- thread. The shortest of five runs must take less time than the sum of the sleeps.
+-- naps.lua - checks that kernels on four devices with streams sleep at the same time, although one thread serves all
+-- the devices. The shortest of five runs must take less time than the sum of the sleeps.
 --
 --   RILLE_THREADS=1 rille -d async:4 t/lib/naps.lua          prints ok, or fails with the measured time
 

@@ -1,5 +1,6 @@
-# nccl.sh - simulated NCCL for tests of several workers: four GPUs of the simulated toolkit, and an NCCL stand-in whose
-# communicators span processes. Reads processes.sh and toolkit.sh; skips the test if NCCL's header is missing.
+# nccl.sh - simulated NCCL for tests of several workers: four GPUs of the simulated toolkit, and an NCCL stand-in
+# whose communicators connect processes. Reads processes.sh and toolkit.sh. Skips the test if NCCL's header is
+# missing.
 . t/lib/processes.sh
 . t/lib/toolkit.sh
 if [ ! -f "$headers/nccl.h" ]; then
@@ -11,8 +12,8 @@ export FAKE_CUDA=$alone,each FAKE_CUDA_LOG=$dir/told FAKE_NCCL_BOARD=$dir/board
 anew() { rm -f "$dir"/told "$dir"/board*; }
 nccl() { anew; go launch --collectives nccl "$@"; }
 
-# fails DEVICES ROWS WEIGHT MOVED: on two workers with DEVICES, data with a wrong id fails every second run of a lookup.
-# ROWS and WEIGHT: layouts of ids and table; MOVED: layout to which the result is moved.
+# fails DEVICES ROWS WEIGHT MOVED: runs a lookup on two workers with DEVICES. Every second run fails, because the data
+# contain a wrong id. ROWS, WEIGHT: layouts of ids and table; MOVED: layout to which the result is moved.
 fails() {
   local want chunk="local first, second = rille.placement('cuda', {0}), rille.placement('cuda', {1})
     local w = rille.ones({4, 2}):to_global{$3}
@@ -29,7 +30,7 @@ fails() {
   is "a run that fails on one worker ends on all, and the next is right" "$(wc -l <<<"$stdout") $stdout" "6 ${want:-nothing}"
 }
 
-# loses X MOVED: GPUs of two workers are lost at several calls while a tensor in layout X is moved to layout MOVED.
+# loses X MOVED: moves a tensor in layout X to layout MOVED on two workers, whose GPUs are lost at several calls.
 loses() {
   local at chunk="local first, second = rille.placement('cuda', {0}), rille.placement('cuda', {1})
     local x = rille.ones({8}, {$1})
@@ -43,7 +44,8 @@ loses() {
   done
 }
 
-# outlives WORD X MOVED: two workers that move a tensor without end, by calls WORD of the library, end with their controller.
+# outlives WORD X MOVED: two workers move a tensor without end, by calls WORD of the library. Checks that both end
+# when their controller ends.
 outlives() {
   local signal word=$1 chunk="for _, w in ipairs(rille.workers()) do print(w.pid) end
     io.stdout:flush()

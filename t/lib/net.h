@@ -95,8 +95,8 @@ net_train(struct net *b, struct rille_tensor *loss)
     for (int i = 0; i < b->nparam; i++) must(rille_tensor_set_grad(b->param[i], NULL), "zero_grad");
 }
 
-/* Traces a training step of nstage layers of `width`, each a stage: stage q runs on device on[q]. The input is b->x,
- * with two rows per micro-batch. */
+/* Traces a training step of nstage layers of `width`. Each layer is a stage; stage q runs on device on[q]. The input
+ * is b->x, with two rows per micro-batch. */
 static inline struct rille_graph *
 net_stages_of(struct net *b, const struct rille_graph_options *g, int nstage, const int *on, int width)
 {
@@ -149,10 +149,10 @@ net_close(struct net *b)
     rille_close(&b->s);
 }
 
-/* Schedules of pipelines on four devices. */
+/* A schedule, and the devices of its stages. nstage: number of stages; stage: device, by stage. */
 struct dealt {
     const char *schedule;
-    int stage[8], nstage; /* stage: device of each stage; nstage: number of stages */
+    int stage[8], nstage;
 };
 static const struct dealt net_schedules[] = {
     {"gpipe", {0, 1, 2, 3}, 4},

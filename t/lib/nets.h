@@ -52,7 +52,7 @@ draw_tensor(struct arena *a, const struct net *n, struct net_tensor *t, int32_t 
     t->dies = (int32_t)(maker + 1 + draw(4));
 }
 
-/* Draws the bytes of converted copies, and the live ranges of their uses. */
+/* Draws the bytes of the converted copies of a tensor, and the live ranges of these copies by reader. */
 static inline void
 draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
 {
@@ -67,8 +67,8 @@ draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
     t->copy = copy;
 }
 
-/* Draws credit tables, which state the number of copies of a tensor by the first and the last moment of its live
- * range. A longer live range has more copies. There are three moments. */
+/* Draws credit tables. A table states the number of copies of a tensor, by the moment at which its live range begins
+ * and by the moment at which it ends. A longer live range has more copies. There are three moments. */
 static inline void
 draw_credits(struct arena *a, struct net *n)
 {
@@ -91,8 +91,8 @@ draw_credits(struct arena *a, struct net *n)
         if (draw(2)) n->tensor[i].credit = credit;
 }
 
-/* Draws the nodes: each has at least `least` candidates. most: limit of costs; never: see draw_cost, 0: no such costs.
- */
+/* Draws the nodes. Each has at least `least` candidates, whose costs are below `most`. never: one cost in `never` is
+ * infinite; 0: none is. */
 static inline void
 draw_nodes(struct arena *a, struct net *n, int least, int64_t most, int never)
 {
@@ -129,8 +129,9 @@ draw_net(struct arena *a, uint64_t seed)
     return n;
 }
 
-/* Returns the lowest cost of all choices within the memory limit that give node `node` candidate k (node -1: of
- * all choices within the limit). Sets *least_peak to the lowest peak, in bytes, of all choices with finite cost. */
+/* Tries all choices. Returns the lowest cost of those that give node `node` candidate k and stay within the memory
+ * limit (node -1: of all within the limit). Sets *least_peak to the lowest peak, in bytes, of all choices with
+ * finite cost. */
 static inline int64_t
 exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
 {
@@ -157,7 +158,8 @@ draw_limit(int64_t peak)
     return MAX(1, limit);
 }
 
-/* Runs a test on n random nets. Returns the number of failures, and prints their seeds; stops after three. */
+/* Runs a test on n random nets. Prints the seed of each failure, and stops after three. Returns the number of
+ * failures. */
 static inline int
 net_failures(int n, uint64_t seed, bool (*test)(struct arena *a, struct net *n))
 {

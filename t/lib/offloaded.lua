@@ -1,5 +1,6 @@
--- offloaded.lua COMPUTES HOLDS [ASIDE]: trains a network for three steps on two devices of kind COMPUTES. With ASIDE, two
--- devices of kind HOLDS store saved activations and the optimiser's state. Prints losses and parameters bit by bit.
+-- offloaded.lua COMPUTES HOLDS [ASIDE]: trains a network for three steps on two devices of kind COMPUTES. With ASIDE,
+-- saved activations and the optimiser's state are stored on two devices of kind HOLDS. Prints losses and parameters
+-- bit by bit.
 local nn, optim = rille.nn, rille.optim
 local computes, holds, storage = arg[1], arg[2], arg[3]
 

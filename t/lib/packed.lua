@@ -1,10 +1,10 @@
--- packed.lua - measures how well a step's registers are packed. The plan reports the size of each device's arena of
--- registers. Simulations of the plan find the peak bytes in use at once, a lower bound of the arena.
+-- packed.lua - measures how well a step's registers are packed. The plan states the size of each device's arena.
+-- Simulations of the plan find the peak of bytes in use, which is a lower bound of the arena.
 
 local packed = {}
 
--- Calls play() for each setting of simulated costs, with and without jitter. Each phase is fast in some settings and
--- slow in others, so that micro-batches queue up in front of slow phases.
+-- Calls play() for each setting of simulated costs, with and without jitter. In some settings a phase is a hundred
+-- times as slow as in others, so that micro-batches queue up before it.
 local function each_play(play)
   for code = 0, 7 do
     for jitter = 0, 1 do
@@ -14,7 +14,7 @@ local function each_play(play)
   end
 end
 
--- Returns two numbers for the device with the largest arena: bytes of its registers, and the peak bytes in use at once.
+-- Returns two numbers for the device with the largest arena: the size of its arena, and the peak of bytes in use.
 function packed.of(step)
   local arena, at, most = 0, nil, 0
   for device, scratch in tostring(step:plan{physical = true}):gmatch("device (%S+)  thread %d+  arena %d+ B  scratch at (%d+)") do
@@ -32,9 +32,9 @@ end
 local A <const>, B <const> = {0, 1}, {2, 3}
 local SIZE <const> = {vocab = 512, length = 64, layers = 4, heads = 4, width = 64, hidden = 160, experts = 4}
 packed.models = {"gpt2", "llama", "moe"}
--- Columns: name; the model's devices; options of rille.parallel; number of micro-batches; largest allowed quotient of
--- arena and peak bytes in use. Simulations use one speed for all stages and can miss the worst moment of a pipeline.
--- With the exact bound of t/lib/live.h the quotient is at most 1.055.
+-- Columns: name; devices of the model; options of rille.parallel; number of micro-batches; limit of the quotient of
+-- arena and peak. A simulation uses one speed for all stages, so its peak may be below the true one; with the exact
+-- bound of t/lib/live.h the quotient is at most 1.055.
 packed.recipes = {
   {"data", {0, 1, 2, 3}, {data = 0}, 1, 1.05}, {"data, zero 3", {0, 1, 2, 3}, {data = 0, zero = 3}, 1, 1.05},
   {"data, zero 3", {0, 1, 2, 3}, {data = 0, zero = 3}, 8, 1.05}, {"stages x data", A, {stages = {A, B}, data = 0}, 8, 1.10},

@@ -1,13 +1,13 @@
--- packed_steps.lua FOLDER - writes the programs of pipelined training steps of language models on meta devices, one file
--- per program, named by its options: all schedules, recompute, and ZeRO over pairs of devices.
+-- packed_steps.lua FOLDER - writes programs of pipelined training steps of language models on meta devices. Each
+-- program gets its own file, named by its options: all schedules, recompute, and ZeRO over pairs of devices.
 
 local tap = dofile("t/lib/tap.lua")
 local folder = arg[1]
 local SIZE <const> = {vocab = 512, length = 64, heads = 4, width = 64, hidden = 160}
 local SCHEDULES <const> = {"gpipe", "1f1b", "zb-h1", "zb-h2", "interleaved", "zb-v", "v-half", "v-min"}
 
--- Returns the placements of the stages on n groups of devices. Interleaved schedules repeat the groups in order; V-shaped
--- schedules repeat them backwards.
+-- Returns the placements of the stages on n groups of devices. An interleaved schedule uses the groups in the same
+-- order again; a V-shaped schedule uses them backwards.
 local function stages(schedule, n, each)
   local order, list = {}, {}
   for i = 0, n - 1 do order[#order + 1] = i end

@@ -1,5 +1,5 @@
--- panels.lua - checks that the plan of a SUMMA product gathers each panel while the previous panel is multiplied, on
--- devices with streams. Two panels are in memory at a time. t/act/streams.c runs products with such panels.
+-- panels.lua - checks the plan of a SUMMA product on devices with streams. The plan must gather each panel while the
+-- previous panel is multiplied, with two panels in memory at a time. t/act/streams.c runs products with such panels.
 
 local panels = require "rille.nn.panels"
 
@@ -11,7 +11,8 @@ local function numbers(text, list)
   return list
 end
 
--- Returns a table by task number: the task's name and its direct predecessors, read from the printed plan.
+-- Returns a table by task number. An entry has the task's name and its direct predecessors, read from the printed
+-- plan.
 local function tasks_of(step)
   local tasks = {}
   for ids, name, rest in tostring(step:plan()):gmatch("\n *([%d%-]+)  (%S+ ?%S*) ([^\n]*)") do
@@ -21,7 +22,7 @@ local function tasks_of(step)
   return tasks
 end
 
--- Returns the set of products that must end before the task begins, found by following predecessors.
+-- Returns the set of products that must end before the task begins, by following predecessors.
 local function products_before(tasks, id, seen, found)
   for _, before in ipairs(tasks[id].before) do
     if not seen[before] then

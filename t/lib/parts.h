@@ -1,8 +1,8 @@
-/* parts.h - runs the plan partitions of a program on one simulator; each partition has a host's memory space.
+/* parts.h - runs the plan partitions of a program on one simulator; each partition has the memory space of a host.
  *
  * Each partition has its own engine, buffers and numbers. Partitions communicate only by messages and a transport
  * (transport_sim.h). The buffers of each memory space are in one region of pages. While a thread of one space runs,
- * the regions of all other spaces are locked, so an access to another space faults. */
+ * the regions of all other spaces are locked, so that an access to another space faults. */
 #ifndef RILLE_T_PARTS_H
 #define RILLE_T_PARTS_H
 
@@ -15,7 +15,7 @@ static double wire_ns_per_byte; /* network cost of these programs, ns per byte; 
 
 enum { MOST_PARTS = 4, NOBODY = 99 /* process number of the simulator itself */ };
 
-/* How the devices 0, 1, ... of each kind are divided: memory space m has the next n[m] devices. */
+/* Division of the devices 0, 1, ... of each kind among memory spaces: space m has the next n[m] devices. */
 struct cut {
     int nmemory, n[MOST_PARTS];
 };
@@ -48,9 +48,8 @@ struct parts {
     _Atomic uint64_t gate;
     int status[MOST_PARTS]; /* status of each partition's last run */
     int stop;               /* number of the step before which partition 0 is interrupted; 0: never */
-    /* true: a coordinator aborts the other partitions after a failure; false: the other partitions notice the failure
-     * by their channels
-     */
+    /* true: after a failure, a coordinator aborts the other partitions; false: the other partitions learn of the
+     * failure from their channels */
     bool aborts;
 };
 
@@ -88,8 +87,7 @@ parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
     return 0;
 }
 
-/* Compares two descriptions of the channels from partition b to partition a: in the plan of a, and in the plan of
- * b. */
+/* Checks that the plan of b and the plan of a agree on the channels from partition b to partition a. */
 static int
 parts_match(struct parts *x, int a, int b)
 {
@@ -147,7 +145,7 @@ is_busy(const void *of)
     return t->user.busy && t->user.busy(t->user.of);
 }
 
-/* the partitions whose threads are attaching to the bus now; global because the bus struct has no field for them */
+/* partitions whose threads attach to the bus now; global, because the bus has no field for them */
 static struct parts *guarding;
 
 static void
@@ -162,7 +160,7 @@ attach_guarded(struct bus *b, uint32_t end, struct bus_user user)
     bus_sim.attach(b, end, (struct bus_user){.of = &x->turn[i], .turn = take_turn, .busy = is_busy});
 }
 
-/* Carriers wrap the transport: only transport calls may access two memory spaces. */
+/* Transport calls, which each partition makes through a carrier. Only these calls may access two memory spaces. */
 static int
 carry_put(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket)
 {
@@ -239,7 +237,7 @@ parts_open(struct parts *x, uint64_t seed)
     return 0;
 }
 
-/* Ends a partition's run. told: also reports a failure to the other partitions. */
+/* Ends a partition's run. If the run failed and x->aborts is set, aborts the other partitions. */
 static void
 part_end(struct parts *x, int m, int *status)
 {
@@ -263,7 +261,7 @@ parts_run(struct parts *x)
         if (step == x->stop) engine_interrupt(x->engine[0]);
         for (int m = 0; m < x->n; m++) {
             if (ended[m]) continue;
-            /* unlocks the space's region here, because the bus does not schedule a single thread */
+            /* unlocks the region here: with a single thread, the bus schedules nothing and so does not unlock it */
             open_ground(x, m);
             ended[m] = !engine_step(x->engine[m]);
             if (ended[m]) part_end(x, m, &x->status[m]);
@@ -275,7 +273,7 @@ parts_run(struct parts *x)
     return failed;
 }
 
-/* Runs all partitions once more with no injected failure, whatever the result of the last run. */
+/* Runs all partitions once more, without an injected failure, even if the last run failed. */
 static inline int
 parts_again(struct parts *x)
 {
@@ -346,7 +344,8 @@ parts_agree(const struct parts *x, const struct bench *whole)
 
 /* ---- planted mistakes ---- */
 
-/* Mistakes that a test puts into plans. name: NULL: not planted yet; tried, found: numbers; index: kind of mistake. */
+/* Mistakes that a test puts into plans, by kind of mistake. name: name of the kind, NULL: not planted yet; tried:
+ * number of plans with the mistake; found: number of these that the verifier rejected. */
 struct planted {
     const char *name[16];
     int tried[16], found[16];

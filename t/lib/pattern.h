@@ -1,4 +1,4 @@
-/* pattern.h - names by patterns: "add|sub|max_*". POSIX's fnmatch() has no alternatives. */
+/* pattern.h - compares names with patterns like "add|sub|max_*". POSIX's fnmatch() has no alternatives. */
 #ifndef RILLE_T_PATTERN_H
 #define RILLE_T_PATTERN_H
 

@@ -36,7 +36,7 @@ pick(struct maker *m, int n)
     return (int)(next_random(&m->rng) % (uint64_t)n);
 }
 
-static int other_kind = DEV_CPU; /* device kind that some random placements use instead of cpu */
+static int other_kind = DEV_CPU; /* kind of device that some random placements use in place of cpu */
 
 static const struct place *
 random_place(struct maker *m)
@@ -91,7 +91,7 @@ call(struct maker *m, const char *name, int nin, struct val *const *in)
     return call_with(m, name, nin, in, NULL, (struct attr){0});
 }
 
-/* Returns v converted to the placement of `other`; v itself if the placements are equal. */
+/* Returns v converted to the placement of `other`; returns v itself if it has this placement. */
 static struct val *
 beside(struct maker *m, struct val *v, const struct val *other)
 {
@@ -100,7 +100,7 @@ beside(struct maker *m, struct val *v, const struct val *other)
     return build_to_global(&m->s->context, v, random_layout(m, other->layout->place, false), &out) ? NULL : out;
 }
 
-/* Looks up rows of a, by ids that the run checks and may reject. */
+/* Looks up rows of a. The run checks the ids and may reject them. */
 static struct val *
 rows_of(struct maker *m, struct val *a)
 {
@@ -119,8 +119,8 @@ reshaped(struct maker *m, struct val *a)
     return v ? call_with(m, "reshape", 1, &v, "shape", square) : NULL;
 }
 
-/* Transposes matrix a. For some sizes, a is first replaced by an attention result, because its dimensions may be
- * stored in either order. */
+/* Transposes matrix a. For some sizes, first replaces a by the result of attention, because a plan may store that
+ * result's dimensions in either order. */
 static struct val *
 transposed(struct maker *m, struct val *a)
 {
@@ -146,7 +146,8 @@ random_value(struct maker *m)
     return b ? call(m, two[pick(m, (int)countof(two))], 2, (struct val *[]){a, b}) : NULL;
 }
 
-/* Adds an in-place update that writes w - lr * g over w, and with momentum also writes m. */
+/* Adds an in-place update, which writes w - lr * g over w. With momentum, the update also writes the momentum over
+ * its old value. */
 static void
 add_update(struct maker *m)
 {
@@ -160,8 +161,8 @@ add_update(struct maker *m)
     if (momentum) m->update[m->nupdate++] = out->node->out[1];
 }
 
-/* Marks the values that differ between micro-batches. Lets some of the moves that can sum over micro-batches do
- * so, at random. */
+/* Marks the values that differ between micro-batches. Chooses at random which moves sum over micro-batches, among
+ * those that can. */
 static void
 make_pieces(struct maker *m, struct program *g)
 {
@@ -187,8 +188,8 @@ make_pieces(struct maker *m, struct program *g)
     }
 }
 
-/* Compiles a plan that converts an n x n leaf to the first of `nto` layouts, the result to the next one, and so on; the
- * program returns all results. Returns NULL if a conversion is impossible. */
+/* Compiles a plan that converts an n x n leaf to the first of `nto` layouts, the result to the next layout, and so
+ * on. The program returns the results of all conversions. Returns NULL if a conversion is impossible. */
 static inline struct plan *
 plan_moves_of(struct rille_session *s, int64_t n, const struct layout *from, int nto, const struct layout *const *to)
 {
@@ -211,7 +212,7 @@ static inline struct plan *
 random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 {
     struct maker m = {.s = s, .rng = next_random(seed)};
-    /* large matrices, so that ranks share the work of a move */
+    /* some matrices are large, so that ranks share the work of a move */
     m.n = pick(&m, 40) ? 1 + pick(&m, 5) : 33 + pick(&m, 8);
     const struct place *home = random_place(&m);
     for (int i = 0; i < 3; i++) m.val[m.nval++] = leaf(&m, random_layout(&m, i ? random_place(&m) : home, i > 0));
@@ -230,9 +231,9 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
     if (collect(s, nroot, root, COLLECT_RUN) == 0) {
         struct program *g = collection_program(s, &s->collection);
         g->threads = 1 + pick(&m, NTHREAD);
-        /* not random, because an additional draw would change the programs of seeds that tests name */
+        /* not drawn, because another draw would change the programs of the seeds that tests name */
         g->shared_least = g->nnode % 4 > 0;
-        if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* costs that lead to hierarchical moves */
+        if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* costs that favour hierarchical moves */
         if (pieces) make_pieces(&m, g);
         if (g->nroot == 0)
             program_free(&g);
@@ -245,7 +246,8 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 
 /* ---- every layout ---- */
 
-/* Returns the layout of a matrix on a mesh of `axis`. rank NULL: devices 0, 1, 2, 3. */
+/* Returns the layout of a matrix on a mesh with axes of these sizes. rank: devices of the mesh; NULL: devices 0, 1,
+ * 2, 3. */
 static inline const struct layout *
 mesh_layout(struct rille_session *s, int kind, int naxis, const int32_t *axis, const int32_t *rank, const char *text)
 {
@@ -285,7 +287,7 @@ layouts_on(struct rille_session *s, int kind, const int32_t *rank, int npartial,
 
 /* ---- running a plan without a session ---- */
 
-/* Region of whole pages for buffers that host code reads; parts.h locks and unlocks regions. */
+/* Region of whole pages for buffers that host code reads. parts.h locks and unlocks the region. */
 struct ground {
     char *base;
     size_t used;
@@ -323,8 +325,8 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     return p;
 }
 
-/* Returns the number of the addend that a mesh position holds: the position's coordinates on the partial axes, as
- * one number. Replicas have equal numbers. */
+/* Returns the number of the addend at a mesh position. The number is composed of the position's coordinates on the
+ * partial axes, so replicas have the same number. */
 static uint64_t
 addend_of(const struct layout *l, int pos)
 {
@@ -336,7 +338,8 @@ addend_of(const struct layout *l, int pos)
     return addend;
 }
 
-/* Fills a leaf with small numbers, derived from leaf, micro-batch, addend and global position. Ids are 0. */
+/* Fills a leaf with small numbers that depend on the leaf, the micro-batch, the addend and the element's global
+ * position. Ids are 0. */
 static void
 fill_leaf(float *x, const struct plan *p, int32_t i)
 {
@@ -377,8 +380,8 @@ open_leaf(struct bench *b, const struct plan *p, int32_t i)
     free(x);
 }
 
-/* Makes the replicas of a leaf share one buffer. The plan must use one memory space, in which shards are numbered by
- * mesh position. */
+/* Makes the replicas of a leaf share one buffer. All devices of the plan must be in one memory space, where a
+ * shard's number is its mesh position. */
 static void
 share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
 {
@@ -387,8 +390,8 @@ share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
     for (int pos = 0; pos < l->place->nrank; pos++) part[pos] = part[layout_origin(l, pos)];
 }
 
-/* Allocates a device's arena. Devices that cannot read host memory get a copy of the numbers behind the arena
- * (actors/act/run/address.c). */
+/* Allocates a device's arena. If the device cannot read host memory, its arena is followed by a copy of the run's
+ * numbers (actors/act/run/address.c). */
 static void
 open_arena(struct bench *b, const struct plan *p, int32_t d)
 {
@@ -413,7 +416,7 @@ bench_root(const struct bench *b, int32_t i)
     return x;
 }
 
-/* Allocates all buffers of a plan. A root that may overwrite its leaf shares the leaf's buffer. */
+/* Allocates all buffers of a plan. If a root may overwrite its leaf, both share the leaf's buffer. */
 static inline void
 bench_open_in(struct bench *b, struct plan *p, struct ground *ground)
 {

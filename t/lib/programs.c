@@ -1,14 +1,13 @@
 /* programs.c - the main function of a program that contains the tests of one folder of t/. For example, "t/bin/plan
- * NAME" runs the test NAME of t/plan, and "t/bin/plan" lists the tests. TESTS is a file of lines TEST("NAME",
- * FUNCTION), which cmake/tests.cmake writes; FUNCTION is the main function of the test. A test gets the arguments
- * that follow its name. */
+ * NAME" runs the test NAME of t/plan, and "t/bin/plan" lists the tests. cmake/tests.cmake writes the file TESTS,
+ * which has a line TEST("NAME", FUNCTION) for each test; FUNCTION is the main function of the test. A test gets the
+ * arguments after its name. */
 #include <stdio.h>
 #include <string.h>
 
 typedef int test_main(int argc, char **argv);
 
-/* Declares each test function with two arguments, although many are defined without parameters and ignore the
- * arguments. */
+/* Declares each test function with two arguments. Many are defined without parameters and ignore the arguments. */
 #define TEST(name, function) test_main function;
 #include TESTS
 #undef TEST

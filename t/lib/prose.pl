@@ -23,7 +23,7 @@ my $HASH = qr{(?:^[ \t]*\#(?!!)[^\n]*\n)+}m;
 
 sub slurp { my ($path) = @_; open my $f, '<', $path or die "$path: $!\n"; local $/; return scalar <$f> // '' }
 
-# returns [line, prose] for each paragraph and list item of a page, without code, tables and headings
+# returns [line, prose] for each paragraph and list item of a page; omits code, tables and headings
 sub paragraphs {
   my ($text) = @_;
   $text =~ s/^ *```.*?^ *```[^\n]*$/"\n" x (($& =~ tr,\n,,) + 1)/gmse;

@@ -16,7 +16,7 @@ use warnings;
 use Fcntl;
 use POSIX qw(setsid :sys_wait_h);
 
-# From <asm-generic/ioctls.h>.
+# request numbers from <asm-generic/ioctls.h>
 my ($lock, $number, $control, $size) = (0x40045431, 0x80045430, 0x540E, 0x5414);
 
 sysopen(my $master, "/dev/ptmx", O_RDWR | O_NOCTTY) or die "pty.pl: no /dev/ptmx: $!\n";
@@ -33,7 +33,7 @@ if (!$pid) {
   ioctl($tty, $size, $window);
   POSIX::dup2(fileno($tty), $_) for 0 .. 2;
   close($master);
-  # restores default signal handling, because a shell that runs tests in the background ignores these signals
+  # restores default signal handling, because a shell that starts tests in the background ignores these signals
   $SIG{$_} = "DEFAULT" for qw(INT QUIT);
   exec(@ARGV) or die "pty.pl: $ARGV[0]: $!\n";
 }

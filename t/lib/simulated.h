@@ -1,18 +1,23 @@
 /* simulated.h - simulates a complete cluster in one thread, driven by a seed. For t/cluster/sim.c and bench/sim.c.
  *
  * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
- * an executor runs its next job, and when the clock ticks. The seed also decides the faults: lost or duplicated
- * packets, cut links, crashed, silent or hung workers, and a killed coordinator, whose workers end or join the next
- * coordinator. The simulated program is a training loop. Every run changes one number per worker, and every second
- * run is followed by a snapshot. A loss is followed by recovery, with the same number of workers or fewer. Workers
- * save snapshots to disk while runs continue. When the program goes back to a snapshot, workers load it in some
- * cases. The simulated user interrupts some saves and loads. In some trials a run needs a communicator, which its
- * workers create before the run begins. Ranks are on one host or on two. The numbers of the ranks are in memory
- * segments. The coordinator makes the segment of its own host; a worker makes the segment of the second host, and
- * other workers map it. When no worker maps that segment any more, the next worker makes a fresh one. A worker that
- * was cut off still writes into the old segment. A hung worker sends heartbeats and receives packets, but completes no
- * work. The checks: every trial ends, the numbers equal those of a run without faults, and no worker that progresses is
- * lost as a hung one. */
+ * an executor runs its next job, and when the clock ticks. It also decides the faults: lost or duplicated packets,
+ * cut links, workers that crash, fall silent or hang, and a killed coordinator, whose workers end or join the next
+ * coordinator.
+ *
+ * The simulated program is a training loop. Every run changes one number per worker, and a snapshot follows every
+ * second run. After a loss the program recovers, with the same number of workers or fewer. Workers save snapshots to
+ * disk while runs continue. When the program goes back to a snapshot, workers load it in some cases. The simulated
+ * user interrupts some saves and loads. In some trials a run needs a communicator, which its workers create before
+ * the run begins.
+ *
+ * Ranks are on one host or on two. The ranks' numbers are in memory segments. The coordinator makes the segment of
+ * its own host. A worker makes the segment of the second host, and the other workers there map it. When no worker
+ * maps that segment any more, the next worker makes a fresh one. A worker that was cut off still writes into the old
+ * segment. A hung worker sends heartbeats and receives packets, but completes no work.
+ *
+ * The test checks three facts: every trial ends; the numbers equal those of a run without faults; and no worker that
+ * progresses is lost as a hung one. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
@@ -62,7 +67,8 @@ make_memory(struct cluster *s)
     return s->nmemory++;
 }
 
-/* Maps the segment that a job names. If the worker already maps a segment of the same epoch, both must be the same. */
+/* Maps the segment that a job names. A worker that already maps a segment of the same epoch must get the same
+ * segment. */
 static void
 map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
 {
@@ -80,15 +86,15 @@ worker_send(void *arg, const struct packet *p)
     if (w->alive && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
 }
 
-/* Returns the instruction sets of a worker's processor. Workers of the first coordinator have different sets.
- * Later workers have all sets, because a newcomer with fewer sets than the job is refused. */
+/* Returns the instruction sets of a worker's processor. Workers of the first coordinator differ. Later workers have
+ * all sets, because the coordinator refuses a newcomer with fewer sets than the job. */
 static uint32_t
 isa_of(const struct cluster *s, int worker)
 {
     return worker < s->world && worker % 3 == s->world % 3 ? 7 : 0xe7;
 }
 
-/* Checks that all workers compute with the same instruction sets during the job, and that every worker has these
+/* Checks that all workers compute with the same instruction sets for the whole job, and that every worker has these
  * sets. */
 static void
 check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
@@ -204,8 +210,8 @@ worker_kill(struct sim_worker *w)
     queue_clear(&w->down);
 }
 
-/* Prepares the communicator of a run: the owner of slot 0 makes an id and sends it; the other workers wait for the
- * id. Returns false if the id has not arrived. Checks that all workers of a run use the same id. */
+/* Prepares the communicator of a run. The owner of slot 0 makes an id and sends it to the other workers, which wait
+ * for it. Returns false if the id has not arrived. Checks that all workers of a run use the same id. */
 static bool
 worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
 {
@@ -225,7 +231,7 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
         if (w->reported_run != j->run) return false;
         w->id = w->told_id;
     }
-    /* the run belongs to another coordinator: each coordinator numbers its runs from 1 */
+    /* a run of another coordinator may have the same number, because each coordinator counts from 1 */
     if (w->life != s->life) return true;
     if (s->united_run == j->run && s->run_id != w->id) wrong(s, "ranks of one run have two communicators");
     s->united_run = j->run;
@@ -278,7 +284,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     member_ended(w->member, &e);
 }
 
-/* Runs the file thread's oldest job, independent of the executor. Loads nothing for an epoch that is over. */
+/* Runs the oldest job of the file thread, whatever the executor does. Loads nothing for an epoch that is over. */
 static void
 worker_file(struct cluster *s, struct sim_worker *w)
 {
@@ -307,8 +313,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = &s->worker[peer];
-    /* The controller kills a lost worker of its own host before it continues. A lost worker on the other host is
-     * killed by workers that still map that host's segment. */
+    /* The controller kills a lost worker of its own host before it continues. It cannot kill a worker of the other
+     * host. Workers that still map that host's segment kill such a worker. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
@@ -362,7 +368,7 @@ begin_files(struct cluster *s, bool loads)
     }
 }
 
-/* Cancels the files being saved or loaded, as the controller does after an interrupt. A partly loaded file is loaded
+/* Cancels the saves and loads under way, as the controller does after an interrupt. A partly loaded file is loaded
  * again. */
 static void
 cancel_files(struct cluster *s)
@@ -406,7 +412,7 @@ on_tell(void *arg, const struct notice *n)
     if (n->status && !s->failing) wrong(s, "a run failed without an injected fault");
     if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the reported failure is not the first");
     if (n->status) {
-        s->restore = true; /* a failed run leaves undefined numbers, so the program goes back to the snapshot */
+        s->restore = true; /* numbers are undefined after a failed run, so the program goes back to the snapshot */
         return;
     }
     s->step++;
@@ -463,7 +469,7 @@ start_absent(struct cluster *s)
         if (coordinator_member(s->c, r)->state == MEMBER_ABSENT && !on_its_way(s, r)) start_for(s, r);
 }
 
-/* Recovers as the session does: with all ranks, or sometimes with the remaining ones. */
+/* Recovers as the session does: with all ranks, or sometimes without the lost ones. */
 static void
 recover(struct cluster *s)
 {
@@ -549,7 +555,8 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     }
 }
 
-/* Reports the end of a process whose rank is known to the coordinator, as the operating system does. */
+/* Reports the end of a process to the coordinator, as the operating system does. The coordinator must know the rank
+ * of the process. */
 static void
 gone(struct cluster *s, const struct sim_worker *w, const char *how)
 {
@@ -600,14 +607,14 @@ misfortune(struct cluster *s)
     }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (!w->alive || w->cut || member_rank(w->member) < 0)
-        return; /* leaves a worker without a rank to the code that starts the worker */
+        return; /* spares a worker without a rank: the code that starts a worker handles its end */
     if (fault(s, 4000)) {
         worker_kill(w);
         coordinator_cut(s->c, w->peer, "was killed");
         gone(s, w, "was killed by signal 9");
     } else if (fault(s, 4000)) {
         w->silent = true;
-    } else if (fault(s, 4000)) { /* killed on another host: the coordinator notices only the silence */
+    } else if (fault(s, 4000)) { /* kills the worker as on another host: the coordinator notices only its silence */
         worker_kill(w);
     } else if (s->trial.hangs && fault(s, 4000)) {
         w->hung = true;
@@ -630,7 +637,8 @@ tick(struct cluster *s)
     coordinator_tick(s->c);
 }
 
-/* Ends a process of a killed coordinator, or starts it again for the next coordinator. */
+/* Ends a worker whose coordinator was killed. If the trial permits, starts the worker again for the next
+ * coordinator. */
 static void
 worker_end(struct cluster *s, struct sim_worker *w)
 {
@@ -649,14 +657,14 @@ worker_turn(struct cluster *s)
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (w->left && w->alive) worker_end(s, w);
     if (!w->alive) return;
-    if (w->cut) { /* a worker that was cut off still runs its jobs when it wakes up */
+    if (w->cut) { /* a worker that was cut off still runs its jobs, after it wakes up */
         queue_clear(&w->up);
         if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
         if (w->nfile && pick(s, 60) == 0) worker_file(s, w);
         return;
     }
     if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the connection ended");
-    bool slow = s->slow_disk && !w->file[0].cancelled; /* a cancelled file does not wait for the disk */
+    bool slow = s->slow_disk && !w->file[0].cancelled; /* a cancelled file is not delayed by the disk */
     if (w->nfile && !w->silent && !w->hung && pick(s, slow ? 300 : 8) == 0) worker_file(s, w);
     int what = (int)pick(s, 3);
     if (what == 0 && w->up.n) deliver(s, w, &w->up);
@@ -692,7 +700,7 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     s->world = trial.world;
     s->faults = trial.faults;
     coordinator_begin(s);
-    /* asks for a rank on several hosts; otherwise the worker might get a rank of the other host */
+    /* asks for a particular rank if there are several hosts, because any other rank may belong to the other host */
     bool named = trial.hosts > 1 || pick(s, 2);
     for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
 }

@@ -10,7 +10,7 @@
 #include "t/lib/queue.h"
 #include "t/lib/tap.h"
 
-/* RUNS: steps of the training; the last one is saved, too */
+/* RUNS: number of steps of the training; the program also saves after the last one */
 enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 150000 };
 enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
@@ -24,11 +24,11 @@ struct trial {
     bool files;               /* workers save and load files */
     bool unites;              /* runs need a communicator */
     bool hangs;               /* workers may hang */
-    int hangs_at, hanging;    /* step at which worker `hanging` hangs; 0: it does not */
+    int hangs_at, hanging;    /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
 };
 
 struct outcome {
-    int lost;                    /* number of lost workers */
+    int lost;                    /* number of workers that were lost */
     int restarts;                /* number of coordinator restarts */
     int taken;                   /* number of workers that a later coordinator took over */
     int filed;                   /* number of saves and loads that all workers completed */
@@ -44,7 +44,7 @@ struct job { /* a job of an executor */
     enum work_kind kind;
     uint32_t epoch, run, flags;
     struct slot slot[WORLD]; /* job FORM: owner of each slot */
-    uint32_t lost[WORKERS];  /* job MAKE: lost peers on its host to be killed */
+    uint32_t lost[WORKERS];  /* job MAKE: lost peers on the worker's host, which the worker must kill */
     int nlost;
     uint64_t program;
     int memory; /* job FORM: number of the segment */
@@ -54,16 +54,17 @@ struct job { /* a job of an executor */
 
 struct file_job { /* a job of a file thread */
     uint32_t epoch;
-    uint64_t count, part[2]; /* count: total of files; part: the worker's rank, and the rank's number */
+    uint64_t count, part[2]; /* count: number of files; part: {the worker's rank, the number of this rank} */
     bool loads, cancelled;
 };
 
 struct sim_worker {
     bool alive, silent, hung, waits; /* waits: the worker waits for the id of a communicator */
-    uint32_t done;                   /* number of ticks in which the worker completed work: its progress */
-    bool cut;                        /* the worker is lost but still runs, on a host where it cannot be killed */
+    uint32_t done;                   /* progress: number of ticks in which the worker completed work */
+    bool cut;                        /* the worker is lost but runs, on a host where it cannot be killed */
     struct cluster *of;
-    /* peer: number of its connection; rank: rank for which it was started; life: number of its coordinator */
+    /* peer: number of the worker's connection; rank: rank for which the worker was started; life: number of its
+     * coordinator */
     int peer, rank, life;
     unsigned char secret[CLUSTER_ID];
     struct worker_member *member;

@@ -1,10 +1,10 @@
 /* sound.h - checks that an SBP signature is sound: runs the ranks in sequence and joins the results.
  *
  * sound_start() reads an operator record and a sample, and computes the complete result once. sound_holds() shards
- * the operands by the given layouts, computes each rank's shards with the reference, joins the shards and compares.
- * Partial values are split into uneven addends; some addends are the identity that a redistribution would fill in.
- * All values are multiples of 1/4, so sums are exact. sound_each_derived() calls sound_holds() for every signature
- * derived from the rule. */
+ * the operands by the given layouts, computes each rank's shards with the reference, joins the shards and compares
+ * them with the complete result. It splits partial values into uneven addends; some addends are the identity with
+ * which a redistribution would fill. All values are multiples of 1/4, so sums are exact. sound_each_derived() calls
+ * sound_holds() for every signature derived from the rule. */
 #ifndef RILLE_T_SOUND_H
 #define RILLE_T_SOUND_H
 
@@ -30,8 +30,8 @@ struct sound {
     struct sig_list list; /* signatures on one mesh axis */
     int noperand;
     uint64_t random;
-    int fill;            /* kind of the operands' values: an index in sound_kinds */
-    int round;           /* number of the current repetition with this kind of values, from 0 */
+    int fill;            /* kind of the operands' values, as an index in sound_kinds */
+    int round;           /* number of repetitions with this kind of values before the current one */
     int64_t capacity;    /* cells per buffer: more than twice the largest operand */
     union cell **global; /* by operand and result: its global buffer */
     union cell **part[SOUND_RANKS];
@@ -60,7 +60,7 @@ sound_view(const struct type *local, union cell *data)
 }
 
 /* Returns the index of the element of v that broadcasting uses for position at[] of a result with ndim dimensions.
- * Dimensions are aligned on the right. */
+ * The last dimensions of both are aligned. */
 static inline int64_t
 sound_aligned(const struct view *v, const int64_t *at, int ndim)
 {
@@ -107,7 +107,8 @@ sound_eltwise(const struct kcall *k)
     return 0;
 }
 
-/* Returns true if the window lies within the shard. Layouts that form no signature can produce a window outside. */
+/* Returns true if all elements of the window are within the shard. If layouts form no signature, a window can reach
+ * outside. */
 static inline bool
 sound_inside(const struct view *part, const struct view *window, int64_t skip)
 {
@@ -122,8 +123,8 @@ sound_inside(const struct view *part, const struct view *window, int64_t skip)
     return view_numel(window) == 0 || (lo >= 0 && hi < view_numel(part));
 }
 
-/* Runs a view operator: copies the elements that the view selects. If strides cannot express the view, copies all
- * elements in order. */
+/* Runs a view operator: copies the elements that the view selects. If strides cannot express the view (a reshape),
+ * copies all elements in order. */
 static inline int
 sound_window(const struct kcall *k)
 {
@@ -151,7 +152,8 @@ sound_run(const struct kcall *k)
     return op->flags & OP_VIEW ? sound_window(k) : sound_eltwise(k);
 }
 
-/* Runs the reference on one rank. The arrays have an entry per operand and result: local type, box, cells. */
+/* Runs the reference on one rank. local: local type, by operand and result; box: position of the shard in the
+ * tensor; data: the shard's cells. */
 static inline int
 sound_rank(struct sound *s, const struct type *local, const struct box *box, union cell *const *data)
 {
@@ -171,12 +173,12 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
 
 /* ---- values ---- */
 
-/* Kinds of values, all multiples of 1/4: (low ... low + count - 1) / scale. A false signature that holds by chance
- * for one kind fails for another. */
+/* Kinds of values. A value is one of low, low + 1, ... low + count - 1, divided by scale. A false signature that
+ * holds by chance for one kind of values fails for another. */
 static const struct sound_kind {
     int low, count, scale;
-    int zeros; /* number of additional zeros per 8 values; -1: no value is zero */
-    bool odd;  /* one element is an exception: nonzero among zeros, or zero among nonzeros */
+    int zeros; /* of 8 values drawn, how many are replaced by zero; -1: none is zero */
+    bool odd;  /* one element differs from the rest: nonzero among zeros, or zero among nonzeros */
 } sound_kinds[] = {
     {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
     {-9, 19, 4, 0, false}, {-4, 9, 1, 7, false}, {1, 1, 1, -1, true},    {1, 1, 1, 8, true},
@@ -193,8 +195,8 @@ sound_value(struct sound *s)
     return (int)(next_random(&s->random) % 8) < kind->zeros ? 0 : i;
 }
 
-/* Returns `other`, or at random the value of one of the call's number operands, because elements equal to that
- * number are edge cases. */
+/* Returns `other`, or sometimes the value of a number operand of the call, because elements equal to that number are
+ * edge cases. */
 static inline double
 sound_number(struct sound *s, double other)
 {
@@ -259,7 +261,7 @@ sound_start(struct sound *s, const struct op *op, const char *text, uint64_t see
     TRY(sig_axis(&s->arena, &s->sample.call, &s->rule, &s->list));
     s->noperand = s->rule.nin + s->rule.nout;
     for (int k = 0; k < s->noperand; k++) s->capacity = MAX(s->capacity, type_numel(sound_type(s, k)));
-    /* larger, because a reference may access cells beyond its operands if the layouts form no signature */
+    /* larger than the operands: if layouts form no signature, a reference may access cells beyond its operands */
     s->capacity = 2 * s->capacity + 16;
     for (int r = -1; r < SOUND_RANKS; r++) {
         union cell **data = arena_alloc(&s->arena, sizeof *data * (size_t)s->noperand);
@@ -278,7 +280,7 @@ sound_end(struct sound *s)
 
 /* ---- shards ---- */
 
-/* Returns the identity of P(max) or P(min): the addend of a rank that contributes nothing. */
+/* Returns the addend of a rank that contributes nothing to a P(max) or P(min): the identity of the reduction. */
 static inline union cell
 sound_identity(const struct type *t, bool max)
 {
@@ -296,7 +298,7 @@ sound_hash(const struct sound *s, int k, int64_t e, int part)
     return next_random(&state);
 }
 
-/* Returns v plus `steps` times the step of the current value kind. */
+/* Returns v plus `steps` times the distance between values of the current kind. */
 static inline union cell
 sound_plus(const struct sound *s, const struct type *t, union cell v, int64_t steps)
 {
@@ -304,8 +306,8 @@ sound_plus(const struct sound *s, const struct type *t, union cell v, int64_t st
     return (union cell){.i = v.i + steps};
 }
 
-/* Returns addend number `part` of `parts` of element e of operand k, whose value is v. A hash of the element selects
- * one addend that completes the sum, or that holds the maximum or minimum. */
+/* Returns addend number `part` of `parts` addends of element e of operand k, whose value is v. A hash of the element
+ * selects the addend that makes the sum exact, or that holds the maximum or minimum. */
 static inline union cell
 sound_addend(const struct sound *s, union cell v, enum reduce r, int k, int64_t e, int part, int parts)
 {
@@ -345,7 +347,7 @@ sound_addend_of(const struct layout *l, int pos, int *parts)
     return part;
 }
 
-/* Returns the index, in the global tensor, of element e of box b; e counts within the box. */
+/* Returns the index in the global tensor of element e of box b. e: index of the element within the box. */
 static inline int64_t
 sound_index(const struct type *t, const struct box *b, int64_t e)
 {
@@ -388,8 +390,8 @@ sound_deal(struct sound *s, int k, const struct layout *l, int pos, const struct
     }
 }
 
-/* Computes the results' shards on all ranks from the operands' shards. The layouts of results determine only the
- * shapes of their shards. */
+/* Computes the results' shards on all ranks from the operands' shards. A result's layout determines only the shapes
+ * of its shards. */
 static inline int
 sound_ranks(struct sound *s, const struct layout *const *layout, const struct place *p)
 {
@@ -420,8 +422,8 @@ sound_combine(enum reduce r, bool real, union cell a, union cell b)
     return less == (r == RED_MAX) ? b : a;
 }
 
-/* Compares a, the sum of addends whose absolute values sum to `size`, with b. If both sums are not finite they count
- * as equal, because infinite addends of both signs give NaN. */
+/* Compares a, which is a sum of addends, with b. size: sum of the addends' absolute values, which scales the
+ * tolerance. Two sums that are not finite count as equal, because infinite addends of both signs give NaN. */
 static inline bool
 sound_same(bool real, bool sum, union cell a, double size, union cell b)
 {
@@ -476,7 +478,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
 static inline bool
 sound_holds(struct sound *s, const struct place *p, const struct layout *const *layout)
 {
-    /* meshes with two axes test only the geometry, so fewer kinds of values suffice */
+    /* fewer kinds of values suffice on meshes with two axes, which test only the geometry */
     int nfill = p->naxis > 1 ? 4 : SOUND_FILLS;
     for (int fill = 0; fill < nfill; fill++) {
         if (sound_fill(s, fill) || sound_ranks(s, layout, p)) return false;
@@ -488,8 +490,8 @@ sound_holds(struct sound *s, const struct place *p, const struct layout *const *
 
 /* ---- text ---- */
 
-/* Prints a combination as "S(0), B -> P": one layout, or SBP entry v, per operand and result; "-" for an ignored
- * operand. */
+/* Prints a combination as "S(0), B -> P": by operand and result, SBP entry v or, if given, the layout. An ignored
+ * operand is "-". */
 static inline const char *
 sound_combination(const struct sound *s, const struct sbp *v, const struct layout *const *layout)
 {
@@ -542,8 +544,8 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
     if (!holds) diag("%s: %s does not hold", s->sample.call.op->name, sound_layout_text(s, layout));
 }
 
-/* Checks all combinations of derived signatures on a mesh of one or two axes. On two axes, tries both orders in
- * which the axes split a dimension. */
+/* Checks all combinations of derived signatures on a mesh of one or two axes. If two axes split the same dimension,
+ * tries both orders. */
 static inline struct sound_tally
 sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
 {

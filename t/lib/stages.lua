@@ -1,6 +1,6 @@
--- stages.lua - returns a function that compiles a step: a chain of matrix products, one stage per entry of `devices`.
--- options: options of rille.graph; `rows`, the number of rows per micro-batch (2); `kind` of the devices (meta);
--- `forward`: true: without gradients.
+-- stages.lua - returns a function that compiles a step: a chain of matrix products, one stage for each entry of
+-- `devices`. options: options of rille.graph, and three more. rows: number of rows per micro-batch (default 2); kind:
+-- kind of the devices (default meta); forward: if true, the step computes no gradients.
 return function(devices, pieces, schedule, options)
   local on, weight, how = {}, {}, {micro_batches = pieces, schedule = schedule}
   for k, v in pairs(options or {}) do how[k] = v end

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# store.pl [KEY VALUE...] - stands in for the store of torchrun's agent (TCPStore of PyTorch), which holds these values.
-# Prints its port and each request that changes a key. Ends with its stdin.
+# store.pl [KEY VALUE...] - stands in for the store of torchrun's agent (TCPStore of PyTorch) and contains these
+# values. Prints its port, and each request that changes a key. Ends when its stdin ends.
 use strict;
 use warnings;
 use IO::Select;
@@ -19,7 +19,7 @@ sub number { unpack "Q", field(@_, 8) }
 sub text { my ($b, $at) = @_; field($b, $at, number($b, $at)) }
 
 # Executes the first request of a connection. Dies with "more" if the request is incomplete, and with "wait" if the
-# store does not have the request's key yet.
+# store does not have the requested key yet.
 sub serve {
   my ($c, $b) = @_;
   my $at = 0;
@@ -39,7 +39,7 @@ while (1) {
     if ($c == $server) { my $new = $server->accept; $all->add($new); $input{$new} = ""; next }
     sysread($c, $input{$c}, 65536, length $input{$c}) or $all->remove($c);
   }
-  for my $c ($all->handles) { # a changed key may end the waits of other connections
+  for my $c ($all->handles) { # a changed key may end a wait of another connection
     1 while defined $input{$c} && length $input{$c} && eval { serve($c, \$input{$c}); 1 };
     die $@ if $@ && $@ !~ /^(more|wait)$/;
   }

@@ -1,9 +1,9 @@
--- strings.lua - generates strings that are hard for tokenizers, as t/golden/tokenizer.py does: all planes of Unicode, long runs,
--- invalid UTF-8. A string depends only on its seed.
+-- strings.lua - generates strings that are hard for tokenizers, like t/golden/tokenizer.py: all planes of Unicode,
+-- long runs, invalid UTF-8. A string depends only on its seed.
 
 local strings = {}
 
--- Returns the splitmix64 generator: draw(n) is a number from 0 to n - 1.
+-- Returns a splitmix64 generator: a function draw(n) that returns a number from 0 to n - 1.
 function strings.generator(seed)
   local state = seed
   return function(n)
@@ -25,7 +25,8 @@ local function character(golden, block, draw)
   return utf8.char(c)
 end
 
--- Returns the string of a seed. golden: blocks, bits, stray and skipped of a file in t/golden. valid: without invalid UTF-8.
+-- Returns the string of a seed. golden: the table of a file in t/golden, which has blocks, bits, stray and skipped.
+-- valid: without invalid UTF-8.
 function strings.generated(golden, seed, valid)
   local draw, out = strings.generator(seed), {}
   local function some(n, f) for _ = 1, n do out[#out + 1] = f() end end
@@ -65,8 +66,8 @@ local function base64(bytes)
   return text:sub(1, #text - -#bytes % 3) .. ("="):rep(-#bytes % 3)
 end
 
--- Returns the vocabulary of t/golden/tokenizer.json as a .tiktoken file: lines of base64 and rank. A byte that is not printable
--- in Latin-1 is spelled there as a character from U+0100 on.
+-- Returns the vocabulary of t/golden/tokenizer.json as a .tiktoken file: lines of base64 and rank. The vocabulary
+-- writes a byte that is not printable in Latin-1 as a character from U+0100 on.
 function strings.tiktoken()
   local byte_of, spelled = {}, 0
   for byte = 0, 255 do
@@ -83,7 +84,7 @@ function strings.tiktoken()
   return table.concat(lines)
 end
 
--- Returns the digest h, extended by a list of ids; digest_text: by the bytes of a text.
+-- Returns the digest h, extended by a list of ids. digest_text extends it by the bytes of a text.
 function strings.digest(h, ids)
   for i = 1, #ids do h = (h ~ ids[i]) * 1099511628211 end
   return (h ~ 0xffffffff) * 1099511628211
@@ -94,7 +95,8 @@ function strings.digest_text(h, text)
 end
 strings.first_digest = 1469598103934665603
 
--- Compares ids and decoded texts of all strings of `golden` with the digests of `want`. Returns nil if they are equal, else a text.
+-- Compares ids and decoded texts of all strings of `golden` with the digests in `want`. Returns nil if they are
+-- equal, otherwise a text.
 local made = {}
 function strings.differ(tok, golden, want)
   local h, g = strings.first_digest, strings.first_digest

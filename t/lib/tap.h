@@ -14,7 +14,7 @@
 
 static int tap_count, tap_failed;
 
-/* Timeout of a test program for alarm(), s: the same as the limit per file in .ci/prove. */
+/* timeout of a test program for alarm(), s; equal to the limit per file in .ci/prove */
 enum { HANG = 1800 };
 
 /* Prints the result of a check. The name is a sentence that states the expected fact. */
@@ -76,13 +76,13 @@ next_random(uint64_t *state) /* the splitmix64 generator */
     return z ^ (z >> 31);
 }
 
-/* Returns true if this run takes case i of an exhaustive loop: SHARE=k/n takes about one case in n, chosen by a
- * hash, so that nested loops are covered evenly. The n runs with k = 0 to n - 1 together take every case. SHARE=all
- * or no SHARE takes every case. Case 0 is always taken. */
+/* Returns true if this run takes case i of an exhaustive loop. SHARE=k/n takes about one case in n, chosen by a
+ * hash, so that nested loops are covered evenly. The n runs with k = 0 to n - 1 together take every case. Without
+ * SHARE, or with SHARE=all, a run takes every case. Every run takes case 0. */
 static inline bool
 share(int64_t i)
 {
-    /* which: number of this share, from 0; of: number of shares; 0: this run takes all cases */
+    /* which: number of this share, from 0; of: number of shares, 0 if this run takes all cases */
     static int64_t which, of = -1;
     if (of < 0) {
         const char *e = getenv("SHARE");
@@ -104,8 +104,8 @@ share_all(void)
     return !e || !strchr(e, '/');
 }
 
-/* Returns true if the condition holds for the cases tried. A run of only a share of the cases always passes,
- * because its cases may not suffice. */
+/* Returns true if the condition `has` holds for the cases tried. Always returns true in a run that takes only a
+ * share of the cases, because these may not suffice. */
 static inline bool
 covered(bool has)
 {
@@ -120,8 +120,8 @@ share_next(void)
     return share(i++);
 }
 
-/* Returns how many of n random cases this run takes, and advances *seed to the first of these cases. With SHARE=k/m
- * the number is n / m, but at least `least` (or n, if less). */
+/* Returns how many of n random cases this run takes, and advances *seed to the first of them. With SHARE=k/m, a run
+ * takes n / m cases, but at least `least` (or all, if n is smaller). */
 static inline int
 share_some(int n, int least, uint64_t *seed)
 {

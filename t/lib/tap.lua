@@ -38,7 +38,8 @@ local function shown(v)
   return #s <= 400 and s or s:sub(1, 397) .. "..."
 end
 
--- Returns nil if a and b are equal, else a text that describes the first difference. same(x, y) compares non-tables.
+-- Returns nil if a and b are equal; otherwise a text that describes the first difference. same(x, y): compares values
+-- that are not tables.
 local function difference(a, b, same, path)
   if type(a) ~= "table" or type(b) ~= "table" or getmetatable(a) or getmetatable(b) then
     if same(a, b) then return nil end
@@ -68,7 +69,7 @@ function tap.ok(pass, name, why) return report(pass and true or false, name, why
 
 function tap.is(got, want, name) return compare(got, want, equal, name) end
 
--- Checks that numbers differ by at most rtol * |want| + atol, and that all other values are equal.
+-- Checks that numbers differ by at most rtol * |want| + atol, and that values of any other type are equal.
 function tap.near(got, want, name, rtol, atol)
   rtol, atol = rtol or 1e-5, atol or 1e-6
   return compare(got, want, function(a, b)
@@ -78,7 +79,7 @@ function tap.near(got, want, name, rtol, atol)
   end, name)
 end
 
--- Checks that f raises an error with each of these words, in upper or lower case.
+-- Checks that f raises an error that contains each of these words, in upper or lower case.
 function tap.fails(f, words, name)
   local good, err = pcall(f)
   if good then return report(false, name, "no error was raised") end
@@ -102,8 +103,8 @@ end
 -- Returns the bytes that all devices received in a step's last run.
 function tap.received(step) return tap.sum(step:stats().devices, function(d) return d.bytes_in end) end
 
--- Computes gradients of the loss. Returns the loss. This function and tap_update are globals, because rille.graph follows
--- everything that a step's function can reach through `tap`.
+-- Computes the gradients of the loss. Returns the loss. This function and tap_update are globals, because rille.graph
+-- follows everything that a step's function can reach, and would follow all of `tap`.
 function tap_backward(loss)
   loss:backward()
   return loss
@@ -133,9 +134,9 @@ function tap.seed(default)
   return seed
 end
 
--- Returns true if this run takes case i (from 0) of an exhaustive loop: SHARE=k/n takes about one case in n, chosen by a
--- hash. The n runs with k = 0 to n - 1 together take every case. SHARE=all or no SHARE takes every case. Case 0 is
--- always taken. Without i, this function counts cases.
+-- Returns true if this run takes case i (from 0) of an exhaustive loop. SHARE=k/n takes about one case in n, chosen
+-- by a hash. The n runs with k = 0 to n - 1 together take every case. Without SHARE, or with SHARE=all, a run takes
+-- every case. Every run takes case 0. Without i, the calls of this function count the cases.
 local which, of = (os.getenv("SHARE") or ""):match("^(%d+)/(%d+)$")
 local asked = 0
 function tap.share(i)
@@ -148,7 +149,8 @@ function tap.share(i)
   return i == 0 or ((z ~ (z >> 31)) >> 1) % of == tap.which
 end
 
--- Returns an iterator over a table in the order of its keys, so that share() counts the same cases in every run.
+-- Returns an iterator over a table in the order of its keys. The order of pairs() differs between runs, and share()
+-- must count the same cases in each.
 function tap.sorted(t)
   local keys, i = {}, 0
   for key in pairs(t) do keys[#keys + 1] = key end
@@ -159,7 +161,8 @@ function tap.sorted(t)
   end
 end
 
--- Returns the list {f(1), ... f(n)} without nil; if `of` is a list instead of the number n, {f(of[1], 1), f(of[2], 2), ...}.
+-- Returns the list {f(1), ... f(n)} without nil. If `of` is a list, not the number n, returns {f(of[1], 1), f(of[2],
+-- 2), ...}.
 function tap.list(of, f)
   local list, items = {}, type(of) == "table" and of
   for i = 1, items and #items or of do list[#list + 1] = f(items and items[i] or i, i) end
@@ -191,14 +194,14 @@ function tap.flat(v, list)
   return list
 end
 
--- Returns the values of an iterator as a list: tap.all(text:gmatch("%a+")), tap.all(pairs(t)).
+-- Returns the values of an iterator as a list. Examples: tap.all(text:gmatch("%a+")), tap.all(pairs(t)).
 function tap.all(...)
   local list = {}
   for value in ... do list[#list + 1] = value end
   return list
 end
 
--- Returns a copy of table t in which the fields of the other tables replace those of t.
+-- Returns a copy of table t with the fields of the other tables, which replace fields of t.
 function tap.with(t, ...)
   local copy = {}
   for _, other in ipairs{t, ...} do
@@ -253,8 +256,8 @@ function tap.program()
   return path:find("^[^/].*/") and tap.output("pwd"):gsub("\n", "/") .. path or path
 end
 
--- Runs a chunk in a new process. before: variables of the environment. Returns its output, in which the chunk's file is called
--- script.lua, and its exit status.
+-- Runs a chunk in a new process. before: environment variables. Returns the output and the exit status. In the
+-- output, the file of the chunk is called script.lua.
 function tap.run(options, chunk, before)
   local path = tap.write(os.tmpname(), chunk)
   local text, code = tap.output(("%s '%s' --no-init %s '%s' 2>&1"):format(before or "", tap.program(), options, path))
@@ -263,7 +266,7 @@ function tap.run(options, chunk, before)
   return text, code
 end
 
--- Returns the drawings of x:show(...): the text for a terminal of this many columns, and the SVG.
+-- Returns two drawings of x:show(...): the text for a terminal with this number of columns, and the SVG.
 function tap.drawn(x, columns, color, ...)
   local rille, plain, svg = require "rille", nil, nil
   local show = rille._show
@@ -290,7 +293,7 @@ function tap.typed(options, lines)
   return text, code
 end
 
--- Ends the test. The comment lists the modules of Rille on which the test depends, for .ci/prove.
+-- Ends the test. Prints a comment that lists the modules of Rille on which the test depends, for .ci/prove.
 function tap.done()
   local loaded = {}
   for name in pairs(package.loaded) do loaded[#loaded + 1] = name:match("^rille%.(.+)") end

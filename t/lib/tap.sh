@@ -14,7 +14,7 @@ dir=$(mktemp -d) || exit
 . () { builtin . "$@" || { echo "Bail out! $1 cannot be read"; exit 1; }; }
 trap 'rm -rf "$dir"' EXIT
 
-report() { # report STATUS NAME: prints a result; returns the status
+report() { # report STATUS NAME: prints a result and returns the status
   n=$((n + 1))
   [ "$1" = 0 ] && { echo "ok $n - $2"; return; }
   failed=$((failed + 1))
@@ -49,8 +49,8 @@ free_port() { # prints an unused port below the kernel's ephemeral ports
   echo "$p"
 }
 
-# share I: this run takes case I (from 0) of an exhaustive loop. SHARE=k/n takes one case in n; SHARE=all or no SHARE takes every case. Case 0
-# is always taken.
+# share I: succeeds if this run takes case I (from 0) of an exhaustive loop. SHARE=k/n takes one case in n. Without
+# SHARE, or with SHARE=all, a run takes every case. Every run takes case 0.
 share() {
   [[ ${SHARE:-all} = */* ]] || return 0
   [ -n "${share_said:-}" ] || echo "# share $SHARE"

@@ -1,6 +1,6 @@
 # terminal.sh - setup of tests of the shell on a terminal. Reads tap.sh, makes a working folder, and defines the
-# functions session and answer. $rille is the program; t/lib/pty.pl provides the terminal. The file `seen` contains the
-# terminal's output.
+# functions session, answer and prints. $rille must be the program. t/lib/pty.pl provides the terminal, and the file
+# `seen` receives its output.
 pty=$(realpath "${BASH_SOURCE%/*}/pty.pl")
 . "${BASH_SOURCE%/*}/tap.sh"
 cd "$dir" || exit 2
@@ -16,7 +16,7 @@ session() {
   printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d "${devices:-cpu:4}" >seen 2>&1
   code=$?
 }
-# answer CHUNK...: types the chunks in order; sets $got to the output after the last chunk, without the prompt.
+# answer CHUNK...: types the chunks in order. Sets $got to the output after the last chunk, without the prompt.
 answer() {
   local last=${*: -1} steps=()
   for chunk; do steps+=("type ${chunk//\\/\\\\}\n" prompt); done

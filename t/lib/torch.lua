@@ -1,4 +1,4 @@
--- torch.lua - writes state dicts as torch.save does: a zip file with a pickle and a member for each storage. For tests.
+-- torch.lua - writes state dicts like torch.save, for tests: a zip file with a pickle, and a member for each storage.
 
 local crc_table = {}
 for i = 0, 255 do

@@ -23,7 +23,7 @@ struct train_options {
     int threads;            /* number of threads; 0: the default of 4 */
     const char *schedule;   /* schedule of the compiled step; NULL: no compilation, a plain loop */
     int pieces;             /* number of micro-batches; 0: the default PIECES */
-    bool exact, single;     /* exact: the exact network instead of the classifier; single: all on one device */
+    bool exact, single;     /* exact: uses the exact network, not the classifier; single: one device computes all */
     size_t memory_limit;
 };
 
@@ -98,7 +98,7 @@ train_call(struct train *t, const char *op, int line, struct rille_tensor *a, st
     return rille_call(t->s, rille_op_find(op), b ? 2 : 1, arg, 0, NULL, out);
 }
 
-/* Computes the loss. Errors in its operators name lines 1 to 5 of "train.lua". */
+/* Computes the loss. The operators' errors name the lines 1 to 5 of "train.lua". */
 static inline int
 train_loss(struct train *t, struct rille_tensor *x, struct rille_tensor *y, struct rille_tensor **loss)
 {
@@ -238,7 +238,7 @@ train_state(struct train *t, struct rille_tensor *loss, struct train_state *out)
     return status;
 }
 
-/* Runs n steps from the current weights and returns their final state. */
+/* Runs n steps from the current weights. Returns loss and weights after the last one. */
 static inline int
 train_run(struct train *t, int n, struct train_state *out)
 {

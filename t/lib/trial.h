@@ -1,5 +1,5 @@
 /* trial.h - for tests of kernels: makes the operands of an operator's sample in various memory layouts, and compares
- * results. The caller owns a trial between trial_open and trial_close. */
+ * results. The caller owns a trial from trial_open to trial_close. */
 #ifndef RILLE_T_TRIAL_H
 #define RILLE_T_TRIAL_H
 
@@ -12,7 +12,7 @@ enum memory {
     GAPS,       /* every second element */
     TURNED,     /* dimensions laid out in reverse order */
     COLUMNS,    /* the last two dimensions in reverse order: column-major matrices */
-    FAR,        /* each element on a separate page; if there are many elements, on a separate cache line */
+    FAR,        /* each element on a separate page; beyond FAR_MANY elements, on a separate cache line */
     ASTRAY,     /* contiguous, but not aligned to vectors */
     REPEATED,   /* every row is the same row of memory */
     OVERLAPPED, /* each row begins one element after the row before */
@@ -34,7 +34,7 @@ struct trial {
 
 /* ---- making operands ---- */
 
-/* number of elements up to which FAR uses one page per element; more elements would need too much memory
+/* maximum number of elements that FAR stores on separate pages, because more would need too much memory
  * (f32{300,600}: 740 MB) */
 enum { FAR_MANY = 1024 };
 
@@ -95,7 +95,7 @@ address_of(const struct view *v, int64_t i)
 
 static bool strange; /* true: every fifth value is NaN, infinite, +-0 or subnormal */
 
-/* true: integers without bounds have values at the limits of dtypes; all pairs of such values of two operands
+/* true: integers without bounds have values at the limits of dtypes, such that all pairs of values of two operands
  * occur */
 static bool limits;
 static const int64_t at_limits[] = {0,         1,         -1,        2,         -3,
@@ -153,8 +153,8 @@ trial_retype(const struct op *op, const char *text, const char *dtype, char *to,
     return good;
 }
 
-/* Makes a trial of a sample. Returns false if the call has no types (a composite), or if reading the sample or
- * inferring its types fails. */
+/* Makes a trial of a sample. Returns false if the sample cannot be read, or its types cannot be inferred (those of
+ * composites cannot). */
 static inline bool
 trial_open(struct trial *t, const struct op *op, const char *text, enum memory m, uint64_t seed)
 {
@@ -214,7 +214,8 @@ trial_reference(struct trial *t)
     return ref_run(&k);
 }
 
-/* Computes a call with the operands of t; writes to `out`. variant: receives the variant's name; may be NULL. */
+/* Computes a call with the operands of t and writes the results to `out`. variant: receives the name of the kernel
+ * variant; may be NULL. */
 static inline int
 trial_run(struct trial *t, const struct call *c, int threads, struct tensor *out, const char **variant)
 {
@@ -251,8 +252,8 @@ trial_same(const struct view *got, const struct view *want)
     return same;
 }
 
-/* Returns the largest difference of two tensors, relative to the largest value, in units of the tolerance. A result
- * up to 1 passes. Integers must be equal. */
+/* Returns the largest difference of two tensors, relative to the largest value, as a multiple of the tolerance. The
+ * test passes if the result is at most 1. Integers must be equal. */
 static inline double
 distance(const struct view *got, const struct view *want)
 {

@@ -1,6 +1,6 @@
--- unread.lua - checks that steps whose losses are read late compute the same as steps whose losses are read at once. One
--- device; a network with dropout, a changing learning rate, batches from the host, reads of earlier losses, and a file
--- saved during training. Also checks that the reported times of a step are measured on the device.
+-- unread.lua - checks that a training gives the same values if its losses are read late instead of at once. It runs
+-- on one device: a network with dropout, a changing learning rate, batches from the host, reads of earlier losses,
+-- and a file saved during training. Also checks that the reported times of a step are measured on the device.
 --
 --   rille -d async:1 t/lib/unread.lua [KIND]        prints ok, or raises
 
@@ -23,7 +23,7 @@ local function train(waits, path)
     if i % 7 == 0 then said[#said + 1] = ("%a"):format(losses[i - 3]:item()) end
     if i == 11 then rille.save(path, net) end
   end
-  said[#said + 1] = ("%a"):format((losses[STEPS] * 2):item()) -- a further run, after the last step
+  said[#said + 1] = ("%a"):format((losses[STEPS] * 2):item()) -- one more run, after the last step
   local stats = step:stats()
   assert(stats.step_time > 0 and stats.devices[1].busy > 0 and stats.devices[1].busy <= stats.step_time,
     ("busy for %g s of %g"):format(stats.devices[1].busy, stats.step_time))
