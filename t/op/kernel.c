@@ -107,7 +107,7 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
         }
         try_form(&t, op, "the way chosen", text, m);
         for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++)
-            note_reached(v); /* skips "f32", which a variant name contains for other dtypes */
+            note_reached(v); /* records the variant that the kernel chose by itself */
         for (const struct kernel_variant *variant = op->host.kernel; variant && variant->name; variant++) {
             const struct kernel_variant alone[2] = {*variant, {NULL}};
             struct op copy = *op;
@@ -176,8 +176,8 @@ strange_values(uint64_t seed)
     strange = true;
     for (int i = 0; i < op_count; i++)
         for (int k = 0; k < OP_SAMPLE && op_table[i]->sample[k]; k++)
-            /* a cell with infinite states: whether a gate's result is NaN or infinite depends on the order of its
-             * products */
+            /* recurrence gets no infinite states: whether a gate's result is NaN or infinite depends on the order of
+             * its products */
             for (uint64_t j = strncmp(op_table[i]->name, "recurrence", 10) ? 0 : 10 + NMEMORY; j < 10 + NMEMORY; j++) {
                 enum memory m = j < 10 || op_table[i]->flags & OP_SOURCE ? DENSE : (enum memory)(j - 10);
                 try_sample(op_table[i], op_table[i]->sample[k], m, seed + j);
@@ -191,7 +191,8 @@ strange_values(uint64_t seed)
     strange = false;
 }
 
-/* Tries samples that are too large for an operator's record, or that have other dtypes. */
+/* Tries samples that are too large to be listed in an operator's record, or that have other dtypes than those
+ * listed. */
 static void
 others(uint64_t seed)
 {
@@ -200,7 +201,7 @@ others(uint64_t seed)
         {"matmul", "f16{5,3} f16{3,7}"},
         {"linear_int8", "f64{3,70} u8{5,70} f64{5}"},
         {"linear_int8", "f16{2,3,6} u8{4,6} f16{4}"},
-        /* block formats; few and many rows; numbers of rows that are no multiple of a panel's */
+        /* block formats; few rows, many rows, and numbers of rows that are no multiple of a panel's number of rows */
         {"linear_blocks", "f32{5,512} u8{9,2,144}<60 kind=Q4_K"},
         {"linear_blocks", "f32{33,256} u8{70,1,210}<60 kind=Q6_K"},
         {"linear_blocks", "f32{40,64} u8{130,2,34}<60"},
@@ -232,7 +233,8 @@ others(uint64_t seed)
 
 /* ---- dimensions of size 0 and 1 ---- */
 
-/* Replaces each size and id bound in the sample that equals `from` by the digit `to`. Returns false if none does. */
+/* Copies a sample's text, and replaces each size and id bound that equals `from` by the digit `to`. Returns false if
+ * the text has no such number. */
 static bool
 resize(const char *text, int from, int to, char *resized, size_t room)
 {
@@ -250,8 +252,9 @@ resize(const char *text, int from, int to, char *resized, size_t room)
     return any;
 }
 
-/* Returns true if the resized sample is a valid call. An id is never valid in a table without rows. Gradients of
- * windows have a size attribute, which would not fit. */
+/* Returns true if the resized sample is a valid call. Rejects an id bound of 0, because a table without rows has no
+ * valid id. Rejects operators with a size attribute (gradients of windows), because the attribute would not fit the
+ * new sizes. */
 static bool
 is_call(const struct op *op, const char *text)
 {

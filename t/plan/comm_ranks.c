@@ -1,9 +1,9 @@
 /* comm_ranks.c - tests library collectives and point-to-point links between plan partitions.
  *
- * Partitions that use a collective library must give the bits of one host without a library, in any order of events.
- * Each partition lists its collectives. The lists must agree, and injected mistakes in the lists must be found.
- * Covers moves between all layouts, and random programs, on asynchronous test devices. A stand-in replaces the
- * library (t/lib/collecting.h). */
+ * Whatever the order of events, partitions that use a collective library must compute the bits of one host without a
+ * library. Each partition lists its collectives. The lists must agree, and the comparison must find injected
+ * mistakes in the lists. Covers moves between all layouts, and random programs, on asynchronous test devices. A
+ * stand-in replaces the library (t/lib/collecting.h). */
 #include "actors/plan/outline/comm_ranks.h"
 #include "t/lib/parts.h"
 
@@ -50,8 +50,8 @@ count_edges(const struct parts *x)
     return n;
 }
 
-/* Returns true if each move between asynchronous devices consists only of the two ends of a direct channel, without
- * send and receive tasks and without tasks on another kind of device. */
+/* Returns true if every move between asynchronous devices uses the two ends of a direct channel and nothing else: no
+ * send or receive task, and no task on another kind of device. */
 static bool
 goes_direct(const struct plan *p)
 {
@@ -66,8 +66,8 @@ goes_direct(const struct plan *p)
     return true;
 }
 
-/* Compares the collective lists of all partitions. spoilt: a damaged list in place of that of partition `which`;
- * NULL: no list is replaced. */
+/* Returns 0 if the collective lists of all partitions agree. spoilt: a damaged list that replaces the list of
+ * partition `which`; NULL: no list is replaced. */
 static int
 match(const struct parts *x, int which, const struct str *spoilt)
 {
@@ -98,7 +98,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    /* an expected error: each micro-batch reads a sum over all micro-batches */
+    /* expected error: each micro-batch of this program would read a sum over all micro-batches */
     if (!good && strstr(err_text(), "is known only after the last")) {
         n->refused++;
         parts_close(&x);
@@ -258,8 +258,8 @@ found_once(struct rille_session *s)
 
 /* ---- failed and stopped runs ---- */
 
-/* Makes a random program in partitions and connects the partitions. Returns false if `counted` counts no task of
- * the wanted kind in the program. */
+/* Makes a random program in partitions and connects the partitions. Returns false if `counted` returns 0, because
+ * then the program has no task of the kind under test. */
 static bool
 draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
 {
@@ -271,7 +271,8 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* Runs a plan, and makes an act fail or stops the run. All partitions must end, and the next run must succeed. */
+/* Runs random plans. In each run, either an act fails or the run is stopped. All partitions must end, and the next
+ * run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
@@ -359,7 +360,8 @@ plant(struct plan *p, int kind, uint64_t seed, struct arena *a)
     }
 }
 
-/* Puts mistakes into collective tasks or ends of links. The verifier or a comparison must find each mistake. */
+/* Puts mistakes into collective tasks or ends of links. For each mistake, either the verifier or the comparison with
+ * the other partitions must report an error. */
 static void
 mistakes(struct rille_session *s, uint64_t first, const struct place_of_mistakes *at)
 {
@@ -444,8 +446,8 @@ follow_hop(struct plan *p, int32_t i)
     return true;
 }
 
-/* Lets the first reader of a receive task begin when the work is enqueued, instead of when it is done. Returns false
- * if no reader is on the same thread. */
+/* Lets the first reader of a receive task begin once the receive is enqueued, instead of once the receive is done.
+ * Returns false if the reader is on another thread. */
 static bool
 show_early(const struct plan *p, int32_t i)
 {

@@ -6,7 +6,7 @@
 #include "actors/plan/outline/hierarchical.h"
 #include "t/lib/parts.h"
 
-/* SIZE: rows and columns of the square matrix; divides into 16 chunks of 6 shares of 8 elements */
+/* SIZE: rows and columns of the square matrix. 768 = 16 * 6 * 8: 16 chunks, each of 6 shares of 8 elements. */
 enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 };
 static const struct cut cut[] = {{2, {4, 4}}, {2, {2, 6}}, {4, {2, 2, 2, 2}}, {4, {1, 3, 3, 1}}};
 

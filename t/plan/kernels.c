@@ -216,8 +216,9 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 /* ---- tasks that share a kernel ---- */
 
 struct sharing {
-    /* Numbers of pairs of tasks: that share a kernel; that share a kernel although their nodes differ; that have two
-     * kernels; that wrongly do or do not share. */
+    /* Counts of pairs of tasks. shared: both tasks have one kernel. of_nodes: both have one kernel although their
+     * nodes differ. apart: each has its own kernel. wrong: the tasks share a kernel and must not, or do not share
+     * one and must. */
     int64_t shared, of_nodes, apart, wrong;
 };
 
@@ -348,7 +349,7 @@ plant_credits(struct plan *p, struct count *c)
         }
 }
 
-/* Removes a control edge from its reader's inputs. */
+/* Removes a control edge from the inputs of the task that reads it. */
 static void
 plant_order(struct engine *e, struct plan *p, uint64_t want, struct count *c)
 {

@@ -1,4 +1,4 @@
-/* outline.c - tests that a program's bytes lead to the same outline and the same plan in another process.
+/* outline.c - tests that another process makes the same outline and the same plan from a program's bytes.
  * (t/cluster/program.c tests damaged bytes.)
  *
  * A plan must have the hops that its outline decides. The outline's digest must cover each decision. The size of an
@@ -15,7 +15,8 @@ struct count {
     int numbered, hops, moves, ordered, changes, count_differing, credits; /* numbers of decisions seen in outlines */
 };
 
-/* ---- decisions ---- */
+/* Checks that hops are sorted by step and operand and numbered without gaps, and that each hop starts from the
+ * layout at which the previous hop ends. */
 
 /* Checks hops: sorted by step and operand, numbered without gaps; each hop starts from the layout at which the
  * previous hop ends. */
@@ -122,7 +123,8 @@ change_credits(struct outline *o, struct count *c)
     free(room);
 }
 
-/* Checks the outline of a plan that was made with this atlas. Then changes each decision of the outline. */
+/* Checks the outline of a plan that was made with this atlas. Then changes each decision of the outline, one at a
+ * time; the outline's digest must differ after each change. */
 static void
 try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, struct count *c)
 {

@@ -82,7 +82,7 @@ cost_of(const struct task *t)
     return 100000 * (1 + (int64_t)(h % 5));
 }
 
-/* Gives schedule rows to all lanes, also those whose order the row does not change, and lets lanes wait without
+/* Gives a schedule row to every lane, even if the row leaves the lane's order unchanged, and lets lanes wait without
  * limit. */
 static void
 give_rows(struct rille_graph *g, struct arena *a, struct whole *w)

@@ -1,5 +1,5 @@
-/* transfer.c - tests moves between devices that cannot read each other's memory, in one plan: they give the bits of
- * one memory space.
+/* transfer.c - tests plans whose devices cannot read each other's memory: moves must give the bits of devices with a
+ * common memory.
  *
  * Every move between layouts, and random programs, run on cpu and asynchronous test devices, and again with other
  * cpu devices in place of the asynchronous ones. Memory of asynchronous devices faults if host code touches it. A
@@ -62,7 +62,8 @@ count_transfers(const struct plan *p)
     return n;
 }
 
-/* Compares the bytes of all root shards after runs in two orders of events with those of the program on cpu devices. */
+/* Runs the plan in two orders of events. After each run, compares the bytes of all root shards with those of the
+ * program on cpu devices. */
 static void
 try_plan(struct rille_session *s, struct plan *p, uint64_t seed, struct count *n)
 {

@@ -20,8 +20,8 @@ struct naive {
     const struct layout *layout[SAMPLE_IN + OP_OUT];
 };
 
-/* Returns the lowest price of converting layout l so that the given axes have B or S, over all combinations of split
- * dimensions. The given axes split in mesh order, or after all other axes. */
+/* Returns the lowest price of converting layout l to one whose entries on the given axes are B or S. Tries all
+ * combinations of split dimensions. The given axes split in mesh order, or after all other axes. */
 static int64_t
 debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsigned axes)
 {
@@ -349,9 +349,9 @@ on_one_axis(struct sound *s, const struct place *p, struct sbp v)
     return l;
 }
 
-/* Tries an update: the gradient (the last operand with the parameter's shape) has the layout `gradient`, 0-d tensors
- * have B, and other operands `state`. Only the gradient may move, and every non-empty result must have the
- * parameter's layout. */
+/* Tries an update. Its gradient (the last operand with the parameter's shape) has the layout `gradient`; operands
+ * without dimensions have B; all other operands have the layout `state`. Only the gradient may move, and every
+ * non-empty result must have the parameter's layout. */
 static bool
 update_stays(struct sound *s, struct sbp state, struct sbp gradient)
 {

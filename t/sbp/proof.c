@@ -100,8 +100,8 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
-/* Checks the message about a search whose bound is higher than its proof's. The message must report both
- * bounds; impossible values must be rejected. */
+/* Checks the message for a certificate whose search found a higher bound than its proof shows. The message must
+ * report both bounds. A searched bound above the cost, or below the proved bound, must be rejected. */
 static bool
 says_both(const struct str *text, const struct solved *s)
 {
@@ -384,8 +384,8 @@ every_search(uint64_t seed, int n)
     is_int(good, made, "each certificate of these searches is accepted");
 }
 
-/* Adds a tensor with one reader, and one form per value of its producer and of its reader. price[i][j]: price if the
- * producer has value i and the reader value j. */
+/* Adds a tensor with one reader. Each value of the producer, and each value of the reader, has its own layout
+ * (form). price[i][j]: price if the producer has value i and the reader value j. */
 static void
 converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const int64_t *price)
 {
@@ -398,10 +398,11 @@ converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const in
     n->tensor[n->ntensor++] = t;
 }
 
-/* Tests a case of impossible values with negative costs. V's second value costs less than zero after the edge to W,
- * which is a sum, is cut. A's first value needs B's first, and V has no value compatible with both, so no choice has
- * A's first. B stays until V is eliminated because B has an edge to W, too. A stays longer, because of C, D and E. A
- * search that considers V's value possible with B's first would drop A's first value only after V is eliminated. */
+/* Tests impossible values with negative costs. The edge from V to W is a sum of one number per end, so the search
+ * cuts it; then V's second value costs less than zero. A's first value needs B's first, and V has no value
+ * compatible with both, so no choice has A's first. B stays until V is eliminated because B has an edge to W, too. A
+ * stays longer, because of C, D and E. Suppose a search considers V's value possible with B's first. That search
+ * would drop A's first value only after V is eliminated. */
 static void
 impossible_below_zero(void)
 {

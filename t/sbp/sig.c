@@ -206,7 +206,8 @@ test_merged(void)
 
 /* ---- the check ---- */
 
-/* Lists every layout of a two-dimensional tensor on a mesh of two axes, in both orders if the order matters. */
+/* Lists every layout of a two-dimensional tensor on a mesh of two axes. If the order in which the axes split the
+ * tensor matters, lists the layouts of both orders. */
 static int
 all_layouts(struct sound *s, const struct place *p, const struct layout **out)
 {
