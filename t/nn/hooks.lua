@@ -78,7 +78,7 @@ z:register_hook(function() seen = rille.no_grad(function() return 1 end); rille.
 (z * z):sum():backward()
 tap.is(seen, 1, "a hook may compute values")
 
--- ---- hooks that change what is being passed ----
+-- ---- hooks that remove hooks or handles, call backward, or fail ----
 
 local gone = leaf{1, 2}
 gone:register_hook(function(d)

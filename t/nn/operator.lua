@@ -18,7 +18,7 @@ local function product(change)
   return rille.operator(o)
 end
 
--- A function of one tensor, with the gradient of its operators.
+-- Returns an operator of one tensor. Its backward computes the gradient of `forward` by automatic differentiation.
 local function one(rule, forward, more)
   local o = {name = "one", rule = rule, forward = function(ctx, x) ctx:save_for_backward(x); return forward(x) end,
     backward = function(ctx, ...)

@@ -110,9 +110,9 @@ local function moved(shape, recipe, b, s, h, heads)
   return tally(e, place), held
 end
 
--- Checks one recipe. want: function that returns the elements per device by the formula; times the number of devices,
--- they are an integer. held: divisors of the dimensions of four tensors: the stream between blocks, a column layer's
--- weight (h to 4h), a row layer's weight, and the value between these two layers.
+-- Checks one recipe. want: function that returns the elements per device by the formula; their product with the
+-- number of devices is an integer. held: divisors of the dimensions of four tensors: the stream between blocks, a
+-- column layer's weight (h to 4h), a row layer's weight, and the value between these two layers.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
   local devices = tap.numel(shape)
