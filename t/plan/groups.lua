@@ -32,8 +32,9 @@ local function variables(shapes, dtype, slots, how)
   return all
 end
 
--- Trains the variables. Updates in one list are one compiled step; a function in place of a tensor is called in the
--- step. Returns all values and the plan of the first step.
+-- Trains the variables. together: lists of variables; the updates of one list are one compiled step. A variable's
+-- list may have a function in place of a tensor; the step calls the function and uses the result. Returns all values
+-- and the plan of the first step.
 local function train(kind, all, together, scale)
   local name, slots, attrs, numbers = table.unpack(kind)
   local steps = {}

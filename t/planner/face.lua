@@ -34,7 +34,7 @@ tap.group("the same program has the same plan", function()
   for _, program in ipairs{"mlp", "blocks", "tied"} do
     for _, mesh in ipairs{"line", "grid"} do
       for _, mode in ipairs(modes) do
-        -- Searches on a grid take long, so only the choice without time is compared there.
+        -- A search on a grid takes long, so on the grid plans are compared only without time for a search.
         for _, seconds in ipairs(mesh == "grid" and {NONE} or {LONG, NONE}) do
           local one, other = trained(program, mesh, {mode = mode, seconds = seconds}), trained(program, mesh, {mode = mode, seconds = seconds})
           local what = ("%s on a %s, %s, %g seconds: "):format(program, mesh, mode, seconds)

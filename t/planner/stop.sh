@@ -5,7 +5,7 @@
 rille=$(realpath "$1")
 cd "$dir" || exit 1
 
-# so many blocks that the search for layouts takes long, with and without a memory limit
+# The program has so many blocks that the search for layouts takes long, with and without a memory limit.
 cat >plan.lua <<'LUA'
 local rille = require "rille"
 local P = rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})

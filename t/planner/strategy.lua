@@ -286,8 +286,8 @@ do
   end
 end
 
--- Checks a call that does not change its operand, or undoes an earlier call, and so is left out: its operand must
--- still have the layout that the strategy requests.
+-- Tries calls that are left out of the program, because they do not change their operand or because they undo an
+-- earlier call. If such a call has a strategy, its operand must still have the layout that the strategy requests.
 do
   local calls = {
     permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,

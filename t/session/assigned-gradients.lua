@@ -76,7 +76,8 @@ tap.group("random programs", function()
   end
 end)
 
--- Steps that assign to a variable made in the step, which has the rows of a micro-batch.
+-- Functions of a step that makes a variable with a row for each row of the micro-batch, and then assigns to the
+-- variable.
 local function by_column(x, w)
   local y = rille.zeros(x.shape[1], COLUMNS)
   for k = 0, COLUMNS - 1 do y[{{}, k}] = x[{{}, k}] * w[k] end
