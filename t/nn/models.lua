@@ -495,8 +495,7 @@ tap.group("states", function()
   end
 end)
 
--- Checks the balance loss of experts: it is one number, and its gradient reaches all blocks, on whatever devices they
--- are.
+-- Checks the balance loss of experts. The loss is one number, and its gradient must reach all blocks, on any devices.
 tap.group("balance", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local function balance(place, recipe, how)

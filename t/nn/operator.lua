@@ -1,5 +1,5 @@
--- operator.lua - tests rille.operator: right rules are accepted and wrong claims refused, with the letter that is wrong;
--- operators have their rule's layouts; calls check sizes.
+-- operator.lua - tests rille.operator. Right rules must be accepted. A wrong claim must be refused, and the error
+-- must name the wrong letter. Operators must have the layouts of their rule, and calls must check sizes.
 local tap = dofile("t/lib/tap.lua")
 
 rille.manual_seed(tap.seed(3))

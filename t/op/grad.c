@@ -201,8 +201,8 @@ is_in_group(const char *group, int k)
     return memchr(group, "0123456789ab"[k], n) || *group == '*';
 }
 
-/* Checks a call that is linear in a group of operands: its gradients must not depend on their values. So gradients
- * must have the same bits if all operands of the group are NaN. */
+/* Checks a call that is linear in a group of operands. The gradients by these operands must not depend on the
+ * operands' values; so they must have the same bits if all operands of the group are NaN. */
 static void
 try_linear(struct trial *t, const struct gradients *s, const char *text, const char *group)
 {

@@ -69,8 +69,7 @@ for d in pairs(eps) do
   end
 end
 
--- Computes norms of rows whose sum of squares overflows or underflows f16. Compares values, gradients and second
--- gradients.
+-- Computes norms of rows whose sum of squares overflows or underflows f16. Compares gradients and second gradients.
 for d, unit in pairs(eps) do
   local LONG = 4096
   local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)

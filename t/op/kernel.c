@@ -210,8 +210,8 @@ others(uint64_t seed)
         {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
         {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
         {"attention_softmax", "f64{3,7} f64{7}"},
-        /* expert batches of all sizes; numbers of rows that are no multiple of a block's; panels of columns, some of
-         * which overlap the previous panel; experts without rows; invalid ids */
+        /* expert batches of all sizes; numbers of rows that the number of rows of a block does not divide; panels of
+         * columns, some of which overlap the previous panel; experts without rows; invalid ids */
         {"expert_matmul", "f32{1,700,1,20} f32{1,3,20,1100} i64{700,2}<4"},
         {"expert_matmul", "f32{2,90,2,70} f32{2,9,70,13} i32{90,2}<15"},
         {"expert_matmul", "bf16{1,130,1,60} bf16{2,2,60,530} i64{130,3}<4"},

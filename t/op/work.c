@@ -93,7 +93,7 @@ main(void)
 {
     double flops = 0, elements;
     for (const struct op *const *op = op_table; *op; op++)
-        /* only operators with a rule: composites are made of these */
+        /* skips composites, which have no rule and consist of operators with a rule */
         if ((*op)->shape.rule || (*op)->shape.make_rule) try_passes(*op);
     for (size_t i = 0; i < countof(table); i++)
         ok(work_of(table[i].op, table[i].sample, &flops, &elements) && flops == table[i].flops,

@@ -8,7 +8,7 @@ local tap = dofile("t/lib/tap.lua")
 local pipeline = dofile("t/lib/stages.lua")
 
 local APART <const> = {forward = 1, backward = 1, weight = 1}
--- in these schedules, both kinds of gradients count as one act
+-- for schedules in which the input gradient and the weight gradient of a stage are one act
 local JOINT <const> = {forward = 1, backward = 2, weight = 0}
 
 local function near(x) return math.floor(x + 0.5) end

@@ -311,7 +311,7 @@ for _, kind in ipairs(kinds) do
           want = want or train(of, P1)
           local got, ratio, held = train(of, r[2], recipe, r[4], eager)
           if r.bytes and ratio and not (of.without or {}).bytes then
-            -- the two biases of a gate, which are added, have one common gradient, which is reduced once
+            -- The two biases of a gate are added, so they have a common gradient, and this gradient is reduced once.
             tap.ok(ratio >= 0.94 * r.bytes[1] and ratio <= r.bytes[2] + SCALARS / held, name .. ": bytes are those of the formula", ratio)
           end
           if r.exact and not r[4] then tap.is(got, want, name .. ": the bits of one device")

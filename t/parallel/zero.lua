@@ -66,8 +66,8 @@ do
   end
 end
 
--- Checks zero as an option of a recipe and of a graph. One of them may be given, or both with the same number;
--- otherwise an error must name both lines.
+-- Checks zero as an option of a recipe and of a graph. If both have the option with different numbers, the error must
+-- name both lines.
 do
   local P = rille.placement("cpu", {0, 1})
   local function here() return debug.getinfo(2, "l").currentline end

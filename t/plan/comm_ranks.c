@@ -1,6 +1,6 @@
 /* comm_ranks.c - tests library collectives and point-to-point links between plan partitions.
  *
- * Whatever the order of events, partitions that use a collective library must compute the bits of one host without a
+ * In any order of events, partitions that use a collective library must compute the bits of one host without a
  * library. Each partition lists its collectives. The lists must agree, and the comparison must find injected
  * mistakes in the lists. Covers moves between all layouts, and random programs, on asynchronous test devices. A
  * stand-in replaces the library (t/lib/collecting.h). */
@@ -66,7 +66,7 @@ goes_direct(const struct plan *p)
     return true;
 }
 
-/* Returns 0 if the collective lists of all partitions agree. spoilt: a damaged list that replaces the list of
+/* Returns 0 if the collective lists of all partitions agree. spoilt: a damaged list, used in place of the list of
  * partition `which`; NULL: no list is replaced. */
 static int
 match(const struct parts *x, int which, const struct str *spoilt)
@@ -415,8 +415,8 @@ other_lists(struct rille_session *s, uint64_t first)
 
 /* ---- planted mistakes at the ends of links ---- */
 
-/* Returns the first task from `which` on, cyclically, that is an end of a point-to-point link; -1: none. packs: only
- * ends that pack slices. */
+/* Searches the tasks from `which` on, cyclically. Returns the first end of a point-to-point link; -1: none. packs:
+ * finds only ends that pack slices. */
 static int32_t
 end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
 {
@@ -435,8 +435,8 @@ first_of_hop(const struct plan *p, int32_t task)
     return task;
 }
 
-/* Replaces the task's first input by an edge from the first task of the same hop. Returns false if the task has no
- * input or is that first task. */
+/* Replaces the task's first input by an edge from the first task of the same hop. Returns false for a task without
+ * input, and for the first task of the hop. */
 static bool
 follow_hop(struct plan *p, int32_t i)
 {

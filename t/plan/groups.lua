@@ -12,7 +12,7 @@ for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
 local LARGE = {640, 512}
 
 -- Columns: operator, number of state tensors (-1: one state tensor, passed as absent), attributes, and a function
--- that returns the operands that are numbers.
+-- that returns the number operands.
 local KINDS = {
   {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
   {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},

@@ -1,4 +1,4 @@
-/* kernels.c - tests that the plan verifier rejects mistakes in kernels and memory that the planner could make.
+/* kernels.c - tests that the plan verifier finds mistakes of a planner in kernels and in memory.
  *
  * Mistakes: another operator, attribute, micro-batch count, wiring or result layout; other steps in a chain; a
  * kernel on two threads; too little scratch; too few registers; a missing control edge. Each mistake is put into
@@ -216,9 +216,9 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 /* ---- tasks that share a kernel ---- */
 
 struct sharing {
-    /* Counts of pairs of tasks. shared: both tasks have one kernel. of_nodes: both have one kernel although their
-     * nodes differ. apart: each has its own kernel. wrong: the tasks share a kernel and must not, or do not share
-     * one and must. */
+    /* Counts of pairs of tasks. shared: the tasks have a common kernel. of_nodes: the tasks have a common kernel
+     * although their nodes differ. apart: the tasks have different kernels. wrong: the tasks have a common kernel
+     * and must not, or have different kernels and must not. */
     int64_t shared, of_nodes, apart, wrong;
 };
 

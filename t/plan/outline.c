@@ -15,7 +15,7 @@ struct count {
     int numbered, hops, moves, ordered, changes, count_differing, credits; /* numbers of decisions seen in outlines */
 };
 
-/* Checks that hops are sorted by step and operand and numbered without gaps, and that each hop starts from the
+/* Checks hops. Hops must be sorted by step and operand and numbered without gaps. Each hop must start from the
  * layout at which the previous hop ends. */
 
 /* Checks hops: sorted by step and operand, numbered without gaps; each hop starts from the layout at which the
@@ -98,7 +98,7 @@ change_hop(struct outline *o, int32_t i, struct count *c)
     TELL(h->name, "by hand");
 }
 
-/* Adds one micro-batch to the pool of each stage. If that changes credits, the digest must differ. */
+/* Adds one micro-batch to the pool of each stage. If the larger pools change credits, the digest must differ. */
 static void
 change_credits(struct outline *o, struct count *c)
 {
@@ -222,8 +222,8 @@ try_program(struct engine *e, struct plan *p, struct count *c, const unsigned ch
     atlas_free(&at);
 }
 
-/* Checks that channels of moves between any two of these layouts have different contracts, also if the layouts
- * differ only in their ranks. */
+/* Computes the contract of a channel for each pair of a source and a target layout. All contracts must differ, also
+ * for layouts that differ only in their ranks. */
 static void
 contracts(struct rille_session *s)
 {

@@ -1,5 +1,5 @@
-/* parts.c - tests that plan partitions of hosts that cannot access each other's memory give the bits of one plan on one
- * host.
+/* parts.c - tests plan partitions on hosts without access to each other's memory: results must have the bits of one
+ * plan on one host.
  *
  * Random programs, and every move between layouts, are planned on one host and in partitions. Partitions have
  * separate buffers. One simulator runs all partitions in an order that a seed decides. With an argument such as
@@ -117,7 +117,7 @@ settles(const struct parts *x, const struct plan *p, const int32_t *first, struc
     return good;
 }
 
-/* Checks that the merged plan can be simulated to its end, which requires a reader for every send. */
+/* Checks that the merged plan can be simulated to its end. The simulation ends only if every send has a reader. */
 static bool
 plays(const struct parts *x)
 {
@@ -207,8 +207,8 @@ try_seed(struct rille_session *s, uint64_t seed, bool pieces, struct count *n)
     plan_free(&p);
 }
 
-/* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has devices of that kind, so that there
- * are channels, transfers, and channels after transfers. */
+/* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has devices of that kind. Plans then have
+ * channels, transfers, and channels after transfers. */
 static void
 random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
 {
@@ -232,8 +232,8 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
          n.tasks, n.channels, n.handed, n.transfers);
 }
 
-/* Runs programs that once deadlocked. In each, a value that is live until after the last micro-batch shared memory
- * with a value per micro-batch, or with a value that is sent early. */
+/* Runs programs that once deadlocked. In each, a value live until after the last micro-batch shared memory with a
+ * value per micro-batch, or with a value sent early. */
 static void
 found_once(struct rille_session *s)
 {
@@ -555,7 +555,7 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
     planted_report(&n, HALVES);
 }
 
-/* Checks that a worker without cpu devices cannot send from devices whose memory host code cannot read. */
+/* Checks that a worker without cpu devices cannot send from a device if host code cannot read the device's memory. */
 static void
 no_host(struct rille_session *s)
 {

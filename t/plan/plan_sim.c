@@ -44,8 +44,8 @@ keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
     return floor <= (n ? act[n - 1].end : 0) && (floor > 0 || work == 0);
 }
 
-/* Simulates lanes that wait for the next act of their row. Returns true if each act runs once, after its inputs, one
- * at a time on a device, and the run is not faster than the lower bound. */
+/* Simulates lanes that wait for the next act of their schedule row. Returns true if each act runs once, after its
+ * inputs, one at a time on a device, and the run is not faster than the lower bound. */
 static bool
 keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
 {

@@ -170,7 +170,7 @@ training(const char *kind, const char *second, const char *schedule)
 
 /* ---- refused plans ---- */
 
-/* Checks that plans in which asynchronous devices write to a GPU's memory are rejected. */
+/* Checks that a plan is rejected if an asynchronous device writes to a GPU's memory. */
 static void
 refused(struct rille_session *s)
 {

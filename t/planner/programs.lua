@@ -84,8 +84,9 @@ do
   tap.is(e.gap, 0, "columns, then rows: proven optimal")
 end
 
--- Plans for other clusters, also very large ones: the plan with free parameters must cost no more than those with
--- replicated or tensor parallel parameters. Tries small programs, and one with too many layers for a full search.
+-- Plans programs for other clusters, some of them very large. A plan with free parameters must cost no more than
+-- plans with replicated or tensor parallel parameters. Tries small programs, and one with too many layers for a full
+-- search.
 do
   local Blocks = nn.Module:extend("Blocks")
   function Blocks:init()

@@ -1,5 +1,5 @@
--- strategy.lua - tests that a sharding strategy applies to its own operator, whatever the operands are and however
--- layouts are chosen.
+-- strategy.lua - tests that a sharding strategy applies to its own operator, for any operands and any method of
+-- choosing layouts.
 --
 -- The operator must have the requested layouts and compute the values of one device. If a view is recreated from a
 -- moved value, the strategy of the call does not apply to the view. Operators of an expanded call are split like the

@@ -207,7 +207,7 @@ clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
     grep -vE '^(runtime/base/clock\.h|shell/bind/base/clock\.h|bench/peers/[^:]*):'
 }
-# tap.has() only returns a bool, so a statement that calls it would be a check that cannot fail.
+# tap.has() only returns a bool. A statement that ignores this bool would be a check that cannot fail.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }
 structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
 nothing_is_left_open() {

@@ -103,7 +103,7 @@ owed_naively(struct sound *s, const struct place *p, const struct layout *const 
     return MAX(owed - before, 0);
 }
 
-/* Returns true if some rank has no element of a tensor (operand or result) that is not empty. */
+/* Returns true if a rank has no element of an operand or result, although this operand or result is not empty. */
 static bool
 leaves_idle(const struct sound *s, const struct layout *const *layout)
 {

@@ -133,8 +133,8 @@ solved_by_layers(uint64_t seed, bool odd)
     return fine;
 }
 
-/* Converts a choice that is equal in all layers to the network with few layers and back. Checks that the choice is
- * unchanged and valid. */
+/* Takes a choice with equal values in all layers. Converts the choice to the network with few layers, and back. The
+ * choice must be unchanged and valid. */
 static bool
 comes_back(uint64_t seed)
 {

@@ -69,7 +69,7 @@ cut_off_is_refused(const struct str *text)
     return true;
 }
 
-/* Checks that a certificate with any one byte changed is rejected. */
+/* Changes each byte of a certificate in turn, and checks that the changed certificate is rejected. */
 static bool
 change_is_refused(struct str *text)
 {
@@ -341,8 +341,8 @@ search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *a
     return 0;
 }
 
-/* Checks that a search's certificate is accepted for any mode, start and limit, with branches, and for any time at
- * which the search ends. */
+/* Checks that a search's certificate is accepted for any mode, start and limit, with and without branches. The
+ * search may end at any time. */
 static void
 every_search(uint64_t seed, int n)
 {

@@ -93,8 +93,8 @@ prove(const struct op *op, const char *sample, uint64_t seed)
     return all;
 }
 
-/* Checks that the soundness test finds false signatures: those of real records with one false declaration.
- * (t/op/sound.c proves the signatures of the real records.) */
+/* Adds a false declaration to a real record. The soundness test must find the false signatures that follow from the
+ * declaration. (t/op/sound.c proves the signatures of the real records.) */
 static void
 test_false(uint64_t seed)
 {

@@ -2,7 +2,7 @@
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 
-/* Instructions for a gradient function or hook of the test, and counts of its calls and of calls of its drop(). */
+/* Instructions for a gradient function or hook of the test, and counts of its calls and of calls of drop(). */
 struct calls {
     struct rille_session *s;
     int ncall, ndrop, fails;

@@ -1,6 +1,6 @@
 -- slice-grads.lua - tests gradients of several slices of one value. Gradients of adjacent slices must be concatenated
--- and written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give equal
--- gradients. The bytes that a plan writes must be linear in the number of slices.
+-- and written once, in any order of the slices. Gradients must also be right if slices overlap, leave gaps or are
+-- sharded. The bytes that a plan writes must be linear in the number of slices.
 local tap = dofile("t/lib/tap.lua")
 
 local ROWS, COLUMNS = 4, 12
