@@ -12,7 +12,8 @@
 
 static const char *taken; /* variant name of the last call */
 
-/* Pretends that the operands are shards at another position of a larger tensor. */
+/* Pretends that the operands are shards at another position of a larger tensor. If the operator ignores positions,
+ * results must not change. */
 static void
 place_elsewhere(struct trial *t, const struct call *c)
 {
@@ -156,7 +157,8 @@ dtypes(uint64_t seed)
         }
 }
 
-/* Tries rows longer and wider than a block, with and without keepdim, over several axes. */
+/* Tries reductions of tensors with more columns or more values per column than a block, with and without keepdim,
+ * over several axes. */
 static void
 reductions(uint64_t seed)
 {

@@ -326,7 +326,9 @@ ends_differ(struct parts *x, int m)
     return plan_verify(x->plan[m]) || parts_connect(x);
 }
 
-/* A place of mistakes. plant() puts a mistake into a plan and returns its name; NULL: it is impossible there. */
+/* A group of mistakes to inject. kinds: number of mistakes in the group. counted: counts the tasks of a plan into
+ * which they can be injected. plant() injects mistake `kind` into a plan and returns the mistake's name; NULL: the
+ * plan has no place for it. differs() returns true if the mistake is found. */
 struct place_of_mistakes {
     int kinds;
     int (*counted)(const struct parts *x);

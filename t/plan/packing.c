@@ -294,7 +294,7 @@ check_file(const char *path)
     str_free(&bytes);
 }
 
-/* Main function. Arguments FILE...: checks these stored programs; without arguments: steps made here. */
+/* Checks the stored programs that the arguments name; without arguments, checks the steps that this test makes. */
 int
 main(int argc, char **argv)
 {

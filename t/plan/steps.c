@@ -103,7 +103,7 @@ trace(struct net *b, const struct step *t)
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}};
 
-/* A step on devices of a kind, with plan and results on one host. */
+/* A training step on devices of one kind, with its plan and its results on one host. */
 struct stepped {
     struct net net;
     struct bench whole;

@@ -262,8 +262,8 @@ test_processes(void)
     close(gate[1]);
 }
 
-/* Starts a child that starts a grandchild. Ends the child; the grandchild must then be killed, which closes its end of
- * the pipe `alive`. */
+/* Starts a child that starts a grandchild, and ends the child. The grandchild must then be killed; the test sees
+ * this because the grandchild's end of the pipe `alive` is closed. */
 static void
 test_end_with_parent(void)
 {

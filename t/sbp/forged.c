@@ -52,7 +52,8 @@ three(long long much, long long bound, const char *steps)
     return s;
 }
 
-/* Writes a certificate of five nodes that use `each` bytes at the same time; the first costs 0 or 1000. */
+/* Writes a certificate of five nodes. Each node costs 0 or 1000. All nodes use `each` bytes, at the same time. The
+ * stated choice costs 1000. */
 static struct str
 bytes(long long each, long long limit, long long price, long long bound)
 {

@@ -4,7 +4,7 @@
 
 /* ---- derived signatures ---- */
 
-/* Operators that cover every kind of rule, and their signatures on one mesh axis, in order. */
+/* Operators that cover every kind of rule, each with its signatures on one mesh axis in the order of derivation. */
 static const struct {
     const char *op, *sample, *sigs;
 } right[] = {

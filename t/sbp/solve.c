@@ -59,7 +59,7 @@ keeps_limit(struct arena *a, struct net *n)
     return fine;
 }
 
-/* Rounds costs coarsely, so that many choices have equal costs, and adds bytes to conversions. */
+/* Divides costs, so that many choices have equal costs. Gives each conversion a number of bytes that it sends. */
 static void
 draw_moved(struct arena *a, struct net *n)
 {
