@@ -1,9 +1,9 @@
 /* doorbell.pml - a model of bus_zmq's doorbells: two threads send messages; one thread receives, sleeps and is woken.
  *
  * Each load, store and exchange is a step of the model, because these operations are sequentially consistent in the
- * program. The model asserts three facts: no message is lost, the receiver never sleeps for ever, and at most one wake
- * message is queued. t/plan/promela.c checks the model. It also checks that the model fails if the receiver does not
- * look at the bells a second time before it sleeps. */
+ * program. The model asserts three facts: no message is lost, the receiver never sleeps for ever, and at most one
+ * wake message is queued. t/plan/promela.c checks the model. It also checks that the model fails if the receiver does
+ * not look at the bells a second time before it sleeps. */
 
 #define SENDERS 2
 #define EACH 2

@@ -539,7 +539,7 @@ static struct device_heap {
     bool swapped;
 } held;
 
-/* Returns true if the message notifies the receiving end of a link that the sending end has sent. */
+/* Returns true if this message tells the receiving end of a link that the sending end has sent data. */
 static bool
 tells_edge(const struct msg *m)
 {
@@ -576,8 +576,8 @@ choose_swapped(struct bus *b, uint64_t n)
     return bus_sim.choose(b, n);
 }
 
-/* Swaps two messages between two threads. If they belong to one link, the run must fail with E_BUS; if they belong
- * to two independent links, the run must succeed. */
+/* Swaps two messages between two threads. If both messages belong to one link, the run must fail with E_BUS. If they
+ * belong to two independent links, the run must succeed. */
 static void
 other_orders(struct rille_session *s, uint64_t first)
 {

@@ -1,8 +1,8 @@
-/* hierarchical.c - tests that the estimated bytes of a sum between hosts equal the bytes of the plan's channels. The
- * chosen method must never send more bytes than the other method.
+/* hierarchical.c - tests the estimated bytes of a sum between hosts. They must equal the bytes of the plan's
+ * channels, and the chosen method must never send more bytes than the other method.
  *
- * Every pair of layouts with a sum, on meshes over 2 and over 4 hosts, is planned in partitions with each of two
- * methods: owners read all addends, or running sums pass from host to host. */
+ * The test plans every pair of layouts with a sum, on meshes over 2 and over 4 hosts, by both methods: owners read
+ * all addends, or running sums pass from host to host. */
 #include "actors/plan/outline/hierarchical.h"
 #include "t/lib/parts.h"
 

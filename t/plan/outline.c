@@ -15,11 +15,10 @@ struct count {
     int numbered, hops, moves, ordered, changes, count_differing, credits; /* numbers of decisions seen in outlines */
 };
 
+/* ---- decisions ---- */
+
 /* Checks hops. Hops must be sorted by step and operand and numbered without gaps. Each hop must start from the
  * layout at which the previous hop ends. */
-
-/* Checks hops: sorted by step and operand, numbered without gaps; each hop starts from the layout at which the
- * previous hop ends. */
 static bool
 in_order(const struct outline *o)
 {

@@ -51,8 +51,7 @@ count_handed(const struct plan *p)
     return n;
 }
 
-/* Returns true if every message is received after it is sent, when later[m] ns are added to the clock of partition
- * m. */
+/* Adds later[m] ns to the clock of partition m. Returns true if every message is then received after it is sent. */
 static bool
 is_caused(const struct plan *p, const int32_t *first, int n, const struct act_time *act, int64_t nact,
           const int64_t *later)

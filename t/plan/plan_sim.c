@@ -1,7 +1,7 @@
 /* plan_sim.c - tests the plan simulator on random plans with random costs.
  *
- * Checks that all acts occur once; that no device runs two acts at a time; that no act begins before its inputs are
- * ready; that every idle time of a device has a cause; and that no simulated run is faster than the lower bound. */
+ * All acts must occur once, and no device may run two acts at a time. No act may begin before its inputs are ready.
+ * Every idle time of a device must have a cause. No simulated run may be faster than the lower bound. */
 #include "t/lib/acts.h"
 #include "t/lib/plans.h"
 

@@ -59,7 +59,6 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
 
 /* Traces a training step. hosts: number of hosts of the two workers; 0: this process runs the step alone. */
 
-/* Traces a training step. hosts: 0: this process alone; otherwise the number of hosts of the two workers. */
 static struct rille_graph *
 begin(struct net *n, const struct dealt *how, int hosts)
 {

@@ -1,10 +1,10 @@
 /* steps.c - tests that training steps in plan partitions give the bits of one host.
  *
  * Tries data, tensor and pipeline parallel steps, also with micro-batches, in-place updates and checked data. Hosts
- * cannot access each other's memory. Each step runs on cpu devices, and on as many asynchronous test devices per
- * host. A value sent by such a device is copied to host memory by a stream of the sender, and from host memory by a
- * stream of the receiver (actors/plan/lower/send.c). A third pass without ONE_SPACE simulates GPUs without peer
- * access. Injected mistakes between streams, host code and the transport must be found. */
+ * cannot access each other's memory. Each step runs first on cpu devices, then on as many asynchronous test devices
+ * per host. A stream of the sender copies a value from an asynchronous device to host memory; a stream of the
+ * receiver copies the value from there to its device (actors/plan/lower/send.c). A third pass without ONE_SPACE
+ * simulates GPUs without peer access. Injected mistakes between streams, host code and the transport must be found. */
 #include "actors/session/step/compiled.h"
 #include "t/lib/faults.h"
 #include "t/lib/net.h"

@@ -1,10 +1,10 @@
 /* transfer.c - tests plans whose devices cannot read each other's memory: moves must give the bits of devices with a
  * common memory.
  *
- * Every move between layouts, and random programs, run on cpu and asynchronous test devices, and again with other
- * cpu devices in place of the asynchronous ones. Memory of asynchronous devices faults if host code touches it. A
- * second pass without ONE_SPACE simulates GPUs without peer access. Finally a training step has stages on both kinds
- * of devices. */
+ * Every move between layouts, and every random program, runs on cpu and asynchronous test devices. The program then
+ * runs again with other cpu devices in place of the asynchronous devices. Memory of asynchronous devices faults if
+ * host code touches it. A second pass without ONE_SPACE simulates GPUs without peer access. Finally a training step
+ * has stages on both kinds of devices. */
 #include "t/lib/plans.h"
 #include "t/lib/train.h"
 

@@ -65,8 +65,8 @@ partial_by_itself(const struct sound *s, const struct layout *const *given, cons
     return false;
 }
 
-/* Returns true if, on axis x, an operand already splits the factor of signature g, and every other operand with
- * this factor splits it in the same way or is replicated (B). */
+/* Returns true if, on axis x, an operand already splits the factor of signature g. Every other operand with this
+ * factor must split it in the same way or be replicated (B). */
 static bool
 laid_out_so(const struct sound *s, const struct sig *g, const struct layout *const *given, int x)
 {
