@@ -4,7 +4,8 @@
  * cannot access each other's memory. Each step runs first on cpu devices, then on as many asynchronous test devices
  * per host. A stream of the sender copies a value from an asynchronous device to host memory; a stream of the
  * receiver copies the value from there to its device (actors/plan/lower/send.c). A third pass without ONE_SPACE
- * simulates GPUs without peer access. Injected mistakes between streams, host code and the transport must be found. */
+ * simulates GPUs without peer access. Finally, injected mistakes between streams, host code and the transport must
+ * be found. */
 #include "actors/session/step/compiled.h"
 #include "t/lib/faults.h"
 #include "t/lib/net.h"

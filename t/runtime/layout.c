@@ -109,8 +109,8 @@ holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const
 
 static int64_t boxes, wrong_boxes, wrong_shards, wrong_cover;
 
-/* Checks each shard against all elements. Also checks that each element is stored once per coordinate of the
- * replicating axes. */
+/* Compares, for each shard and each element, whether the shard holds the element. Also checks that each element is
+ * stored once per coordinate of the replicating axes. */
 static void
 visit_shards_of(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t)
 {

@@ -104,7 +104,7 @@ steps(void)
     ok(accepted(&s), "steps after the closing split are skipped");
 }
 
-/* Writes a certificate of one tensor with n readers. Each reader uses the tensor in a different layout, at no cost. */
+/* Writes a certificate of one tensor with n readers. Each reader uses the tensor in another layout, at no cost. */
 static void
 many_forms(void)
 {

@@ -1,5 +1,5 @@
-/* options.c - tests the sizes of option structs: each function accepts the structs of older and of newer headers,
- * unless they have an unknown option that is set. */
+/* options.c - tests the sizes of option structs. Each function must accept the structs of older and of newer
+ * headers. It must refuse a struct if an option is set that this version does not know. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
