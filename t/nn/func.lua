@@ -1,5 +1,6 @@
--- func.lua - tests rille.func: gradients by Lua functions equal those of the same operators, in every layout, eager
--- and compiled, with micro-batches, stages and recomputation. An error in such a function names the function.
+-- func.lua - tests rille.func. Gradients that Lua functions compute must equal those of Rille's operators, in every
+-- layout, eager and compiled, with micro-batches, stages and recomputation. An error in such a function names the
+-- function.
 local tap = dofile("t/lib/tap.lua")
 
 rille.manual_seed(tap.seed(11))

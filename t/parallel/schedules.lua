@@ -1,7 +1,7 @@
 -- schedules.lua - tests pipeline schedules in the plan simulator.
 --
 -- Checks the time of a step, the order of work on a stage, and the micro-batches that a stage holds, for many numbers
--- of stages and micro-batches. Meta devices: nothing is computed.
+-- of stages and micro-batches. The devices are meta devices, so nothing is computed.
 
 local tap = dofile("t/lib/tap.lua")
 

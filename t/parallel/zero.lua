@@ -1,5 +1,5 @@
--- zero.lua - tests zero and schedules as options of a graph (actors/plan/rewrite/zero.c): sliced updates and state must
--- give the same bits.
+-- zero.lua - tests zero and schedules as options of a graph (actors/plan/rewrite/zero.c). Updates and optimiser state
+-- that are split into slices must give the same bits.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
