@@ -1,4 +1,5 @@
--- halves.lua - tests that composites of several operators give, in f16 and bf16, the f32 result rounded once.
+-- halves.lua - tests composites of several operators in f16 and bf16. A composite must give the f32 result, rounded
+-- once.
 --
 -- No intermediate value may overflow or be rounded, on one device or between ranks, also in gradients.
 local tap = dofile("t/lib/tap.lua")

@@ -10,7 +10,7 @@
 #   parts     made of other operators, each with its row; op-layouts runs it in random layouts
 #   whole     the gradient is with respect to complete rows, but samples have only statistics of the rows; tested by
 #             t/kernels/shift.lua and t/kernels/norm-parts.lua
-#   once      its gradient has no derivative, which is an error (t/nn/recurrent.lua)
+#   once      the gradient has no derivative; a second gradient is an error (t/nn/recurrent.lua)
 #   move      boxing (redistribution): t/boxing/apply proves every pair of layouts
 set -u
 bin=$(dirname "${1:-build/release/rille}")

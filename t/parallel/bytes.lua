@@ -8,7 +8,7 @@
 --
 --   1D                        8 (p-1)/p Th                       4 all-reduces
 --   1D with sequence          8 (p-1)/p Th                       4 pairs of reduce-scatter and all-gather
---   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q splits rows; both operands move forward and backward
+--   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q splits rows; both operands move in both passes
 --   2D in panels              as 2D
 --   2.5D, q x q x d           2D with T/d tokens
 --   3D, i x j x k             2 (j-1)/ijk 4 Th + 2 (k-1)/ijk 12 Th + 2 (i-1)/ijk W, on a cube of side l:

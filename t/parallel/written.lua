@@ -1,11 +1,11 @@
 -- written.lua - tests rille.parallel on models written without a thought of devices.
 --
--- Forward functions create masks, positions and states without a placement, add and concatenate values of several stages,
--- share parameters among stages, and keep parameters in tables and at the root. Losses read inputs and results of several
--- stages. Each model trains three steps eagerly and as a compiled step, by each recipe; all values are f64. Losses must
--- equal those of one device within 1e-9, because sums over shards are added in another order. With stages alone, the bits
--- must be equal. The bytes of data parallel steps must be those of the recipe's formula: creating tensors in forward moves
--- none.
+-- Forward functions create masks, positions and states without a placement, add and concatenate values of several
+-- stages, share parameters among stages, and keep parameters in tables and at the root. Losses read inputs and
+-- results of several stages. Each model trains three steps eagerly and as a compiled step, by each recipe; all values
+-- are f64. Losses must equal those of one device within 1e-9, because sums over shards are added in another order.
+-- With stages alone, the bits must be equal. The bytes of data parallel steps must be those of the recipe's formula,
+-- so tensors created in forward must move no bytes.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end

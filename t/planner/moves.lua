@@ -118,8 +118,8 @@ tap.group("moves between all layouts", function()
   tap.ok((tap.which or refused > 0) and refused < tried // 2, "impossible moves are refused by the call", refused)
 end)
 
--- Updates one variable twice. The second update may need a layout that the first cannot produce without a move in
--- between. Each mode of the planner must find a plan nevertheless.
+-- Updates one variable twice. The second update may need a layout that the first update cannot produce without a move
+-- in between. Each mode of the planner must find a plan nevertheless.
 tap.group("updates that follow each other", function()
   local updates = {
     relu = function(v, x) v:add_(x:relu()) end, add = function(v, x) v:add_(x) end,

@@ -1,7 +1,7 @@
 -- programs.lua - tests planned steps of real programs, with and without the user's layouts as hints
 -- (actors/plan/assign/assign.c).
 --
--- A plan must cost no more than the greedy one, compute the values of one device, and move the reported bytes.
+-- A plan must cost no more than the greedy plan, compute the values of one device, and move the reported bytes.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# stop.sh path/to/rille - Ctrl-C during a planner's search: the search ends, whatever its time limit, and the session
-# continues.
+# stop.sh path/to/rille - tests Ctrl-C during a planner's search. The search must end, whatever its time limit, and
+# the session must continue.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 cd "$dir" || exit 1

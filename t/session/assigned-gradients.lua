@@ -1,5 +1,5 @@
--- assigned-gradients.lua - tests gradients through assignments: random programs that change variables in place equal the
--- same programs without assignments, eagerly and compiled, in several layouts.
+-- assigned-gradients.lua - tests gradients through assignments. Random programs that change variables in place must
+-- give the loss and gradients of equal programs without assignments, eagerly and compiled, in several layouts.
 local tap = dofile("t/lib/tap.lua")
 
 local ROWS <const>, COLUMNS <const> = 4, 3

@@ -199,7 +199,8 @@ tap.group("operands that are absent", function()
     "label_smoothing above 1 is refused")
 end)
 
--- Tests every combination of value and bounds. NaN wins, as in PyTorch, in every kernel.
+-- Tests every combination of value and bounds. If the value or a bound is NaN, the result must be NaN in every
+-- kernel, as in PyTorch.
 tap.group("clamp", function()
   local nan, inf = 0 / 0, math.huge
   local points = {nan, -inf, -2, 0.5, 1, inf}
