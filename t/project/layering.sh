@@ -169,7 +169,8 @@ shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|runtime
 examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
 readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }
-# The Jupyter protocol uses ZeroMQ, so one file of the shell may include ZeroMQ, too. It sends no messages of actors.
+# The Jupyter protocol uses ZeroMQ, so one file of the shell may include ZeroMQ, too. Its sockets carry no messages of
+# actors.
 zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter/jupyter_sockets\.c:'; }
 dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/base/dnnl.h"'; }
 cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device/device_'; }
@@ -187,7 +188,8 @@ the_checker_shares_nothing_with_the_search() {
   grep -E '^sbp/proof/' "$calls" | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
 }
 
-# Code may name an operator's record to build with it. Only the record's file may test a node for the operator.
+# Code may name an operator's record to build with it. Only the record's file may test whether a node has this
+# operator.
 nobody_asks_which_operator() {
   find_text '[=!]= *&?op_[a-z0-9_]+\b *[^a-z0-9_(]|strcmp\([^;]*op->name[^;]*, *"' "${folders[@]}" |
     while IFS= read -r line; do

@@ -1,5 +1,6 @@
--- index.lua - tests indexing against an interpreter of keys in plain Lua, which follows NumPy's rules: every combination of
--- kinds of entries on the axes of a tensor, read, differentiated, assigned and accumulated, on several layouts.
+-- index.lua - compares indexing with an interpreter of keys in plain Lua, which follows NumPy's rules. The keys have
+-- every combination of kinds of entries. The test reads, differentiates, assigns and accumulates with each key, on
+-- several layouts.
 local tap = dofile("t/lib/tap.lua")
 
 local SHAPE <const> = {2, 3, 4}
