@@ -1,5 +1,5 @@
--- autocast.lua - tests rille.autocast: matrix products are computed in 16 bits, sums and norms in 32. Parameters stay
--- f32, traces keep autocast's state, and moved operands of products have half the bytes.
+-- autocast.lua - tests rille.autocast: matrix products are computed in 16 bits, sums and norms in 32 bits. Parameters
+-- stay f32, traces keep autocast's state, and moved operands of products have half the bytes.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local P = rille.placement("cpu", {0, 1})

@@ -1,13 +1,13 @@
 -- experts.lua - tests that nn.MixtureOfExperts equals a formula in which every expert processes every entry.
 --
 -- Compares values, gradients and second gradients for several numbers of experts, top_k, entries, dtypes and layouts.
--- The layer's experts multiply only the entries that chose them.
+-- In the layer, each expert multiplies only the entries for which the router chose this expert.
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 local ONE, LINE, GRID = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local D <const>, HIDDEN <const> = 6, 10
 
--- Computes the formula for entries (n, d).
+-- Returns the layer's result by the formula, for entries of shape (n, d).
 local function formula(m, x)
   local p = m.router(x):softmax(-1)
   local _, best = p:topk(m.top_k)
@@ -33,7 +33,8 @@ local layouts = {
 
 local function whole(t) return t:to_global{placement = ONE, sbp = "B"}:to("f64"):reshape{-1}:totable() end
 
--- Returns the result of a step, the gradients of all leaves, and one second gradient. slant: weights of the result.
+-- Returns the result, the gradients of all leaves, and one second gradient. slant: factors of the result's elements
+-- in the sum of which the gradients are computed.
 local function parts(forward, m, x, slant)
   local y = forward(m, x)
   local leaves = {x, m.router.weight, m.up, m.down}

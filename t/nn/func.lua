@@ -1,5 +1,6 @@
--- func.lua - tests rille.func: gradients by Lua functions equal those of the same operators, in every layout, eager
--- and compiled, with micro-batches, stages and recomputation. Errors of mistakes name the function.
+-- func.lua - tests rille.func. Gradients that Lua functions compute must equal those of Rille's operators, in every
+-- layout, eager and compiled, with micro-batches, stages and recomputation. An error in such a function names the
+-- function.
 local tap = dofile("t/lib/tap.lua")
 
 rille.manual_seed(tap.seed(11))
@@ -10,8 +11,8 @@ local function near(a, b, within)
   return (x - y):abs():max():item() <= (within or 1e-5)
 end
 
--- x * sigmoid(x w) as a rille.func with two tensors and a number; for backward it saves an argument and the value of
--- the sigmoid.
+-- A rille.func that computes x * sigmoid(x w) from two tensors and a number. For backward it saves an argument and
+-- the value of the sigmoid.
 local gate = rille.func{name = "gate",
   forward = function(ctx, x, w, scale)
     local s = x:matmul(w):sigmoid()
@@ -163,7 +164,7 @@ local h = rille.tensor({1, 2}, {dtype = "f32", requires_grad = true})
 half(h):sum():backward()
 tap.ok(h.grad.dtype == "f32" and h.grad:totable()[1] == 2, "a gradient gets the dtype of its argument")
 
--- ---- what steps follow ----
+-- ---- values outside a function that forward and backward read ----
 
 local factor = 1
 local follows = rille.func{forward = function(_, x) return x * factor end, backward = function(_, dy) return dy * factor end}

@@ -24,7 +24,8 @@ local function each_run(rows, visit)
   end
 end
 
--- Returns rows of logits in which each run of equal numbers has the logits that its text has alone.
+-- Computes each run of equal numbers as a text of its own. Returns rows of logits, in which each run has the logits
+-- of its text.
 local function alone(m, rows)
   local want = {{}, {}}
   each_run(rows, function(b, first, last)
@@ -86,7 +87,7 @@ tap.ok(worst < 2e-5, "gradients of packed documents are those of the documents a
 
 -- ---- memory ----
 
--- Returns the bytes of a training step of n positions, of a model with a window, softcap and sinks.
+-- Returns the peak bytes of a training step on n positions. The model has a window, softcap and sinks.
 local function memory_of(n)
   local m = require("rille.models.kinds").of("gemma2").new{vocab = 32, length = n, layers = 2, heads = 4, kv_heads = 2, width = 16,
     hidden = 32, head_dim = 4, eps = 1e-5, theta = 10000, norm = "rms", norms = "12", activation = "silu", gated = true, tied = true,

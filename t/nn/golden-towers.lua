@@ -104,7 +104,7 @@ local function compare(entry, model, what, where)
   end
 end
 
-local all = os.getenv "RILLE_LONG" -- every entry with every recipe, and in every form
+local all = os.getenv "RILLE_LONG" -- RILLE_LONG=1 tries every entry with every recipe, and in every form
 local P2 = rille.placement("cpu", {0, 1})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 local recipes = {{"data", P2, {data = 0}}, {"data, zero 3", P2, {data = 0, zero = 3}}, {"tensor", P2, {tensor = 0}},

@@ -78,7 +78,7 @@ z:register_hook(function() seen = rille.no_grad(function() return 1 end); rille.
 (z * z):sum():backward()
 tap.is(seen, 1, "a hook may compute values")
 
--- ---- hooks that change what is being passed ----
+-- ---- hooks that remove hooks or handles, call backward, or fail ----
 
 local gone = leaf{1, 2}
 gone:register_hook(function(d)
@@ -252,7 +252,8 @@ tap.fails(function() net:register_forward_hook(3) end, {"register_forward_hook: 
 net:register_full_backward_hook(function() return 3 end)
 tap.fails(function() net(input:detach():requires_grad_(true)):sum():backward() end, {"must return a list of gradients or nothing, found 3"}, "a backward hook returns a list")
 
--- Tries hooks of a module with two arguments and two results: each hook must return a tensor for a tensor.
+-- Tries hooks of a module with two arguments and two results. A hook that returns new values must return a tensor for
+-- each of the two tensors.
 do
   local Pair = nn.Module:extend("Pair")
   function Pair:forward(a, b) return a * 2, b * 3 end

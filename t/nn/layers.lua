@@ -47,9 +47,9 @@ tap.group("activations, losses", function()
   tap.near(nn.MSELoss{reduction = "sum"}(T{1, 2}, T{2, 4}):item(), 5, "MSELoss with an option")
 end)
 
--- Checks layers that apply one function to each number. Each row has the function's formula in plain Lua, and the
--- derivative unless another row has it. Inputs are negative and positive numbers, 0, and numbers whose exponential
--- overflows.
+-- Checks layers that apply one function to each number. Columns: arguments of the class, the function in plain Lua,
+-- and its derivative (nil: the test does not compare derivatives). Inputs are negative and positive numbers, 0, and
+-- numbers whose exponential overflows.
 tap.group("functions of single numbers", function()
   local exp, log = math.exp, math.log
   local function sigmoid(x) return 1 / (1 + exp(-x)) end

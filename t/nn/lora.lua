@@ -1,6 +1,8 @@
--- lora.lua - tests adapters (nn.LoRA, rille.models.lora): results of PEFT (t/golden/lora.lua), folders both ways, merging,
--- and that every recipe trains adapters with the losses of one device, also with the other parts of fine-tuning: fused
--- cross entropy, packed documents, and the loss of preferences.
+-- lora.lua - tests adapters (nn.LoRA, rille.models.lora).
+--
+-- Results must be those of PEFT (t/golden/lora.lua). Adapters are read from and written to folders, and merged into
+-- the model. Every recipe must train adapters with the losses of one device. Also tests adapters with other features
+-- of fine-tuning: fused cross entropy, packed documents, and the loss of preferences.
 local tap = dofile("t/lib/tap.lua")
 local json = require "rille.json"
 local golden = dofile("t/golden/lora.lua")

@@ -1,5 +1,6 @@
--- models-formats.lua - tests where rille.models.load finds models: folders with files of torch.save, "~", names in the cache of
--- Hugging Face's tools; and partial loads.
+-- models-formats.lua - tests how rille.models.load finds a model: by the path of a folder or file, by a path with
+-- "~", or by a name in the cache of Hugging Face's tools. Also tests folders with files of torch.save, and partial
+-- loads.
 local tap = dofile("t/lib/tap.lua")
 
 local write_torch = dofile("t/lib/torch.lua")

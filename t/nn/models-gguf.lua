@@ -100,8 +100,8 @@ tap.group("errors", function()
   refused({{"general.architecture", "s", "llama"}}, {path, "vocab_size must be a positive integer, found nil"}, "no sizes")
 end)
 
--- For one entry of each architecture, replaces each metadata value by values of other kinds, and leaves it out. If
--- the file is then refused, the error must name the file.
+-- Takes one entry of each architecture. Replaces each metadata value by values of other types, and removes each
+-- value. If the file is then refused, the error must name the file.
 tap.group("other metadata", function()
   local others, seen, wrong = {{"s", "x"}, {"u", 0}, {"i", -1}, {"q", 1 << 62}, {"f", 1 / 0}, {"b", true}, false}, {}, {}
   local turn = 0

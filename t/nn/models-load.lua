@@ -95,7 +95,7 @@ tap.group("tensors of other shapes", function()
   end
 end)
 
--- Saves a folder of bf16 tensors, whose routers have corrections in f32. The bits must stay the same.
+-- Saves a folder in bf16, in which the routers' corrections are f32. All bits must stay the same.
 tap.group("bf16", function()
   for _, entry in ipairs(first) do
     if not tap.share() then goto next end

@@ -1,5 +1,6 @@
 -- models-low-bit.lua - tests that rille.models.load computes the weights of low-bit checkpoints: FP8 with scales,
--- MXFP4, GPTQ, AWQ, bitsandbytes. Weights must equal those by each format's definition, computed in this test number by number.
+-- MXFP4, GPTQ, AWQ, bitsandbytes. The test computes each weight by the definition of the format, number by number, and
+-- compares.
 local tap = dofile("t/lib/tap.lua")
 local golden = dofile("t/golden/families.lua")
 local families = dofile("t/lib/families.lua")

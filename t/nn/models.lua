@@ -365,7 +365,7 @@ tap.group("int8", function()
   for name, case in pairs{["a split batch"] = {P2, {data = 0}}, ["split experts"] = {P2, {tensor = 0}},
     ["a split length"] = {P2, {tensor = 0, sequence = true}}, ["2D"] = {P22, {tensor = {0, 1}}},
     ["3D"] = {P222, {tensor = {0, 1, 2}, method = "3d"}}, ["stages"] = {one, {stages = {one, rille.placement("cpu", {1})}}}} do
-    for _, length in ipairs{4, 12} do -- length of each of four rows, so that experts get few ids or many
+    for _, length in ipairs{4, 12} do -- few ids per expert, and many
       local rows = tap.rows(4, length, function(r, i) return (r * 5 + i * i) % 11 end)
       local plain, split = experts(), experts():to_global{placement = case[1], sbp = require("rille.layout").replicated(case[1])}
       rille.parallel(split, case[2])
@@ -495,8 +495,7 @@ tap.group("states", function()
   end
 end)
 
--- Checks the balance loss of experts: it is one number, and its gradient reaches all blocks, on whatever devices they
--- are.
+-- Checks the balance loss of experts. The loss is one number, and its gradient must reach all blocks, on any devices.
 tap.group("balance", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local function balance(place, recipe, how)

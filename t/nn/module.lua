@@ -235,8 +235,8 @@ tap.group("names that are not there", function()
   tap.fails(function() net.parameters() end, {"is a method: write x:parameters(...), with a colon"}, "a dot in the place of a colon")
 end)
 
--- Checks that an error within a part of a model names the part's path, for errors of operators and of Lua checks, in
--- built-in and user classes.
+-- Checks that an error inside a module of a model names the module's path, for errors of operators and of Lua checks,
+-- in built-in and user classes.
 tap.group("paths in errors", function()
   local Mine = nn.Module:extend("Mine")
   function Mine:init() self.w = nn.Parameter(rille.ones{3, 3}); self.loop = {}; self.loop.loop = self.loop end

@@ -1,5 +1,5 @@
--- operator.lua - tests rille.operator: right rules are accepted and wrong claims refused, with the letter that is wrong;
--- operators have their rule's layouts; calls check sizes.
+-- operator.lua - tests rille.operator. Right rules must be accepted. A wrong claim must be refused, and the error
+-- must name the wrong letter. Operators must have the layouts of their rule, and calls must check sizes.
 local tap = dofile("t/lib/tap.lua")
 
 rille.manual_seed(tap.seed(3))
@@ -18,7 +18,7 @@ local function product(change)
   return rille.operator(o)
 end
 
--- A function of one tensor, with the gradient of its operators.
+-- Returns an operator of one tensor. Its backward computes the gradient of `forward` by automatic differentiation.
 local function one(rule, forward, more)
   local o = {name = "one", rule = rule, forward = function(ctx, x) ctx:save_for_backward(x); return forward(x) end,
     backward = function(ctx, ...)

@@ -96,7 +96,7 @@ tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "state_dict and loa
 -- Saves on each layout after 3 steps, and loads on the next layout in the list. A group is added after the first step;
 -- one parameter is frozen until the last step.
 do
-  -- Makes an optimiser with a schedule. Returns it and a function that trains with step `i`.
+  -- Makes an optimiser with a schedule. Returns the state to save, and a function that runs training step i.
   local function begin(how)
     local net = new_net()
     net:to_global{placement = how.place, sbp = #how.place.shape == 2 and {"B", "B"} or "B"}
@@ -138,8 +138,8 @@ do
   end
 end
 
--- Tests the step or the rate for equality in update, or in a function that update calls: a compiled step must take the same
--- branch as the plain function.
+-- Tries updates that compare the step number or the rate with a constant, in update itself or in a function that
+-- update calls. A compiled step must take the same branch as the plain function.
 do
   local function is_even(o) return o.step % 2 == 0 end
   for name, update in tap.sorted{
@@ -163,7 +163,7 @@ do
   end
 end
 
--- Checks options that are functions, and classes whose options changed after the save.
+-- Checks options whose values are functions, and classes whose options changed after their state was saved.
 do
   local function class(options) return optim.class{name = "Own", options = options, update = function(o, p, g) return p - g * o.lr end} end
   local p = rille.tensor({1, 2}, {requires_grad = true})

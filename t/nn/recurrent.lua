@@ -1,7 +1,8 @@
 -- recurrent.lua - tests nn.LSTM, nn.GRU, nn.RNN and their cells.
 --
--- Values and gradients are compared with PyTorch's (t/golden/recurrent.lua, made by recurrent.py), layers with cells step
--- by step, f32 with f64, compiled steps with eager calls. t/parallel/any.lua trains a model with an LSTM by all recipes.
+-- Values and gradients must be those of PyTorch (t/golden/recurrent.lua, made by recurrent.py). A layer must equal
+-- its cell called step by step; f32 must agree with f64, and compiled steps with eager calls. t/parallel/any.lua
+-- trains a model with an LSTM by all recipes.
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 local lengths <const> = {5, 2, 3}
@@ -159,7 +160,7 @@ tap.group("options and mistakes", function()
   end, {"nn.LSTM", "no second derivative", "rille.scan", "nn.GRUCell"}, "a second derivative names the cells")
 end)
 
--- Passes states as PyTorch does.
+-- Passes initial states in the forms that PyTorch accepts.
 for _, kind in ipairs{"LSTM", "GRU", "RNN"} do
   local m, h = nn[kind](3, 4), rille.zeros{1, 2, 4}
   local remedy = kind == "LSTM" and "{h0 = h, c0 = c}" or "{h0 = h}"

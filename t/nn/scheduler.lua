@@ -1,5 +1,5 @@
--- scheduler.lua - tests m:scheduler: a text is the same alone, beside others, after a common beginning, with a draft, and
--- under every recipe.
+-- scheduler.lua - tests m:scheduler. A text must not change if other texts are written beside it, if prompts share a
+-- beginning, if a draft model proposes ids, or under any recipe.
 local tap = dofile("t/lib/tap.lua")
 
 local sizes = {
@@ -28,7 +28,8 @@ local jobs = {
 
 local function alone(m) return tap.list(jobs, function(job) return m:generate({job[1]}, job[2])[1] end) end
 
--- Returns the texts of a kind of model by a function. Each text is written alone on one device.
+-- Returns a function that returns the expected texts of this kind of model. On its first call, the function writes
+-- each text alone on one device.
 local function wanted(kind)
   local list
   return function()

@@ -1,4 +1,4 @@
--- stats.lua - tests net:stats(), operations in step:stats(), and the text of results that are tables of numbers.
+-- stats.lua - tests net:stats(), operations in step:stats(), and how results that are tables of numbers are printed.
 
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
@@ -20,7 +20,8 @@ tap.group("net:stats()", function()
     local s = net:stats(x)
     tap.is(find(s, "0.weight", "weight").norm, 5.0, sbp .. ": 2-norm of a weight")
     tap.is(find(s, "0.weight", "weight").zeros, 0.5, sbp .. ": share of zeros")
-    tap.near(find(s, "0.weight", "weight").grad_norm, math.sqrt(18), sbp .. ": 2-norm of a gradient") -- of {{3, 3}, {0, 0}}
+    -- the gradient is {{3, 3}, {0, 0}}
+    tap.near(find(s, "0.weight", "weight").grad_norm, math.sqrt(18), sbp .. ": 2-norm of a gradient")
     tap.near(find(s, "0", "output").norm, math.sqrt(9 + 16 + 36 + 64), sbp .. ": 2-norm of a layer's result")
     tap.is(find(s, "1", "output").zeros, 0.5, sbp .. ": share of zeros behind a ReLU")
     tap.is({#s, s.first_nan == nil}, {5, true}, sbp .. ": two parameters and three results, no nan")

@@ -1,4 +1,4 @@
--- train.lua - tests rille.train.saves_to, which checks before a training whether its results can be saved.
+-- train.lua - tests rille.train.saves_to, which checks before a training starts whether its results can be saved.
 --
 -- saves_to must succeed if and only if a real save succeeds, and saves_to may change no file.
 

@@ -103,7 +103,7 @@ for _, row in ipairs(failing) do
   tap.is(state_of(net), before, name .. ": the module is unchanged")
 end
 
--- Assigns values that are not computed yet, one of which cannot be computed.
+-- Assigns lazy values before they are computed. The computation of one of the values fails.
 tap.group("values that fail when they are read", function()
   local net = nn.Linear(2, 3)
   local opt = rille.optim.Adam(net:parameters())

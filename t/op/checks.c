@@ -2,8 +2,8 @@
  *
  * For every operator with index or divisor operands, every sample and every kernel variant, one element is set to an
  * invalid value. Operators with a say() function must find exactly that element, and report it in the same words by
- * every variant. Operators without say() must ignore the element. No operator may write outside its results: on a
- * stream, later operators may run before the error is reported. */
+ * every variant. Operators without say() must ignore the element. No operator may write outside its results, even
+ * for invalid data, because later operators of a stream may run before the error is reported. */
 #include "runtime/base/rng.h"
 #include "t/lib/exec.h"
 
@@ -186,9 +186,10 @@ try_op(const struct op *op)
            ntried - before);
 }
 
-/* Operators that do not check their index operands: label_count, and readers of results of cross_entropy_rows or
- * _parts, because these check the labels; recurrence_grad, because recurrence checks the lengths; put, which writes
- * into a cache; products with the experts that topk chose; weights in blocks, whose bytes are all valid. */
+/* Operators that do not check their index operands. Readers of the results of cross_entropy_rows or
+ * cross_entropy_parts: these two check the labels. recurrence_grad: recurrence checks the lengths. put: writes into
+ * a cache. Products with experts: topk computes the ids. Weights in blocks: all bytes are valid. label_count is
+ * exempt, too. */
 static const char *const silent[] = {"label_count",   "cross_entropy_grad", "cross_entropy_parts_grad", "put",
                                      "expert_matmul", "expert_matmul_grad", "recurrence_grad",          "linear_blocks",
                                      "from_blocks"};

@@ -140,8 +140,8 @@ local function ulps(moved, sbp, what, exact)
   end
   tap.ok(worst <= 1, ("logsumexp of %s: within 1 ulp of its result or 2^-48, %.2f"):format(what, worst))
 end
--- Rows with one entry near 0, whose other entries have exponentials with a small sum s. The expected result is log(1
--- + s) = s - s^2 / 2 + s^3 / 3.
+-- One entry of each row is near 0. The sum s of the other entries' exponentials is small, so the expected result is
+-- that entry plus log(1 + s) = s - s^2 / 2 + s^3 / 3.
 for _, columns in ipairs{2, 3, 10, 64, 1500} do
   local first = rille.one_hot(rille.randint(0, columns, {400}), columns):eq(1)
   local near = -(rille.randn({400, 1}) * 3 - 30):exp()

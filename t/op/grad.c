@@ -22,7 +22,8 @@ uniform(uint64_t *random) /* Returns a random number in [-1, 1). */
     return (double)(next_random(random) >> 11) * 0x1p-52 - 1;
 }
 
-/* Returns true if v differs enough from all earlier values, up to value i of operand k. */
+/* Returns true if v differs by at least 4 * STEP from every value that is already chosen: all values of operands
+ * before k, and values 0 to i - 1 of operand k. */
 static bool
 is_apart(const struct trial *t, int k, int64_t i, double v)
 {
@@ -80,7 +81,7 @@ weighted_sum(struct eager *e, int n, struct val *const *v, uint64_t seed, struct
     return sum;
 }
 
-/* Returns a constant 1 with the type of a sum. */
+/* Returns the constant 1 in the type of `sum`. */
 static struct val *
 unit(struct eager *e, const struct val *sum)
 {
@@ -97,8 +98,8 @@ struct gradients {
     struct val *x[SAMPLE_IN];
 };
 
-/* Returns true for recurrence and its gradient. Only the gradient reads the last result of recurrence; the gradient
- * itself has no derivative. */
+/* Returns true for recurrence and its gradient. The last result of recurrence is excluded from f, because only the
+ * gradient reads it. The gradient itself has no derivative. */
 static bool
 is_recurrence(const struct op *op)
 {
@@ -200,8 +201,8 @@ is_in_group(const char *group, int k)
     return memchr(group, "0123456789ab"[k], n) || *group == '*';
 }
 
-/* Checks a call that is linear in a group of operands: its gradients must not depend on their values. So gradients
- * must have the same bits if all operands of the group are NaN. */
+/* Checks a call that is linear in a group of operands. The gradients by these operands must not depend on the
+ * operands' values; so they must have the same bits if all operands of the group are NaN. */
 static void
 try_linear(struct trial *t, const struct gradients *s, const char *text, const char *group)
 {
@@ -228,7 +229,8 @@ try_linear(struct trial *t, const struct gradients *s, const char *text, const c
     eager_close(&e);
 }
 
-/* Checks the gradients of a sample. read: what gradients have read in all samples so far, in the format of .saves. */
+/* Checks the gradients of a sample. read: the operands and results that gradients have read in all samples so far,
+ * in the format of .saves. */
 static void
 try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
 {

@@ -1,4 +1,5 @@
--- halves.lua - tests that composites of several operators give, in f16 and bf16, the f32 result rounded once.
+-- halves.lua - tests composites of several operators in f16 and bf16. A composite must give the f32 result, rounded
+-- once.
 --
 -- No intermediate value may overflow or be rounded, on one device or between ranks, also in gradients.
 local tap = dofile("t/lib/tap.lua")
@@ -69,11 +70,12 @@ for d in pairs(eps) do
   end
 end
 
--- Computes norms of rows whose squares sum to more than f16 can hold, or underflow; also gradients and second gradients.
+-- Computes norms of rows whose sum of squares overflows or underflows f16. Compares gradients and second gradients.
 for d, unit in pairs(eps) do
   local LONG = 4096
   local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)
-  -- Returns gradients of a norm. scale: factor of x. x's gradient shrinks with scale, so its weights grow with it.
+  -- Returns gradients of a norm. scale: factor by which the elements of x were multiplied. The norm's gradient by x
+  -- falls with this factor, so the weights of second gradients are multiplied by it.
   local function slopes(norm, x, scale, as, place, sbp)
     local function placed(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
     local leaf, dy, w = placed(x), placed(slant), placed(weight, "B")
@@ -132,8 +134,9 @@ do
   end
 end
 
--- Checks comparisons of a Lua number with 16-bit operands: the number is rounded to their dtype, so it equals a
--- tensor made of it, also between ranks and in chains. Gradients at a tie equal those in f32.
+-- Compares a Lua number with 16-bit tensors. The number is rounded to the tensor's dtype, so it equals every element
+-- of a tensor that was filled with the number, also if the tensor is split or is the result of a chain. At a tie,
+-- gradients of maximum, minimum and clamp equal those in f32.
 for d in pairs(eps) do
   for _, v in ipairs{.1, -.3, 1 / 3, 1000.7, 2049, 257, -4097, 1e5, 0, .5} do
     local what = ("%s: %g"):format(d, v)

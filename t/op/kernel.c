@@ -12,7 +12,8 @@
 
 static const char *taken; /* variant name of the last call */
 
-/* Pretends that the operands are shards at another position of a larger tensor. */
+/* Pretends that the operands are shards at another position of a larger tensor. If the operator ignores positions,
+ * results must not change. */
 static void
 place_elsewhere(struct trial *t, const struct call *c)
 {
@@ -107,7 +108,7 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
         }
         try_form(&t, op, "the way chosen", text, m);
         for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++)
-            note_reached(v); /* skips "f32", which a variant name contains for other dtypes */
+            note_reached(v); /* records the variant that the kernel chose by itself */
         for (const struct kernel_variant *variant = op->host.kernel; variant && variant->name; variant++) {
             const struct kernel_variant alone[2] = {*variant, {NULL}};
             struct op copy = *op;
@@ -156,7 +157,8 @@ dtypes(uint64_t seed)
         }
 }
 
-/* Tries rows longer and wider than a block, with and without keepdim, over several axes. */
+/* Tries reductions of tensors with more columns or more values per column than a block, with and without keepdim,
+ * over several axes. */
 static void
 reductions(uint64_t seed)
 {
@@ -176,8 +178,8 @@ strange_values(uint64_t seed)
     strange = true;
     for (int i = 0; i < op_count; i++)
         for (int k = 0; k < OP_SAMPLE && op_table[i]->sample[k]; k++)
-            /* a cell with infinite states: whether a gate's result is NaN or infinite depends on the order of its
-             * products */
+            /* recurrence gets no infinite states: whether a gate's result is NaN or infinite depends on the order of
+             * its products */
             for (uint64_t j = strncmp(op_table[i]->name, "recurrence", 10) ? 0 : 10 + NMEMORY; j < 10 + NMEMORY; j++) {
                 enum memory m = j < 10 || op_table[i]->flags & OP_SOURCE ? DENSE : (enum memory)(j - 10);
                 try_sample(op_table[i], op_table[i]->sample[k], m, seed + j);
@@ -191,7 +193,8 @@ strange_values(uint64_t seed)
     strange = false;
 }
 
-/* Tries samples that are too large for an operator's record, or that have other dtypes. */
+/* Tries samples that are too large to be listed in an operator's record, or that have other dtypes than those
+ * listed. */
 static void
 others(uint64_t seed)
 {
@@ -200,7 +203,7 @@ others(uint64_t seed)
         {"matmul", "f16{5,3} f16{3,7}"},
         {"linear_int8", "f64{3,70} u8{5,70} f64{5}"},
         {"linear_int8", "f16{2,3,6} u8{4,6} f16{4}"},
-        /* block formats; few and many rows; numbers of rows that are no multiple of a panel's */
+        /* block formats; few rows, many rows, and numbers of rows that are no multiple of a panel's number of rows */
         {"linear_blocks", "f32{5,512} u8{9,2,144}<60 kind=Q4_K"},
         {"linear_blocks", "f32{33,256} u8{70,1,210}<60 kind=Q6_K"},
         {"linear_blocks", "f32{40,64} u8{130,2,34}<60"},
@@ -209,8 +212,8 @@ others(uint64_t seed)
         {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
         {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
         {"attention_softmax", "f64{3,7} f64{7}"},
-        /* expert batches of all sizes; numbers of rows that are no multiple of a block's; panels of columns, some of
-         * which overlap the previous panel; experts without rows; invalid ids */
+        /* expert batches of all sizes; numbers of rows that the number of rows of a block does not divide; panels of
+         * columns, some of which overlap the previous panel; experts without rows; invalid ids */
         {"expert_matmul", "f32{1,700,1,20} f32{1,3,20,1100} i64{700,2}<4"},
         {"expert_matmul", "f32{2,90,2,70} f32{2,9,70,13} i32{90,2}<15"},
         {"expert_matmul", "bf16{1,130,1,60} bf16{2,2,60,530} i64{130,3}<4"},
@@ -232,7 +235,8 @@ others(uint64_t seed)
 
 /* ---- dimensions of size 0 and 1 ---- */
 
-/* Replaces each size and id bound in the sample that equals `from` by the digit `to`. Returns false if none does. */
+/* Copies a sample's text, and replaces each size and id bound that equals `from` by the digit `to`. Returns false if
+ * the text has no such number. */
 static bool
 resize(const char *text, int from, int to, char *resized, size_t room)
 {
@@ -250,8 +254,9 @@ resize(const char *text, int from, int to, char *resized, size_t room)
     return any;
 }
 
-/* Returns true if the resized sample is a valid call. An id is never valid in a table without rows. Gradients of
- * windows have a size attribute, which would not fit. */
+/* Returns true if the resized sample is a valid call. Rejects an id bound of 0, because a table without rows has no
+ * valid id. Rejects operators with a size attribute (gradients of windows), because the attribute would not fit the
+ * new sizes. */
 static bool
 is_call(const struct op *op, const char *text)
 {

@@ -1,8 +1,8 @@
 /* sound.c - tests that every derived signature of every operator is sound. On two ranks also tests that every sound
  * signature is derived, or that the table `reasons` states why not.
  *
- * The test tries all operators of the operator table, so it needs no list of cases. Left out are sources, which have
- * no operands; composites, whose signatures are those of their parts; and to_global. */
+ * The test tries all operators of the operator table, so it needs no list of cases. It leaves out sources, which
+ * have no operands; composites, whose signatures are those of their parts; and to_global. */
 #include "t/lib/missing.h"
 #include "t/lib/pattern.h"
 #include "kernels/op/lib/table.h"
@@ -111,9 +111,9 @@ widens(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* Reasons for sound signatures that are not derived. Patterns are in the format of pattern.h. A row applies only
- * if `when` returns true. A row names operators only if no flag describes them, so that the rows cover new
- * operators, too. */
+/* Sound signatures that the rules deliberately do not derive, with the reason. Patterns are in the format of
+ * pattern.h. A row applies only if `when` returns true. A row names operators only if no operator flag can select
+ * them; so the rows cover new operators, too. */
 static const struct reason {
     const char *op, *sig;
     bool (*when)(const struct sound *s, const struct sbp *v);

@@ -1,7 +1,8 @@
 -- strategy.lua - tests sharding strategies on every operator, eagerly and in planned steps.
 --
 -- The result must have the layout that follows from the requested operand layouts, and the values of a call without a
--- strategy. A strategy that fits no layout must be rejected with the operator's name and "strategy".
+-- strategy. A strategy that fits no layout must be rejected; the error must contain the operator's name and
+-- "strategy".
 local tap = dofile("t/lib/tap.lua")
 
 local P = rille.placement("cpu", {0, 1, 2, 3})

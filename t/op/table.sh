@@ -8,15 +8,15 @@
 #   flat      the gradient is zero wherever it exists
 #   linear    the gradient does not depend on the operands: the second gradient is zero
 #   parts     made of other operators, each with its row; op-layouts runs it in random layouts
-#   whole     the gradient is that of the complete tensor, of which it reads parts: t/kernels/shift.lua,
-#             t/kernels/norm-parts.lua
-#   once      its gradient has no derivative, which is an error (t/nn/recurrent.lua)
+#   whole     the gradient is with respect to complete rows, but samples have only statistics of the rows; tested by
+#             t/kernels/shift.lua and t/kernels/norm-parts.lua
+#   once      the gradient has no derivative; a second gradient is an error (t/nn/recurrent.lua)
 #   move      boxing (redistribution): t/boxing/apply proves every pair of layouts
 set -u
 bin=$(dirname "${1:-build/release/rille}")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# Runs each test whose output does not exist yet. .ci/prove runs the other tests first, so their output then exists.
+# Runs each test whose output is missing. (.ci/prove runs these tests before this one, so all outputs then exist.)
 for test in shape grad kernel position sound layouts; do
   cp "$bin/t/tap/op/$test" "$out/op-$test" 2>/dev/null || sh "$bin/t/op/$test.t" >"$out/op-$test" 2>&1
 done

@@ -21,7 +21,7 @@ static const struct {
     {"recurrence", "f32{4,3,8} f32{8,2} f32{4,2} f32{4,2}", 2 * (4 * 3) * (8 * 2)},
     {"recurrence_grad", "f32{4,3,2} - f32{4,3,2} f32{4,3,0} f32{4,3,0} f32{2,2} f32{4,2} cell=tanh",
      2 * (4 * 3) * (2 * 2)},
-    /* each entry of y is a sum over 3 channels of windows of 3 x 2; then over 2 channels of 3 x 3 */
+    /* each entry of y sums 3 channels of windows of 3 x 2; in calls with groups, 2 channels of windows of 3 x 3 */
     {"conv2d", "f32{2,3,5,6} f32{4,3,3,2}", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
     {"conv2d", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2", 2 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},
     {"conv2d_grad_x", "f32{2,4,3,5} f32{4,3,3,2} size=5,6", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
@@ -38,8 +38,8 @@ static const struct {
     {"avg_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"avg_pool2d_grad", "f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", (2 * 3 * 3 * 5) * (2 * 2)},
     /* attention: a pair of query and key costs a dot product, an exponential and a weighted value. Backward costs
-     * five products instead of two. Causal attention counts tiles of 64 keys, if a query sees a key of the tile;
-     * attention with a window counts the keys of the window and one tile. */
+     * five products instead of two. Causal attention counts each tile of 64 keys of which some query sees a key.
+     * Attention with a window counts the keys of the window and one tile. */
     {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
     {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} - - f32{2,2,3,6} f32{2,2,3,6}",
      2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
@@ -93,7 +93,7 @@ main(void)
 {
     double flops = 0, elements;
     for (const struct op *const *op = op_table; *op; op++)
-        /* only operators with a rule: composites are made of these */
+        /* skips composites, which have no rule and consist of operators with a rule */
         if ((*op)->shape.rule || (*op)->shape.make_rule) try_passes(*op);
     for (size_t i = 0; i < countof(table); i++)
         ok(work_of(table[i].op, table[i].sample, &flops, &elements) && flops == table[i].flops,

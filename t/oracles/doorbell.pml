@@ -1,14 +1,16 @@
-/* doorbell.pml - bus_zmq's doorbells: two threads send, one takes messages, sleeps and is woken. Each load, store and
- * exchange is a step of its own; they are sequentially consistent in the program. Nothing is lost, nobody sleeps for ever,
- * and there is one wake message at most. t/plan/promela.c checks it, and that without the second look at the bells it
- * fails. */
+/* doorbell.pml - a model of bus_zmq's doorbells: two threads send messages; one thread receives, sleeps and is woken.
+ *
+ * Each load, store and exchange is a step of the model, because these operations are sequentially consistent in the
+ * program. The model asserts three facts: no message is lost, the receiver never sleeps for ever, and at most one
+ * wake message is queued. t/plan/promela.c checks the model. It also checks that the model fails if the receiver does
+ * not look at the bells a second time before it sleeps. */
 
 #define SENDERS 2
 #define EACH 2
 
 chan queue[SENDERS] = [EACH] of { byte };
 chan wake = [2] of { bit };
-byte bell[SENDERS]; /* counted by the sender */
+byte bell[SENDERS]; /* number of messages that each sender has sent */
 bit sleeping;
 byte received;
 
@@ -21,7 +23,7 @@ proctype sender(byte me)
     do
     :: k < EACH ->
         queue[me]!k;
-        bell[me]++; /* the one writer of it */
+        bell[me]++; /* only this sender writes its bell */
         if
         :: sleeping == 1 ->
             exchange(was);
@@ -51,7 +53,7 @@ active proctype receiver()
             :: bell[s] > taken[s] ->
                 assert(nempty(queue[s])); /* an empty socket is never read */
                 queue[s]?m;
-                assert(m == taken[s]); /* in the order sent */
+                assert(m == taken[s]); /* messages arrive in the order sent */
                 taken[s]++;
                 received++;
                 rang = true
@@ -62,7 +64,7 @@ active proctype receiver()
         od;
         if
         :: rang
-        :: else -> /* nothing rings: it goes to sleep */
+        :: else -> /* no bell has rung: the receiver prepares to sleep */
             sleeping = 1;
             s = 0;
             do /* the second look */
@@ -73,7 +75,7 @@ active proctype receiver()
             :: rang ->
                 exchange(was);
                 if
-                :: was == 0 -> wake?_ /* somebody is waking it */
+                :: was == 0 -> wake?_ /* a sender is about to send the wake message */
                 :: else
                 fi
             :: else -> wake?_

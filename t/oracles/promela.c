@@ -10,8 +10,10 @@ struct model {
     const struct plan *p;
     struct str *s;
     struct arena tmp;
-    /* by task: in: first in-port; out: first out-port. By result: reg: first register; fan: first fan. By fan: held:
-     * index of the entry of the fan's first register in the model's array `reading` */
+    /* Indices into the lists of the model.
+     * in, out: by task, first in-port and first out-port.
+     * reg, fan: by result of a task, first register and first fan.
+     * held: by fan, the entry of the fan's first register in the model's array `reading`. */
     int32_t *in, *out, *reg, *fan, *held;
     int32_t nin, nout, nreg, nfan, nheld;
 };

@@ -9,8 +9,8 @@
 #include "actors/plan/model/transport.h"
 
 struct sim_wire; /* Transport that connects the channels of several partitions. */
-/* part[i]: plan partition of host i; far[i]: the partner of each of its channels (channels_match). Partitions and
- * partners must outlive the wire. */
+/* part[i]: plan partition of host i. far[i]: for each channel of this partition, the channel at the other end
+ * (channels_match). Partitions and `far` must outlive the wire. */
 struct sim_wire *sim_wire_new(const struct plan *const *part, const struct channel_far *const *far, int n,
                               uint64_t seed);
 const struct transport *sim_wire_end(const struct sim_wire *w, int part);

@@ -1,8 +1,9 @@
 -- any.lua - tests rille.parallel on models that users write: eleven kinds, none of which uses a model class of Rille.
 --
--- Each model trains three steps by each recipe, and by the planner. All values are f64. Losses must equal those of one
--- device within 1e-9, because sums over shards are added in another order. Recipes with stages must give the same bits.
--- A line per model and recipe prints the bytes that a step moves beside the recipe's formula.
+-- Each model trains three steps by each recipe, and by the planner. All values are f64. Losses must equal those of
+-- one device within 1e-9, because sums over shards are added in another order. Recipes with stages must give the same
+-- bits. For each model and recipe, the test prints two numbers: the bytes that a step moves, and the bytes by the
+-- recipe's formula.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
@@ -178,8 +179,8 @@ end, function(self, source, target)
 end)
 
 -- Models by name. Fields: make() returns the model; inputs() returns the model's arguments, and labels; layers: roles
--- by layer name; members: modules that two stages divide; rings: true if only row and column layers communicate over
--- a tensor axis; cells: true if the model has recurrent layers.
+-- by layer name; members: names of the modules that a recipe divides into two stages; rings: true if only row and
+-- column layers communicate over a tensor axis; cells: true if the model has recurrent layers.
 local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
 local models = {
   MLP = {rings = true, make = MLP, inputs = function() return {normal(B, 12), label(5)} end, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}},
@@ -219,9 +220,10 @@ local function on_axis(sbp, axis)
   end
 end
 
--- Returns the bytes by the formula of a recipe with one data axis, one tensor axis, or both; nil: another recipe. Each
--- gradient is all-reduced over the data axis. Over the tensor axis, a row's result and the gradient of a column's input are
--- all-reduced, and an embedding of columns is all-gathered. Columns with one input share its reduction.
+-- Returns the bytes by the formula of a recipe with one data axis, one tensor axis, or both; nil: another recipe.
+-- Each gradient is all-reduced over the data axis. Over the tensor axis, two values are all-reduced: the result of a
+-- row layer, and the gradient of a column layer's input. Column layers with the same input need one all-reduce. The
+-- result of an embedding split by columns is all-gathered.
 local function formula_of(m, t, inputs, recipe, place)
   if type(recipe.tensor) == "table" or type(recipe.data) == "table" or recipe.stages or recipe.sequence or recipe.zero == 3 then return nil end
   local sum, met, p, d = 0, {}, recipe.tensor and place.shape[recipe.tensor + 1] or 1, recipe.data and place.shape[recipe.data + 1] or 1
@@ -268,11 +270,16 @@ local function train(kind, place, recipe, pieces)
 end
 
 -- Columns: name, mesh, recipe ("layers" is replaced by the model's own), true if the bits are those of one device.
--- pieces: number of micro-batches. traced: roles are found in a trace. products: for models with columns and rows, which
--- 2D and 3D split. bytes: least and most bytes that all ranks receive, as a multiple of the parameters' bytes, without the all-reduce of the loss. With p
--- ranks it is 2 (p - 1), for gradients and updated parameters. zero = 3 gathers weights for forward, and again for
--- backward those that backward reads: 2 (p - 1) to 3 (p - 1); reshard = false: 2 (p - 1). HSDP, r replicas of s shards:
--- r times that with p = s, and 2 (r - 1) for the sum over replicas.
+-- pieces: number of micro-batches. traced: roles are found in a trace.
+-- products: the recipe needs models with column and row layers, because it splits their products in 2D or 3D.
+-- bytes: least and most bytes that all ranks receive, as a multiple of the parameters' bytes, without the all-reduce
+-- of the loss:
+--
+--   recipe, p ranks                 bytes
+--   data, zero 1, zero 2            2 (p - 1): gradients and updated parameters
+--   zero 3                          2 (p - 1) to 3 (p - 1): gathers weights again if backward reads them
+--   zero 3, reshard = false         2 (p - 1)
+--   HSDP, r replicas of s shards    r times the bytes for p = s, and 2 (r - 1) for the sum over replicas
 local recipes = {
   {"data", P4, {data = 0}, bytes = {6, 6}},
   {"data over two axes", P22, {data = {0, 1}}, bytes = {6, 6}},
@@ -335,10 +342,10 @@ local function check_bytes(name, kind, r, e, m, by_formula)
   end
   if plan then tap.ok(e.bound <= e.cost, name .. ": no plan costs less than the bound") end
   if not r.bytes or kind == "GAT" then return end -- rows of GAT read all other rows
-  -- except models whose loss is no cross-entropy: a cross-entropy reduces its rows over all ranks
+  -- Subtracts the bytes of cross-entropy, which reduces its rows over all ranks. VAE and U-Net have other losses.
   local labelled = kind ~= "VAE" and kind ~= "U-Net"
   local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
-  -- the two biases of a gate have one gradient, which is reduced once
+  -- the two biases of a gate have one gradient, which is reduced once, so fewer bytes move
   local least = r.bytes[1] * (models[kind].cells and 0.94 or 1)
   tap.ok(ratio >= least and ratio <= r.bytes[2], name .. ": bytes are those of the formula", ratio)
 end

@@ -50,7 +50,8 @@ for kind in pairs(kinds) do
       local all = whole(kind, stages[1], recipe)
       local ratio, bytes = sum(list.cost) / all.cost, (sum(list.memory) + sum(list.activations)) / all.memory
       tap.ok(ratio > 0.9 and ratio < 1.1, name .. "costs of the blocks add up to the cost of the model", ratio)
-      -- The sum may exceed the model's memory, because each block's estimate includes its working memory.
+      -- The sum over the blocks may exceed the complete model's memory, because each block's estimate includes the
+      -- block's working memory.
       tap.ok(bytes > 0.8 and bytes < 2.5, name .. "memory of the blocks adds up to that of the model", bytes)
       tap.ok(kind == "resnet" or list.cost[2] == list.cost[3] and list.memory[2] == list.memory[3] and list.hop[1] == list.hop[4],
         name .. "equal blocks have equal costs")

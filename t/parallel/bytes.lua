@@ -8,12 +8,12 @@
 --
 --   1D                        8 (p-1)/p Th                       4 all-reduces
 --   1D with sequence          8 (p-1)/p Th                       4 pairs of reduce-scatter and all-gather
---   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q splits rows; each side moves once each way
+--   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q splits rows; both operands move in both passes
 --   2D in panels              as 2D
 --   2.5D, q x q x d           2D with T/d tokens
 --   3D, i x j x k             2 (j-1)/ijk 4 Th + 2 (k-1)/ijk 12 Th + 2 (i-1)/ijk W, on a cube of side l:
---                             2 (l-1)/l^3 (16 Th + W); norms sum numbers per row, here less than a twentieth of that
---   data, d                   2 (d-1)/d of all parameters; with zero the same, as reduce-scatter and all-gather
+--                             2 (l-1)/l^3 (16 Th + W); sums of norms add less than a twentieth
+--   data, d                   2 (d-1)/d of all parameters; with zero also, by reduce-scatter and all-gather
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local pin = require "rille.nn.pin"
@@ -110,9 +110,9 @@ local function moved(shape, recipe, b, s, h, heads)
   return tally(e, place), held
 end
 
--- Checks one recipe. want: function that returns the elements per device by the formula; times the number of devices,
--- they are an integer. held: divisors of the dimensions of four tensors: the stream between blocks, a column layer's
--- weight (h to 4h), a row layer's weight, and the value between these two layers.
+-- Checks one recipe. want: function that returns the elements per device by the formula; their product with the
+-- number of devices is an integer. held: divisors of the dimensions of four tensors: the stream between blocks, a
+-- column layer's weight (h to 4h), a row layer's weight, and the value between these two layers.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
   local devices = tap.numel(shape)
@@ -157,8 +157,8 @@ tap.group("2D", function()
   end
 end)
 
--- Checks peak memory without the operands' shards, for any number of panels: two panels of each operand, the sum so far,
--- a product, the next sum, and the kernel's scratch memory.
+-- Checks the peak memory of a product in panels, without the operands' shards. For any number of panels, it may hold
+-- two panels of each operand, the sum so far, a product, the next sum, and the kernel's scratch memory.
 tap.group("panels in memory", function()
   local panels = require "rille.nn.panels"
   local P, m, k, n = rille.placement("cpu", {{0, 1}, {2, 3}}), 512, 1024, 256

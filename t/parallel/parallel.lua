@@ -100,8 +100,8 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end)
 end
 
--- Checks that under autocast, queries, keys and values may be one product (lua/nn/stacked.lua), and that this product
--- is split like three separate ones.
+-- Checks queries, keys and values under autocast. They may be one product (lua/nn/stacked.lua), and this product must
+-- be split like three separate products.
 tap.group("under autocast", function()
   local function losses(m, pieces) return rille.autocast("bf16", train, m, pieces) end
   local plain, want = train(new("gpt2", P1)), losses(new("gpt2", P1))
@@ -450,7 +450,7 @@ tap.group("stages by costs of blocks", function()
   tap.is(m.h[2].fc1.weight.placement, P1, "blocks of a model are cut by cost, in folded order")
 end)
 
--- Checks that a user can define a role of mesh axes, which is then a key of recipes.
+-- Defines a role of mesh axes as a user does. The role must then be a key of recipes.
 tap.group("classes and axes are public", function()
   rille.parallel.axis("vocabulary", {column = "S(0)", logits = "S(-1)"})
   local m = new("gpt2", P4)

@@ -84,7 +84,8 @@ end
 
 local function close(a, b) return (a - b):abs():max():item() < 1e-12 end
 
--- Compares a function of local tensors, whose results of all ranks are stacked, with the list that reference() returns.
+-- Runs fn on each rank's local tensor and stacks the results of all ranks. The stack must equal the list of results
+-- that reference() returns for the ranks.
 local function compare(P, sbp, fn, reference, name)
   local x = rille.randn({16, 16, 4}, {dtype = "f64"}):detach():requires_grad_(true)
   local outputs, stack = {}, function(y) return y end

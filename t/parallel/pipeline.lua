@@ -126,8 +126,8 @@ local function registers(step)
   return most
 end
 
--- Returns, by stage, the most micro-batches that have begun forward and not ended backward at one time, read from a
--- trace.
+-- Returns, by stage, the largest number of micro-batches that are in flight at one time: forward has begun, and
+-- backward has not ended. The numbers are read from a trace.
 local function ahead(step)
   local events = tap.list(STAGES, function() return {} end)
   for _, a in ipairs(acts_of(step)) do

@@ -1,7 +1,7 @@
 -- recompute-auto.lua - tests recompute = "auto" (actors/session/planner/fit.c, actors/plan/rewrite/recompute.c).
 --
--- The search keeps all values if they fit and this is fastest. Otherwise it recomputes parts of stages. Recomputation
--- must not change bits, and no device may exceed the memory limit.
+-- The search keeps all values if they fit in memory and keeping them is fastest. Otherwise it recomputes parts of
+-- stages. Recomputation must not change bits, and no device may exceed the memory limit.
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 

@@ -1,7 +1,8 @@
 -- recompute-stages.lua - tests recompute in pipelines: bits and memory.
 --
--- For each micro-batch in flight, a stage keeps its input. Its inner values are kept only for one micro-batch, or for
--- those whose weight gradients are delayed. Tries schedules, numbers of stages and of micro-batches.
+-- For each micro-batch in flight, a stage keeps its input. A stage keeps its inner values only for one micro-batch,
+-- or for the micro-batches whose weight gradients are delayed. Tries schedules, numbers of stages and of
+-- micro-batches.
 local tap = dofile("t/lib/tap.lua")
 local dealt = dofile("t/lib/dealt.lua")
 local nn = rille.nn

@@ -1,5 +1,5 @@
--- replicas.lua - tests that a variable's replicas on devices of one host share one buffer, of which each device
--- writes a slice (actors/plan/outline/shared_update.h).
+-- replicas.lua - tests that a variable's replicas on devices of one host share one buffer. Each device writes one
+-- slice of the buffer (actors/plan/outline/shared_update.h).
 --
 -- Every reader and writer of the variable must see the same values.
 local tap = dofile("t/lib/tap.lua")

@@ -85,8 +85,7 @@ for _, name in ipairs(names) do
   end)
 end
 
--- ---- parts of the loss that read no data, on separate devices and on devices of stages; losses on devices that hold
--- data ----
+-- ---- per-act offsets; losses that read no data, on stages or on separate devices ----
 
 -- Tests per-act offsets, used if registers exceed the lower bound. Values have 16 KiB.
 tap.group("per-act offsets", function()
@@ -142,8 +141,7 @@ tap.group("no data at all", function()
   end
 end)
 
--- ---- stages in a circle: data that returns to a device begins a stage; gradients that pass through the stages again
--- ----
+-- ---- stages in a circle: data returns to a device, or gradients pass through the stages again ----
 
 tap.group("a circle of devices", function()
   -- Trains p layers. again: the loss passes the gradient of the first weight through the layers again; otherwise the
@@ -152,7 +150,7 @@ tap.group("a circle of devices", function()
     rille.manual_seed(5)
     local weight = {}
     for d = 1, p do weight[d] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = place(d - 1)}):to("f32"):detach():requires_grad_(true) end
-    -- linear: the value is a sum over the batch, of which each micro-batch has an addend.
+    -- linear: layers double instead of squaring, so the batch's value is the sum of those of the micro-batches.
     local function through(x, linear)
       for d = 1, p do
         x = (d > 1 and x:to_global{placement = place(d - 1), sbp = "B"} or x):matmul(weight[d])

@@ -162,7 +162,7 @@ local function is_reason(text)
   end
 end
 
--- Returns true if the last step changes weights. Without gradients, equal bits would prove nothing.
+-- Returns true if the last step changes weights. If no gradient reached the weights, equal bits would prove nothing.
 local function is_alive(result)
   local last = result[STEPS]
   for i = 2, #last do

@@ -1,14 +1,14 @@
 -- schedules.lua - tests pipeline schedules in the plan simulator.
 --
 -- Checks the time of a step, the order of work on a stage, and the micro-batches that a stage holds, for many numbers
--- of stages and micro-batches. Meta devices: nothing is computed.
+-- of stages and micro-batches. The devices are meta devices, so nothing is computed.
 
 local tap = dofile("t/lib/tap.lua")
 
 local pipeline = dofile("t/lib/stages.lua")
 
 local APART <const> = {forward = 1, backward = 1, weight = 1}
--- in these schedules, both kinds of gradients count as one act
+-- for schedules in which the input gradient and the weight gradient of a stage are one act
 local JOINT <const> = {forward = 1, backward = 2, weight = 0}
 
 local function near(x) return math.floor(x + 0.5) end
@@ -27,7 +27,8 @@ local function order(chart, device)
   return table.concat(words, " ")
 end
 
--- Returns the most micro-batches that are at one time between forward and the end of the kinds of work in `ends`.
+-- Returns the largest number of micro-batches in flight at one time. A micro-batch is in flight from the begin of its
+-- forward to the end of its work of a kind in `ends`.
 local function held(chart, device, ends)
   local events, n, most = {}, 0, 0
   for _, s in ipairs(chart.planned.spans) do
@@ -98,8 +99,8 @@ tap.group("one stage per device", function()
         pools = pools and held(chart, s + 1, {[s == 0 and "weight" or "backward"] = true}) == math.min(m, p - s)
       end
       tap.is({near(chart.planned.time), slots(gpipe, JOINT)}, {full, full}, name .. "1f1b and gpipe take (m + p - 1) (F + B)")
-      -- The sum of losses may be delayed, so the bound is slightly lower than with one act per micro-batch
-      -- (t/plan/lower_bound.c).
+      -- The bound allows the sum of the losses to be delayed, so it is slightly lower than for a pipeline with one
+      -- act per micro-batch (t/plan/lower_bound.c).
       tap.ok(near(floor_of(chart)) > full - p - 1 and near(floor_of(chart)) <= full, name .. "the bound is hardly less", floor_of(chart))
       tap.ok(ordered, name .. "1f1b has the classic order")
       tap.ok(pools, name .. "1f1b has p - s micro-batches on stage s")
@@ -131,11 +132,12 @@ local function contexts(chart, p)
   return most
 end
 
--- Published schedules (Qi et al. 2024) for F = B = W: zb-v has 1F1B's memory, v-half half of it, v-min the least.
--- added(): slots of a step beyond 6 m; room(): number of micro-batches held.
+-- Returns the published time of a step (Qi et al. 2024) in slots beyond 6 m, for F = B = W.
 local function added(name, p)
   return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1
 end
+-- Returns the published number of micro-batches that a device holds: zb-v as many as 1F1B, v-half half, v-min the
+-- least.
 local function room(name, p)
   return name == "zb-v" and 2 * p or name == "v-half" and p + 2 or 2 * (p // 3) + 2 + (p % 3 == 2 and 2 or 0)
 end
@@ -148,7 +150,8 @@ tap.group("two stages per device, there and back", function()
         local chart = pipeline(dealt(p, 2, true), m, name):chart(APART)
         local time, want = near(chart.planned.time), 6 * m + added(name, p)
         local what = ("%s, %d devices, %d micro-batches: "):format(name, p, m)
-        -- The table holds for even p only, and for V-Min only if p is no multiple of 3; zb-v's holds for all p.
+        -- The published times hold for zb-v with any p, for v-half with even p, and for v-min with even p that 3 does
+        -- not divide.
         local published = name == "zb-v" or p % 2 == 0 and (name == "v-half" or p % 3 ~= 0)
         local slack = published and 1.01 or 1.06
         tap.ok(time <= want * slack, what .. "takes the time of its table", ("%d, the table %d"):format(time, want))
@@ -231,10 +234,10 @@ tap.group("forward alone", function()
   end
 end)
 
--- Checks memory in bytes of registers. It includes each stage's peak, and gradients that wait for weight gradients. A
--- device holds fewer micro-batches at once than with 1F1B.
+-- Compares schedules with 1F1B: memory, bubble, and micro-batches on a device at once. Memory is the bytes of
+-- registers: each stage's peak, and gradients that wait for their weight gradients.
 tap.group("waves of four", function()
-  local bubble_1f1b = 4 * 3 * 7 -- bubble of 1F1B, in slots of a stage; 1F1B has a quarter as many stages
+  local bubble_1f1b = 4 * 3 * 7 -- (p - 1) (F + B + W) slots of 1F1B's stages, each four times as large
   -- Columns: number of micro-batches, share of 1F1B's bytes, share of 1F1B's bubble, micro-batches on a device at
   -- once (1F1B: 32).
   local cases = {
@@ -301,7 +304,8 @@ tap.group("the least bubble within a limit", function()
   local last = math.huge
   for _, more in ipairs(tap.which and {0, 700} or {0, 200, 400, 700, 5000}) do
     local time = limited(least + more).planned.time
-    -- allows 10 %, because the search's pipeline simulator has no cost per act, which dominates such small products
+    -- Allows 10 %: the search's pipeline simulator counts no cost per act, but this cost dominates such small
+    -- products.
     tap.ok(time <= 1.1 * last, ("auto, %d bytes more: no slower"):format(more), ("%g after %g"):format(time, last))
     last = math.min(last, time)
   end

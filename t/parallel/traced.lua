@@ -106,7 +106,7 @@ tap.group("layers of one's own", function()
   tap.is(bytes_of(m, mesh(2), rille.zeros({4, 16}, {placement = mesh(2)})), 2 * 4 * 4 * 16, "and move the bytes of one ring")
 end)
 
--- A model with an option, and a second result.
+-- A model whose forward has an option table and returns two results.
 local Pair = class("Pair", function(self) self.fc1, self.fc2 = nn.Linear(16, 64), nn.Linear(64, 16) end,
   function(self, x, options) return self.fc2(self.fc1(x):relu()) * (options and options.scale or 1), 5 end)
 

@@ -1,11 +1,11 @@
 -- written.lua - tests rille.parallel on models written without a thought of devices.
 --
--- Forward functions create masks, positions and states without a placement, add and concatenate values of several stages,
--- share parameters among stages, and keep parameters in tables and at the root. Losses read inputs and results of several
--- stages. Each model trains three steps eagerly and as a compiled step, by each recipe; all values are f64. Losses must
--- equal those of one device within 1e-9, because sums over shards are added in another order. With stages alone, the bits
--- must be equal. The bytes of data parallel steps must be those of the recipe's formula: creating tensors in forward moves
--- none.
+-- Forward functions create masks, positions and states without a placement, add and concatenate values of several
+-- stages, share parameters among stages, and keep parameters in tables and at the root. Losses read inputs and
+-- results of several stages. Each model trains three steps eagerly and as a compiled step, by each recipe; all values
+-- are f64. Losses must equal those of one device within 1e-9, because sums over shards are added in another order.
+-- With stages alone, the bits must be equal. The bytes of data parallel steps must be those of the recipe's formula,
+-- so tensors created in forward must move no bytes.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
@@ -51,9 +51,10 @@ local function upsampled(x)
   return x:reshape{-1, c, h, 1, w, 1}:expand{-1, c, h, 2, w, 2}:reshape{-1, c, 2 * h, 2 * w}
 end
 
--- Models by name. Fields: make() returns the model; inputs() returns arguments of a step; loss(m, ...); members:
--- modules that stages divide; without: keys of recipes that do not apply (pieces, bytes: rows of GAT read all other
--- rows; input: sharding does not pay); layers: roles by layer name.
+-- Models by name. Fields: make() returns the model; inputs() returns arguments of a step; loss(m, ...) returns the
+-- loss; members: names of the modules that a recipe divides into stages; layers: roles by layer name.
+-- without: keys of recipes that the model skips. GAT skips `pieces` and `bytes`, because its rows read all other
+-- rows; models skip `input` if sharding does not pay.
 local models = {
   MLP = {make = class("MLP", function(self)
     self.fc = {nn.Linear(12, 24), nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 5)}
@@ -310,7 +311,7 @@ for _, kind in ipairs(kinds) do
           want = want or train(of, P1)
           local got, ratio, held = train(of, r[2], recipe, r[4], eager)
           if r.bytes and ratio and not (of.without or {}).bytes then
-            -- the two biases of a gate, which are added, have one common gradient, which is reduced once
+            -- The two biases of a gate are added, so they have a common gradient, and this gradient is reduced once.
             tap.ok(ratio >= 0.94 * r.bytes[1] and ratio <= r.bytes[2] + SCALARS / held, name .. ": bytes are those of the formula", ratio)
           end
           if r.exact and not r[4] then tap.is(got, want, name .. ": the bits of one device")
@@ -330,8 +331,8 @@ tap.group("parameters in folded and interleaved stages", function()
     skip = function(w, x) local y = x:matmul(w[1]):tanh(); return (y:matmul(w[2]):tanh():matmul(w[3]):tanh() + y):matmul(w[4]) end,
     ["a weight of the first stage at the end"] = function(w, x) for i = 1, 4 do x = x:matmul(w[i]):tanh() end return x:matmul(w[1]:transpose(0, 1)) end,
   }
-  -- Number of values and gradients of B x WIDTH elements that move per step, in folded and in interleaved order. nil:
-  -- a parameter moves, too, because a later stage on another placement uses it.
+  -- Number of tensors of B x WIDTH elements that move per step: values and gradients. First number: folded order;
+  -- second: interleaved order. nil: a parameter moves, too, because a later stage on another placement uses it.
   local moves = {chain = {4, 6}, skip = {5, 8}, ["a weight of the first stage at the end"] = {4, nil}}
   for name, form in pairs(forms) do
     local Chain = class("Chain", function(self)

@@ -1,5 +1,5 @@
--- zero.lua - tests zero and schedules as options of a graph (actors/plan/rewrite/zero.c): sliced updates and state must
--- give the same bits.
+-- zero.lua - tests zero and schedules as options of a graph (actors/plan/rewrite/zero.c). Updates and optimiser state
+-- that are split into slices must give the same bits.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
@@ -66,8 +66,8 @@ do
   end
 end
 
--- Checks zero as an option of a recipe and of a graph. One of them may be given, or both with the same number;
--- otherwise an error must name both lines.
+-- Checks zero as an option of a recipe and of a graph. If both have the option with different numbers, the error must
+-- name both lines.
 do
   local P = rille.placement("cpu", {0, 1})
   local function here() return debug.getinfo(2, "l").currentline end

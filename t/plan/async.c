@@ -2,9 +2,9 @@
  * micro-batch.
  *
  * If another task reads the early value, the value must not wait for the sum over micro-batches. Each program has a
- * call that reads no micro-batch, a sum over micro-batches, and a call that reads the results of both. The two calls
- * could be fused, but another task reads the result of the first call. The test plans and runs each program on one
- * host and in plan partitions. */
+ * sum over micro-batches and two calls. The first call reads no micro-batch; the second call reads the first call's
+ * result and the sum. The two calls could be fused, but another task reads the result of the first call. The test
+ * plans and runs each program on one host and in plan partitions. */
 #include "t/lib/parts.h"
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};

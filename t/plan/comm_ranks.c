@@ -1,9 +1,9 @@
 /* comm_ranks.c - tests library collectives and point-to-point links between plan partitions.
  *
- * Partitions that use a collective library must give the bits of one host without a library, in any order of events.
- * Each partition lists its collectives. The lists must agree, and injected mistakes in the lists must be found.
- * Covers moves between all layouts, and random programs, on asynchronous test devices. A stand-in replaces the
- * library (t/lib/collecting.h). */
+ * In any order of events, partitions that use a collective library must compute the bits of one host without a
+ * library. Each partition lists its collectives. The lists must agree, and the comparison must find injected
+ * mistakes in the lists. Covers moves between all layouts, and random programs, on asynchronous test devices. A
+ * stand-in replaces the library (t/lib/collecting.h). */
 #include "actors/plan/outline/comm_ranks.h"
 #include "t/lib/parts.h"
 
@@ -50,8 +50,8 @@ count_edges(const struct parts *x)
     return n;
 }
 
-/* Returns true if each move between asynchronous devices consists only of the two ends of a direct channel, without
- * send and receive tasks and without tasks on another kind of device. */
+/* Returns true if every move between asynchronous devices uses the two ends of a direct channel and nothing else: no
+ * send or receive task, and no task on another kind of device. */
 static bool
 goes_direct(const struct plan *p)
 {
@@ -66,8 +66,8 @@ goes_direct(const struct plan *p)
     return true;
 }
 
-/* Compares the collective lists of all partitions. spoilt: a damaged list in place of that of partition `which`;
- * NULL: no list is replaced. */
+/* Returns 0 if the collective lists of all partitions agree. spoilt: a damaged list, used in place of the list of
+ * partition `which`; NULL: no list is replaced. */
 static int
 match(const struct parts *x, int which, const struct str *spoilt)
 {
@@ -98,7 +98,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    /* an expected error: each micro-batch reads a sum over all micro-batches */
+    /* expected error: each micro-batch of this program would read a sum over all micro-batches */
     if (!good && strstr(err_text(), "is known only after the last")) {
         n->refused++;
         parts_close(&x);
@@ -258,8 +258,8 @@ found_once(struct rille_session *s)
 
 /* ---- failed and stopped runs ---- */
 
-/* Makes a random program in partitions and connects the partitions. Returns false if `counted` counts no task of
- * the wanted kind in the program. */
+/* Makes a random program in partitions and connects the partitions. Returns false if `counted` returns 0, because
+ * then the program has no task of the kind under test. */
 static bool
 draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
 {
@@ -271,7 +271,8 @@ draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *
     return good;
 }
 
-/* Runs a plan, and makes an act fail or stops the run. All partitions must end, and the next run must succeed. */
+/* Runs random plans. In each run, either an act fails or the run is stopped. All partitions must end, and the next
+ * run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
@@ -325,7 +326,9 @@ ends_differ(struct parts *x, int m)
     return plan_verify(x->plan[m]) || parts_connect(x);
 }
 
-/* A place of mistakes. plant() puts a mistake into a plan and returns its name; NULL: it is impossible there. */
+/* A group of mistakes to inject. kinds: number of mistakes in the group. counted: counts the tasks of a plan into
+ * which they can be injected. plant() injects mistake `kind` into a plan and returns the mistake's name; NULL: the
+ * plan has no place for it. differs() returns true if the mistake is found. */
 struct place_of_mistakes {
     int kinds;
     int (*counted)(const struct parts *x);
@@ -359,7 +362,8 @@ plant(struct plan *p, int kind, uint64_t seed, struct arena *a)
     }
 }
 
-/* Puts mistakes into collective tasks or ends of links. The verifier or a comparison must find each mistake. */
+/* Puts mistakes into collective tasks or ends of links. For each mistake, either the verifier or the comparison with
+ * the other partitions must report an error. */
 static void
 mistakes(struct rille_session *s, uint64_t first, const struct place_of_mistakes *at)
 {
@@ -413,8 +417,8 @@ other_lists(struct rille_session *s, uint64_t first)
 
 /* ---- planted mistakes at the ends of links ---- */
 
-/* Returns the first task from `which` on, cyclically, that is an end of a point-to-point link; -1: none. packs: only
- * ends that pack slices. */
+/* Searches the tasks from `which` on, cyclically. Returns the first end of a point-to-point link; -1: none. packs:
+ * finds only ends that pack slices. */
 static int32_t
 end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
 {
@@ -433,8 +437,8 @@ first_of_hop(const struct plan *p, int32_t task)
     return task;
 }
 
-/* Replaces the task's first input by an edge from the first task of the same hop. Returns false if the task has no
- * input or is that first task. */
+/* Replaces the task's first input by an edge from the first task of the same hop. Returns false for a task without
+ * input, and for the first task of the hop. */
 static bool
 follow_hop(struct plan *p, int32_t i)
 {
@@ -444,8 +448,8 @@ follow_hop(struct plan *p, int32_t i)
     return true;
 }
 
-/* Lets the first reader of a receive task begin when the work is enqueued, instead of when it is done. Returns false
- * if no reader is on the same thread. */
+/* Lets the first reader of a receive task begin once the receive is enqueued, instead of once the receive is done.
+ * Returns false if the reader is on another thread. */
 static bool
 show_early(const struct plan *p, int32_t i)
 {
@@ -535,7 +539,7 @@ static struct device_heap {
     bool swapped;
 } held;
 
-/* Returns true if the message notifies the receiving end of a link that the sending end has sent. */
+/* Returns true if this message tells the receiving end of a link that the sending end has sent data. */
 static bool
 tells_edge(const struct msg *m)
 {
@@ -572,8 +576,8 @@ choose_swapped(struct bus *b, uint64_t n)
     return bus_sim.choose(b, n);
 }
 
-/* Swaps two messages between two threads. If they belong to one link, the run must fail with E_BUS; if they belong
- * to two independent links, the run must succeed. */
+/* Swaps two messages between two threads. If both messages belong to one link, the run must fail with E_BUS. If they
+ * belong to two independent links, the run must succeed. */
 static void
 other_orders(struct rille_session *s, uint64_t first)
 {

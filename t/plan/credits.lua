@@ -25,7 +25,8 @@ local function counts(list)
   return table.concat(n, " ")
 end
 
--- Returns the plan of a pipeline with one product per device. skip: the last stage also reads the input of the first.
+-- Returns the plan of a pipeline with one product per device. skip: the last stage also reads the first stage's
+-- input.
 local function pipeline(devices, pieces, schedule, skip)
   local on, weight = {}, {}
   for s, d in ipairs(devices) do
@@ -55,8 +56,8 @@ tap.group("a stage has one register per micro-batch between its forward and its 
 end)
 
 tap.group("a value that all micro-batches read does not wait for a micro-batch", function()
-  -- Checks the gradient of a sum, which is equal for all micro-batches: it must be sent once per batch, and few
-  -- micro-batches may be in flight.
+  -- Checks the gradient of a sum. This gradient is equal for all micro-batches, so it must be sent once per batch,
+  -- and few micro-batches may be in flight.
   local on = {rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {2})}
   for _, schedule in ipairs{"gpipe", "1f1b", "zb-h1", "zb-h2"} do
     for _, loss in ipairs{"sum", "mean"} do

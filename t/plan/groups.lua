@@ -12,7 +12,7 @@ for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
 local LARGE = {640, 512}
 
 -- Columns: operator, number of state tensors (-1: one state tensor, passed as absent), attributes, and a function
--- that returns the operands that are numbers.
+-- that returns the number operands.
 local KINDS = {
   {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
   {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},
@@ -32,8 +32,9 @@ local function variables(shapes, dtype, slots, how)
   return all
 end
 
--- Trains the variables. Updates in one list are one compiled step; a function in place of a tensor is called in the
--- step. Returns all values and the plan of the first step.
+-- Trains the variables. together: lists of variables; the updates of one list are one compiled step. A variable's
+-- list may have a function in place of a tensor; the step calls the function and uses the result. Returns all values
+-- and the plan of the first step.
 local function train(kind, all, together, scale)
   local name, slots, attrs, numbers = table.unpack(kind)
   local steps = {}

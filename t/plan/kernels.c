@@ -1,4 +1,4 @@
-/* kernels.c - tests that the plan verifier rejects mistakes in kernels and memory that the planner could make.
+/* kernels.c - tests that the plan verifier finds mistakes of a planner in kernels and in memory.
  *
  * Mistakes: another operator, attribute, micro-batch count, wiring or result layout; other steps in a chain; a
  * kernel on two threads; too little scratch; too few registers; a missing control edge. Each mistake is put into
@@ -216,8 +216,9 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 /* ---- tasks that share a kernel ---- */
 
 struct sharing {
-    /* Numbers of pairs of tasks: that share a kernel; that share a kernel although their nodes differ; that have two
-     * kernels; that wrongly do or do not share. */
+    /* Counts of pairs of tasks. shared: the tasks have a common kernel. of_nodes: the tasks have a common kernel
+     * although their nodes differ. apart: the tasks have different kernels. wrong: the tasks have a common kernel
+     * and must not, or have different kernels and must not. */
     int64_t shared, of_nodes, apart, wrong;
 };
 
@@ -348,7 +349,7 @@ plant_credits(struct plan *p, struct count *c)
         }
 }
 
-/* Removes a control edge from its reader's inputs. */
+/* Removes a control edge from the inputs of the task that reads it. */
 static void
 plant_order(struct engine *e, struct plan *p, uint64_t want, struct count *c)
 {

@@ -2,8 +2,8 @@
  *
  * For a lane, the bound must equal the largest time that any subset of its acts needs; all subsets are tried. For a
  * pipeline, no schedule may be faster than the bound, whatever the costs and placement of stages. The bound must
- * also equal known formulas for the best schedule. p = 2 to 16 devices, m = 1 to 64 micro-batches, v = 1, 2, 4
- * stages per device. */
+ * also equal known formulas for the best schedule. The test tries p = 2 to 16 devices, m = 1 to 64 micro-batches,
+ * and v = 1, 2, 4 stages per device. */
 #include "actors/plan/sim/lower_bound.h"
 #include "actors/plan/sim/pipeline.h"
 #include "t/lib/tap.h"
@@ -180,7 +180,8 @@ try_grid(uint64_t *rng)
 /* ---- formulas ---- */
 
 /* Simulates one stage per device with the pool sizes of lookahead 1. Acts run in the order forward, backward, weight
- * gradient. Returns true if the schedule takes the time of its formula and stays within its pools. */
+ * gradient. Returns true if the simulated time fits `want`, the time by the schedule's formula, and no stage exceeds
+ * its pools. exact: the time and the lower bound must equal `want`; otherwise the time must be at most `want`. */
 static bool
 keeps_lag(struct stage_plan *s, bool split, int64_t want, bool exact)
 {

@@ -3,7 +3,8 @@
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
--- Returns the bytes of a device's arena. Arenas never shrink, so each program uses other devices.
+-- Returns the bytes of a device's arena. Arenas never shrink, so no two programs of this test may use the same
+-- device.
 local function arena(device)
   for _, d in ipairs(rille.devices()) do
     if d.device == device then return d.arena_bytes end

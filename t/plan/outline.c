@@ -1,4 +1,4 @@
-/* outline.c - tests that a program's bytes lead to the same outline and the same plan in another process.
+/* outline.c - tests that another process makes the same outline and the same plan from a program's bytes.
  * (t/cluster/program.c tests damaged bytes.)
  *
  * A plan must have the hops that its outline decides. The outline's digest must cover each decision. The size of an
@@ -17,8 +17,8 @@ struct count {
 
 /* ---- decisions ---- */
 
-/* Checks hops: sorted by step and operand, numbered without gaps; each hop starts from the layout at which the
- * previous hop ends. */
+/* Checks hops. Hops must be sorted by step and operand and numbered without gaps. Each hop must start from the
+ * layout at which the previous hop ends. */
 static bool
 in_order(const struct outline *o)
 {
@@ -97,7 +97,7 @@ change_hop(struct outline *o, int32_t i, struct count *c)
     TELL(h->name, "by hand");
 }
 
-/* Adds one micro-batch to the pool of each stage. If that changes credits, the digest must differ. */
+/* Adds one micro-batch to the pool of each stage. If the larger pools change credits, the digest must differ. */
 static void
 change_credits(struct outline *o, struct count *c)
 {
@@ -122,7 +122,8 @@ change_credits(struct outline *o, struct count *c)
     free(room);
 }
 
-/* Checks the outline of a plan that was made with this atlas. Then changes each decision of the outline. */
+/* Checks the outline of a plan that was made with this atlas. Then changes each decision of the outline, one at a
+ * time; the outline's digest must differ after each change. */
 static void
 try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, struct count *c)
 {
@@ -220,8 +221,8 @@ try_program(struct engine *e, struct plan *p, struct count *c, const unsigned ch
     atlas_free(&at);
 }
 
-/* Checks that channels of moves between any two of these layouts have different contracts, also if the layouts
- * differ only in their ranks. */
+/* Computes the contract of a channel for each pair of a source and a target layout. All contracts must differ, also
+ * for layouts that differ only in their ranks. */
 static void
 contracts(struct rille_session *s)
 {

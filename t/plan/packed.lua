@@ -1,7 +1,7 @@
 -- packed.lua - tests that registers of language models' training steps need little more memory than the peak of bytes in use.
 --
--- Recipes: data parallel, zero 3, stages, and both; also a pipeline of many micro-batches. The test uses meta devices,
--- so nothing is computed.
+-- The recipes are data parallel, zero 3, and stages with either. Also tests a pipeline of many micro-batches. Devices
+-- are meta devices, so nothing is computed.
 
 local tap = dofile("t/lib/tap.lua")
 local packed = dofile("t/lib/packed.lua")

@@ -1,10 +1,10 @@
 /* packing.c - tests that registers of training steps are packed within 5 % of the lower bound.
  *
  * The bound is the larger of two numbers: the peak of bytes in use, and the bytes of results that may never share
- * memory. Steps: transformers and perceptrons of several depths; one and two devices; with and without
- * micro-batches; zero 0 to 3; recompute; offload. Pipelines: all schedules, few and many layers per stage, too many
- * acts for per-act offsets, and gated layers below a wide head. (Language models in stages:
- * t/plan/packing-models.sh.) */
+ * memory. The steps train transformers and perceptrons of several depths, on one and two devices, with and without
+ * micro-batches, with zero 0 to 3, recompute and offload. The pipelines have all schedules, few and many layers per
+ * stage, too many acts for per-act offsets, and gated layers below a wide head. t/plan/packing-models.sh tests
+ * language models in stages. */
 #include "actors/session/step/compiled.h"
 #include "t/lib/clique.h"
 #include "t/lib/net.h"
@@ -255,7 +255,8 @@ static void
 test_pipelines(void)
 {
     static const struct {
-        int layers, least, most; /* number of micro-batches: `least`, doubled up to `most` */
+        /* layers: number per stage. The test tries `least` micro-batches, then twice as many, up to `most`. */
+        int layers, least, most;
     } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
     for (size_t i = 0; i < countof(net_schedules); i++)
         for (size_t k = 0; k < countof(size); k++)
@@ -293,7 +294,7 @@ check_file(const char *path)
     str_free(&bytes);
 }
 
-/* Main function. Arguments FILE...: checks these stored programs; without arguments: steps made here. */
+/* Checks the stored programs that the arguments name; without arguments, checks the steps that this test makes. */
 int
 main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* parts.c - tests that plan partitions of hosts that cannot access each other's memory give the bits of one plan on one
- * host.
+/* parts.c - tests plan partitions on hosts without access to each other's memory: results must have the bits of one
+ * plan on one host.
  *
  * Random programs, and every move between layouts, are planned on one host and in partitions. Partitions have
  * separate buffers. One simulator runs all partitions in an order that a seed decides. With an argument such as
@@ -51,8 +51,7 @@ count_handed(const struct plan *p)
     return n;
 }
 
-/* Returns true if every message is received after it is sent, when later[m] ns are added to the clock of partition
- * m. */
+/* Adds later[m] ns to the clock of partition m. Returns true if every message is then received after it is sent. */
 static bool
 is_caused(const struct plan *p, const int32_t *first, int n, const struct act_time *act, int64_t nact,
           const int64_t *later)
@@ -83,7 +82,7 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
 }
 
 /* Shifts the clocks of partitions by up to an hour. plan_clocks() must find offsets by which every receive follows
- * its send, and the offset 0 for right clocks. */
+ * its send. If no clock is shifted, the offsets must be 0. */
 static bool
 settles(const struct parts *x, const struct plan *p, const int32_t *first, struct act_time *act, int64_t nact)
 {
@@ -117,7 +116,7 @@ settles(const struct parts *x, const struct plan *p, const int32_t *first, struc
     return good;
 }
 
-/* Checks that the merged plan can be simulated to its end. So every send must have a reader. */
+/* Checks that the merged plan can be simulated to its end. The simulation ends only if every send has a reader. */
 static bool
 plays(const struct parts *x)
 {
@@ -150,7 +149,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     n->parts++;
     parts_map(&x, c);
     bool good = !parts_compile(&x, bytes, s->atlas);
-    /* an expected error: each micro-batch reads a sum over all micro-batches */
+    /* expected error: each micro-batch of this program would read a sum over all micro-batches */
     bool refused = strstr(err_text(), "is known only after the last");
     if (!good && refused) {
         n->parts--;
@@ -207,8 +206,8 @@ try_seed(struct rille_session *s, uint64_t seed, bool pieces, struct count *n)
     plan_free(&p);
 }
 
-/* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has devices of that kind, so that there
- * are channels, transfers, and channels after transfers. */
+/* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has devices of that kind. Plans then have
+ * channels, transfers, and channels after transfers. */
 static void
 random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
 {
@@ -232,8 +231,8 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
          n.tasks, n.channels, n.handed, n.transfers);
 }
 
-/* Runs programs that once deadlocked: a value per micro-batch, or a value sent early, shared memory with a value
- * live until after the last micro-batch. */
+/* Runs programs that once deadlocked. In each, a value live until after the last micro-batch shared memory with a
+ * value per micro-batch, or with a value sent early. */
 static void
 found_once(struct rille_session *s)
 {
@@ -244,7 +243,8 @@ found_once(struct rille_session *s)
            "no micro-batch, and no early send, waits for memory that is free only after the last micro-batch");
 }
 
-/* Checks that a program is refused if each micro-batch reads a sum over all. One host once ran it by chance. */
+/* Checks that a program is refused if each micro-batch reads a sum over all micro-batches. Such a program once ran
+ * on one host, but only by chance. */
 static void
 waits_for_all(struct rille_session *s)
 {
@@ -468,8 +468,8 @@ mistakes(struct rille_session *s, uint64_t first)
     planted_report(&n, KINDS);
 }
 
-/* Finds the first channel, from task `at` on, that passes through host memory: its send or receive task, and its
- * transfer task. Returns false if there is none. */
+/* Finds the first channel, from task `at` on, that passes through host memory. Sets *end to its send or receive
+ * task, and *transfer to its transfer task. Returns false if no channel passes through host memory. */
 static bool
 find_halfway(struct plan *p, int32_t at, bool sends, struct task **end, struct task **transfer)
 {
@@ -554,7 +554,7 @@ mistakes_halfway(struct rille_session *s, uint64_t first)
     planted_report(&n, HALVES);
 }
 
-/* Checks that a worker without cpu devices cannot send from devices whose memory host code cannot read. */
+/* Checks that a worker without cpu devices cannot send from a device if host code cannot read the device's memory. */
 static void
 no_host(struct rille_session *s)
 {

@@ -1,7 +1,7 @@
 -- peaks.lua - tests that registers of real steps take at most 5 % more than the peak of bytes in use.
 --
--- Steps: models, also with recompute, with micro-batches, and with recipes of rille.parallel. The test uses meta
--- devices, so nothing is computed. Pipelines are tested in packing.c.
+-- The steps train models, also with recompute, with micro-batches, and with recipes of rille.parallel. The test uses
+-- meta devices, so nothing is computed. t/plan/packing.c tests pipelines.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 

@@ -1,7 +1,7 @@
 /* plan_sim.c - tests the plan simulator on random plans with random costs.
  *
- * Checks that all acts occur once; that no device runs two acts at a time; that no act begins before its inputs are
- * ready; that every idle time of a device has a cause; and that no simulated run is faster than the lower bound. */
+ * All acts must occur once, and no device may run two acts at a time. No act may begin before its inputs are ready.
+ * Every idle time of a device must have a cause. No simulated run may be faster than the lower bound. */
 #include "t/lib/acts.h"
 #include "t/lib/plans.h"
 
@@ -44,8 +44,8 @@ keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
     return floor <= (n ? act[n - 1].end : 0) && (floor > 0 || work == 0);
 }
 
-/* Simulates lanes that wait for the next act of their row. Returns true if each act runs once, after its inputs, one
- * at a time on a device, and the run is not faster than the lower bound. */
+/* Simulates lanes that wait for the next act of their schedule row. Returns true if each act runs once, after its
+ * inputs, one at a time on a device, and the run is not faster than the lower bound. */
 static bool
 keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
 {

@@ -59,7 +59,6 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
 
 /* Traces a training step. hosts: number of hosts of the two workers; 0: this process runs the step alone. */
 
-/* Traces a training step. hosts: 0: this process alone; otherwise the number of hosts of the two workers. */
 static struct rille_graph *
 begin(struct net *n, const struct dealt *how, int hosts)
 {
@@ -82,7 +81,7 @@ cost_of(const struct task *t)
     return 100000 * (1 + (int64_t)(h % 5));
 }
 
-/* Gives schedule rows to all lanes, also those whose order the row does not change, and lets lanes wait without
+/* Gives a schedule row to every lane, even if the row leaves the lane's order unchanged, and lets lanes wait without
  * limit. */
 static void
 give_rows(struct rille_graph *g, struct arena *a, struct whole *w)

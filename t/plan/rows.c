@@ -1,5 +1,5 @@
-/* rows.c - tests that a lane that may wait without limit runs the acts of its schedule row in order, even if other
- * acts become ready first.
+/* rows.c - tests lanes that may wait without limit: a lane must run the acts of its schedule row in order, even if
+ * other acts become ready first.
  *
  * Pipelines with random task costs are simulated and run, on devices with and without streams, with as many threads
  * as devices and with fewer. A row that no lane can follow must only delay acts. */
@@ -122,8 +122,8 @@ try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct co
     net_close(&n);
 }
 
-/* Returns the number of edges between stages on different devices. Sets *done to false if such an edge notifies its
- * reader before the work is done. */
+/* Returns the number of edges between stages on different devices. Sets *done to false if one of these edges
+ * notifies its reader before the work is done. */
 static int
 crossings(const struct plan *p, bool *done)
 {

@@ -1,10 +1,11 @@
 /* steps.c - tests that training steps in plan partitions give the bits of one host.
  *
  * Tries data, tensor and pipeline parallel steps, also with micro-batches, in-place updates and checked data. Hosts
- * cannot access each other's memory. Each step runs on cpu devices, and on as many asynchronous test devices per
- * host. A value sent by such a device is copied to host memory by a stream of the sender, and from host memory by a
- * stream of the receiver (actors/plan/lower/send.c). A third pass without ONE_SPACE simulates GPUs without peer
- * access. Injected mistakes between streams, host code and the transport must be found. */
+ * cannot access each other's memory. Each step runs first on cpu devices, then on as many asynchronous test devices
+ * per host. A stream of the sender copies a value from an asynchronous device to host memory; a stream of the
+ * receiver copies the value from there to its device (actors/plan/lower/send.c). A third pass without ONE_SPACE
+ * simulates GPUs without peer access. Finally, injected mistakes between streams, host code and the transport must
+ * be found. */
 #include "actors/session/step/compiled.h"
 #include "t/lib/faults.h"
 #include "t/lib/net.h"
@@ -103,7 +104,7 @@ trace(struct net *b, const struct step *t)
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}};
 
-/* A step on devices of a kind, with plan and results on one host. */
+/* A training step on devices of one kind, with its plan and its results on one host. */
 struct stepped {
     struct net net;
     struct bench whole;

@@ -1,10 +1,10 @@
-/* transfer.c - tests moves between devices that cannot read each other's memory, in one plan: they give the bits of
- * one memory space.
+/* transfer.c - tests plans whose devices cannot read each other's memory: moves must give the bits of devices with a
+ * common memory.
  *
- * Every move between layouts, and random programs, run on cpu and asynchronous test devices, and again with other
- * cpu devices in place of the asynchronous ones. Memory of asynchronous devices faults if host code touches it. A
- * second pass without ONE_SPACE simulates GPUs without peer access. Finally a training step has stages on both kinds
- * of devices. */
+ * Every move between layouts, and every random program, runs on cpu and asynchronous test devices. The program then
+ * runs again with other cpu devices in place of the asynchronous devices. Memory of asynchronous devices faults if
+ * host code touches it. A second pass without ONE_SPACE simulates GPUs without peer access. Finally a training step
+ * has stages on both kinds of devices. */
 #include "t/lib/plans.h"
 #include "t/lib/train.h"
 
@@ -62,7 +62,8 @@ count_transfers(const struct plan *p)
     return n;
 }
 
-/* Compares the bytes of all root shards after runs in two orders of events with those of the program on cpu devices. */
+/* Runs the plan in two orders of events. After each run, compares the bytes of all root shards with those of the
+ * program on cpu devices. */
 static void
 try_plan(struct rille_session *s, struct plan *p, uint64_t seed, struct count *n)
 {
@@ -169,7 +170,7 @@ training(const char *kind, const char *second, const char *schedule)
 
 /* ---- refused plans ---- */
 
-/* Checks that plans in which asynchronous devices write to a GPU's memory are rejected. */
+/* Checks that a plan is rejected if an asynchronous device writes to a GPU's memory. */
 static void
 refused(struct rille_session *s)
 {

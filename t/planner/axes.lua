@@ -76,8 +76,8 @@ for _, name in ipairs{"a sum of rows", "a training step"} do
   end
 end
 
--- Tries many axes. In a long program operators have few candidates, in a short program all. The candidate that a
--- strategy requests must be among them.
+-- Tries many axes. In a long program, operators have few candidates; in a short program, they have all candidates.
+-- The candidate that a strategy requests must be one of them.
 local cube = P("cpu", {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}})
 
 local function chain(length, strategy)

@@ -54,8 +54,9 @@ tap.group("moments over a split axis", function()
   tap.near(v:totable(), x:var{axis = 0}:totable(), "var on a split axis is the variance", 1e-4, 1e-5)
 end)
 
--- Checks operators that need a complete axis: if the axis is split, they are computed in parts, and per row a few
--- numbers move instead of the row. (The mean is f64, so that values far from 0 keep their precision.)
+-- Checks operators that combine all elements of a row. If rows are split, each rank computes its shard of a row, and
+-- ranks exchange a few numbers per row instead of the row. (The mean is f64, so that values far from 0 keep their
+-- precision.)
 tap.group("rows split across devices", function()
   local x, w, b = rille.randn({64, 1024}), rille.randn({1024}), rille.randn({1024})
   local function run(f, placement)

@@ -1,7 +1,8 @@
 -- face.lua - tests what the documentation promises about planned steps.
 --
--- Equal programs get equal plans. Variables and tensors that follow their layouts have the chosen layouts. Other
--- graphs and clusters use or ignore hints as documented. Prices of hints, texts and certificates are right.
+-- Equal programs get equal plans. Variables have the layouts that the planner chose, and so have tensors that follow
+-- variables' layouts. Other graphs and clusters use or ignore hints as documented. Prices of hints, texts and
+-- certificates are right.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local programs, place, entries = dofile("t/lib/planned.lua")
@@ -34,7 +35,7 @@ tap.group("the same program has the same plan", function()
   for _, program in ipairs{"mlp", "blocks", "tied"} do
     for _, mesh in ipairs{"line", "grid"} do
       for _, mode in ipairs(modes) do
-        -- Searches on a grid take long, so only the choice without time is compared there.
+        -- A search on a grid takes long, so on the grid plans are compared only without time for a search.
         for _, seconds in ipairs(mesh == "grid" and {NONE} or {LONG, NONE}) do
           local one, other = trained(program, mesh, {mode = mode, seconds = seconds}), trained(program, mesh, {mode = mode, seconds = seconds})
           local what = ("%s on a %s, %s, %g seconds: "):format(program, mesh, mode, seconds)
@@ -155,7 +156,8 @@ tap.group("graphs that share variables agree", function()
   tap.ok(n > 1, "different first batches give different layouts", n)
 end)
 
--- Checks a read-only variable: the price of its layout is the cost saved if the planner may choose the layout.
+-- Checks the price of a read-only variable's layout. The price must be the cost that is saved if the planner may
+-- choose the layout.
 tap.group("the layout of a read-only variable is a hint", function()
   local P = place("line")
   for _, sbp in ipairs{"B", "S(0)", "S(1)", "auto"} do

@@ -1,9 +1,9 @@
--- inserted.lua - tests that explain() reports nodes that zero, offload, recompute and micro-batches insert into a
--- program (actors/session/view/explain.c, hint_conflict.c; actors/plan/rewrite/offload.c, recompute.c).
+-- inserted.lua - tests explain() of programs into which zero, offload, recompute and micro-batches insert nodes
+-- (actors/session/view/explain.c, hint_conflict.c; actors/plan/rewrite/offload.c, recompute.c).
 --
--- Tries all combinations, with and without a planner. Reported bytes must be those that actors count, the chosen
--- candidate must be the one that runs, and lines must be those of the calls. A regret must be the extra cost of a plan
--- that is forced to use a candidate.
+-- Tries all combinations, with and without a planner. Reported bytes must equal the bytes that actors count. The
+-- chosen candidate must be the one that runs. Reported lines must be the lines of the calls. A regret must be the
+-- extra cost of a plan that is forced to use a candidate.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local line, storage = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})

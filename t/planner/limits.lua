@@ -5,8 +5,8 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local programs, place, _, train = dofile("t/lib/planned.lua")
 
--- Calls try(k) for k = n down to 1. k / n: share of the needed memory that is the limit. try returns true if a plan
--- meets the limit; after the first failure only k = 1 is tried.
+-- Calls try(k) for k = n down to 1. try plans with k / n of the needed memory as the limit, and returns true if a
+-- plan meets the limit. After the first failure, only k = 1 is tried (RILLE_LONG: all).
 local function shares(n, try)
   local met = true
   for k = n, 1, -1 do

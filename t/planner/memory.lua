@@ -82,8 +82,8 @@ end
 tap.ok(alike >= #tried // 2, "at least half of the cases chose the same plan", alike)
 
 -- Checks memory with micro-batches. A value read in backward, and a copy read in both phases, have one register per
--- micro-batch in flight (by the schedule). A sum over micro-batches lives from the first one on; a value made once
--- lives until the last one ends.
+-- micro-batch in flight (by the schedule). A sum over micro-batches lives from the first micro-batch on; a value made
+-- once lives until the last micro-batch ends.
 for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})

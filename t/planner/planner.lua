@@ -76,7 +76,7 @@ do
   end
 end
 
--- Checks that a tensor made with "auto" keeps this setting as a parameter, as a clone and after a move.
+-- Checks that a tensor made with "auto" remains "auto" if it becomes a parameter, is cloned, or is moved to "auto".
 do
   local P = place("line")
   local function cost(weight)

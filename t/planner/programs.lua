@@ -1,7 +1,7 @@
 -- programs.lua - tests planned steps of real programs, with and without the user's layouts as hints
 -- (actors/plan/assign/assign.c).
 --
--- A plan must cost no more than the greedy one, compute the values of one device, and move the reported bytes.
+-- A plan must cost no more than the greedy plan, compute the values of one device, and move the reported bytes.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
@@ -84,8 +84,9 @@ do
   tap.is(e.gap, 0, "columns, then rows: proven optimal")
 end
 
--- Plans for other clusters, also very large ones: the plan with free parameters must cost no more than those with
--- replicated or tensor parallel parameters. Tries small programs, and one with too many layers for a full search.
+-- Plans programs for other clusters, some of them very large. A plan with free parameters must cost no more than
+-- plans with replicated or tensor parallel parameters. Tries small programs, and one with too many layers for a full
+-- search.
 do
   local Blocks = nn.Module:extend("Blocks")
   function Blocks:init()

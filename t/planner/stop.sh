@@ -1,11 +1,11 @@
 #!/bin/bash
-# stop.sh path/to/rille - Ctrl-C during a planner's search: the search ends, whatever its time limit, and the session
-# continues.
+# stop.sh path/to/rille - tests Ctrl-C during a planner's search. The search must end, whatever its time limit, and
+# the session must continue.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 cd "$dir" || exit 1
 
-# so many blocks that the search for layouts takes long, with and without a memory limit
+# The program has so many blocks that the search for layouts takes long, with and without a memory limit.
 cat >plan.lua <<'LUA'
 local rille = require "rille"
 local P = rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})

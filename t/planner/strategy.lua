@@ -1,5 +1,5 @@
--- strategy.lua - tests that a sharding strategy applies to its own operator, whatever the operands are and however
--- layouts are chosen.
+-- strategy.lua - tests that a sharding strategy applies to its own operator, for any operands and any method of
+-- choosing layouts.
 --
 -- The operator must have the requested layouts and compute the values of one device. If a view is recreated from a
 -- moved value, the strategy of the call does not apply to the view. Operators of an expanded call are split like the
@@ -286,8 +286,8 @@ do
   end
 end
 
--- Checks a call that does not change its operand, or undoes an earlier call, and so is left out: its operand must
--- still have the layout that the strategy requests.
+-- Tries calls that are left out of the program, because they do not change their operand or because they undo an
+-- earlier call. If such a call has a strategy, its operand must still have the layout that the strategy requests.
 do
   local calls = {
     permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,

@@ -35,7 +35,7 @@ example "finetune $dir/new $dir/tuned --ids $dir/ids --steps 3 --recipe dp-tp" "
 example "generate $dir/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
 example "generate $dir/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
 example "finetune $dir/new $dir/told --text README.md --steps 3" "loss 5." "saved in $dir/told"
-# alike RECIPE: compares the recipe's first losses with those of one device: five characters of each must agree.
+# alike RECIPE: trains with the recipe and on one device. The first five characters of each log line must be equal.
 alike() {
   "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe single --log "$dir/one.log" >/dev/null
   "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe "$1" --log "$dir/by.log" || return 1
@@ -88,6 +88,7 @@ echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json may have a single end id" cmp <(hello) "$bos/stopped"
 example "gpt $small --bpe 300" "vocabulary 300" "validation loss" "The "
 # few ...: trains on a text with fewer distinct tokens than requested; the model must then have and write only these
+# tokens
 few() {
   local out
   head -c 1000 README.md >"$dir/short"

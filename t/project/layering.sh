@@ -135,7 +135,7 @@ parts() {
   paste -d' ' <(sed -E "$part_of" <<<"$layers") - <<<"$layers" |
     awk '$1 != $2 { names[$1] = names[$1] " " substr($2, length($1) + 2) } END { for (part in names) print part " has" names[part] }' | sort
 }
-# Exempt are records of operators and of task kinds: they are data, which a lower folder may name to build with.
+# Records of operators and of task kinds are exempt: they are data, which a lower folder may name to build with.
 calls_point_down() { # prints one call per pair of folders, because the full list would be long
   local from to file symbol other
   awk '$2 !~ /^(op|kind)_/ { from = $1; to = $3; sub(/[^\/]*$/, "", from); sub(/[^\/]*$/, "", to) } !seen[from, to]++ { print from, to, $0 }' "$calls" |
@@ -169,7 +169,8 @@ shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|runtime
 examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
 readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }
-# One file of the shell may include ZeroMQ, too, because the Jupyter protocol uses ZeroMQ; these sockets carry no actor messages.
+# The Jupyter protocol uses ZeroMQ, so one file of the shell may include ZeroMQ, too. Its sockets carry no messages of
+# actors.
 zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter/jupyter_sockets\.c:'; }
 dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/base/dnnl.h"'; }
 cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device/device_'; }
@@ -187,7 +188,8 @@ the_checker_shares_nothing_with_the_search() {
   grep -E '^sbp/proof/' "$calls" | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
 }
 
-# Code may name an operator's record to build with it. Only the record's file may test a node for the operator.
+# Code may name an operator's record to build with it. Only the record's file may test whether a node has this
+# operator.
 nobody_asks_which_operator() {
   find_text '[=!]= *&?op_[a-z0-9_]+\b *[^a-z0-9_(]|strcmp\([^;]*op->name[^;]*, *"' "${folders[@]}" |
     while IFS= read -r line; do
@@ -207,7 +209,7 @@ clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
     grep -vE '^(runtime/base/clock\.h|shell/bind/base/clock\.h|bench/peers/[^:]*):'
 }
-# tap.has() only returns a bool, so a statement that calls it would be a check that cannot fail.
+# tap.has() only returns a bool. A statement that ignores this bool would be a check that cannot fail.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }
 structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
 nothing_is_left_open() {

@@ -2,9 +2,9 @@
 # names.sh - tests that replaced names do not come back. Function names must be unique, so that grep finds a function.
 #
 # names.tsv lists replaced names: old<TAB>new. An old name must not be an identifier in the sources. A function may be
-# defined in one file only; the members of operators' records (grad, infer, reals, ...) are exempt, and
-# the second version of the operating system's calls (runtime/base/system.h). Each rule is also
-# tried on a small tree that breaks it. Prints TAP.
+# defined in one file only. Exempt are the members of operators' records (grad, infer, reals, ...), and the functions
+# of runtime/base/system.h, which have a version per operating system. Each rule is also tried on a small tree that
+# breaks it. Prints TAP.
 set -u
 n=0 failed=0
 list=$PWD/t/project/names.tsv

@@ -27,7 +27,8 @@ plain rille_operator.h 12 '^rille_operator\.h$'
 plain README.md 9 '^README\.md$'
 plain pages 12 '^[A-Z]*\.md$'
 
-# replaced FILE...: prints the replaced words in comments, paragraphs, and strings with a blank. The glossary explains the words.
+# replaced FILE...: prints the replaced words in comments, in paragraphs, and in strings that contain a blank. The
+# glossary explains the words.
 replaced() {
   perl t/lib/prose.pl -t "$@" | perl -e '
     open my $list, "<", "t/project/words.tsv" or die;

@@ -38,7 +38,7 @@ is "no page loads anything from another host" "$(grep -rhoE '<(script|link|img)[
 loaded() { # loaded: prints the files that pages load and that do not exist
   (cd "$dir/site" && grep -oE '<(script|link|img)[^>]* (src|href)="[^"#?]*"' -r . --include='*.html' | sed 's/:.*"\([^"]*\)"$/ \1/' |
     while read -r page file; do
-      case $page in ./404.html) continue ;; esac # its links start at a server's root
+      case $page in ./404.html) continue ;; esac # links of 404.html start at the server's root
       [ -e "$(dirname "$page")/$file" ] || echo "$page: $file"
     done)
 }

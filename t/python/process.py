@@ -25,7 +25,8 @@ def run(*command, **how):
     return done.returncode, done.stdout
 
 
-# Programs that end in different ways while tensors, steps and shared memory are in use. The first word of each is its name.
+# Programs that end in different ways while tensors, steps and shared memory are in use. A program's first word is its
+# name.
 ENDS = """
 normally:    pass
 closed:      rille.close()

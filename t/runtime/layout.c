@@ -86,7 +86,7 @@ test_range(void)
     is_int(wrong, 0, "shards are balanced and contiguous and end at n; the first n mod p have one element more");
 }
 
-/* Returns true if mesh position pos holds the element, computed by one split after the other. */
+/* Returns true if mesh position pos holds the element. Applies the layout's splits one after the other. */
 static bool
 holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t, int pos, int64_t row,
       int64_t column)
@@ -109,8 +109,8 @@ holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const
 
 static int64_t boxes, wrong_boxes, wrong_shards, wrong_cover;
 
-/* Checks each shard against all elements. Also checks that each element is stored once per coordinate of the
- * replicating axes. */
+/* Compares, for each shard and each element, whether the shard holds the element. Also checks that each element is
+ * stored once per coordinate of the replicating axes. */
 static void
 visit_shards_of(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t)
 {

@@ -10,7 +10,7 @@ enum { MB = 1 << 20, LEVELS = 3, CHOICES = 3, CASES = CHOICES * CHOICES * CHOICE
 
 static char root[64];
 
-/* Writes a file below the root of that folder, and makes the folders on its path. */
+/* Writes a file into the folder that replaces the system's root, and makes the folders on the file's path. */
 static void __attribute__((format(printf, 2, 3))) write_file(const char *name, const char *fmt, ...)
 {
     char path[PATH_MAX];
@@ -48,8 +48,8 @@ end_tree(void)
     nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A simulated machine. two: control groups of version 2, otherwise 1. whole: the mount shows all groups, otherwise
- * only /pod and the groups inside, as in a container. */
+/* A simulated machine. two: the machine has control groups of version 2; otherwise of version 1. whole: the mount
+ * shows all groups, as on a host; otherwise only /pod and the groups inside, as in a container. */
 struct machine {
     bool two, whole;
 };
@@ -123,8 +123,8 @@ write_quota(const struct machine *m, const char *group, int tenths)
     if (!m->two) write_file(name, "50000\n");
 }
 
-/* Checks one choice of limits per level of groups. The result must be the least limit of the levels that the mount
- * shows. */
+/* Sets a memory limit and a quota for each level of groups, chosen by the digits of `number`. The detected limits
+ * must be the least of the levels that the mount shows. */
 static bool
 limits_hold(const struct machine *m, int number)
 {

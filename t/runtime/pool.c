@@ -223,7 +223,7 @@ test_holes(void)
     pool_free(&p);
 }
 
-/* true: the test's mprotect(), which replaces the system's, fails as on a host without memory */
+/* true: the test's mprotect() fails, as on a host without memory (it replaces the system's mprotect()) */
 static bool refuses;
 int
 mprotect(void *p, size_t bytes, int how)

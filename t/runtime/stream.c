@@ -167,7 +167,7 @@ struct event {
 };
 static struct lane {
     struct launched {
-        bool waits; /* true: waits for the event; false: a step that adds one */
+        bool waits; /* true: this entry waits for the event `after`; false: it is a step that adds one */
         struct event after;
         uint64_t piece;
     } work[2 * ROUNDS];

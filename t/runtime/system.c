@@ -63,7 +63,7 @@ take_turns(void *arg)
     return NULL;
 }
 
-/* More rings than condition variables, so that some share one. */
+/* Runs more rings than there are condition variables, so that some rings share one. */
 static void
 test_rings(bool shared)
 {
@@ -154,7 +154,7 @@ test_memory(void)
     munmap(base, BYTES);
 }
 
-/* A process that calls exit() without system_memory_unlink() leaves no name behind. */
+/* Checks that a process that calls exit() without system_memory_unlink() leaves no shared memory name behind. */
 static void
 test_exit(void)
 {
@@ -262,8 +262,8 @@ test_processes(void)
     close(gate[1]);
 }
 
-/* Starts a child that starts a grandchild. Ends the child; the grandchild must then be killed, which closes its end of
- * the pipe `alive`. */
+/* Starts a child that starts a grandchild, and ends the child. The grandchild must then be killed; the test sees
+ * this because the grandchild's end of the pipe `alive` is closed. */
 static void
 test_end_with_parent(void)
 {

@@ -29,7 +29,7 @@ getpeereid(int fd, uid_t *user, gid_t *group)
     return 0;
 }
 
-/* from here on, because the headers above are Linux's */
+/* hides Linux from the files below, but not from the headers above, which need it */
 #undef __linux__
 #define __FreeBSD__ 14
 #include "runtime/base/system_posix.c"

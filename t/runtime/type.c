@@ -183,7 +183,7 @@ test_half_rows(const struct half *f)
     for (uint32_t i = 0; i < PATTERNS; i++) {
         float v = f->get(all[i]);
         wrong += isnan(v) ? !isnan(wide[i]) : bits_of(v) != bits_of(wide[i]);
-        /* a value less than 2^16 f32 steps farther from 0 than v, so most values are between two halves */
+        /* moves v away from 0 by less than 2^16 steps of f32; so most of the values are between two halves */
         near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16));
     }
     ok(wrong == 0, "%s: a row of all bit patterns is read like single values", f->name);

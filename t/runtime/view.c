@@ -61,7 +61,8 @@ permuted(enum dtype d, const int64_t *dim, const int *order, int gap, void *data
     return v;
 }
 
-/* Compares copies made row by row (view_as_rows) with those of view_copy, too. */
+/* Tries all permutations of the source's and the destination's axes, with and without gaps. A copy made row by row
+ * (view_as_rows) must equal one by view_copy. */
 static void
 test_permutations(void)
 {

@@ -1,5 +1,5 @@
-/* Tests of sbp/search/around.c: searching a region of nodes again must lower the cost of a choice, and the stated
- * cost must be right; equal layers must change together. */
+/* Tests of sbp/search/around.c, which searches a region of nodes again. The search must lower the cost of a choice,
+ * and state the right cost. Equal layers must change together. */
 #include "sbp/search/around.h"
 
 #include "t/lib/nets.h"

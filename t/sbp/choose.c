@@ -20,8 +20,8 @@ struct naive {
     const struct layout *layout[SAMPLE_IN + OP_OUT];
 };
 
-/* Returns the lowest price of converting layout l so that the given axes have B or S, over all combinations of split
- * dimensions. The given axes split in mesh order, or after all other axes. */
+/* Returns the lowest price of converting layout l to one whose entries on the given axes are B or S. Tries all
+ * combinations of split dimensions. The given axes split in mesh order, or after all other axes. */
 static int64_t
 debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsigned axes)
 {
@@ -65,8 +65,8 @@ partial_by_itself(const struct sound *s, const struct layout *const *given, cons
     return false;
 }
 
-/* Returns true if, on axis x, an operand already splits the factor of signature g, and every other operand with
- * this factor splits it in the same way or is replicated (B). */
+/* Returns true if, on axis x, an operand already splits the factor of signature g. Every other operand with this
+ * factor must split it in the same way or be replicated (B). */
 static bool
 laid_out_so(const struct sound *s, const struct sig *g, const struct layout *const *given, int x)
 {
@@ -103,7 +103,7 @@ owed_naively(struct sound *s, const struct place *p, const struct layout *const 
     return MAX(owed - before, 0);
 }
 
-/* Returns true if some rank has no element of a tensor (operand or result) that is not empty. */
+/* Returns true if a rank has no element of an operand or result, although this operand or result is not empty. */
 static bool
 leaves_idle(const struct sound *s, const struct layout *const *layout)
 {
@@ -349,9 +349,9 @@ on_one_axis(struct sound *s, const struct place *p, struct sbp v)
     return l;
 }
 
-/* Tries an update: the gradient (the last operand with the parameter's shape) has the layout `gradient`, 0-d tensors
- * have B, and other operands `state`. Only the gradient may move, and every non-empty result must have the
- * parameter's layout. */
+/* Tries an update. Its gradient (the last operand with the parameter's shape) has the layout `gradient`; operands
+ * without dimensions have B; all other operands have the layout `state`. Only the gradient may move, and every
+ * non-empty result must have the parameter's layout. */
 static bool
 update_stays(struct sound *s, struct sbp state, struct sbp gradient)
 {

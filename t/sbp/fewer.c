@@ -60,7 +60,7 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
     net_state = seed;
     s.net.nnode = 2 * nlayer + 1;
     s.net.nlevel = 1;
-    /* leaves room for two more nodes per layer, which are updates */
+    /* the array also holds two updates per layer, which the test adds later */
     s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode + 2 * nlayer);
     s.net.tensor = ARENA_ARRAY(a, struct net_tensor, 7 * nlayer);
     s.forth_cost = draw_costs(a, FORTH, 100);
@@ -74,7 +74,7 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
         s.odd_layer = (int32_t)draw(nlayer);
         s.odd = draw_costs(a, FORTH, 500);
     }
-    int64_t *apart = draw_costs(a, SHARED, 1); /* costs so far apart that few choices compete */
+    int64_t *apart = draw_costs(a, SHARED, 1); /* costs that differ so much that few choices compete */
     for (int32_t h = 0; h < SHARED; h++) apart[h] = 100 * (nlayer + draw(nlayer)) * h;
     s.net.node[0] = (struct net_node){.ncand = SHARED, .cost = s.apart = apart};
     for (int32_t l = 0; l < nlayer; l++) {
@@ -133,8 +133,8 @@ solved_by_layers(uint64_t seed, bool odd)
     return fine;
 }
 
-/* Converts a choice that is equal in all layers to the network with few layers and back. Checks that the choice is
- * unchanged and valid. */
+/* Takes a choice with equal values in all layers. Converts the choice to the network with few layers, and back. The
+ * choice must be unchanged and valid. */
 static bool
 comes_back(uint64_t seed)
 {
@@ -157,8 +157,8 @@ comes_back(uint64_t seed)
     return fine;
 }
 
-/* Adds two updates per layer in the order of the backward pass; the second update of a layer comes LAG layers later.
- * Checks that each update is assigned to its layer. */
+/* Adds two updates per layer in the order of the backward pass. The second update of a layer is added LAG layers
+ * after the first. Checks that each update is assigned to its layer. */
 static void
 late_updates_are_told(void)
 {

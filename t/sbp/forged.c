@@ -52,7 +52,8 @@ three(long long much, long long bound, const char *steps)
     return s;
 }
 
-/* Writes a certificate of five nodes that use `each` bytes at the same time; the first costs 0 or 1000. */
+/* Writes a certificate of five nodes. Each node costs 0 or 1000. All nodes use `each` bytes, at the same time. The
+ * stated choice costs 1000. */
 static struct str
 bytes(long long each, long long limit, long long price, long long bound)
 {
@@ -103,8 +104,7 @@ steps(void)
     ok(accepted(&s), "steps after the closing split are skipped");
 }
 
-/* Writes a certificate of one tensor with n readers, in which each reader uses the tensor in a different layout,
- * at no cost. */
+/* Writes a certificate of one tensor with n readers. Each reader uses the tensor in another layout, at no cost. */
 static void
 many_forms(void)
 {
@@ -181,7 +181,7 @@ bombs(void)
 int
 main(void)
 {
-#ifndef __SANITIZE_ADDRESS__ /* less deep under AddressSanitizer, which needs more memory */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer needs more memory, so the splits are less deep there */
     struct rlimit most = {(rlim_t)3 << 30, (rlim_t)3 << 30};
     setrlimit(RLIMIT_AS, &most);
 #endif

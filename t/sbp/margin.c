@@ -1,5 +1,5 @@
-/* Tests of sbp/net/margin.c: the lower bound of each value must equal the cost of the best choice with this value;
- * with partitioned tables it must not exceed that cost. */
+/* Tests of sbp/net/margin.c: the lower bound of each value must equal the cost of the best choice with this value.
+ * If the tables are too large and are partitioned, the bound may be lower, but not higher. */
 #include "sbp/net/margin.h"
 
 #include "sbp/net/dual.h"

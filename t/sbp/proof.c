@@ -69,7 +69,7 @@ cut_off_is_refused(const struct str *text)
     return true;
 }
 
-/* Checks that a certificate with any one byte changed is rejected. */
+/* Changes each byte of a certificate in turn, and checks that the changed certificate is rejected. */
 static bool
 change_is_refused(struct str *text)
 {
@@ -100,8 +100,8 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
-/* Checks the message about a search whose bound is higher than its proof's. The message must report both
- * bounds; impossible values must be rejected. */
+/* Checks the message for a certificate whose search found a higher bound than its proof shows. The message must
+ * report both bounds. A searched bound above the cost, or below the proved bound, must be rejected. */
 static bool
 says_both(const struct str *text, const struct solved *s)
 {
@@ -341,8 +341,8 @@ search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *a
     return 0;
 }
 
-/* Checks that a search's certificate is accepted for any mode, start and limit, with branches, and for any time at
- * which the search ends. */
+/* Checks that a search's certificate is accepted for any mode, start and limit, with and without branches. The
+ * search may end at any time. */
 static void
 every_search(uint64_t seed, int n)
 {
@@ -384,8 +384,8 @@ every_search(uint64_t seed, int n)
     is_int(good, made, "each certificate of these searches is accepted");
 }
 
-/* Adds a tensor with one reader, and one form per value of its producer and of its reader. price[i][j]: price if the
- * producer has value i and the reader value j. */
+/* Adds a tensor with one reader. Each value of the producer, and each value of the reader, has its own layout
+ * (form). price[i][j]: price if the producer has value i and the reader value j. */
 static void
 converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const int64_t *price)
 {
@@ -398,10 +398,11 @@ converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const in
     n->tensor[n->ntensor++] = t;
 }
 
-/* Tests a case of impossible values with negative costs. V's second value costs less than zero after the edge to W,
- * which is a sum, is cut. A's first value needs B's first, and V has no value compatible with both, so no choice has
- * A's first. B stays until V is eliminated because B has an edge to W, too. A stays longer, because of C, D and E. A
- * search that considers V's value possible with B's first would drop A's first value only after V is eliminated. */
+/* Tests impossible values with negative costs. The edge from V to W is a sum of one number per end, so the search
+ * cuts it; then V's second value costs less than zero. A's first value needs B's first, and V has no value
+ * compatible with both, so no choice has A's first. B stays until V is eliminated because B has an edge to W, too. A
+ * stays longer, because of C, D and E. Suppose a search considers V's value possible with B's first. That search
+ * would drop A's first value only after V is eliminated. */
 static void
 impossible_below_zero(void)
 {

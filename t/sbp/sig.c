@@ -4,7 +4,7 @@
 
 /* ---- derived signatures ---- */
 
-/* Operators that cover every kind of rule, and their signatures on one mesh axis, in order. */
+/* Operators that cover every kind of rule, each with its signatures on one mesh axis in the order of derivation. */
 static const struct {
     const char *op, *sample, *sigs;
 } right[] = {
@@ -93,8 +93,8 @@ prove(const struct op *op, const char *sample, uint64_t seed)
     return all;
 }
 
-/* Checks that the soundness test finds false signatures: those of real records with one false declaration.
- * (t/op/sound.c proves the signatures of the real records.) */
+/* Adds a false declaration to a real record. The soundness test must find the false signatures that follow from the
+ * declaration. (t/op/sound.c proves the signatures of the real records.) */
 static void
 test_false(uint64_t seed)
 {
@@ -206,7 +206,8 @@ test_merged(void)
 
 /* ---- the check ---- */
 
-/* Lists every layout of a two-dimensional tensor on a mesh of two axes, in both orders if the order matters. */
+/* Lists every layout of a two-dimensional tensor on a mesh of two axes. If the order in which the axes split the
+ * tensor matters, lists the layouts of both orders. */
 static int
 all_layouts(struct sound *s, const struct place *p, const struct layout **out)
 {

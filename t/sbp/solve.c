@@ -26,8 +26,8 @@ static struct {
 } within;
 
 /* Checks a solution with a memory limit. The choice must keep the limit and cost at least the optimum; the bound
- * must be at most the optimum. If no choice keeps the limit, the error must name a peak, in bytes, that some choice
- * has and that is not below the floor. With `quick`, a search with that peak as limit must succeed. */
+ * must be at most the optimum. If no choice keeps the limit, the error must name the peak, in bytes, of some choice;
+ * this peak must be at least the floor. With `quick`, a search with that peak as limit must succeed. */
 static bool
 keeps_limit(struct arena *a, struct net *n)
 {
@@ -59,7 +59,7 @@ keeps_limit(struct arena *a, struct net *n)
     return fine;
 }
 
-/* Rounds costs coarsely, so that many choices have equal costs, and adds bytes to conversions. */
+/* Divides costs, so that many choices have equal costs. Gives each conversion a number of bytes that it sends. */
 static void
 draw_moved(struct arena *a, struct net *n)
 {

@@ -1,6 +1,6 @@
 /* adopt.c - tests that threads hand a session over to each other. Each thread computes, reads and runs a compiled
- * step while it owns the session; all other threads must be refused. With ThreadSanitizer, the test finds data
- * that a thread would use without the hand-over. */
+ * step while it owns the session; all other threads must be refused. ThreadSanitizer reports data that two threads
+ * use without a hand-over between the uses. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -11,7 +11,7 @@ enum { THREADS = 3, TURNS = 12 };
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t passed;
-    int turn; /* number of the turn; it is the turn of thread turn % THREADS */
+    int turn; /* number of the current turn, from 0; thread turn % THREADS owns the session */
     struct rille_session *s;
     struct rille_tensor *x; /* doubled in each turn */
     struct rille_graph *g;

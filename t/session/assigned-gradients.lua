@@ -1,5 +1,5 @@
--- assigned-gradients.lua - tests gradients through assignments: random programs that change variables in place equal the
--- same programs without assignments, eagerly and compiled, in several layouts.
+-- assigned-gradients.lua - tests gradients through assignments. Random programs that change variables in place must
+-- give the loss and gradients of equal programs without assignments, eagerly and compiled, in several layouts.
 local tap = dofile("t/lib/tap.lua")
 
 local ROWS <const>, COLUMNS <const> = 4, 3
@@ -76,7 +76,8 @@ tap.group("random programs", function()
   end
 end)
 
--- Steps that assign to a variable made in the step, which has the rows of a micro-batch.
+-- Functions of a step that makes a variable with a row for each row of the micro-batch, and then assigns to the
+-- variable.
 local function by_column(x, w)
   local y = rille.zeros(x.shape[1], COLUMNS)
   for k = 0, COLUMNS - 1 do y[{{}, k}] = x[{{}, k}] * w[k] end

@@ -1,5 +1,6 @@
--- buckets.lua - tests the option buckets of rille.graph. Loss, gradients and results, cut to the call's length, are
--- those of the unpadded call, over lengths, layouts and micro-batches. A step is traced once per bucket.
+-- buckets.lua - tests the option buckets of rille.graph. Loss, gradients and results, cut to the call's length, must
+-- be those of the unpadded call, for several lengths, layouts and numbers of micro-batches. A step must be traced
+-- once per bucket.
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 

@@ -1,5 +1,5 @@
-/* dlpack.c - tests tensors that share memory with other libraries: every dtype, all strides of small shapes, which
- * side frees a tensor and when, and which tensors are refused. */
+/* dlpack.c - tests tensors that share memory with other libraries. Covers every dtype, all strides of small shapes,
+ * refused tensors, and by which side and when a tensor is freed. */
 #include "actors/session/io/dlpack.h"
 #include "rille.h"
 #include "t/lib/tap.h"

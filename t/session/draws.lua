@@ -1,5 +1,6 @@
--- draws.lua - tests random numbers in steps of micro-batches: values, results and gradients are those of the complete
--- batch on one device, for any micro-batches, stages and ranks; also numbers per row and blocks of rows.
+-- draws.lua - tests random numbers in steps of micro-batches. Values, results and gradients must be those of the
+-- complete batch on one device, for any number of micro-batches, stages and ranks. Also tests one number per row, and
+-- numbers for several blocks of rows.
 local tap = dofile("t/lib/tap.lua")
 
 local ROWS <const>, WIDTH <const> = 8, 6

@@ -1,6 +1,7 @@
 #!/bin/bash
-# explain-starved.sh path/to/rille - tests that running out of memory while Lua builds the table of explain()
-# (shell/bind/step/lua_explain.c) is an ordinary error, after which garbage collection and the step still work.
+# explain-starved.sh path/to/rille - makes memory run out while Lua builds the table of explain()
+# (shell/bind/step/lua_explain.c). The failure must be an ordinary error; garbage collection and the step must still
+# work afterwards.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 

@@ -1,5 +1,6 @@
-/* fork.c - tests what a child made by fork() can do: it ends without a hang, its calls with the parent's session
- * fail with an error that says so, and a session of its own computes. t/shell/face tests each function. */
+/* fork.c - tests what a child made by fork() can do. The child ends without a hang. Its calls with the parent's
+ * session fail, and the error says that the session is the parent's. A session that the child opens computes.
+ * t/shell/face tests each function. */
 #include "rille.h"
 #include "t/lib/tap.h"
 

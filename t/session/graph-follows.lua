@@ -204,7 +204,7 @@ tap.group("settings that a step changes itself", function()
   tap.is({w:item(), o:state_dict()["0.m"]:item()}, moved, "after recover() a step updates the optimiser's state")
 end)
 
--- Switches momentum off and on: steps without momentum must not change its state.
+-- Switches momentum off and on. Steps without momentum must not change the momentum's state.
 tap.group("momentum off and on", function()
   local seen = {}
   for k, compiled in ipairs{false, true} do
@@ -436,7 +436,7 @@ tap.group("counts and lists in checkpoints and snapshots", function()
   local w, opt, step = new()
   step(T{1}); step(T{1})
   rille.checkpoint.save(dir, {optimizer = opt, step = 2})
-  opt.steps = 0 -- the value that old versions of Rille left, because they did not count compiled steps
+  opt.steps = 0 -- as saved by old versions of Rille, which did not count compiled steps
   rille.checkpoint.save(dir .. "/old", {optimizer = opt, step = 2})
   step(T{1})
   for at, steps in pairs{[dir] = 3, [dir .. "/old"] = 1} do

@@ -32,7 +32,7 @@ struct model {
     const char *wrong;
 };
 
-/* Four kinds of operators: their gradients read nothing, operands, results, or both. */
+/* Operators of four kinds: their gradients read nothing, operands, results, or operands and results. */
 static const struct op ops[] = {{.name = "a"},
                                 {.name = "b", .grad.saves = "0"},
                                 {.name = "c", .grad.saves = "1a"},
@@ -361,7 +361,7 @@ long_chains(void)
     graph_free(&g);
 }
 
-/* number of freed versions that the graph has reported to the owner so far */
+/* number of freed versions of variables that the graph has reported to the variable's owner */
 static int norphan;
 
 static void

@@ -66,7 +66,7 @@ local function values(y)
   if y.device == "meta" then tostring(rille.plan(y)) else tostring(y) y:totable() end
 end
 
--- Returns what is wrong with the error text; nil: nothing.
+-- Returns a text that describes what the error text lacks; nil if the error text is right.
 local function fault(op, err, first)
   err = tostring(err)
   if not err:find("^[^:]*hostile%-calls.lua:%d+: " .. op .. ": ") then return "does not begin with line and operator" end

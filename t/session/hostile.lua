@@ -114,8 +114,8 @@ tap.group("tensors with more bytes than can be counted", function()
       local x = T({1}, {dtype = dtype}):expand{size}
       for _, call in ipairs{"argmax", "argmin", "topk", "logsumexp"} do
         local args = call == "topk" and {1, 0} or {0}
-        -- true: the tensor, gathered in its dtype or in f32, has at least 2^62 bytes, and the error must name that
-        -- limit
+        -- true: the operator gathers the tensor in a dtype in which it has at least 2^62 bytes; the error must name
+        -- that limit
         local uncounted = size == 1 << 61 and (call == "logsumexp" or dtype == "bf16")
         tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", uncounted and "2^62 bytes" or "out of memory on cpu:0"},
           ("%s of 2^60 elements is refused"):format(call))
@@ -130,7 +130,7 @@ tap.group("tensors with more bytes than can be counted", function()
   tap.is(T({1, 2, -1}, I64):pow(T({-1, -1, -3}, I64)):totable(), {1, 0, -1}, "negative powers in an integer tensor are truncated")
 end)
 
--- Division by zero, as in PyTorch: an error for integers; infinity or NaN for reals.
+-- Checks that division by zero follows PyTorch: integers raise an error; reals give infinity or NaN.
 tap.group("division by zero", function()
   local two = rille.placement("cpu", {0, 1})
   for _, dtype in ipairs{"i64", "i32", "u8"} do
@@ -199,7 +199,8 @@ tap.group("operands that are absent", function()
     "label_smoothing above 1 is refused")
 end)
 
--- Tests every combination of value and bounds. NaN wins, as in PyTorch, in every kernel.
+-- Tests every combination of value and bounds. If the value or a bound is NaN, the result must be NaN in every
+-- kernel, as in PyTorch.
 tap.group("clamp", function()
   local nan, inf = 0 / 0, math.huge
   local points = {nan, -inf, -2, 0.5, 1, inf}
@@ -262,8 +263,8 @@ tap.group("in place", function()
   tap.is(q.grad:item(), 1, "the gradient of a variable with respect to itself is 1")
 end)
 
--- Assigns results in place that do not fit the variable's dtype: an error, as in PyTorch ("can't be cast to the desired
--- output type").
+-- Assigns in place a result that does not fit the variable's dtype. This must be an error, as in PyTorch ("can't be
+-- cast to the desired output type").
 tap.group("in place, values of another dtype", function()
   local one = {f32 = 1.5, i64 = 2, i32 = 2, u8 = 2, bool = true}
   local class = {f32 = 3, i64 = 2, i32 = 2, u8 = 2, bool = 1}

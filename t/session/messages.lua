@@ -83,7 +83,7 @@ tap.group("operators", function()
   } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end
 end)
 
--- Checks errors of composite operators: none may name an operator that users cannot call.
+-- Checks errors of composite operators. No error may name an operator that users cannot call.
 tap.group("composites", function()
   local wrong
   local public = {}

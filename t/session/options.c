@@ -1,5 +1,5 @@
-/* options.c - tests the sizes of option structs: each function accepts the structs of older and of newer headers,
- * unless they have an unknown option that is set. */
+/* options.c - tests the sizes of option structs. Each function must accept the structs of older and of newer
+ * headers. It must refuse a struct if an option is set that this version does not know. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -7,7 +7,8 @@
 
 static struct rille_session *s;
 
-/* Call a function with the struct. All other fields make most calls fail for another reason. */
+/* Each function calls one public function with the struct. Most of the calls fail because other arguments or fields
+ * are invalid; the test looks only for errors about the struct's size or unknown options. */
 static void
 call_open(const void *options)
 {
@@ -86,15 +87,15 @@ static const struct {
     {"rille_cluster", sizeof(struct rille_cluster), call_whatif},
 };
 
-/* Returns true if the call refused the struct because of its size (or, with `unknown`, because an unknown option
- * is set). The struct has `size` bytes, the last of which is `last`. */
+/* Calls function k with a struct of `size` bytes, the last of which is `last`. Returns true if the error contains
+ * `how`: that the size is wrong, or that an option that is set is unknown. */
 static bool
 refuses(size_t k, size_t size, size_t room, char last, const char *how)
 {
     char *options = calloc(1, room + 1);
     memcpy(options, &size, sizeof size);
     if (last) options[size - 1] = last;
-    call_open(&(struct rille_options){.devices = "none"}); /* fails for another reason */
+    call_open(&(struct rille_options){.devices = "none"}); /* overwrites the previous error */
     structs[k].call(options);
     bool refused = strstr(rille_error(), how) != NULL;
     free(options);

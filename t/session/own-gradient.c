@@ -2,7 +2,7 @@
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 
-/* What a gradient function or hook of the test should do, and what it has done. */
+/* Instructions for a gradient function or hook of the test, and counts of its calls and of calls of drop(). */
 struct calls {
     struct rille_session *s;
     int ncall, ndrop, fails;

@@ -342,7 +342,7 @@ step(struct program *p)
     return true;
 }
 
-/* Assigns another value to a leaf. At its end, the test compares the values computed from the old value. */
+/* Assigns another value to a leaf. The test's last comparison includes values computed from the leaf's old value. */
 static void
 update(struct program *p)
 {
@@ -351,7 +351,7 @@ update(struct program *p)
     say(p, "leaf %d = %d", leaf, from);
     int one = rille_tensor_assign(p->one.t[leaf], p->one.t[from]);
     const struct rille_place *place = rille_layout_place(rille_tensor_layout(p->many.t[leaf]));
-    struct rille_tensor *t; /* a partial maximum cannot become a partial sum */
+    struct rille_tensor *t; /* without partial values: a partial maximum cannot become a partial sum */
     if (rille_tensor_to_global(p->many.t[from], layout(p, place, rille_tensor_ndim(p->many.t[from]), false), &t))
         wrong(p, "a move");
     int many = rille_tensor_assign(p->many.t[leaf], t);
@@ -544,8 +544,9 @@ programs(const char *bus, int threads, const char *kind, uint64_t seed, int n)
     rille_close(&many);
 }
 
-/* Runs programs that once failed: a running sum of a scalar, moves and views of empty tensors, differences of bools,
- * a product where neither operand has the batch dimension, and a new version moved before its data was checked. */
+/* Runs programs that once failed, because of: a running sum of a scalar; moves and views of empty tensors;
+ * differences of bools; products whose operands both lack the batch dimension; a new version that was moved before
+ * its data was checked. */
 static void
 found_once(void)
 {

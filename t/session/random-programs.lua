@@ -1,6 +1,6 @@
--- random-programs.lua - runs random programs in random layouts, which read values several times. Values and gradients
--- must equal those of one device: eagerly, in a compiled step, and in a step with planned layouts. The bytes that
--- explain() reports must equal the bytes received. All values are integers in f64, so no sum is rounded.
+-- random-programs.lua - runs random programs in random layouts. The programs read some values several times. Values
+-- and gradients must equal those of one device: eagerly, in a compiled step, and in a step with planned layouts. The
+-- bytes that explain() reports must equal the bytes received. All values are integers in f64, so no sum is rounded.
 --
 -- PROGRAMS=300 SEED=1 runs programs 1 to 300; RILLE_LONG=1 runs 2000.
 local tap = dofile("t/lib/tap.lua")

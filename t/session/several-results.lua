@@ -1,6 +1,6 @@
--- several-results.lua - reads the results of operators with several results one by one, in every order, some of them
--- twice, with first- and second-order gradients in between. The values must equal those of reading all results at once.
--- At the end the program counts buffers, to find leaks.
+-- several-results.lua - tests operators with several results, whose results are read one by one. Tries every order;
+-- some results are read twice, and gradients of first and second order are computed between the reads. The values
+-- must equal those of reading all results at once. At the end the program counts buffers, to find leaks.
 local tap = dofile("t/lib/tap.lua")
 
 local function permutations(list, at, found)

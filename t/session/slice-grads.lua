@@ -1,6 +1,6 @@
 -- slice-grads.lua - tests gradients of several slices of one value. Gradients of adjacent slices must be concatenated
--- and written once, in any order of the slices. Slices that overlap, leave gaps or are sharded must give equal
--- gradients. The bytes that a plan writes must be linear in the number of slices.
+-- and written once, in any order of the slices. Gradients must also be right if slices overlap, leave gaps or are
+-- sharded. The bytes that a plan writes must be linear in the number of slices.
 local tap = dofile("t/lib/tap.lua")
 
 local ROWS, COLUMNS = 4, 12
@@ -115,8 +115,8 @@ local loops = {
   end,
 }
 
--- Compares the gradient of a loss with a reference, computed element by element. The loss sums k y^2 over the slices of
--- `loop`, where y is slice k. Returns true if both are equal, and the plan of the step.
+-- Computes the gradient of a loss: the sum of k y^2 over the slices of `loop`, where y is slice k. Returns two
+-- values: true if the gradient equals a reference that is computed element by element; and the step's plan.
 local function gradient_over(loop, n)
   local x = (rille.arange(n * 8, {dtype = "f64"}):reshape{n, 8} % 13 - 6):detach():requires_grad_()
   local step = rille.graph(function()

@@ -1,5 +1,6 @@
 -- tables.lua - tests tables with tensors as arguments and results of compiled steps. Values must be those of the
--- plain function. A new table with the same structure must cause no new trace; another structure must cause one.
+-- plain function. A new table with the same structure must cause no new trace; a table with another structure must
+-- cause a new trace.
 
 local tap = dofile("t/lib/tap.lua")
 

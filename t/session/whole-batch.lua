@@ -208,8 +208,8 @@ tap.group("rows pass", function()
   end
 end)
 
--- Computes a contrastive loss, which compares rows. In a step it is an error, because a micro-batch has only a part of
--- the rows; in per_micro_batch it is the mean over the micro-batches.
+-- Computes a contrastive loss, which compares all rows with each other. A step of micro-batches must refuse the loss,
+-- because a micro-batch has only a part of the rows. In per_micro_batch the loss is the mean over the micro-batches.
 tap.group("a contrastive loss", function()
   local x, w = rille.randn{4, 3}:detach(), rille.randn{3, 3}:detach()
   local function loss(x)

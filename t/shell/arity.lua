@@ -2,8 +2,8 @@
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
--- Functions that accept any number of arguments, because they pass the arguments on or make a list of them. Also
--- x:backward, whose message has more details (t/shell/errors.lua).
+-- Functions that accept any number of arguments, because they pass the arguments on or make a list of them.
+-- x:backward is listed, too, because its message has more details (t/shell/errors.lua).
 local open = {}
 for name in ("tensor:backward grad no_grad per_micro_batch enable_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan eval"):gmatch("%S+") do
   open[name] = true

@@ -70,7 +70,7 @@ tap.group("hints", function()
   tap.is(hint("print(x:softmax(0, "), "(axis = -1)", "the hint is that of the innermost call")
   tap.is(hint("x:softmax(0)"), nil, "a closed call has no hint")
   tap.is(hint("rille.nn.Linear(2, "), "(in, out, {bias = true})", "a layer shows its arguments")
-  -- a module's method with the name of a method of tensors
+  -- The method to_global of modules has the name of a method of tensors.
   tap.is(hint("net.fc1:to_global{"), "{placement =, sbp =}", "a module's method shows its options")
   tap.is(hint("rille.graph("):sub(1, 5), "(fn, ", "the hint of rille.graph begins with its arguments")
   tap.is(hint("unknown(("), nil, "an unknown function has no hint")

@@ -4,8 +4,8 @@ local T = rille.tensor
 local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local a, b = rille.ones({4, 5}), rille.ones({6, 8})
 
--- Checks that function f, written on one source line, fails with an error that contains these words. The error must
--- begin with the number of this line, and contain the number once.
+-- Checks the error of function f, which must be written on one source line. The error must contain the texts in
+-- `words`. It must begin with the number of this line, and contain the number once.
 local function fails(words, f)
   local line = debug.getinfo(f, "S").linedefined
   local good, err = pcall(f)

@@ -257,7 +257,7 @@ visit(void *arg)
     return NULL;
 }
 
-/* Calls in a child, which must refuse by name and end. */
+/* Makes the call in a forked child. Returns 0 if the error names the fork as its cause, and the child ends. */
 static int
 try_child(struct visit *v)
 {
@@ -272,7 +272,7 @@ try_child(struct visit *v)
     return status != 0;
 }
 
-/* In a process of its own: 0 as it should be, 1 not refused. */
+/* Makes the call of case n. Returns 0 if the call behaves as expected; 1 if it should be refused and is not. */
 static int
 try(int n)
 {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# face.sh path/to/rille - tests that every function of rille.h rejects NULL, handles of another session and calls from
-# other threads, and never crashes. t/shell/face.pl generates the test program from the header.
+# face.sh path/to/rille - tests that every function of rille.h rejects NULL, handles of another session, and calls
+# from other threads, without a crash. t/shell/face.pl generates the test program from the header.
 build=$(dirname "$(realpath "$1")") root=$PWD
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

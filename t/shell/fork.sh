@@ -10,7 +10,7 @@ cat >"$dir/fork.c" <<'C'
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* fork(): returns true in the child, and the status of the child in the parent. */
+/* Forks. Returns true in the child; in the parent, waits for the child and returns its exit status. */
 static int
 fork_child(lua_State *L)
 {
@@ -45,7 +45,7 @@ local fork = require "fork"
 x = rille.ones{64, 64}
 step = rille.graph(function(a) return a:matmul(x) end)
 local before = x:matmul(x):sum():item()
--- Runs f in a child; prints the child's status and whether the parent still computes.
+-- Runs f in a child. Prints the child's exit status, and true if the parent still computes the same values.
 function child(f)
   local status = fork()
   if status == true then return f() end

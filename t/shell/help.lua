@@ -39,7 +39,7 @@ end
 -- names that are no parameters: the object itself, and values
 local KNOWN = {x = true, y = true, ["true"] = true, ["false"] = true, Net = true}
 
--- Returns what is wrong with the form of a page, as one string.
+-- Returns the faults in the form of a page, as one string.
 local function faults(name)
   local row, wrong = pages.row(name), {}
   local function check(good, why) if not good then wrong[#wrong + 1] = why end end

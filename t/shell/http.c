@@ -1,5 +1,6 @@
-/* http.c - tests the HTTP server of rille serve (shell/serve/http.c) by plain sockets: answers, streams, limits,
- * requests that are cut off at every byte, clients that go away, a full queue, and the end. */
+/* http.c - tests the HTTP server of rille serve (shell/serve/http.c) by plain sockets. Covers answers, streams,
+ * limits, requests that are cut off at every byte, clients that close the connection, a full queue, and the server's
+ * end. */
 #include "shell/serve/http.h"
 #include "t/lib/tap.h"
 

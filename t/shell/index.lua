@@ -1,5 +1,6 @@
--- index.lua - tests indexing against an interpreter of keys in plain Lua, which follows NumPy's rules: every combination of
--- kinds of entries on the axes of a tensor, read, differentiated, assigned and accumulated, on several layouts.
+-- index.lua - compares indexing with an interpreter of keys in plain Lua, which follows NumPy's rules. The keys have
+-- every combination of kinds of entries. The test reads, differentiates, assigns and accumulates with each key, on
+-- several layouts.
 local tap = dofile("t/lib/tap.lua")
 
 local SHAPE <const> = {2, 3, 4}
@@ -266,8 +267,10 @@ local function difference(key, x, tensors)
     or compare("the cleared variable", shown(SHAPE, cleared), shown(SHAPE, flat(zeros)))
 end
 
--- Compares two gradients of an assignment to a copy of x: those of x's old value and of the assigned value. The
--- gradient of element p is p + 1. It reaches the value assigned to p last, all values added to p, or x's old element.
+-- Compares two gradients of an assignment to a copy of x: that of x's old value and that of the assigned value v. The
+-- loss multiplies element p by p + 1. If v replaces elements, this gradient belongs to the entry of v that was
+-- assigned to p last; x's old element p has it only if p is not assigned. If v is added, x's old element and every
+-- entry of v added to p have it.
 local function gradient_difference(key, x, tensors)
   local shape, at = interpret(key, SHAPE)
   local all, rest, last, added = {}, {}, {}, {}

@@ -16,8 +16,8 @@ session "type $slow\\n" 'wait sleeping' 'type \003' 'pause' 'type \003' 'wait wa
   'type "al" .. "ive"\n' 'wait alive'
 shows "a second Ctrl-C reports the running operator" 'waiting for '
 shows "after the second Ctrl-C the session continues" alive
-# Interrupts waiting for asynchronous devices: in a step that waits for two devices, and while the plan of a step with
-# unfinished work is freed.
+# Sends Ctrl-C while the program waits for asynchronous devices: in a step that waits for two devices, and while the
+# program frees the plan of a step with unfinished work.
 for ranks in 0 0,1; do
   devices=async:2
   session "type f, x = rille.graph(function(x) return x:relu() end), rille.ones({2}, {placement = rille.placement('async', {$ranks})})\\n" prompt \

@@ -137,7 +137,7 @@ end)
 
 local values = {4, -1, 0.5, "no such word", true, {}, {{}}, print, x, nn.ReLU()}
 
--- Returns the errors of wrong values of an option that do not begin with a line of this file, without duplicates.
+-- Tries wrong values of an option. Returns the errors that do not begin with a line of this file, each error once.
 local function misplaced(call, option)
   local list, found = {}, {}
   for _, value in ipairs(values) do

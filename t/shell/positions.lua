@@ -8,8 +8,9 @@ local NIL = {}
 local values = {NIL, 4, -1, 0.5, tap.folder() .. "/none", true, {}, {1}, nothing, rille.ones{2, 2}, nn.Linear(2, 2), nn.Linear, rille.placement("cpu", {0})}
 local function given(v) if v ~= NIL then return v end end
 
--- Returns the errors, without duplicates, of calls whose error does not begin with this line and, if the function has
--- a name, with that name without "rille.".
+-- Calls fn with every combination of up to two values. Returns the wrong errors, each once. An error is wrong if it
+-- does not begin with a line of this file, if it names the function with the prefix "rille.", or if it is Lua's "bad
+-- argument".
 local function misplaced(fn, ...)
   local found, list, fixed = {}, {}, table.pack(...)
   local function try(a, b)

@@ -68,7 +68,7 @@ end
 
 local COMPLETIONS <const>, CHAT <const> = "/v1/completions", "/v1/chat/completions"
 
--- Returns what m:generate writes: text, ids.
+-- Returns the text and the ids that m:generate writes.
 local function written(prompt, o)
   local ids = tokenizer:encode(prompt, {add_special_tokens = true})
   local row = model:generate({ids}, o)[1]

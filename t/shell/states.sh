@@ -48,7 +48,7 @@ static void count(void)
                    "assert(select(2, coroutine.resume(early, x)) == n + 1)");
 }
 
-/* Opens the states in order, closes them in the order `a`, `b`, and the third at the end of the process. */
+/* Opens three states, then closes state a, then state b, then the third. */
 static void order(int a, int b)
 {
     for (int i = 0; i < STATES; i++) {

@@ -21,7 +21,8 @@ end
 rille.manual_seed(1)
 local batch = rille.randn{8, 6}
 local first, second = rille.randn{6, 4}, rille.randn{4, 2}
--- Returns loss and gradients of a network whose second layer is on other devices, the compiled step, and its input.
+-- Builds a network whose second layer is on other devices. Returns its loss and gradients, the compiled step, and the
+-- input.
 local function run(other)
   local a = first:to_global{placement = cpu, sbp = {"B"}}:detach():requires_grad_(true)
   local b = second:to_global{placement = other, sbp = {"B"}}:detach():requires_grad_(true)
