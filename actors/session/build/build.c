@@ -3,6 +3,7 @@
 #include "actors/session/build/build.h"
 #include "actors/session/build/derive.h"
 #include "actors/session/build/reuse.h"
+#include "actors/session/build/scan.h"
 #include "actors/session/build/split_propagation.h"
 #include "actors/session/core/placing.h"
 #include "actors/session/core/session.h"
@@ -572,7 +573,7 @@ builder_add(struct build *base, const struct op *op, int nin, struct val *const 
         base->failed = true;
         return NULL;
     }
-    for (int k = 0; res && k < (op->nout ? op->nout : 1); k++) res[k] = out[k];
+    for (int k = 0; res && k < OP_OUT && out[k]; k++) res[k] = out[k];
     return out[0];
 }
 
@@ -588,9 +589,18 @@ builder_integer(struct build *base, int64_t i)
     return build_number(((struct builder *)base)->ctx->s, true, 0, i);
 }
 
+static void
+builder_reverse_body(struct build *base, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!base->failed) base->failed = scan_gradient(((struct builder *)base)->ctx, n, dout, din) != 0;
+}
+
 struct builder
 builder_of(const struct call_context *ctx)
 {
-    return (struct builder){.base = {.add = builder_add, .number = builder_number, .integer = builder_integer},
+    return (struct builder){.base = {.add = builder_add,
+                                     .number = builder_number,
+                                     .integer = builder_integer,
+                                     .reverse_body = builder_reverse_body},
                             .ctx = ctx};
 }

@@ -300,7 +300,7 @@ open_reading(struct reading *r, const struct op *op, int nin, const struct attr 
 {
     *r = (struct reading){.cost = NEVER};
     r->call =
-        (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
+        (struct call){.op = op, .nin = nin, .nout = op_nresult(op, attr), .in = r->in, .out = r->out, .attr = attr};
 }
 
 /* Finds how the results of a call relate to the batch. cost NEVER: no signature fits. out: type of result 0; NULL: not
