@@ -17,42 +17,42 @@ enum { BODY, AXIS, LENGTH, REVERSE };
 
 /* ---- rule ---- */
 
-/* State of writing a rule. Each split factor has a letter of its own; the other factors of one size share a letter.
- * read: an operand has the letter. */
+/* State of writing a rule. Each split factor has a letter of its own. The other factors of one size share letters, but
+ * a tensor has no letter twice. read: an operand has the letter; here: the tensor that is being written has it. */
 struct letters {
     const struct bound_body *b;
     struct str *rule;
     int64_t size[RULE_FACTOR];
     int factor[RULE_FACTOR]; /* factor that has the letter alone; -1: factors of one size share the letter */
-    bool read[RULE_FACTOR], full;
+    bool read[RULE_FACTOR], here[RULE_FACTOR], full;
     int n;
 };
 
-static int
-letter_number(struct letters *l, int factor, int64_t size)
+/* Writes the letter of a dimension. factor -1: the dimension has none. */
+static void
+write_letter(struct letters *l, int factor, int64_t size, bool operand)
 {
     int own = factor >= 0 && l->b->factor[factor].split ? factor : -1, i = 0;
-    while (i < l->n && (l->factor[i] != own || (own < 0 && l->size[i] != size))) i++;
-    if (i == RULE_FACTOR) return l->full = true, 0;
+    while (i < l->n && (l->factor[i] != own || (own < 0 && (l->size[i] != size || l->here[i])))) i++;
+    if (i == RULE_FACTOR) {
+        l->full = true;
+        return;
+    }
     if (i == l->n) l->factor[l->n] = own, l->size[l->n++] = size;
-    return i;
+    l->here[i] = true;
+    l->read[i] |= operand;
+    str_addf(l->rule, own < 0 ? "[%c]" : "%c", letter(i));
 }
 
 /* Writes the dimensions of a value, with a dimension of the positions at `axis`; axis -1: without one. */
 static void
 write_dims(struct letters *l, const struct body_value *v, int64_t axis, int64_t length, bool operand)
 {
+    memset(l->here, 0, sizeof l->here);
     for (int d = 0; d <= v->type.ndim; d++) {
-        bool positions = d == axis;
-        if (positions) {
-            int i = letter_number(l, -1, length);
-            l->read[i] |= operand;
-            str_addf(l->rule, "[%c]", letter(i));
-        }
-        if (d == v->type.ndim) break;
-        int f = v->factor[d], i = f < 0 ? 0 : letter_number(l, f, v->type.dim[d]);
-        if (f >= 0) l->read[i] |= operand;
-        str_addf(l->rule, f < 0 ? "1" : l->b->factor[f].split ? "%c" : "[%c]", letter(i));
+        if (d == axis) write_letter(l, -1, length, operand);
+        if (d < v->type.ndim && v->factor[d] < 0) str_add(l->rule, "1");
+        if (d < v->type.ndim && v->factor[d] >= 0) write_letter(l, v->factor[d], v->type.dim[d], operand);
     }
 }
 
