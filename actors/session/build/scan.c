@@ -74,6 +74,7 @@ rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_ten
     *c = (struct rille_scan){.s = s, .ordinal = s->random.ordinal, .nrandom = s->trace.nrandom, .grad = ctx.grad};
     c->scan.axis = axis;
     s->calls.nscan++;
+    trace_user_call(s, op_find("scan"), 0, NULL, NULL);
     for (int i = 0; i < nstate + nslice; i++) out[i] = NULL;
     int status = add_stand_ins(c, &ctx, nstate, state, false, out);
     if (!status) status = add_stand_ins(c, &ctx, nslice, slice, true, out + nstate);
@@ -97,7 +98,8 @@ rille_scan_cancel(struct rille_scan **scan)
     *scan = NULL;
 }
 
-/* Adds the states before each position to the outputs, for the gradient. */
+/* Adds the states before each position to the outputs, for the gradient. A recomputed scan has no such outputs: its
+ * gradient runs it again (scan_grad.c). */
 static void
 add_states(struct scan *c)
 {
@@ -135,7 +137,7 @@ end(struct rille_scan *c, int64_t length, struct rille_tensor *const *next, int 
     for (int k = 0; k < noutput; k++) c->scan.output[k] = output[k]->val;
     c->scan.noutput = noutput;
     bool grad = ctx.grad && (any_needs_grad(c->scan.state.n, c->scan.next) || any_needs_grad(noutput, c->scan.output));
-    if (grad) add_states(&c->scan);
+    if (grad && !c->s->calls.region) add_states(&c->scan);
     return scan_add(&ctx, &c->scan, res);
 }
 
