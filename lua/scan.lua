@@ -188,7 +188,7 @@ local function by_position(fn, state, xs, axis, first, stop)
   return state, ys[1] ~= nil and joined(rille.stack, ys, axis) or nil
 end
 
-local MANY <const> = 2 -- number of positions from which a warning is printed if fn is called for each
+local MANY <const> = 64 -- number of positions from which a warning is printed if fn is called for each
 local warned = {} -- texts of the warnings printed so far
 
 local function warn(n, why)

@@ -93,7 +93,7 @@ bind_node(struct arena *a, const struct call *c, struct bound_body *b, int i)
     if (!suits(n, in)) return refuse(c, "an operator has wrong operands or attributes");
     struct type *out = ARENA_ARRAY(a, struct type, n->nout);
     b->call[i] = (struct call){.op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .attr = n->attr};
-    TRY(call_infer(a, &b->call[i], &b->rule[i]));
+    if (call_infer(a, &b->call[i], &b->rule[i])) return fail(err_last(), "%s: %s", c->op->name, err_text());
     for (int k = 0; k < n->nout; k++) b->value[n->first + k].type = out[k];
     return 0;
 }
