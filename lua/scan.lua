@@ -84,7 +84,8 @@ end
 
 -- ---- changes outside of the function ----
 
--- Returns the places that fn may read, with their values, and copies of the tables.
+-- Returns the places that fn may read, with their values, and copies of the tables; or nil and why fn may differ between
+-- calls.
 local function places_of(fn)
   local found = {upvalues = {}, tables = {}}
   local function note(holder, key, value, name)
@@ -96,7 +97,11 @@ local function places_of(fn)
       found.tables[holder] = {copy, name}
     end
   end
-  reach.from(reach.new{place = note, count = note, note = function() end, follows_all = function() return true end}, fn, "fn")
+  local walk = reach.new{place = note, count = note, note = function() end, follows_all = function() return true end}
+  reach.from(walk, fn, "fn")
+  local fixed, cut = reach.fixed(walk), reach.cut(walk)
+  if fixed then return nil, ("it calls %s"):format(fixed) end
+  if cut then return nil, ("it may read more values than can be followed, such as '%s'"):format(cut) end
   return found
 end
 
@@ -162,7 +167,8 @@ local function as_operator(fn, state, xs, axis, first, stop)
     check_same("the state", before, next_state)
     return flat(next_state, "the state"), flat(output, "the output")
   end
-  local slices, places = flat(xs, "xs"), places_of(fn)
+  local slices, places, differs = flat(xs, "xs"), places_of(fn)
+  if not places then return false, differs end
   for k, x in ipairs(slices) do
     if stop - first < x.shape[axis + 1] then slices[k] = x:slice(axis, first, stop) end
   end

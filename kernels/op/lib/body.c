@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,13 +245,15 @@ read_results(struct reader *r)
 
 /* ---- interning ---- */
 
-/* The bodies of the process. Slots below `count` are constant. */
+enum { MOST_BODIES = 1 << 16 };
+
+/* The bodies of the process. Slots below `count` are constant, so readers need no lock. */
 static struct {
     pthread_mutex_t lock;
     struct arena arena;
     struct hash_table by_text;
-    const struct body **body;
-    int count, capacity;
+    const struct body *body[MOST_BODIES];
+    atomic_int count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int64_t
@@ -269,10 +272,12 @@ add_body(struct reader *r, uint64_t hash, int64_t *number)
     read_nodes(r);
     read_results(r);
     if (r->bad) return fail(E_ARG, "scan: character %d of the body is wrong", (int)(r->at - r->begin));
-    ARENA_GROW(&all.arena, all.body, all.count + 1, all.capacity);
-    all.body[all.count] = r->body;
-    hash_add(&all.by_text, hash, hash_index(all.count));
-    *number = all.count++;
+    int n = atomic_load(&all.count);
+    if (n == MOST_BODIES) return fail(E_ARG, "scan: the process has %d bodies already", n);
+    all.body[n] = r->body;
+    hash_add(&all.by_text, hash, hash_index(n));
+    atomic_store(&all.count, n + 1);
+    *number = n;
     return 0;
 }
 
@@ -306,10 +311,7 @@ body_number(const char *text, int64_t *number)
 const struct body *
 body_at(int64_t number)
 {
-    pthread_mutex_lock(&all.lock);
-    const struct body *b = number >= 0 && number < all.count ? all.body[number] : NULL;
-    pthread_mutex_unlock(&all.lock);
-    return b;
+    return number >= 0 && number < atomic_load(&all.count) ? all.body[number] : NULL;
 }
 
 int
