@@ -223,12 +223,17 @@ is_same_sbp(struct sbp x, struct sbp y)
     return x.kind == y.kind && (x.kind != SBP_S || x.axis == y.axis) && (x.kind != SBP_P || x.reduce == y.reduce);
 }
 
+/* Returns true if the signature has the layouts of the operands, and layouts of the results that suit the factor. */
 static bool
-sig_fits(const struct body_node *n, const struct rule *r, const struct sig *s, const struct entry *e)
+sig_fits(const struct bound_body *b, int i, const struct sig *s, int factor, const struct entry *e)
 {
+    const struct body_node *n = &b->body->node[i];
     for (int k = 0; k < n->nin; k++)
-        if (n->in[k] >= 0 && !r->operand[k].ignored && !e[n->in[k]].open && !is_same_sbp(s->v[k], e[n->in[k]].sbp))
+        if (n->in[k] >= 0 && !b->rule[i].operand[k].ignored && !e[n->in[k]].open &&
+            !is_same_sbp(s->v[k], e[n->in[k]].sbp))
             return false;
+    for (int k = 0; k < n->nout; k++)
+        if (!entry_suits(&b->value[n->first + k], factor, s->v[n->nin + k])) return false;
     return true;
 }
 
@@ -237,18 +242,14 @@ static bool
 pass_node(const struct bound_body *b, int i, const struct sig_list *list, int factor, struct entry *e)
 {
     const struct body_node *n = &b->body->node[i];
-    for (int s = 0; s < list->nsig; s++) {
-        const struct sig *sig = &list->sig[s];
-        if (!sig_fits(n, &b->rule[i], sig, e)) continue;
-        for (int k = 0; k < n->nin; k++)
-            if (n->in[k] >= 0 && e[n->in[k]].open) e[n->in[k]] = (struct entry){.sbp = sig->v[k]};
-        for (int k = 0; k < n->nout; k++) {
-            e[n->first + k] = (struct entry){.sbp = sig->v[n->nin + k]};
-            if (!entry_suits(&b->value[n->first + k], factor, sig->v[n->nin + k])) return false;
-        }
-        return true;
-    }
-    return false;
+    int s = 0;
+    while (s < list->nsig && !sig_fits(b, i, &list->sig[s], factor, e)) s++;
+    if (s == list->nsig) return false;
+    const struct sbp *v = list->sig[s].v;
+    for (int k = 0; k < n->nin; k++)
+        if (n->in[k] >= 0 && e[n->in[k]].open) e[n->in[k]] = (struct entry){.sbp = v[k]};
+    for (int k = 0; k < n->nout; k++) e[n->first + k] = (struct entry){.sbp = v[n->nin + k]};
+    return true;
 }
 
 static bool
