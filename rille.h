@@ -611,13 +611,14 @@ int rille_own_gradient(struct rille_session *s, const struct rille_backward *bac
  * computes the next states and the outputs of a position from them. rille_scan_end() sets out[] to the last states, and
  * to the outputs of all positions, joined along the axis; rille_scan_cancel() gives up. Both free the scan. An error of
  * rille_scan_end() says why the calls cannot become one operator, for instance because they draw random numbers; the
- * caller can then repeat them for each position. Values of the stand-ins cannot be read, and until the end, variables
+ * caller can then repeat them for each position, unless *final is set: then a step of several micro-batches cannot
+ * have the calls at all. Values of the stand-ins cannot be read, and until the end, variables
  * cannot be assigned. */
 struct rille_scan;
 int rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_tensor *const *state, int nslice,
                      struct rille_tensor *const *slice, struct rille_tensor **out, struct rille_scan **scan);
 int rille_scan_end(struct rille_scan **scan, int64_t length, struct rille_tensor *const *next, int noutput,
-                   struct rille_tensor *const *output, struct rille_tensor **out);
+                   struct rille_tensor *const *output, struct rille_tensor **out, bool *final);
 void rille_scan_cancel(struct rille_scan **scan);
 
 /* Sets the name of the function that plans and errors of runs report as the maker of the following calls; NULL:

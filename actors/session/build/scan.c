@@ -143,7 +143,7 @@ end(struct rille_scan *c, int64_t length, struct rille_tensor *const *next, int 
 
 int
 rille_scan_end(struct rille_scan **scan, int64_t length, struct rille_tensor *const *next, int noutput,
-               struct rille_tensor *const *output, struct rille_tensor **out)
+               struct rille_tensor *const *output, struct rille_tensor **out, bool *final)
 {
     struct rille_scan *c = *scan;
     struct rille_session *s = c->s;
@@ -153,6 +153,7 @@ rille_scan_end(struct rille_scan **scan, int64_t length, struct rille_tensor *co
     if (!status) status = face_tensors(s, noutput, output, __func__);
     if (!status) status = end(c, length, next, noutput, output, res);
     for (int k = 0; !status && k < nstate + noutput; k++) out[k] = tensor_new(s, res[k], false);
+    *final = status == E_PLAN;
     rille_scan_cancel(scan);
     return build_settle(s, status);
 }

@@ -47,7 +47,10 @@ end_scan(lua_State *L, struct rille_scan **scan, int64_t length, int nstate)
         rille_scan_cancel(scan);
         return give_reason(L, "the function has too many states or outputs");
     }
-    if (rille_scan_end(scan, length, next, noutput, output, out)) return give_reason(L, rille_error());
+    bool final;
+    int code = rille_scan_end(scan, length, next, noutput, output, out, &final);
+    if (final) check(L, code);
+    if (code) return give_reason(L, rille_error());
     push_list(L, nstate + noutput, out);
     return 1;
 }
