@@ -8,6 +8,10 @@
 #include "kernels/op/lib/table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
+#include "runtime/device/device.h"
+
+#include <limits.h>
+#include <string.h>
 
 enum { BODY, AXIS, LENGTH, REVERSE };
 
@@ -38,6 +42,13 @@ struct scan {
 
 /* ---- making ---- */
 
+/* Element-wise operators of the body that one part computes. */
+enum { CHAIN_STEPS = 24, CHAIN_OPERANDS = 32 };
+struct chain {
+    int n, noperand; /* noperand: operands of all members */
+    int node[CHAIN_STEPS];
+};
+
 /* State of making a scan. */
 struct making {
     struct exec *e;
@@ -45,6 +56,8 @@ struct making {
     int device;
     int64_t bytes; /* scratch used so far */
     int64_t most;  /* largest scratch of a part */
+    int *last;     /* by value: the last operator that reads the value; INT_MAX: the value is a result of the body */
+    struct chain chain;
 };
 
 static int64_t
@@ -55,19 +68,27 @@ take_scratch(struct making *m, const struct view *v)
     return at;
 }
 
-/* Adds an action that computes a call. in, out: views. The caller sets the addresses. */
+/* Adds an action that runs the newest part. The caller sets the addresses. */
+static struct action *
+run_part(struct making *m, int nin, int nout, struct action *list, int *n)
+{
+    struct exec *e = m->e;
+    m->most = MAX(m->most, (int64_t)exec_scratch(e->part[e->npart]));
+    struct action *a = &list[(*n)++];
+    *a = (struct action){.part = e->npart++, .nin = nin, .nout = nout};
+    a->in = ARENA_ARRAY(&e->arena, struct address, nin + 1);
+    a->out = ARENA_ARRAY(&e->arena, struct address, nout);
+    return a;
+}
+
+/* Adds an action that computes a call on these views. */
 static int
 add_action(struct making *m, const struct call *c, const struct view *in, const struct view *out, struct action *list,
            int *n)
 {
-    struct exec *e = m->e;
-    struct kcall k = {.call = c, .in = in, .out = out, .threads = e->k.threads};
-    TRY(exec_new(&k, m->device, &e->part[e->npart]));
-    m->most = MAX(m->most, (int64_t)exec_scratch(e->part[e->npart]));
-    struct action *a = &list[(*n)++];
-    *a = (struct action){.part = e->npart++, .nin = c->nin, .nout = c->nout};
-    a->in = ARENA_ARRAY(&e->arena, struct address, c->nin + 1);
-    a->out = ARENA_ARRAY(&e->arena, struct address, c->nout);
+    struct kcall k = {.call = c, .in = in, .out = out, .threads = m->e->k.threads};
+    TRY(exec_new(&k, m->device, &m->e->part[m->e->npart]));
+    run_part(m, c->nin, c->nout, list, n);
     return 0;
 }
 
@@ -160,12 +181,11 @@ place_view(struct making *m, const struct body_node *n, const struct call *c)
 }
 
 static int
-make_node(struct making *m, int i)
+make_call(struct making *m, int i)
 {
     struct scan *s = m->s;
     const struct body_node *n = &s->b.body->node[i];
     struct view *in = ARENA_ARRAY(&m->e->arena, struct view, n->nin + 1);
-    if (place_view(m, n, &s->b.call[i])) return 0;
     for (int k = 0; k < n->nin; k++)
         if (n->in[k] >= 0) in[k] = s->view[n->in[k]];
     TRY(add_action(m, &s->b.call[i], in, &s->view[n->first], s->each, &s->neach));
@@ -174,6 +194,93 @@ make_node(struct making *m, int i)
     for (int k = 0; k < n->nout; k++) a->out[k] = s->address[n->first + k] = place_value(m, n->first + k);
     return 0;
 }
+
+/* ---- chains of element-wise operators ---- */
+
+static bool
+is_chain_value(const struct making *m, int v, int *step)
+{
+    for (*step = 0; *step < m->chain.n; ++*step)
+        if (m->s->b.body->node[m->chain.node[*step]].first == v) return true;
+    return false;
+}
+
+/* Returns true if operator i can be the next member of the chain. */
+static bool
+may_chain(const struct making *m, int i)
+{
+    const struct body_node *n = &m->s->b.body->node[i], *first;
+    unsigned flags = device_kind(m->device)->flags;
+    bool fits = flags & FUSES && !(flags & COMPILES) && n->op->flags & OP_ELTWISE && n->op->eltwise.f && n->nout == 1;
+    for (int k = 0; k < n->nin; k++) fits = fits && n->in[k] >= 0;
+    if (!fits || m->chain.n == 0) return fits;
+    first = &m->s->b.body->node[m->chain.node[0]];
+    const struct view *x = &m->s->view[first->first], *y = &m->s->view[n->first];
+    if (m->chain.n == CHAIN_STEPS || m->chain.noperand + n->nin > CHAIN_OPERANDS || x->ndim != y->ndim) return false;
+    return !memcmp(x->dim, y->dim, sizeof x->dim[0] * x->ndim);
+}
+
+/* Makes the part that computes the chain, and empties the chain. */
+static int
+end_chain(struct making *m)
+{
+    struct scan *s = m->s;
+    struct fuse_step step[CHAIN_STEPS] = {{0}};
+    struct view in[CHAIN_OPERANDS], out[CHAIN_STEPS];
+    int nin = 0, nout = 0, from[CHAIN_OPERANDS], to[CHAIN_STEPS], n = m->chain.n, end = n ? m->chain.node[n - 1] : 0;
+    if (n == 1) {
+        m->chain = (struct chain){0};
+        return make_call(m, end);
+    }
+    for (int i = 0; i < n; i++) {
+        const struct body_node *node = &s->b.body->node[m->chain.node[i]];
+        step[i] = (struct fuse_step){.call = &s->b.call[m->chain.node[i]], .out = -1};
+        for (int k = 0; k < node->nin; k++) {
+            struct fuse_arg *arg = &step[i].arg[k];
+            arg->step = is_chain_value(m, node->in[k], &arg->index);
+            if (arg->step) continue;
+            for (arg->index = 0; arg->index < nin && from[arg->index] != node->in[k];) arg->index++;
+            if (arg->index == nin) in[nin] = s->view[node->in[k]], from[nin++] = node->in[k];
+        }
+        if (m->last[node->first] > end) step[i].out = nout, out[nout] = s->view[node->first], to[nout++] = node->first;
+    }
+    m->chain = (struct chain){0};
+    if (n == 0 || nout == 0) return 0;
+    TRY(exec_fused(n, step, nin, in, nout, out, m->device, m->e->k.threads, &m->e->part[m->e->npart]));
+    struct action *a = run_part(m, nin, nout, s->each, &s->neach);
+    for (int k = 0; k < nin; k++) a->in[k] = s->address[from[k]];
+    for (int k = 0; k < nout; k++) a->out[k] = s->address[to[k]] = place_value(m, to[k]);
+    return 0;
+}
+
+/* Makes operator i a view of its operand, a member of the chain, or a part. */
+static int
+make_node(struct making *m, int i)
+{
+    const struct body_node *n = &m->s->b.body->node[i];
+    int step;
+    if (n->op->flags & OP_VIEW && is_chain_value(m, n->in[0], &step)) TRY(end_chain(m));
+    if (place_view(m, n, &m->s->b.call[i])) return 0;
+    if (!may_chain(m, i)) TRY(end_chain(m));
+    if (!may_chain(m, i)) return make_call(m, i);
+    m->chain.node[m->chain.n++] = i;
+    m->chain.noperand += n->nin;
+    return 0;
+}
+
+static int *
+last_readers(struct making *m)
+{
+    const struct body *b = m->s->b.body;
+    int *last = ARENA_ARRAY(&m->e->arena, int, b->nvalue);
+    for (int i = 0; i < b->nnode; i++)
+        for (int k = 0; k < b->node[i].nin; k++)
+            if (b->node[i].in[k] >= 0) last[b->node[i].in[k]] = i;
+    for (int k = 0; k < body_nresult(b); k++) last[b->result[k]] = INT_MAX;
+    return last;
+}
+
+/* ---- copies ---- */
 
 static bool
 is_at(const struct address *a, enum base base, int index)
@@ -227,7 +334,9 @@ make_parts(struct making *m)
     s->each = ARENA_ARRAY(&m->e->arena, struct action, most);
     s->address = ARENA_ARRAY(&m->e->arena, struct address, b->nvalue);
     place_inputs(m);
+    m->last = last_readers(m);
     for (int i = 0; i < b->nnode; i++) TRY(make_node(m, i));
+    TRY(end_chain(m));
     TRY(make_copies(m));
     return make_ends(m);
 }

@@ -98,14 +98,6 @@ rille_scan_cancel(struct rille_scan **scan)
     *scan = NULL;
 }
 
-/* Adds the states before each position to the outputs, for the gradient. A recomputed scan has no such outputs: its
- * gradient runs it again (scan_grad.c). */
-static void
-add_states(struct scan *c)
-{
-    for (int i = 0; i < c->state.n; i++) c->output[c->noutput++] = c->state.stand_in[i];
-}
-
 static bool
 any_needs_grad(int n, struct val *const *v)
 {
@@ -137,7 +129,7 @@ end(struct rille_scan *c, int64_t length, struct rille_tensor *const *next, int 
     for (int k = 0; k < noutput; k++) c->scan.output[k] = output[k]->val;
     c->scan.noutput = noutput;
     bool grad = ctx.grad && (any_needs_grad(c->scan.state.n, c->scan.next) || any_needs_grad(noutput, c->scan.output));
-    if (grad && !c->s->calls.region) add_states(&c->scan);
+    c->scan.differs = grad && !c->s->calls.region; /* a recomputed scan is run again for its gradient */
     return scan_add(&ctx, &c->scan, res);
 }
 

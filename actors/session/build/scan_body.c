@@ -89,7 +89,7 @@ is_inside(const struct writer *w, const struct val *v)
 static bool
 visit(struct writer *w, struct val *v)
 {
-    if (v && v->input == STAND_IN && v->mark == w->mark) return w->used[v->index] = true;
+    if (v && v->mark == w->mark) return w->used[v->index] = true;
     if (!is_inside(w, v)) return false;
     struct node *n = v->node;
     if (n->mark == w->mark) return n->index;
@@ -116,6 +116,63 @@ check_node(const struct node *n)
     if (n->strategy) why = "has a strategy";
     if (n->accumulate) why = "sums over the whole batch";
     return why ? fail(E_STATE, "%s %s", n->name, why) : 0;
+}
+
+/* ---- outputs for the gradient ---- */
+
+static bool
+is_result(const struct writer *w, const struct val *v)
+{
+    for (int k = w->scan->state.n; k < w->nresult; k++)
+        if (w->result[k] == v) return true;
+    return false;
+}
+
+static int
+count_floats(const struct scan_inputs *list)
+{
+    int n = 0;
+    for (int i = 0; i < list->n; i++) n += dtype_is_float((enum dtype)list->stand_in[i]->type.dtype);
+    return n;
+}
+
+/* Returns the number of tensors outside of the body that a gradient would be summed for. Counts a tensor at each
+ * reader. */
+static int
+count_captured(const struct writer *w, int *read)
+{
+    int n = 0;
+    for (int32_t i = 0; i < w->nnode; i++)
+        for (int k = 0; k < w->node[i]->nin; k++) {
+            const struct val *v = w->node[i]->in[k];
+            bool inside = !v || v->mark == w->mark || (is_inside(w, v) && v->node->mark == w->mark && v->node->index);
+            *read += !inside;
+            n += !inside && !v->is_number && v->needs_grad;
+        }
+    return n;
+}
+
+/* Adds outputs: the states before each position, then results of operators that cost more than an element-wise one, as
+ * many as fit. The gradient computes other values again. E_ARG: the gradient would have too many operands or results.
+ */
+static int
+add_kept(struct writer *w)
+{
+    const struct scan *c = w->scan;
+    int read = 0, sums = count_captured(w, &read), inputs = read + c->slice.n + w->nresult + c->state.n;
+    int backward = count_floats(&c->state) + sums + count_floats(&c->slice);
+    if (!c->differs) return 0;
+    if (backward > OP_OUT || w->nresult + c->state.n > OP_OUT || inputs > SCAN_INPUTS - OP_OUT)
+        return fail(E_ARG, "the gradient of the function has %d results, more than %d, or too many operands", backward,
+                    OP_OUT);
+    list_results(w, c->state.n, c->state.stand_in);
+    for (int32_t i = 0; i < w->nnode; i++) {
+        struct node *n = w->node[i];
+        bool cheap = n->op->flags & (OP_ELTWISE | OP_VIEW | OP_MOVE) || n->nout > 1 || is_result(w, n->out[0]);
+        bool fits = w->nresult < OP_OUT && n->out[0]->type.ndim >= c->axis;
+        if (!cheap && fits && dtype_is_float((enum dtype)n->out[0]->type.dtype)) list_results(w, 1, n->out);
+    }
+    return 0;
 }
 
 /* ---- numbers of values ---- */
@@ -229,6 +286,7 @@ write_body(struct writer *w)
     for (int i = 0; i < w->ninput; i++) give_number(w, w->input[i], i);
     for (int k = 0; k < w->nresult; k++) visit(w, w->result[k]);
     for (int32_t i = 0; i < w->nnode; i++) TRY(check_node(w->node[i]));
+    TRY(add_kept(w));
     TRY(number_inputs(w));
     TRY(capture_all(w));
     write_inputs(w);

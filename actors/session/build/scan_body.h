@@ -26,6 +26,7 @@ struct scan {
     int axis;
     int64_t length;
     bool reverse;
+    bool differs;   /* a gradient may follow: values that it reads become outputs, behind all others */
     uint64_t first; /* serial of the first node that may belong to the body */
 };
 /* Adds an input to a list, which must have room, and returns its index. */

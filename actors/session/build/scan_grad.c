@@ -5,9 +5,9 @@
  *   slices   states before each position, slices of the scan, gradients of its outputs
  *   outputs  gradients of the slices
  *
- * The body computes the values of a position again, because only the states are kept: as outputs of the scan that
- * return a state unchanged. A scan without these outputs, such as a gradient that is differentiated again, is run
- * again with them. */
+ * The body computes the values of a position again, except outputs of the scan. The states before each position are
+ * outputs that return a state unchanged. A scan without these outputs, such as a gradient that is differentiated
+ * again, is run again with them. */
 #include "actors/session/build/build.h"
 #include "actors/session/build/grad.h"
 #include "actors/session/build/scan.h"
@@ -150,6 +150,10 @@ copy_body(struct backward *w)
         for (int k = 0; k < n->nin; k++) in[k] = n->in[k] < 0 ? NULL : w->value[n->in[k]];
         TRY(build_call(w->ctx, n->op, n->nin, in, n->attr, NULL, &w->value[n->first]));
     }
+    /* the copies of outputs are read from the outputs, not computed */
+    for (int k = nstates(w->body); k < body_nresult(w->body); k++)
+        if (w->body->result[k] >= w->body->ninput)
+            scan_input(&w->scan.slice, w->value[w->body->result[k]], w->n->out[k]);
     return 0;
 }
 
