@@ -212,6 +212,8 @@ may_chain(const struct making *m, int i)
     const struct body_node *n = &m->s->b.body->node[i], *first;
     unsigned flags = device_kind(m->device)->flags;
     bool fits = flags & FUSES && !(flags & COMPILES) && n->op->flags & OP_ELTWISE && n->op->eltwise.f && n->nout == 1;
+    enum dtype d = (enum dtype)m->s->view[n->first].dtype; /* others are rounded between operators */
+    fits = fits && (d == DT_F32 || d == DT_F64 || d == DT_I64);
     for (int k = 0; k < n->nin; k++) fits = fits && n->in[k] >= 0;
     if (!fits || m->chain.n == 0) return fits;
     first = &m->s->b.body->node[m->chain.node[0]];

@@ -136,18 +136,27 @@ count_floats(const struct scan_inputs *list)
     return n;
 }
 
-/* Returns the number of tensors outside of the body that a gradient would be summed for. Counts a tensor at each
- * reader. */
-static int
-count_captured(const struct writer *w, int *read)
+static bool
+is_outside(const struct writer *w, const struct val *v)
 {
+    return v && v->mark != w->mark && !(is_inside(w, v) && v->node->mark == w->mark && v->node->index);
+}
+
+/* Counts the tensors outside of the body that its nodes read; in *sums, those that need a gradient. */
+static int
+count_captured(const struct writer *w, int *sums)
+{
+    const struct val *seen[SCAN_INPUTS];
     int n = 0;
     for (int32_t i = 0; i < w->nnode; i++)
         for (int k = 0; k < w->node[i]->nin; k++) {
             const struct val *v = w->node[i]->in[k];
-            bool inside = !v || v->mark == w->mark || (is_inside(w, v) && v->node->mark == w->mark && v->node->index);
-            *read += !inside;
-            n += !inside && !v->is_number && v->needs_grad;
+            int at = 0;
+            while (at < n && seen[at] != v) at++;
+            if (!is_outside(w, v) || v->is_number || at < n) continue;
+            if (n == SCAN_INPUTS) return n;
+            seen[n++] = v;
+            *sums += v->needs_grad;
         }
     return n;
 }
@@ -159,7 +168,7 @@ static int
 add_kept(struct writer *w)
 {
     const struct scan *c = w->scan;
-    int read = 0, sums = count_captured(w, &read), inputs = read + c->slice.n + w->nresult + c->state.n;
+    int sums = 0, inputs = count_captured(w, &sums) + c->slice.n + w->nresult + c->state.n;
     int backward = count_floats(&c->state) + sums + count_floats(&c->slice);
     if (!c->differs) return 0;
     if (backward > OP_OUT || w->nresult + c->state.n > OP_OUT || inputs > SCAN_INPUTS - OP_OUT)
@@ -204,7 +213,7 @@ static int
 capture(struct writer *w, struct val *v)
 {
     int captures = w->noperand - w->ncapture, inner = w->scan->sum.n;
-    if (!v || v->mark == w->mark || (is_inside(w, v) && v->node->mark == w->mark && v->node->index)) return 0;
+    if (!is_outside(w, v)) return 0;
     for (int k = captures; k < w->noperand; k++)
         if (w->operand[k] == v || is_same_number(w->operand[k], v)) return give_number(w, v, k + inner);
     if (w->noperand == SCAN_INPUTS) return too_many();
