@@ -131,7 +131,7 @@ end)
 
 tap.group("functions whose calls differ", function()
   local x, total, list, numbers = rille.randn{5, 2, 3}, 0, nil, {n = 0}
-  local w, norm = rille.randn({3}, {requires_grad = true}), rille.nn.BatchNorm(3)
+  local w, norm = rille.randn({3}, {requires_grad = true}), rille.nn.BatchNorm1d(3)
   local double = rille.func{forward = function(_, a) return a * 2 end, backward = function(_, d) return d * 2 end}
   local functions = {
     ["counts in an upvalue"] = function(s, a) total = total + 1 s = s * w + a * total return s, s end,
