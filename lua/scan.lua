@@ -198,7 +198,7 @@ local MANY <const> = 64 -- number of positions from which a warning is printed i
 local warned = {} -- texts of the warnings printed so far
 
 local function warn(n, why)
-  local text = ("%s: %s: the function is called for each of the %d positions, because %s"):format(check.line(), WHO, n, why)
+  local text = ("%s: %s: the plan grows with the length (%d positions), because the calls of the function may differ: %s"):format(check.line(), WHO, n, why)
   if n >= MANY and not warned[text] then io.stderr:write("rille: warning: ", text, "\n") end
   warned[text] = true
 end

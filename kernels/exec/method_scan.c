@@ -70,7 +70,7 @@ take_scratch(struct making *m, const struct view *v)
 
 /* Adds an action that runs the newest part. The caller sets the addresses. */
 static struct action *
-run_part(struct making *m, int nin, int nout, struct action *list, int *n)
+part_action(struct making *m, int nin, int nout, struct action *list, int *n)
 {
     struct exec *e = m->e;
     m->most = MAX(m->most, (int64_t)exec_scratch(e->part[e->npart]));
@@ -88,14 +88,14 @@ add_action(struct making *m, const struct call *c, const struct view *in, const 
 {
     struct kcall k = {.call = c, .in = in, .out = out, .threads = m->e->k.threads};
     TRY(exec_new(&k, m->device, &m->e->part[m->e->npart]));
-    run_part(m, c->nin, c->nout, list, n);
+    part_action(m, c->nin, c->nout, list, n);
     return 0;
 }
 
 /* Adds a copy; `from` absent: fills the result with zeros. */
 static int
-add_copy(struct making *m, const struct type *t, const struct view *in, struct address from, const struct view *out,
-         struct address to, struct action *list, int *n)
+copy_action(struct making *m, const struct type *t, const struct view *in, struct address from, const struct view *out,
+            struct address to, struct action *list, int *n)
 {
     bool zeros = from.base == ABSENT;
     struct type type[2] = {*t, *t};
@@ -110,7 +110,7 @@ add_copy(struct making *m, const struct type *t, const struct view *in, struct a
 }
 
 static int
-nstates(const struct scan *s)
+scan_states(const struct scan *s)
 {
     return s->b.body->nstate + s->b.body->nsum;
 }
@@ -129,7 +129,7 @@ static void
 place_inputs(struct making *m)
 {
     const struct body *b = m->s->b.body;
-    int slices = nstates(m->s);
+    int slices = scan_states(m->s);
     m->s->buffer = ARENA_ARRAY(&m->e->arena, int64_t, 2 * slices + 1);
     for (int i = 0; i < b->ninput; i++) {
         int from = body_operand(b, i);
@@ -151,13 +151,13 @@ place_inputs(struct making *m)
 /* Chooses where an operator writes a value: to the buffer of a next state or to an output, if the value is one, so
  * that no copy is needed; else to scratch. */
 static struct address
-place_value(struct making *m, int v)
+value_address(struct making *m, int v)
 {
     const struct body *b = m->s->b.body;
     struct address at;
-    for (int i = 0; i < nstates(m->s); i++)
+    for (int i = 0; i < scan_states(m->s); i++)
         if (b->result[i] == v) return (struct address){.base = IN_NEXT, .index = i};
-    for (int k = nstates(m->s); k < body_nresult(b); k++) {
+    for (int k = scan_states(m->s); k < body_nresult(b); k++) {
         struct view out = output_view(m, k, &at);
         if (b->result[k] == v && view_is_dense(&out)) return at;
     }
@@ -191,7 +191,7 @@ make_call(struct making *m, int i)
     TRY(add_action(m, &s->b.call[i], in, &s->view[n->first], s->each, &s->neach));
     struct action *a = &s->each[s->neach - 1];
     for (int k = 0; k < n->nin; k++) a->in[k] = n->in[k] < 0 ? (struct address){.base = ABSENT} : s->address[n->in[k]];
-    for (int k = 0; k < n->nout; k++) a->out[k] = s->address[n->first + k] = place_value(m, n->first + k);
+    for (int k = 0; k < n->nout; k++) a->out[k] = s->address[n->first + k] = value_address(m, n->first + k);
     return 0;
 }
 
@@ -249,9 +249,9 @@ end_chain(struct making *m)
     m->chain = (struct chain){0};
     if (n == 0 || nout == 0) return 0;
     TRY(exec_fused(n, step, nin, in, nout, out, m->device, m->e->k.threads, &m->e->part[m->e->npart]));
-    struct action *a = run_part(m, nin, nout, s->each, &s->neach);
+    struct action *a = part_action(m, nin, nout, s->each, &s->neach);
     for (int k = 0; k < nin; k++) a->in[k] = s->address[from[k]];
-    for (int k = 0; k < nout; k++) a->out[k] = s->address[to[k]] = place_value(m, to[k]);
+    for (int k = 0; k < nout; k++) a->out[k] = s->address[to[k]] = value_address(m, to[k]);
     return 0;
 }
 
@@ -292,17 +292,17 @@ is_at(const struct address *a, enum base base, int index)
 
 /* Adds the copies of values that are next states or outputs, but were not written there. */
 static int
-make_copies(struct making *m)
+make_result_copies(struct making *m)
 {
     struct scan *s = m->s;
     const struct body *b = s->b.body;
     for (int k = 0; k < body_nresult(b); k++) {
         int v = b->result[k];
-        bool state = k < nstates(s);
+        bool state = k < scan_states(s);
         struct address to = {.base = IN_NEXT, .index = k};
         struct view out = state ? s->view[k] : output_view(m, k, &to);
         if (is_at(&s->address[v], to.base, k)) continue;
-        TRY(add_copy(m, &s->b.value[v].type, &s->view[v], s->address[v], &out, to, s->each, &s->neach));
+        TRY(copy_action(m, &s->b.value[v].type, &s->view[v], s->address[v], &out, to, s->each, &s->neach));
     }
     return 0;
 }
@@ -312,34 +312,34 @@ static int
 make_ends(struct making *m)
 {
     struct scan *s = m->s;
-    for (int i = 0; i < nstates(s); i++) {
+    for (int i = 0; i < scan_states(s); i++) {
         int from = body_operand(s->b.body, i);
         struct address in = {.base = from < 0 ? ABSENT : IN_OPERAND, .index = from}, state = s->address[i];
         const struct type *t = &s->b.value[i].type;
         const struct view *first = from < 0 ? NULL : &m->e->in[from];
-        TRY(add_copy(m, t, first, in, &s->view[i], state, s->begin, &s->nbegin));
+        TRY(copy_action(m, t, first, in, &s->view[i], state, s->begin, &s->nbegin));
         struct address out = {.base = IN_RESULT, .index = i};
-        TRY(add_copy(m, t, &s->view[i], state, &m->e->out[i], out, s->end, &s->nend));
+        TRY(copy_action(m, t, &s->view[i], state, &m->e->out[i], out, s->end, &s->nend));
     }
     return 0;
 }
 
 static int
-make_parts(struct making *m)
+make_scan_parts(struct making *m)
 {
     struct scan *s = m->s;
     const struct body *b = s->b.body;
     int most = b->nnode + body_nresult(b);
-    m->e->part = ARENA_ARRAY(&m->e->arena, struct exec *, most + 2 * nstates(s));
-    s->begin = ARENA_ARRAY(&m->e->arena, struct action, nstates(s) + 1);
-    s->end = ARENA_ARRAY(&m->e->arena, struct action, nstates(s) + 1);
+    m->e->part = ARENA_ARRAY(&m->e->arena, struct exec *, most + 2 * scan_states(s));
+    s->begin = ARENA_ARRAY(&m->e->arena, struct action, scan_states(s) + 1);
+    s->end = ARENA_ARRAY(&m->e->arena, struct action, scan_states(s) + 1);
     s->each = ARENA_ARRAY(&m->e->arena, struct action, most);
     s->address = ARENA_ARRAY(&m->e->arena, struct address, b->nvalue);
     place_inputs(m);
     m->last = last_readers(m);
     for (int i = 0; i < b->nnode; i++) TRY(make_node(m, i));
     TRY(end_chain(m));
-    TRY(make_copies(m));
+    TRY(make_result_copies(m));
     return make_ends(m);
 }
 
@@ -351,7 +351,7 @@ make_scan(struct exec *e, int device)
     struct making m = {.e = e, .s = s, .device = device};
     TRY(body_bind(&e->arena, e->call, e->call->attr[AXIS].i, &s->b));
     s->view = body_views(&e->arena, &s->b, &e->k, e->call->attr[AXIS].i);
-    TRY(make_parts(&m));
+    TRY(make_scan_parts(&m));
     s->parts_at = m.bytes;
     return exec_accept(e, &method_scan, "scan", s, (size_t)(m.bytes + m.most));
 }
@@ -384,7 +384,7 @@ address_now(const struct moment *m, const struct address *a)
 }
 
 static int
-run_actions(const struct exec *e, const struct moment *m, int n, const struct action *list)
+perform_actions(const struct exec *e, const struct moment *m, int n, const struct action *list)
 {
     void *in[EXEC_IN], *out[OP_OUT], *scratch = m->r->scratch + m->s->parts_at;
     for (int i = 0; i < n; i++) {
@@ -402,15 +402,15 @@ run_scan(const struct exec *e, void *const *in, void *const *out, const struct r
     const struct scan *s = e->own;
     int64_t length = e->call->attr[LENGTH].i;
     struct moment m = {.s = s, .in = in, .out = out, .r = r};
-    TRY(run_actions(e, &m, s->nbegin, s->begin));
+    TRY(perform_actions(e, &m, s->nbegin, s->begin));
     for (int64_t t = 0; t < length && !stop_now(); t++) {
         m.position = e->call->attr[REVERSE].i ? length - 1 - t : t;
         m.odd = t & 1;
-        TRY(run_actions(e, &m, s->neach, s->each));
+        TRY(perform_actions(e, &m, s->neach, s->each));
     }
     m.position = 0;
     m.odd = length & 1;
-    return run_actions(e, &m, s->nend, s->end);
+    return perform_actions(e, &m, s->nend, s->end);
 }
 
 const struct method method_scan = {.make = make_scan, .run = run_scan, .launches = exec_parts_launch};

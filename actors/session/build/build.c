@@ -3,7 +3,6 @@
 #include "actors/session/build/build.h"
 #include "actors/session/build/derive.h"
 #include "actors/session/build/reuse.h"
-#include "actors/session/build/scan.h"
 #include "actors/session/build/split_propagation.h"
 #include "actors/session/core/placing.h"
 #include "actors/session/core/session.h"
@@ -592,7 +591,8 @@ builder_integer(struct build *base, int64_t i)
 static void
 builder_reverse_body(struct build *base, const struct node *n, struct val *const *dout, struct val **din)
 {
-    if (!base->failed) base->failed = scan_gradient(((struct builder *)base)->ctx, n, dout, din) != 0;
+    const struct call_context *ctx = ((struct builder *)base)->ctx;
+    if (!base->failed) base->failed = ctx->s->calls.reverse_body(ctx, n, dout, din) != 0;
 }
 
 struct builder

@@ -20,13 +20,6 @@ struct rille_scan {
     struct rille_tensor *handle[4 * SCAN_INPUTS]; /* the operands and stand-ins */
 };
 
-int
-scan_refuses(const struct rille_session *s, const char *what)
-{
-    if (!s->calls.nscan) return 0;
-    return fail(E_STATE, "%s inside the function of rille.scan; return the value as a part of the state", what);
-}
-
 static void
 keep(struct rille_scan *c, struct val *v)
 {
@@ -99,7 +92,7 @@ rille_scan_cancel(struct rille_scan **scan)
 }
 
 static bool
-any_needs_grad(int n, struct val *const *v)
+some_need_grad(int n, struct val *const *v)
 {
     for (int i = 0; i < n; i++)
         if (v[i]->needs_grad) return true;
@@ -107,7 +100,7 @@ any_needs_grad(int n, struct val *const *v)
 }
 
 static int
-check_end(const struct rille_scan *c, int64_t length, int noutput, struct rille_tensor *const *output)
+check_results(const struct rille_scan *c, int64_t length, int noutput, struct rille_tensor *const *output)
 {
     if (length < 1) return fail(E_ARG, "the length must be at least 1");
     if (c->s->random.ordinal != c->ordinal || c->s->trace.nrandom != c->nrandom)
@@ -123,12 +116,12 @@ end(struct rille_scan *c, int64_t length, struct rille_tensor *const *next, int 
     struct rille_tensor *const *output, struct val **res)
 {
     struct call_context ctx = call_context_of(c->s);
-    TRY(check_end(c, length, noutput, output));
+    TRY(check_results(c, length, noutput, output));
     c->scan.length = length;
     for (int i = 0; i < c->scan.state.n; i++) c->scan.next[i] = next[i]->val;
     for (int k = 0; k < noutput; k++) c->scan.output[k] = output[k]->val;
     c->scan.noutput = noutput;
-    bool grad = ctx.grad && (any_needs_grad(c->scan.state.n, c->scan.next) || any_needs_grad(noutput, c->scan.output));
+    bool grad = ctx.grad && (some_need_grad(c->scan.state.n, c->scan.next) || some_need_grad(noutput, c->scan.output));
     c->scan.differs = grad && !c->s->calls.region; /* a recomputed scan is run again for its gradient */
     return scan_add(&ctx, &c->scan, res);
 }

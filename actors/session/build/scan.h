@@ -11,8 +11,5 @@
 /* Adds the gradient of a scan: another scan in the opposite direction. Its states are the gradients of the states, its
  * sums the gradients of captured values. It computes the values of each position again, from the state before. */
 int scan_gradient(const struct call_context *ctx, const struct node *n, struct val *const *dout, struct val **din);
-/* Fails if a function of rille.scan is being recorded, because it must not change anything outside. what: name of the
- * requested operation, for the error. */
-int scan_refuses(const struct rille_session *s, const char *what);
 
 #endif

@@ -65,7 +65,7 @@ list_results(struct writer *w, int n, struct val *const *v)
 }
 
 static int
-list_all(struct writer *w)
+list_inputs_and_results(struct writer *w)
 {
     const struct scan *c = w->scan;
     const struct scan_inputs *list[] = {&c->state, &c->sum, &c->slice, &c->capture};
@@ -87,7 +87,7 @@ is_inside(const struct writer *w, const struct val *v)
 
 /* Lists the nodes that compute v and depend on a stand-in, operands before readers. Returns true if v does. */
 static bool
-visit(struct writer *w, struct val *v)
+visit_value(struct writer *w, struct val *v)
 {
     if (v && v->mark == w->mark) return w->used[v->index] = true;
     if (!is_inside(w, v)) return false;
@@ -96,7 +96,7 @@ visit(struct writer *w, struct val *v)
     bool depends = false;
     n->mark = w->mark;
     n->index = 0;
-    for (int i = 0; i < n->nin; i++) depends |= visit(w, n->in[i]);
+    for (int i = 0; i < n->nin; i++) depends |= visit_value(w, n->in[i]);
     n->index = depends;
     if (!depends) return false;
     GROW(w->node, w->nnode + 1, w->capacity);
@@ -121,7 +121,7 @@ check_node(const struct node *n)
 /* ---- outputs for the gradient ---- */
 
 static bool
-is_result(const struct writer *w, const struct val *v)
+is_output(const struct writer *w, const struct val *v)
 {
     for (int k = w->scan->state.n; k < w->nresult; k++)
         if (w->result[k] == v) return true;
@@ -165,7 +165,7 @@ count_captured(const struct writer *w, int *sums)
  * many as fit. The gradient computes other values again. E_ARG: the gradient would have too many operands or results.
  */
 static int
-add_kept(struct writer *w)
+keep_outputs(struct writer *w)
 {
     const struct scan *c = w->scan;
     int sums = 0, inputs = count_captured(w, &sums) + c->slice.n + w->nresult + c->state.n;
@@ -177,7 +177,7 @@ add_kept(struct writer *w)
     list_results(w, c->state.n, c->state.stand_in);
     for (int32_t i = 0; i < w->nnode; i++) {
         struct node *n = w->node[i];
-        bool cheap = n->op->flags & (OP_ELTWISE | OP_VIEW | OP_MOVE) || n->nout > 1 || is_result(w, n->out[0]);
+        bool cheap = n->op->flags & (OP_ELTWISE | OP_VIEW | OP_MOVE) || n->nout > 1 || is_output(w, n->out[0]);
         bool fits = w->nresult < OP_OUT && n->out[0]->type.ndim >= c->axis;
         if (!cheap && fits && dtype_is_float((enum dtype)n->out[0]->type.dtype)) list_results(w, 1, n->out);
     }
@@ -265,7 +265,7 @@ stops_gradient(const struct writer *w, const struct node *n)
 }
 
 static void
-write_node(struct writer *w, const struct node *n)
+write_body_node(struct writer *w, const struct node *n)
 {
     int in[BUILD_OPERANDS];
     for (int i = 0; i < n->nin; i++) in[i] = n->in[i] ? n->in[i]->index : -1;
@@ -291,11 +291,11 @@ write_inputs(struct writer *w)
 static int
 write_body(struct writer *w)
 {
-    TRY(list_all(w));
+    TRY(list_inputs_and_results(w));
     for (int i = 0; i < w->ninput; i++) give_number(w, w->input[i], i);
-    for (int k = 0; k < w->nresult; k++) visit(w, w->result[k]);
+    for (int k = 0; k < w->nresult; k++) visit_value(w, w->result[k]);
     for (int32_t i = 0; i < w->nnode; i++) TRY(check_node(w->node[i]));
-    TRY(add_kept(w));
+    TRY(keep_outputs(w));
     TRY(number_inputs(w));
     TRY(capture_all(w));
     write_inputs(w);
@@ -304,7 +304,7 @@ write_body(struct writer *w)
         if (n->op->flags & OP_MOVE)
             give_number(w, n->out[0], n->in[0]->index); /* a move changes no value */
         else
-            write_node(w, n);
+            write_body_node(w, n);
     }
     if (text_ends(str_text(&w->text), ";")) str_cut(&w->text, w->text.len - 1);
     for (int k = 0; k < w->nresult; k++) str_addf(&w->text, "%s%d", k ? "," : ">", w->result[k]->index);

@@ -35,13 +35,13 @@ struct backward {
 };
 
 static int
-nstates(const struct body *b)
+nstate_or_sum(const struct body *b)
 {
     return b->nstate + b->nsum;
 }
 
 static int
-zeros_of(const struct call_context *ctx, const struct val *like, enum dtype d, struct val **out)
+zeros_as(const struct call_context *ctx, const struct val *like, enum dtype d, struct val **out)
 {
     struct val *res[OP_OUT];
     struct type t = like->type;
@@ -71,16 +71,16 @@ run_again(const struct backward *w, struct val **stack)
     struct val *res[OP_OUT];
     struct str text = {0};
     int64_t number;
-    if (nstates(b) + b->nstate > OP_OUT) return fail(E_STATE, "the function of rille.scan has too many states");
+    if (nstate_or_sum(b) + b->nstate > OP_OUT) return fail(E_STATE, "the function of rille.scan has too many states");
     str_addn(&text, b->text, strcspn(b->text, ">"));
-    for (int k = 0; k < nstates(b); k++) str_addf(&text, "%s%d", k ? "," : ">", b->result[k]);
+    for (int k = 0; k < nstate_or_sum(b); k++) str_addf(&text, "%s%d", k ? "," : ">", b->result[k]);
     for (int k = 0; k < b->nstate; k++) str_addf(&text, ",%d", k);
     int status = body_number(str_text(&text), &number);
     str_free(&text);
     if (status) return status;
     scan_attrs(number, (int)was[AXIS].i, was[LENGTH].i, was[REVERSE].i, attr);
     TRY(build_call(w->ctx, op_find("scan"), w->n->nin, w->n->in, attr, NULL, res));
-    for (int k = 0; k < b->nstate; k++) stack[k] = res[nstates(b) + k];
+    for (int k = 0; k < b->nstate; k++) stack[k] = res[nstate_or_sum(b) + k];
     return 0;
 }
 
@@ -89,7 +89,7 @@ states_before(const struct backward *w, struct val **stack)
 {
     const struct body *b = w->body;
     int found = 0;
-    for (int k = nstates(b); k < body_nresult(b); k++)
+    for (int k = nstate_or_sum(b); k < body_nresult(b); k++)
         if (b->result[k] < b->nstate && !stack[b->result[k]]) stack[b->result[k]] = w->n->out[k], found++;
     return found == b->nstate ? 0 : run_again(w, stack);
 }
@@ -108,7 +108,7 @@ add_slice(struct backward *w, struct val *stack, struct val **stand_in)
 static int
 stand_in_sum(struct backward *w, const struct val *sum, struct val **out)
 {
-    TRY(zeros_of(w->ctx, sum, (enum dtype)sum->type.dtype, out));
+    TRY(zeros_as(w->ctx, sum, (enum dtype)sum->type.dtype, out));
     (*out)->input = STAND_IN;
     (*out)->needs_grad = 1;
     return 0;
@@ -120,7 +120,7 @@ add_inputs(struct backward *w)
 {
     const struct body *b = w->body;
     struct val *stack[OP_OUT] = {0};
-    int slices = nstates(b), captures = slices + b->nslice;
+    int slices = nstate_or_sum(b), captures = slices + b->nslice;
     TRY(states_before(w, stack));
     for (int i = 0; i < b->ninput; i++) {
         int from = body_operand(b, i);
@@ -151,7 +151,7 @@ copy_body(struct backward *w)
         TRY(build_call(w->ctx, n->op, n->nin, in, n->attr, NULL, &w->value[n->first]));
     }
     /* the copies of outputs are read from the outputs, not computed */
-    for (int k = nstates(w->body); k < body_nresult(w->body); k++)
+    for (int k = nstate_or_sum(w->body); k < body_nresult(w->body); k++)
         if (w->body->result[k] >= w->body->ninput)
             scan_input(&w->scan.slice, w->value[w->body->result[k]], w->n->out[k]);
     return 0;
@@ -174,8 +174,8 @@ add_gradients(struct backward *w, struct val *const *dout)
     for (int k = 0; k < body_nresult(w->body); k++) {
         struct val *whole = dout[k];
         if (!is_float(w->n->out[k])) continue;
-        if (k < nstates(w->body)) {
-            if (!whole) TRY(zeros_of(w->ctx, w->n->out[k], (enum dtype)w->n->out[k]->type.dtype, &whole));
+        if (k < nstate_or_sum(w->body)) {
+            if (!whole) TRY(zeros_as(w->ctx, w->n->out[k], (enum dtype)w->n->out[k]->type.dtype, &whole));
             TRY(scan_stand_in(w->ctx, whole, &dy));
             scan_input(&w->scan.state, dy, whole);
             add_seed(w, k, dy);
@@ -196,7 +196,7 @@ add_total(struct backward *w, int capture, struct val *dx)
     struct val *sum;
     struct builder b = builder_of(w->ctx);
     enum dtype d = (enum dtype)dx->type.dtype;
-    TRY(zeros_of(w->ctx, dx, dtype_is_half(d) ? DT_F32 : d, &sum));
+    TRY(zeros_as(w->ctx, dx, dtype_is_half(d) ? DT_F32 : d, &sum));
     sum->input = STAND_IN;
     c->like[c->sum.n] = capture;
     c->total[c->sum.n] = b_add(&b.base, sum, b_cast(&b.base, dx, (enum dtype)sum->type.dtype));
@@ -210,7 +210,7 @@ add_next(struct backward *w, const struct val *state, struct val *dx)
     struct scan *c = &w->scan;
     int k = 0;
     while (c->next[k]) k++;
-    if (!dx) TRY(zeros_of(w->ctx, state, (enum dtype)state->type.dtype, &dx));
+    if (!dx) TRY(zeros_as(w->ctx, state, (enum dtype)state->type.dtype, &dx));
     return build_cast(w->ctx, dx, (enum dtype)state->type.dtype, &c->next[k]);
 }
 
@@ -221,7 +221,7 @@ add_results(struct backward *w, struct val *const *dx, int *to)
 {
     const struct body *b = w->body;
     struct scan *c = &w->scan;
-    int slices = nstates(b), captures = slices + b->nslice, state = 0, captured = 0;
+    int slices = nstate_or_sum(b), captures = slices + b->nslice, state = 0, captured = 0;
     for (int i = 0; i < b->ninput; i++) {
         struct val *v = w->value[i];
         int operand = body_operand(b, i), capture = i >= captures && !v->is_number ? captured++ : -1;
@@ -247,7 +247,7 @@ static void
 give_gradients(const struct backward *w, const int *to, struct val *const *res, struct val **din)
 {
     const struct body *b = w->body;
-    int slices = nstates(b), captures = slices + b->nslice;
+    int slices = nstate_or_sum(b), captures = slices + b->nslice;
     for (int i = 0; i < b->ninput; i++) {
         int at = body_operand(b, i), first = w->scan.state.n;
         if (at < 0 || !to[i]) continue;

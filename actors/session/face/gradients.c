@@ -1,7 +1,6 @@
 /* gradients.c - public functions: backward, gradients of values and of variables. */
 #include "actors/session/build/build.h"
 #include "actors/session/build/grad.h"
-#include "actors/session/build/scan.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/session.h"
@@ -32,7 +31,7 @@ backward_from(struct rille_tensor *t, bool retain)
         str_free(&text);
         return status;
     }
-    TRY(scan_refuses(s, "backward cannot be called"));
+    TRY(trace_scan_refuses(s, "backward cannot be called"));
     trace_loss(s, t->val);
     int status = grad_deposit(&s->context, t->val, retain);
     if (status)

@@ -130,7 +130,7 @@ read_real(struct reader *r)
 }
 
 static void
-read_value(struct reader *r, const struct attr_def *def, struct attr *a)
+read_attr_value(struct reader *r, const struct attr_def *def, struct attr *a)
 {
     switch (def->kind) {
     case ATTR_BODY: a->i = read_inner(r); break;
@@ -160,7 +160,7 @@ read_attrs(struct reader *r, struct body_node *n)
         }
         n->attr[k] = (struct attr){.f = n->op->attr[k].f, .i = n->op->attr[k].i, .set = skip(r, '=')};
         if (!n->attr[k].set) expect(r, '~');
-        read_value(r, &n->op->attr[k], &n->attr[k]);
+        read_attr_value(r, &n->op->attr[k], &n->attr[k]);
     } while (skip(r, ','));
     expect(r, ']');
 }

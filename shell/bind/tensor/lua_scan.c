@@ -4,7 +4,7 @@
 enum { LIST_MAX = 64 };
 
 static int
-read_list(lua_State *L, int i, struct rille_tensor **out)
+scan_tensors(lua_State *L, int i, struct rille_tensor **out)
 {
     int n = (int)lua_rawlen(L, i);
     if (n > LIST_MAX) return -1;
@@ -42,8 +42,8 @@ static int
 end_scan(lua_State *L, struct rille_scan **scan, int64_t length, int nstate)
 {
     struct rille_tensor *next[LIST_MAX], *output[LIST_MAX], *out[LIST_MAX];
-    int noutput = read_list(L, -1, output);
-    if (read_list(L, -2, next) != nstate || noutput < 0) {
+    int noutput = scan_tensors(L, -1, output);
+    if (scan_tensors(L, -2, next) != nstate || noutput < 0) {
         rille_scan_cancel(scan);
         return give_reason(L, "the function has too many states or outputs");
     }
@@ -64,7 +64,7 @@ scan(lua_State *L)
     struct rille_tensor *state[LIST_MAX], *slice[LIST_MAX], *stand_in[2 * LIST_MAX];
     struct rille_scan *scan = NULL;
     struct shell *sh = shell_of(L);
-    int axis = (int)luaL_checkinteger(L, 2), nstate = read_list(L, 4, state), nslice = read_list(L, 5, slice);
+    int axis = (int)luaL_checkinteger(L, 2), nstate = scan_tensors(L, 4, state), nslice = scan_tensors(L, 5, slice);
     int64_t length = luaL_checkinteger(L, 3);
     lua_settop(L, 5);
     if (nstate < 0 || nslice < 0 || nstate + nslice > LIST_MAX) return give_reason(L, "it has too many tensors");
