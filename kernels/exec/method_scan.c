@@ -99,6 +99,7 @@ copy_action(struct making *m, const struct type *t, const struct view *in, struc
 {
     bool zeros = from.base == ABSENT;
     struct type type[2] = {*t, *t};
+    type[1].dtype = out->dtype; /* a partial sum of 16-bit floats is f32 */
     const struct op *op = op_find(zeros ? "zeros" : "contiguous");
     struct attr attr[OP_ATTR];
     op_attr_defaults(op, attr);
@@ -159,7 +160,7 @@ value_address(struct making *m, int v)
         if (b->result[i] == v) return (struct address){.base = IN_NEXT, .index = i};
     for (int k = scan_states(m->s); k < body_nresult(b); k++) {
         struct view out = output_view(m, k, &at);
-        if (b->result[k] == v && view_is_dense(&out)) return at;
+        if (b->result[k] == v && view_is_dense(&out) && out.dtype == m->s->view[v].dtype) return at;
     }
     return (struct address){.base = IN_SCRATCH, .bytes = take_scratch(m, &m->s->view[v])};
 }

@@ -209,4 +209,31 @@ for name, make in tap.sorted(bodies) do
   tap.ok(short < 100, ("%s: few tasks"):format(name), short)
 end
 
+-- ---- an input without the batch, whose gradient is a sum over devices; 16-bit floats; meshes ----
+
+local meshes <const> = {{{0}, "S(0)"}, {{0, 1}, "S(0)"}, {{0, 1, 2, 3}, "S(0)"}, {{0, 1}, "B"}, {{{0, 1}, {2, 3}}, {"S(0)", "B"}},
+  {{{0, 1}, {2, 3}}, {"S(0)", "S(0)"}}}
+for _, dtype in ipairs{"f64", "f32", "bf16"} do
+  local want
+  for k, mesh in ipairs(meshes) do
+    rille.manual_seed(1)
+    local place, whole = rille.placement("cpu", mesh[1]), type(mesh[2]) == "table" and {"B", "B"} or "B"
+    local function made(shape, sbp)
+      return rille.randn(shape, {dtype = "f64"}):to_global{placement = place, sbp = sbp}:to(dtype):detach():requires_grad_()
+    end
+    local w, u, x = made({WIDTH, WIDTH}, whole), made({6, WIDTH}, whole), made({8, 6, WIDTH}, mesh[2])
+    local step = rille.graph(function()
+      local h, ys = rille.scan(function(h, t)
+        h = (h:matmul(w) + t.x + t.u):tanh()
+        return h, h
+      end, x[{{}, 0}] * 0, {x = x:transpose(0, 1), u = u})
+      local loss = ys:to("f64"):square():sum() + h:to("f64"):sum()
+      return loss, rille.grad(loss, {w, u, x})
+    end)
+    local got, off = values(step()), ({f64 = 1e-9, f32 = 1e-5, bf16 = 0.1})[dtype]
+    want = want or got
+    tap.near(got, want, ("%s, mesh %d: gradients of inputs with and without the batch"):format(dtype, k), off, off)
+  end
+end
+
 tap.done()
