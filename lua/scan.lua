@@ -97,6 +97,10 @@ local function places_of(fn)
       found.tables[holder] = {copy, name}
     end
   end
+  for index = 1, type(fn) == "function" and debug.getinfo(fn, "u").nups or 0 do
+    local name, value = debug.getupvalue(fn, index)
+    note(fn, index, value, name)
+  end
   local walk = reach.new{place = note, count = note, note = function() end, follows_all = function() return true end}
   reach.from(walk, fn, "fn")
   local fixed, cut = reach.fixed(walk), reach.cut(walk)

@@ -161,6 +161,32 @@ count_captured(const struct writer *w, int *sums)
     return n;
 }
 
+/* Returns the only node of the body that reads v; NULL: several do, or none. */
+static struct node *
+only_reader(const struct writer *w, const struct val *v)
+{
+    struct node *reader = NULL;
+    for (int32_t i = 0; i < w->nnode; i++)
+        for (int k = 0; k < w->node[i]->nin; k++) {
+            if (w->node[i]->in[k] != v) continue;
+            if (reader) return NULL;
+            reader = w->node[i];
+        }
+    return reader;
+}
+
+/* Returns the sum that v is a term of, if nothing else reads v: a gradient then needs the sum, but not v. Else returns
+ * v. */
+static struct val *
+sum_of_terms(const struct writer *w, struct val *v)
+{
+    struct node *n;
+    while (!is_output(w, v) && (n = only_reader(w, v)) && n->op->flags & OP_ELTWISE && !n->op->grad.saves &&
+           type_equal(&n->out[0]->type, &v->type))
+        v = n->out[0];
+    return v;
+}
+
 /* Adds outputs: the states before each position, then results of operators that cost more than an element-wise one, as
  * many as fit. The gradient computes other values again. E_ARG: the gradient would have too many operands or results.
  */
@@ -176,10 +202,11 @@ keep_outputs(struct writer *w)
                     OP_OUT);
     list_results(w, c->state.n, c->state.stand_in);
     for (int32_t i = 0; i < w->nnode; i++) {
-        struct node *n = w->node[i];
-        bool cheap = n->op->flags & (OP_ELTWISE | OP_VIEW | OP_MOVE) || n->nout > 1 || is_output(w, n->out[0]);
-        bool fits = w->nresult < OP_OUT && n->out[0]->type.ndim >= c->axis;
-        if (!cheap && fits && dtype_is_float((enum dtype)n->out[0]->type.dtype)) list_results(w, 1, n->out);
+        const struct node *n = w->node[i];
+        if (n->op->flags & (OP_ELTWISE | OP_VIEW | OP_MOVE) || n->nout > 1) continue;
+        struct val *v = sum_of_terms(w, n->out[0]);
+        bool fits = w->nresult < OP_OUT && v->type.ndim >= c->axis && dtype_is_float((enum dtype)v->type.dtype);
+        if (fits && !is_output(w, v)) list_results(w, 1, &v);
     }
     return 0;
 }
