@@ -176,7 +176,7 @@ local function as_operator(fn, state, xs, axis, first, stop)
   for k, x in ipairs(slices) do
     if stop - first < x.shape[axis + 1] then slices[k] = x:slice(axis, first, stop) end
   end
-  local results, why = rille._scan(body, axis, stop - first, flat(state, "the state"), slices)
+  local results, why = rille._record_scan(body, axis, stop - first, flat(state, "the state"), slices)
   local changed = restore(places)
   if changed then return false, ("it changes '%s'"):format(changed) end
   if not results then return false, why end

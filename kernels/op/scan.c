@@ -244,7 +244,7 @@ const struct op op_scan = {
     .doc = "runs a body once per position of an axis, and carries states from position to position",
     .in = {{"x", IN_LIST | IN_NUMBER}},
     .results = results,
-    .attr = {[BODY] = {"body", ATTR_BODY, ATTR_REQUIRED, .doc = "operators of one position"},
+    .attr = {[BODY] = {"body", ATTR_BODY, ATTR_HIDDEN, .i = -1, .doc = "operators of one position"},
              [AXIS] = {"axis", ATTR_INT, .doc = "axis of the positions"},
              [LENGTH] = {"length", ATTR_INT, .i = 1, .doc = "number of positions"},
              [REVERSE] = {"reverse", ATTR_BOOL, .doc = "true: from the last position to the first"}},

@@ -55,9 +55,9 @@ end_scan(lua_State *L, struct rille_scan **scan, int64_t length, int nstate)
     return 1;
 }
 
-/* rille._scan(fn, axis, length, {states}, {slices}): calls fn with a list of stand-ins for states and slices, which
- * returns lists of the next states and of the outputs. Returns a list of the last states and the joined outputs; or nil
- * and why the calls of fn cannot become one operator. */
+/* rille._record_scan(fn, axis, length, {states}, {slices}): calls fn with a list of stand-ins for states and slices,
+ * which returns lists of the next states and of the outputs. Returns a list of the last states and the joined outputs;
+ * or nil and why the calls of fn cannot become one operator. */
 static int
 scan(lua_State *L)
 {
@@ -88,5 +88,5 @@ scan(lua_State *L)
 void
 scan_open(lua_State *L)
 {
-    field_function(L, "_scan", scan);
+    field_function(L, "_record_scan", scan);
 }
