@@ -17,6 +17,7 @@ local layout = require "rille.layout"
 local nested = require "rille.nested"
 local reach = require "rille.reach"
 local recompute = require "rille.recomputed"
+local trace = require "rille.trace"
 
 local WHO <const> = "scan"
 
@@ -101,7 +102,7 @@ local function places_of(fn)
     local name, value = debug.getupvalue(fn, index)
     note(fn, index, value, name)
   end
-  local walk = reach.new{place = note, count = note, note = function() end, follows_all = function() return true end}
+  local walk = reach.new{place = note, count = note, note = function() end, follows_all = trace.is_users}
   reach.from(walk, fn, "fn")
   local fixed, cut = reach.fixed(walk), reach.cut(walk)
   if fixed then return nil, ("it calls %s"):format(fixed) end
@@ -123,7 +124,10 @@ local function restore(found)
   for t, row in next, found.tables do
     local copy, name = table.unpack(row)
     for k in next, t do
-      if copy[k] == nil then t[k], changed = nil, changed or name end
+      if copy[k] == nil then
+        rawset(t, k, nil)
+        changed = changed or name
+      end
     end
     for k, v in next, copy do
       if not rawequal(rawget(t, k), v) then
