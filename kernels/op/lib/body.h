@@ -7,7 +7,7 @@
  *   1,1,1,=2:matmul(0,3);add(4,2);tanh(5)>6,6
  *
  * Before the colon stand the number of states, of slices, and of captured values; then, for each sum, "=" and the
- * number of an input that has the sum's shape. A call or its operands, in order: states, slices, captured values. A
+ * number of an input that has the sum's shape. The operands of a call are states, slices and captured values, in order. A
  * sum is a state that has no operand and begins with zeros. Behind ">" stand the values of the next states, of the
  * next sums, and of the outputs.
  *
