@@ -203,6 +203,10 @@ static int
 ref_bound(struct arena *a, const struct kcall *k, const struct bound_body *b)
 {
     int64_t length = k->call->attr[LENGTH].i;
+    if (!body_fits(a, b, k, k->call->attr[AXIS].i, length)) {
+        for (int i = 0; i < k->call->nout; i++) view_clear(&k->out[i]);
+        return 0;
+    }
     struct view *value = body_views(a, b, k, k->call->attr[AXIS].i);
     for (int v = 0; v < b->body->nvalue; v++) {
         int from = v < b->body->ninput ? body_operand(b->body, v) : -1;

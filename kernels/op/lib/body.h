@@ -7,8 +7,8 @@
  *   1,1,1,=2:matmul(0,3);add(4,2);tanh(5)>6,6
  *
  * Before the colon stand the number of states, of slices, and of captured values; then, for each sum, "=" and the
- * number of an input that has the sum's shape. The operands of a call are states, slices and captured values, in order. A
- * sum is a state that has no operand and begins with zeros. Behind ">" stand the values of the next states, of the
+ * number of an input that has the sum's shape. The operands of a call are states, slices and captured values, in order.
+ * A sum is a state that has no operand and begins with zeros. Behind ">" stand the values of the next states, of the
  * next sums, and of the outputs.
  *
  * An attribute is written as name=value, or as name~value if only its value differs from the default. Bodies are
@@ -79,6 +79,9 @@ body_axis(int64_t axis, int ndim)
 }
 /* Returns the view of one position of a tensor of slices. */
 struct view body_slice(const struct view *whole, int64_t axis);
+/* Returns true if the shards of operands and results belong together: factors that a layout may split have equal sizes
+ * in all of them, and all other dimensions are complete. */
+bool body_fits(struct arena *a, const struct bound_body *b, const struct kcall *k, int64_t axis, int64_t length);
 /* Returns the views of all values on one rank, without data. Inputs have the strides of the operands, other values are
  * dense. */
 struct view *body_views(struct arena *a, const struct bound_body *b, const struct kcall *k, int64_t axis);

@@ -357,3 +357,35 @@ body_views(struct arena *a, const struct bound_body *b, const struct kcall *k, i
         if (v >= body->ninput || body_operand(body, v) < 0) view[v] = dense_view(&b->value[v], of);
     return view;
 }
+
+/* Returns true if the shard of a value has these sizes of factors; -1: not known yet. */
+static bool
+has_sizes(const struct bound_body *b, const struct body_value *v, const struct view *shard, int64_t *size)
+{
+    for (int d = 0; d < v->type.ndim; d++) {
+        int f = v->factor[d];
+        if (f >= 0 && size[f] < 0) size[f] = b->factor[f].split ? shard->dim[d] : b->factor[f].size;
+        if (shard->dim[d] != (f < 0 ? 1 : size[f])) return false;
+    }
+    return true;
+}
+
+bool
+body_fits(struct arena *a, const struct bound_body *b, const struct kcall *k, int64_t axis, int64_t length)
+{
+    const struct body *body = b->body;
+    int states = body->nstate + body->nsum;
+    int64_t *size = ARENA_ARRAY(a, int64_t, b->nfactor + 1);
+    for (int f = 0; f < b->nfactor; f++) size[f] = -1;
+    for (int i = 0; i < body->ninput + body_nresult(body); i++) {
+        int result = i - body->ninput, from = result < 0 ? body_operand(body, i) : result;
+        if (from < 0) continue;
+        bool slice = result < 0 ? i >= states && i < states + body->nslice : result >= states;
+        const struct body_value *v = &b->value[result < 0 ? i : body->result[result]];
+        struct view shard = result < 0 ? k->in[from] : k->out[from];
+        if (slice && shard.dim[body_axis(axis, shard.ndim)] != length) return false;
+        if (slice) shard = body_slice(&shard, axis);
+        if (!has_sizes(b, v, &shard, size)) return false;
+    }
+    return true;
+}
