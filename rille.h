@@ -619,6 +619,21 @@ int rille_own_gradient(struct rille_session *s, const struct rille_backward *bac
                        struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
                        struct rille_tensor *const *result, struct rille_tensor **out);
 
+/* A loop that carries states over the positions of an axis, as one operator. rille_scan_begin() sets out[] to tensors
+ * that stand for the states (like state[]) and for the slices of slice[] along the axis at every position. The caller
+ * computes the next states and the outputs of a position from them. rille_scan_end() sets out[] to the last states, and
+ * to the outputs of all positions, joined along the axis; rille_scan_cancel() gives up. Both free the scan. An error of
+ * rille_scan_end() says why the calls cannot become one operator, for instance because they draw random numbers; the
+ * caller can then repeat them for each position, unless *final is set: then a step of several micro-batches cannot
+ * have the calls at all. Values of the stand-ins cannot be read, and until the end, variables
+ * cannot be assigned. */
+struct rille_scan;
+int rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_tensor *const *state, int nslice,
+                     struct rille_tensor *const *slice, struct rille_tensor **out, struct rille_scan **scan);
+int rille_scan_end(struct rille_scan **scan, int64_t length, struct rille_tensor *const *next, int noutput,
+                   struct rille_tensor *const *output, struct rille_tensor **out, bool *final);
+void rille_scan_cancel(struct rille_scan **scan);
+
 /* Sets a function name for the following calls; NULL: none. Plans and run-time errors report this name as the
  * function that made the calls. Returns the previous name. */
 const char *rille_name_calls(struct rille_session *s, const char *name);

@@ -3,16 +3,21 @@
 --
 --   local h, ys = rille.scan(function(h, x) h = cell(x, h) return h, h end, h0, xs, {axis = 1})
 --
--- The loop calls fn once per position, so traces and plans grow linearly with the length. Backward is linear, too:
--- the gradients of all positions of xs are joined in one buffer (kernels/op/slice_grad.c). With recompute = true,
--- only the states between sqrt(n) chunks of positions are kept, and backward computes all other values again, one
--- chunk at a time (Chen et al. 2016).
+-- fn is called once, with tensors that stand for all positions. Its operators become the body of one operator
+-- (kernels/op/scan.c), so the plan and the time to compile do not depend on the length. Backward is a second such
+-- operator: the states are kept, and the values of a position are computed again. If the calls of fn may differ
+-- between positions, fn is called for each position instead, and the plan grows with the length: if fn draws random
+-- numbers, reads a value, or changes a variable outside of it.
+--
+-- With recompute = true, only the states between sqrt(n) chunks of positions are kept (Chen et al. 2016).
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local nested = require "rille.nested"
+local reach = require "rille.reach"
 local recompute = require "rille.recomputed"
+local trace = require "rille.trace"
 
 local WHO <const> = "scan"
 
@@ -48,16 +53,90 @@ local function check_same(path, first, found)
   end
 end
 
--- Joins the corresponding tensors of a list of trees along a new axis; returns one tree.
-local function stacked(trees, axis)
-  if layout.is_tensor(trees[1]) then return rille.stack(trees, axis) end
-  local joined = {}
+-- Joins the corresponding tensors of a list of trees along an axis: by rille.stack or rille.concat.
+local function joined(join, trees, axis)
+  if layout.is_tensor(trees[1]) then return join(trees, axis) end
+  local result = {}
   for _, key in ipairs(nested.ordered_keys(trees[1], WHO)) do
     local parts = {}
     for t, tree in ipairs(trees) do parts[t] = tree[key] end
-    joined[key] = stacked(parts, axis)
+    result[key] = joined(join, parts, axis)
   end
-  return joined
+  return result
+end
+
+-- Returns the tensors of a tree as a list; nil: no tensors.
+local function flat(tree, path)
+  local list = {}
+  if tree ~= nil then map(tree, path, function(x) list[#list + 1] = x end) end
+  return list
+end
+
+-- Returns a function that copies a tree, with the next tensors of the list in place of its tensors.
+local function filler(list)
+  local i = 0
+  return function(tree)
+    return tree ~= nil and map(tree, "the tree", function()
+      i = i + 1
+      return list[i]
+    end) or nil
+  end
+end
+
+-- ---- changes outside of the function ----
+
+-- Returns the places that fn may read, with their values, and copies of the tables; or nil and why fn may differ between
+-- calls.
+local function places_of(fn)
+  local found = {upvalues = {}, tables = {}}
+  local function note(holder, key, value, name)
+    if type(holder) == "function" then
+      found.upvalues[#found.upvalues + 1] = {holder, key, value, name}
+    elseif type(holder) == "table" and not found.tables[holder] then
+      local copy = {}
+      for k, v in next, holder do copy[k] = v end
+      found.tables[holder] = {copy, name}
+    end
+  end
+  for index = 1, type(fn) == "function" and debug.getinfo(fn, "u").nups or 0 do
+    local name, value = debug.getupvalue(fn, index)
+    note(fn, index, value, name)
+  end
+  local walk = reach.new{place = note, count = note, note = function() end, follows_all = trace.is_users}
+  reach.from(walk, fn, "fn")
+  local fixed, cut = reach.fixed(walk), reach.cut(walk)
+  if fixed then return nil, ("it calls %s"):format(fixed) end
+  if cut then return nil, ("it may read more values than can be followed, such as '%s'"):format(cut) end
+  return found
+end
+
+-- Restores the values of the places. Returns the name of a place that had changed; nil: none.
+local function restore(found)
+  local changed
+  for _, place in ipairs(found.upvalues) do
+    local fn, index, value, name = table.unpack(place, 1, 4)
+    local _, now = debug.getupvalue(fn, index)
+    if not rawequal(now, value) then
+      debug.setupvalue(fn, index, value)
+      changed = changed or name
+    end
+  end
+  for t, row in next, found.tables do
+    local copy, name = table.unpack(row)
+    for k in next, t do
+      if copy[k] == nil then
+        rawset(t, k, nil)
+        changed = changed or name
+      end
+    end
+    for k, v in next, copy do
+      if not rawequal(rawget(t, k), v) then
+        rawset(t, k, v)
+        changed = changed or name
+      end
+    end
+  end
+  return changed
 end
 
 -- ---- the loop ----
@@ -85,17 +164,60 @@ local function at(xs, axis, t)
   return map(xs, "xs", function(x) return x:slice(axis, t, t + 1):squeeze(axis) end)
 end
 
--- Calls fn for the positions from first to stop - 1. Returns the last state, and appends the outputs to ys.
-local function run(fn, state, xs, axis, first, stop, ys)
+-- Computes the positions from first to stop - 1 as one operator. Returns true, the last state and the joined outputs;
+-- or false and why fn must be called for each position.
+local function as_operator(fn, state, xs, axis, first, stop)
+  local output
+  local function body(stand_ins)
+    local fill = filler(stand_ins)
+    local before, x, next_state = fill(state), fill(xs), nil
+    next_state, output = fn(before, x)
+    check_same("the state", before, next_state)
+    return flat(next_state, "the state"), flat(output, "the output")
+  end
+  local slices, places, differs = flat(xs, "xs"), places_of(fn)
+  if not places then return false, differs end
+  for k, x in ipairs(slices) do
+    if stop - first < x.shape[axis + 1] then slices[k] = x:slice(axis, first, stop) end
+  end
+  local results, why = rille._record_scan(body, axis, stop - first, flat(state, "the state"), slices)
+  local changed = restore(places)
+  if changed then return false, ("it changes '%s'"):format(changed) end
+  if not results then return false, why end
+  local fill = filler(results)
+  return true, fill(state), fill(output)
+end
+
+-- Calls fn for the positions from first to stop - 1. Returns the last state and the joined outputs.
+local function by_position(fn, state, xs, axis, first, stop)
+  local ys = {}
   for t = first, stop - 1 do
     local before, y = state, nil
     state, y = fn(before, at(xs, axis, t))
     check_same("the state", before, state)
-    if t > 0 then check_same("the output", ys[1], y) end
+    if t > first then check_same("the output", ys[1], y) end
     if y ~= nil then map(y, "the output", function() end) end
-    ys[t + 1] = y
+    ys[t - first + 1] = y
   end
-  return state
+  return state, ys[1] ~= nil and joined(rille.stack, ys, axis) or nil
+end
+
+local MANY <const> = 64 -- number of positions from which a warning is printed if fn is called for each
+local warned = {} -- texts of the warnings printed so far
+
+local function warn(n, why)
+  local text = ("%s: %s: the plan grows with the length (%d positions), because the calls of the function may differ: %s"):format(check.line(), WHO, n, why)
+  if n >= MANY and not warned[text] then io.stderr:write("rille: warning: ", text, "\n") end
+  warned[text] = true
+end
+
+local function run(fn, state, xs, axis, first, stop)
+  if stop - first > 1 then
+    local good, last, ys = as_operator(fn, state, xs, axis, first, stop)
+    if good then return last, ys end
+    warn(stop - first, last)
+  end
+  return by_position(fn, state, xs, axis, first, stop)
 end
 
 return check.limited(WHO, function(fn, state, xs, options)
@@ -105,14 +227,10 @@ return check.limited(WHO, function(fn, state, xs, options)
   if o.length then check.count(WHO, "length", o.length) end
   map(state, "the state", function() end)
   local n, ys = length_of(xs, o), {}
-  local size = o.recompute and math.ceil(math.sqrt(n)) or n
+  if not o.recompute then return run(fn, state, xs, o.axis, 0, n) end
+  local size = math.ceil(math.sqrt(n))
   for first = 0, n - 1, size do
-    local stop = math.min(first + size, n)
-    if o.recompute then
-      state = recompute(run, fn, state, xs, o.axis, first, stop, ys)
-    else
-      state = run(fn, state, xs, o.axis, first, stop, ys)
-    end
+    state, ys[#ys + 1] = recompute(run, fn, state, xs, o.axis, first, math.min(first + size, n))
   end
-  return state, ys[1] ~= nil and stacked(ys, o.axis) or nil
+  return state, ys[1] ~= nil and joined(rille.concat, ys, o.axis) or nil
 end)

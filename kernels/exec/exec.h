@@ -32,7 +32,7 @@ struct method {
     bool reference;               /* true: this method is the reference for RILLE_CHECK=ref */
 };
 extern const struct method method_group, method_launch, method_variant, method_epilogue, method_elt, method_window,
-    method_ref;
+    method_scan, method_ref;
 
 /* Location of a dense copy of an operand or result. */
 struct stage {

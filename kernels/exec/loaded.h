@@ -17,6 +17,7 @@ int loaded_from_environment(void);
 
 /* ---- for the files named above ---- */
 
+enum { LOADED_OUT = 4 }; /* maximum number of results of an operator of a library */
 struct loaded {
     struct op op;                      /* must be the first member: loaded_of() converts pointers */
     struct rille_operator record;      /* copy of the library's record; fields that the library does not know are 0 */

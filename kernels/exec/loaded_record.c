@@ -359,7 +359,7 @@ check_fields(const struct rille_operator *r)
         const char *must;
     } field[] = {
         {r->doc && *r->doc, "doc must be the formula of the operator"},
-        {r->results >= 0 && r->results <= OP_OUT, "results must be 0 to 4"},
+        {r->results >= 0 && r->results <= LOADED_OUT, "results must be 0 to 4"},
         {!(r->flags & ~(uint32_t)RILLE_OPERATOR_HIDDEN), "flags must be 0 or RILLE_OPERATOR_HIDDEN"},
         {!r->run != !r->element, "one of run and element must be set"},
         {!r->element == !!r->rule, "rule must be set, or NULL for an operator with element"},

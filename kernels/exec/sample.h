@@ -5,7 +5,7 @@
 #ifndef RILLE_KERNELS_SAMPLE_H
 #define RILLE_KERNELS_SAMPLE_H
 
-#include "runtime/graph/op.h"
+#include "kernels/op/lib/body.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,10 +78,11 @@ sample_word(const char *words, const char *text, size_t n)
 static inline bool
 sample_value(const struct sample *s, const struct attr_def *def, struct attr *a, const char *text, size_t n)
 {
-    char word[64] = "";
+    char word[256] = "";
     if (n >= sizeof word) return false;
     memcpy(word, text, n);
     a->set = true;
+    if (def->kind == ATTR_BODY) return !body_number(word, &a->i);
     a->i = strtoll(word, NULL, 10);
     a->f = strtod(word, NULL);
     if (def->kind == ATTR_BOOL && !strcmp(word, "true")) a->i = 1;
@@ -143,7 +144,7 @@ static inline bool
 sample_read(const struct op *op, const char *text, struct sample *s)
 {
     memset(s, 0, sizeof *s);
-    s->call = (struct call){.op = op, .nout = op->nout ? op->nout : 1, .in = s->in, .out = s->out, .attr = s->attr};
+    s->call = (struct call){.op = op, .in = s->in, .out = s->out, .attr = s->attr};
     bool attrs = false;
     while (text && *text) {
         attrs |= text[strcspn(text, "= ")] == '=';
@@ -152,6 +153,7 @@ sample_read(const struct op *op, const char *text, struct sample *s)
     }
     sample_complete(s);
     sample_defaults(s);
+    s->call.nout = op_nresult(op, s->attr);
     return text != NULL;
 }
 

@@ -471,10 +471,13 @@ a size must be an integer of 0 or more; there may be at most 8]],
     sign = "state, ys = rille.scan(fn, state, xs, {axis = 0, length =, recompute = false})",
     text = [[
 Calls a function for each position of an axis and carries a state from call to call, like jax.lax.scan.
-Values and gradients are those of a Lua loop. The gradients of all positions of xs are joined in one buffer, so
-backward is linear in the length. A compiled step records the calls of every position: its plan, and the time to
-trace and compile it, grow with the length. For LSTM, GRU and plain cells, nn.LSTM, nn.GRU and nn.RNN have a plan of
-constant size.]],
+Values and gradients are those of a Lua loop. fn is called once, with tensors that stand for all positions and
+cannot be read. Its operators become one operator, so the plan and the time to compile do not depend on the length.
+Backward is linear in the length: it reads the kept states and products, and computes other values again.
+If the calls may differ, fn is called for each position, and the plan grows with the length; from 64 positions on,
+a warning says why. That is so if fn draws random numbers, reads a value, changes a variable outside of it, looks up
+indices, or has a gradient of its own. Dimensions that fn treats independently, such as the batch, may be split.
+Other dimensions, and weights, are gathered.]],
     args = [[
 fn: function(state, x); returns the next state and an output y, or nil as y
 state: tensor, or table of tensors, which may be nested; fn must keep its keys, shapes and dtypes
@@ -482,7 +485,7 @@ xs: tensor or table of tensors, of one size along the axis, or nil; fn receives 
 axis: integer, default 0
 length: integer; number of calls if xs is nil
 recompute: boolean, default false; backward keeps only the states between sqrt(length) chunks of positions,
-  and computes the calls of one chunk at a time again: less memory, the same bits]],
+  and computes the calls of one chunk at a time again: less memory; sums of gradients have another order]],
     returns = "the last state, and the outputs joined along a new axis at the same place; nil if y is nil",
     errors = [[
 a state or output with another shape, dtype or key than in the first call;

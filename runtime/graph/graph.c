@@ -356,14 +356,14 @@ node_saves_in(const struct node *n, int i)
 {
     if (n->region) return true; /* recomputing the node reads every operand */
     const char *s = n->op->grad.saves;
-    return s && strchr(s, '0' + i) != NULL;
+    return s && (*s == '*' || strchr(s, '0' + i));
 }
 
 bool
 node_saves_out(const struct node *n, int k)
 {
     const char *s = n->op->grad.saves;
-    return s && strchr(s, 'a' + k) != NULL;
+    return s && (*s == '*' || strchr(s, 'a' + k));
 }
 
 static void

@@ -59,7 +59,9 @@ struct line { /* a line in the user's program; the graph interns `file` */
  * says that data or a kernel is at fault. */
 void line_blame(const struct line *at, int status);
 
-enum { NO_INPUT = -1, ENDED_INPUT = -2 /* ENDED_INPUT: the value was an input of a trace that has ended */ };
+/* ENDED_INPUT: the value was an input of a trace that has ended. STAND_IN: the value stands for the values of all
+ * positions of a scan, and is never computed (actors/session/build/scan_body.h). */
+enum { NO_INPUT = -1, ENDED_INPUT = -2, STAND_IN = -3 };
 
 struct val {
     /* node that computes the value; NULL: a number or an input of a trace, or the graph has freed the node */
@@ -81,7 +83,7 @@ struct val {
      * the whole batch; rows: dimension of the batch's rows; blocks: division of that dimension */
     uint8_t share, rows;
     int16_t blocks;
-    int16_t input; /* index of the value among a traced graph's inputs; or NO_INPUT, ENDED_INPUT */
+    int16_t input; /* index of the value among a traced graph's inputs; or NO_INPUT, ENDED_INPUT, STAND_IN */
     struct type type;
     const struct layout *layout; /* NULL: the value is a number */
     struct store *store;         /* NULL: the value is not computed, or was dropped */

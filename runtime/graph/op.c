@@ -11,6 +11,12 @@ op_nattr(const struct op *op)
     return n;
 }
 
+int
+op_nresult(const struct op *op, const struct attr *attr)
+{
+    return op->results ? op->results(attr) : MAX(1, op->nout);
+}
+
 bool
 op_is_placed(const struct op *op)
 {

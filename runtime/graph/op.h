@@ -23,7 +23,7 @@
 #include "runtime/tensor/layout.h"
 #include "runtime/tensor/view.h"
 
-enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 4, ATTR_LIST = 16 };
+enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 16, ATTR_LIST = 16 };
 
 /* ---- operands ---- */
 
@@ -50,6 +50,7 @@ enum attr_kind {
     ATTR_TEXT,  /* a word out of def.text, where words are separated by '|'; the first is the default */
     ATTR_INTS,  /* a list of integers; a single integer counts as a list of one */
     ATTR_DTYPE, /* a dtype; its number is stored in field i */
+    ATTR_BODY,  /* a body (kernels/op/lib/body.h), never given by a user; its number is stored in field i */
 };
 enum {
     ATTR_REQUIRED = 1,
@@ -287,7 +288,8 @@ struct op_partial {
 
 /* The gradient. build: adds the nodes of the gradient. dout[k]: gradient of result k; NULL: none. din[i]: receives
  * the gradient of operand i; stays NULL if there is none. saves: the operands (as digits) and results (as letters)
- * that the gradient reads; "1a" is operand 1 and result 0. */
+ * that the gradient reads; "1a" is operand 1 and result 0, "*" all operands and
+ * results. */
 struct op_grad {
     void (*build)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;
@@ -378,7 +380,8 @@ struct op {
     const char *errors; /* further conditions of a call, a line each, for help pages; NULL: none */
     const char *source; /* paper or other source; NULL: none */
     struct operand in[OP_OPERAND];
-    int nout; /* number of results; 0: one result */
+    int nout;                                /* number of results; 0: one result */
+    int (*results)(const struct attr *attr); /* returns the number of results of a call; NULL: nout */
     struct attr_def attr[OP_ATTR];
     unsigned flags;
     int ninplace; /* OP_INPLACE: number of results that may overwrite operands */
@@ -423,11 +426,14 @@ struct build {
                        struct val **res);
     struct val *(*number)(struct build *b, double f);   /* adds a node for a float constant of weak type */
     struct val *(*integer)(struct build *b, int64_t i); /* adds a node for an integer constant of weak type */
+    /* Adds the gradient of node n, which runs the body in its first attribute (kernels/op/lib/body.h). */
+    void (*reverse_body)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     bool failed;
 };
 
 /* ---- functions on a record (runtime/graph/op.c) ---- */
 int op_nattr(const struct op *op);
+int op_nresult(const struct op *op, const struct attr *attr); /* returns the number of results of a call */
 /* returns true if values may depend on a shard's position in the global tensor */
 bool op_is_placed(const struct op *op);
 int op_noperand(const struct op *op);

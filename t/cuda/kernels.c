@@ -66,7 +66,7 @@ is_by_host(const struct op *op)
 {
     for (size_t i = 0; i < countof(by_host); i++) /* the host computes these operators, even for tensors on GPUs */
         if (!strcmp(by_host[i], op->name)) return true;
-    return false;
+    return op->attr[0].kind == ATTR_BODY; /* the operators of its body have kernels */
 }
 
 static bool

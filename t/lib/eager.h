@@ -122,8 +122,7 @@ eager_add(struct build *b, const struct op *op, int nin, struct val *const *in, 
     struct eager *e = (struct eager *)b;
     if (b->failed) return NULL;
     struct type in_type[SAMPLE_IN] = {0}, out_type[OP_OUT] = {0};
-    struct call c = {
-        .op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = in_type, .out = out_type, .attr = attr};
+    struct call c = {.op = op, .nin = nin, .nout = op_nresult(op, attr), .in = in_type, .out = out_type, .attr = attr};
     for (int i = 0; i < nin; i++)
         if (in[i]) in_type[i] = in[i]->type;
     if (op->build) {

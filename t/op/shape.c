@@ -37,6 +37,7 @@ saves_fit(const struct op *op)
 {
     int nout = op->nout ? op->nout : 1;
     for (const char *s = op->grad.saves; s && *s; s++) {
+        if (*s == '*') continue;
         bool operand = *s >= '0' && *s < '0' + op_noperand(op), result = *s >= 'a' && *s < 'a' + nout;
         if (!operand && !result) return false;
     }

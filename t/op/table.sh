@@ -11,6 +11,7 @@
 #   whole     the gradient is with respect to complete rows, but samples have only statistics of the rows; tested by
 #             t/kernels/shift.lua and t/kernels/norm-parts.lua
 #   once      the gradient has no derivative; a second gradient is an error (t/nn/recurrent.lua)
+#   session   the session makes the gradient (t/session/scan.lua)
 #   move      boxing (redistribution): t/boxing/apply proves every pair of layouts
 set -u
 bin=$(dirname "${1:-build/release/rille}")
@@ -48,6 +49,7 @@ END {
   for (i in list) why[list[i]] = "source"
   why["adamw"] = why["sgd"] = why["put"] = "update"
   why["recurrence_grad"] = "once"
+  why["scan"] = "session"
   why["divisor"] = why["label_count"] = why["one_hot"] = why["moments_told"] = why["moments_joined"] = why["from_blocks"] = "integer"
   split("2 3 4 2x2 2x3", mesh, " ")
   n = split(names, line, " ")

@@ -21,6 +21,9 @@ static const struct {
     {"recurrence", "f32{4,3,8} f32{8,2} f32{4,2} f32{4,2}", 2 * (4 * 3) * (8 * 2)},
     {"recurrence_grad", "f32{4,3,2} - f32{4,3,2} f32{4,3,0} f32{4,3,0} f32{2,2} f32{4,2} cell=tanh",
      2 * (4 * 3) * (2 * 2)},
+    /* each position multiplies the state by w, and computes two element-wise operators */
+    {"scan", "f32{4,3} f32{5,4,3} f32{3,3} length=5 body=1,1,1:matmul(0,2);add(3,1);tanh(4)>5,5",
+     5 * (2 * 4 * 3 * 3 + 2 * 2 * (4 * 3))},
     /* each entry of y sums 3 channels of windows of 3 x 2; in calls with groups, 2 channels of windows of 3 x 3 */
     {"conv2d", "f32{2,3,5,6} f32{4,3,3,2}", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
     {"conv2d", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2", 2 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},

@@ -1,5 +1,6 @@
--- scan.lua - tests that rille.scan gives the bits of a Lua loop: eager and compiled, in every layout, in micro-batches,
--- with recomputation. States and outputs may be nested tables; the size of plans must be linear in the length.
+-- scan.lua - tests that rille.scan gives the bits of a Lua loop: eager and compiled, in every layout, in micro-batches;
+-- with recomputation or if the width is split, up to rounding, because sums then have another order. States and outputs may
+-- be nested tables. A function whose calls differ is called for each position.
 local tap = dofile("t/lib/tap.lua")
 
 local BATCH <const>, WIDTH <const> = 4, 3
@@ -61,16 +62,16 @@ for _, l in ipairs(layouts) do
       local w, a, b = made(1, {WIDTH, WIDTH}, "B"), made(2, shape, sbp), made(3, shape, sbp)
       local name = ("%d positions on axis %d, %s on %d"):format(n, axis, sbp, l[1])
       local want = values(results("loop", w, a, b, axis))
-      for _, how in ipairs{"scan", "recompute"} do
-        tap.is(values(results(how, w, a, b, axis)), want, ("%s: %s has the bits of a loop"):format(name, how))
-      end
+      local same = sbp == "S(2)" and tap.near or tap.is
+      same(values(results("scan", w, a, b, axis)), want, name .. ": a loop's values and gradients")
+      tap.near(values(results("recompute", w, a, b, axis)), want, name .. ": those of a loop, with recomputation")
       local compiled = {}
       for _, how in ipairs{"loop", "scan", "recompute"} do
         local step = rille.graph(function() return results(how, w, a, b, axis) end)
         compiled[how] = values(step())
       end
-      tap.is(compiled.scan, compiled.loop, name .. ": compiled, the bits of a loop")
-      tap.is(compiled.recompute, compiled.loop, name .. ": compiled with recomputation, the bits of a loop")
+      same(compiled.scan, compiled.loop, name .. ": compiled, a loop's values and gradients")
+      tap.near(compiled.recompute, compiled.loop, name .. ": compiled with recomputation, those of a loop")
       sbp = l[2]
     end
   end
@@ -98,9 +99,8 @@ tap.group("micro-batches", function()
   end
   for _, pieces in ipairs{1, 2, 4} do
     local want = values(step(pieces, "loop")(x))
-    for _, how in ipairs{"scan", "recompute"} do
-      tap.is(values(step(pieces, how)(x)), want, ("%d micro-batches, %s: the bits of a loop"):format(pieces, how))
-    end
+    tap.is(values(step(pieces, "scan")(x)), want, ("%d micro-batches: the bits of a loop"):format(pieces))
+    tap.near(values(step(pieces, "recompute")(x)), want, ("%d micro-batches with recomputation: a loop's values"):format(pieces))
   end
 end)
 
@@ -122,17 +122,53 @@ tap.group("second derivatives", function()
     return slope, rille.grad(slope:square():sum(), cell:parameters())
   end
   local want = values(penalty("loop"))
-  tap.is(values(penalty("scan")), want, "scan: the gradient of a gradient has the bits of a loop")
+  tap.near(values(penalty("scan")), want, "scan: the gradient of a gradient is that of a loop")
   tap.near(values(penalty("recompute")), want, "recompute: the gradient of a gradient is that of a loop")
+end)
+
+-- ---- functions whose calls differ ----
+
+tap.group("functions whose calls differ", function()
+  local x, total, list, numbers = rille.randn{5, 2, 3}, 0, nil, {n = 0}
+  local w, norm = rille.randn({3}, {requires_grad = true}), rille.nn.BatchNorm1d(3)
+  local double = rille.func{forward = function(_, a) return a * 2 end, backward = function(_, d) return d * 2 end}
+  local functions = {
+    ["counts in an upvalue"] = function(s, a) total = total + 1 s = s * w + a * total return s, s end,
+    ["counts in a table"] = function(s, a) numbers.n = numbers.n + 1 s = s * w + a * numbers.n return s, s end,
+    ["collects values"] = function(s, a) list[#list + 1] = s s = s * w + a + list[1] return s, s end,
+    ["draws"] = function(s, a) s = s * w + a:dropout(0.5, true) return s, s end,
+    ["reads a value"] = function(s, a) if a:sum():item() > 0 then s = s * w end s = s + a return s, s end,
+    ["changes a variable"] = function(s, a) s = norm(s * w + a) return s, s end,
+    ["has a gradient of its own"] = function(s, a) s = double(s * w) + a return s, s end,
+    ["calls math.random"] = function(s, a) s = s * w + a * math.random() return s, s end,
+  }
+  for name, fn in tap.sorted(functions) do
+    local function run(scans)
+      rille.manual_seed(4)
+      math.randomseed(4)
+      total, list, numbers.n = 0, {}, 0
+      norm.running_mean:copy_(rille.zeros{3})
+      local s, ys = rille.zeros{2, 3}, {}
+      if scans then
+        s, ys = rille.scan(fn, s, x)
+      else
+        for t = 0, 4 do s, ys[t + 1] = fn(s, x[t]) end
+        ys = rille.stack(ys, 0)
+      end
+      local loss = ys:square():sum() + s:sum()
+      return {loss:item(), rille.grad(loss, {w}):totable(), norm.running_mean:totable(), total, numbers.n, #list}
+    end
+    tap.is(run(true), run(false), name .. ": the values of a loop")
+  end
 end)
 
 -- ---- sizes of plans, memory ----
 
 local function chain(n, recompute)
   rille.manual_seed(1)
-  local w, x = rille.randn({64, 64}, {requires_grad = true}), rille.randn{n, 16, 64}
+  local w, x = rille.randn({64, 64}, {requires_grad = true}), rille.randn{n, 1, 64}
   local step = rille.graph(function()
-    local h = rille.scan(function(s, t) return ((s + t):matmul(w) * 0.1):tanh():exp():log():sin() end, rille.zeros{16, 64}, x, {recompute = recompute})
+    local h = rille.scan(function(s, t) return ((s + t):matmul(w) * 0.1):tanh():exp():log():sin() end, rille.zeros{64, 64}, x, {recompute = recompute})
     local loss = h:square():mean()
     return loss, rille.grad(loss, {w})
   end)
@@ -145,8 +181,8 @@ tap.group("plans", function()
     loss[i], lines[i], kept[i] = chain(n, false)
     again[i], _, less[i] = chain(n, true)
   end
-  tap.ok(lines[3] - lines[2] <= 2.2 * (lines[2] - lines[1]), "plans grow linearly", table.concat(lines, ", "))
-  tap.is(again, loss, "recomputation keeps the bits")
+  tap.is({lines[2], lines[3]}, {lines[1], lines[1]}, "plans do not grow")
+  tap.near(again, loss, "recomputation keeps the loss")
   tap.ok(less[3] < 0.6 * kept[3], "recomputation needs less memory", ("%d of %d"):format(less[3], kept[3]))
 end)
 

@@ -121,29 +121,29 @@ program_sums(const struct program *p, struct arena *a)
 
 /* Returns a pointer to the bit mask of the node that computes r. NULL: r is no result of an existing node, which
  * may happen in an unverified program. */
-static uint8_t *
-bits_of(const struct program *p, uint8_t *bits, struct ref r)
+static uint32_t *
+bits_of(const struct program *p, uint32_t *bits, struct ref r)
 {
     bool is = r.kind == REF_NODE && r.index >= 0 && r.index < p->nnode && r.out < p->node[r.index].nout;
     return is ? &bits[r.index] : NULL;
 }
 
-uint8_t *
+uint32_t *
 program_wide(const struct program *p, struct arena *a)
 {
-    uint8_t *wide = ARENA_ARRAY(a, uint8_t, p->nnode + 1), *read = ARENA_ARRAY(a, uint8_t, p->nnode + 1), *at;
+    uint32_t *wide = ARENA_ARRAY(a, uint32_t, p->nnode + 1), *read = ARENA_ARRAY(a, uint32_t, p->nnode + 1), *at;
     for (int32_t i = 0; i < p->nnode; i++) {
         const struct op *op = p->node[i].op;
-        if (op && op->partial.reduce == RED_SUM) wide[i] = (uint8_t)(p->node[i].nout == 1 ? 1 : op->partial.sums);
+        if (op && op->partial.reduce == RED_SUM) wide[i] = p->node[i].nout == 1 ? 1 : op->partial.sums;
     }
     for (int32_t k = 0; k < p->nroot; k++)
-        if ((at = bits_of(p, wide, p->root[k].ref))) *at &= (uint8_t) ~(1u << p->root[k].ref.out);
+        if ((at = bits_of(p, wide, p->root[k].ref))) *at &= ~(1u << p->root[k].ref.out);
     for (int32_t j = 0; j < p->nnode; j++) {
         bool sums = p->node[j].accumulate && p->node[j].type[0].dtype == DT_F32;
         for (int32_t k = 0; k < p->node[j].nin; k++) {
             struct ref r = p->node[j].in[k];
-            if (!sums && (at = bits_of(p, wide, r))) *at &= (uint8_t) ~(1u << r.out);
-            if ((at = bits_of(p, read, r))) *at |= (uint8_t)(1u << r.out);
+            if (!sums && (at = bits_of(p, wide, r))) *at &= ~(1u << r.out);
+            if ((at = bits_of(p, read, r))) *at |= 1u << r.out;
         }
     }
     for (int32_t i = 0; i < p->nnode; i++) wide[i] &= read[i];
@@ -154,7 +154,7 @@ void
 program_widen(struct program *p)
 {
     struct arena a = {0};
-    const uint8_t *wide = program_wide(p, &a);
+    const uint32_t *wide = program_wide(p, &a);
     for (int32_t i = 0; i < p->nnode; i++) {
         struct prog_node *n = &p->node[i];
         if (!wide[i]) continue;

@@ -151,7 +151,7 @@ struct ref program_whole(const struct program *p, struct ref r);
 int32_t *program_sums(const struct program *p, struct arena *a);
 /* Returns, by node, a bit mask of results that are themselves sums (of a product, for instance) and are read by sums
  * over micro-batches only. Such a result of half precision is stored as f32. */
-uint8_t *program_wide(const struct program *p, struct arena *a);
+uint32_t *program_wide(const struct program *p, struct arena *a);
 /* Changes the types of the results listed by program_wide() to f32, so that rounding to half precision happens once,
  * after the last micro-batch. */
 void program_widen(struct program *p);

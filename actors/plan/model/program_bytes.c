@@ -6,6 +6,7 @@
  * has exactly one encoding: a program that was read must give the same bytes when it is written again. */
 #include "actors/plan/model/program.h"
 
+#include "kernels/op/lib/body.h"
 #include "kernels/op/lib/table.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
@@ -229,10 +230,27 @@ each_ref(struct wire *w, struct ref *r)
     return each_i32(w, &r->index, 0, INT32_MAX);
 }
 
+/* Reads or writes the text of a body. */
 static int
-each_attr(struct wire *w, struct attr *a)
+each_body(struct wire *w, int64_t *number)
+{
+    int32_t n = w->out ? (int32_t)strlen(body_at(*number)->text) : 0;
+    TRY(each_count(w, &n));
+    if (w->out) {
+        str_addn(w->out, body_at(*number)->text, (size_t)n);
+        return 0;
+    }
+    char *text = arena_alloc(w->arena, (size_t)n + 1);
+    memcpy(text, w->at, (size_t)n);
+    w->at += n;
+    return body_number(text, number) ? program_malformed(w, "a body is malformed") : 0;
+}
+
+static int
+each_attr(struct wire *w, const struct attr_def *def, struct attr *a)
 {
     TRY(each_bool(w, &a->set));
+    if (def->kind == ATTR_BODY) return each_body(w, &a->i);
     TRY(each_i32(w, &a->n, 0, ATTR_LIST));
     TRY(each_i64(w, &a->i, INT64_MIN, INT64_MAX));
     TRY(each_double(w, &a->f));
@@ -296,7 +314,7 @@ each_node(struct wire *w, struct prog_node *n)
         TRY(each_type(w, &type[k]));
         TRY(each_some_layout(w, &layout[k]));
     }
-    for (int k = 0; has_attr && k < op_nattr(n->op); k++) TRY(each_attr(w, &attr[k]));
+    for (int k = 0; has_attr && k < op_nattr(n->op); k++) TRY(each_attr(w, &n->op->attr[k], &attr[k]));
     n->in = in;
     n->want = want;
     n->type = type;

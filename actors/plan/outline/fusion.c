@@ -123,7 +123,7 @@ fusion_shown(const struct fusion *l, int32_t node, int out)
 
 /* ---- chains ---- */
 
-enum { CHAIN_INPUTS = 32 };
+enum { CHAIN_INPUTS = 32, CHAIN_OUTPUTS = 4 };
 
 int
 fusion_members(const struct fusion *l, int32_t node, int32_t *member)
@@ -341,7 +341,7 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
     merge(member, n, of_b, fusion_members(l, b, of_b), all);
     count_ends(l, all, size, &nin, &nout);
-    bool fits = nin <= CHAIN_INPUTS && nout <= OP_OUT && lie_as_read(l, all, size);
+    bool fits = nin <= CHAIN_INPUTS && nout <= CHAIN_OUTPUTS && lie_as_read(l, all, size);
     if (fits && (is_led(l, all, size) || is_followed(l, all, size))) {
         memcpy(l->member + (size_t)b * FUSE_STEPS, all, sizeof *all * (size_t)size);
         l->group_size[b] = size;

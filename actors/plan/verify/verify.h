@@ -51,7 +51,7 @@ struct proof {
      * computed */
     int32_t *sums;
     /* by node: bit mask of results that may be f32 instead of half precision (program_wide); NULL: not computed */
-    uint8_t *wide;
+    uint32_t *wide;
     bool *late; /* by task: true if the task acts once, in the last round (verify_run.c) */
     /* first task that acts per micro-batch but waits for the last micro-batch (such a task makes the proof by
      * rounds fail); -1: none */

@@ -97,7 +97,8 @@ check_refs(const struct program *g, int32_t i)
     if (!n->op) return fail(E_PLAN, "plan: node %d has no operator", (int)i);
     operand_range(n->op, &least, &most);
     if (n->nin < least || n->nin > most) return node_fail(g, i, "the number of operands must not be %d", (int)n->nin);
-    if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "the number of results must not be %d", (int)n->nout);
+    if (n->nout != op_nresult(n->op, n->attr))
+        return node_fail(g, i, "the number of results must not be %d", (int)n->nout);
     for (int32_t k = 0; k < n->nin; k++)
         if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d does not exist", (int)k);
     return 0;

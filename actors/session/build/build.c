@@ -574,7 +574,7 @@ builder_add(struct build *base, const struct op *op, int nin, struct val *const 
         base->failed = true;
         return NULL;
     }
-    for (int k = 0; res && k < (op->nout ? op->nout : 1); k++) res[k] = out[k];
+    for (int k = 0; res && k < OP_OUT && out[k]; k++) res[k] = out[k];
     return out[0];
 }
 
@@ -590,9 +590,19 @@ builder_integer(struct build *base, int64_t i)
     return build_number(((struct builder *)base)->ctx->s, true, 0, i);
 }
 
+static void
+builder_reverse_body(struct build *base, const struct node *n, struct val *const *dout, struct val **din)
+{
+    const struct call_context *ctx = ((struct builder *)base)->ctx;
+    if (!base->failed) base->failed = ctx->s->calls.reverse_body(ctx, n, dout, din) != 0;
+}
+
 struct builder
 builder_of(const struct call_context *ctx)
 {
-    return (struct builder){.base = {.add = builder_add, .number = builder_number, .integer = builder_integer},
+    return (struct builder){.base = {.add = builder_add,
+                                     .number = builder_number,
+                                     .integer = builder_integer,
+                                     .reverse_body = builder_reverse_body},
                             .ctx = ctx};
 }

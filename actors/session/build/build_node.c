@@ -30,7 +30,7 @@ build_called(const struct op *op, int nin, struct val *const *in, const struct a
     }
     c->call = (struct call){.op = op,
                             .nin = nin,
-                            .nout = op->nout ? op->nout : 1,
+                            .nout = op_nresult(op, attr),
                             .in = c->type,
                             .attr = attr,
                             .layout = c->layout,

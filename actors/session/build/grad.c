@@ -55,11 +55,11 @@ gradient_slot(struct sweep *w, struct val *v)
     return w->nat++;
 }
 
-/* Returns true if differentiation stops at v: v is a variable's version, or v has no node. */
+/* Returns true if differentiation stops at v: v is a variable's version, a stand-in, or has no node. */
 static bool
 ends_sweep(const struct val *v)
 {
-    return !v->node || val_is_variable(v);
+    return !v->node || v->input == STAND_IN || val_is_variable(v);
 }
 
 static void
@@ -144,9 +144,8 @@ reached_from(const struct sweep *w, const struct node *n)
 }
 
 static int
-find_nodes(struct sweep *w, struct val *root)
+find_nodes(struct sweep *w)
 {
-    reach_value(w, root);
     for (int32_t i = 0; i < w->nnode; i++) {
         const struct node *n = w->node[i];
         if (n->spent)
@@ -535,6 +534,7 @@ through_node(struct sweep *w, struct node *n)
     else
         din[0] = dout[0];
     if (b.base.failed) status = err_last();
+    mark_again(w);
     if (!status) status = propagate_back(&there, n, &din[0]);
     if (status) err_note("gradient of %s", n->name);
     for (int i = 0; !status && i < n->nin; i++)
@@ -559,29 +559,37 @@ seed(const struct call_context *ctx, struct val *y, struct val **out)
     return 0;
 }
 
+/* Passes the gradients dy of the values y back to all values that they depend on. */
+static int
+sweep_back(struct sweep *w, const struct call_context *backward, int ny, struct val *const *y, struct val *const *dy)
+{
+    int status = 0;
+    w->ctx = backward;
+    w->mark = graph_mark(backward->s->graph);
+    for (int k = 0; k < ny; k++) reach_value(w, y[k]);
+    TRY(find_nodes(w));
+    w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
+    for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
+    cut_region(w);
+    for (int k = 0; !status && k < ny; k++) status = receive_gradient(w, backward, y[k], dy[k]);
+    for (int32_t i = 0; !status && i < w->nnode; i++) status = through_node(w, w->node[i]);
+    for (int32_t i = 0; !status && i < w->nat; i++) status = sum_parts(w, backward, &w->grad[i]);
+    w->ctx = NULL;
+    return status;
+}
+
 static int
 sweep_from(struct sweep *w, const struct call_context *ctx, struct val *y)
 {
     struct val *dy;
-    struct rille_session *s = ctx->s;
     struct call_context backward = *ctx;
     backward.phase = PHASE_BACKWARD;
-    w->ctx = &backward;
-    w->pieces = trace_microbatches(s) > 1 && trace_per_microbatch(y);
-    w->mark = graph_mark(s->graph);
+    w->pieces = trace_microbatches(ctx->s) > 1 && trace_per_microbatch(y);
     if (!y->needs_grad)
         return fail(E_STATE, "no gradient: the value depends on no tensor that requires one; a leaf tensor must have "
                              "requires_grad = true");
-    TRY(find_nodes(w, y));
-    w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
-    for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
-    cut_region(w);
-    int status = seed(&backward, y, &dy);
-    if (!status) status = receive_gradient(w, &backward, y, dy);
-    for (int32_t i = 0; !status && i < w->nnode; i++) status = through_node(w, w->node[i]);
-    for (int32_t i = 0; !status && i < w->nat; i++) status = sum_parts(w, &backward, &w->grad[i]);
-    w->ctx = NULL;
-    return status;
+    TRY(seed(&backward, y, &dy));
+    return sweep_back(w, &backward, 1, &y, &dy);
 }
 
 /* Drops the gradients that a failed pass left in the records of the user's functions. */
@@ -645,6 +653,18 @@ grad_suiting(struct rille_session *s, const struct layout *l, const struct layou
             want[a] = (struct sbp){.kind = SBP_B};
     }
     return layout_new(s->atlas, l->place, want, l->order, out);
+}
+
+int
+grad_of_results(const struct call_context *ctx, int ny, struct val *const *y, struct val *const *dy, int n,
+                struct val *const *x, struct val **dx)
+{
+    struct sweep w = {.asked = x, .nasked = n};
+    int status = sweep_back(&w, ctx, ny, y, dy);
+    for (int i = 0; !status && i < n; i++) dx[i] = x[i]->mark == w.mark ? w.grad[x[i]->index].total : NULL;
+    forget_functions(&w);
+    sweep_fini(&w);
+    return status;
 }
 
 /* Moves g to the layout of t's gradient. */

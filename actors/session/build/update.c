@@ -31,6 +31,7 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
     struct val *in[CALL_OPERANDS], *res[OP_OUT];
     int nin;
     struct call_context ctx = call_context_of(s);
+    TRY(trace_scan_refuses(s, "a variable cannot be updated"));
     for (int k = 0; k < op->ninplace && k < nargs; k++)
         if (args[k].kind == RILLE_ARG_TENSOR && !args[k].tensor->leaf)
             return fail(E_STATE, "%s: %s must be a variable", op->name, op->in[k].name);

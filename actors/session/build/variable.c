@@ -198,6 +198,7 @@ static int
 assign_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, struct rille_tensor *const *src,
            int *wrong)
 {
+    TRY(trace_scan_refuses(s, "a variable cannot be assigned"));
     struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
     int status = next_of_all(s, n, leaf, (const void *const *)src, next_version, wrong, v);
     for (int i = 0; !status && i < n; i++) assign(leaf[i], v[i]);
@@ -305,6 +306,7 @@ change_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, con
            next_fn *next_gradient, int *wrong, int *changed)
 {
     *changed = 0;
+    TRY(trace_scan_refuses(s, "a variable cannot be changed"));
     struct val **v = must_alloc(sizeof *v * (size_t)(2 * n + 1)), **g = v + n;
     int status = next_of_all(s, n, leaf, of, next, wrong, v);
     if (!status) status = next_of_all(s, n, leaf, of, next_gradient, wrong, g);

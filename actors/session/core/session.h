@@ -43,10 +43,14 @@ struct session_calls {
     int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
     int32_t nstrategy;         /* number of composite calls with a strategy so far */
-    enum dtype autocast;       /* dtype that calls cast operands to; DT_NONE: no cast */
-    bool tf32;                 /* products and convolutions may compute in TF32 (attribute tf32) */
-    struct arena scratch;      /* scratch memory of a call; reset at the end of the outermost call */
-    struct val **fresh;        /* values that the call in progress created, by reference */
+    /* adds the gradient of a node that runs a body (build/scan_grad.c) */
+    int (*reverse_body)(const struct call_context *ctx, const struct node *n, struct val *const *dout,
+                        struct val **din);
+    int32_t nscan;        /* number of functions of rille.scan that are being recorded (build/scan.h) */
+    enum dtype autocast;  /* dtype that calls cast operands to; DT_NONE: no cast */
+    bool tf32;            /* products and convolutions may compute in TF32 (attribute tf32) */
+    struct arena scratch; /* scratch memory of a call; reset at the end of the outermost call */
+    struct val **fresh;   /* values that the call in progress created, by reference */
     int32_t nfresh, fresh_capacity;
     int64_t price; /* bytes moved by all calls so far; differences give the price of one expanded call */
 };

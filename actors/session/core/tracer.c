@@ -62,6 +62,13 @@ trace_refuses(struct rille_session *s, const char *what)
         what);
 }
 
+int
+trace_scan_refuses(const struct rille_session *s, const char *what)
+{
+    if (!s->calls.nscan) return 0;
+    return fail(E_STATE, "%s inside the function of rille.scan; return the value as a part of the state", what);
+}
+
 bool
 trace_per_microbatch(const struct val *v)
 {

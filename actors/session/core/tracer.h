@@ -79,6 +79,9 @@ int64_t trace_ordinal(struct rille_session *s);
 /* Fails in a trace that is not paused, because values cannot be read in a trace. what: name of the requested
  * operation, for the error. */
 int trace_refuses(struct rille_session *s, const char *what);
+/* Fails if a function of rille.scan is being recorded (build/scan.c), because it must not change anything outside.
+ * what: name of the requested operation, for the error. */
+int trace_scan_refuses(const struct rille_session *s, const char *what);
 /* Returns true if the step computes v once per micro-batch. */
 bool trace_per_microbatch(const struct val *v);
 

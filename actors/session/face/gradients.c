@@ -31,6 +31,7 @@ backward_from(struct rille_tensor *t, bool retain)
         str_free(&text);
         return status;
     }
+    TRY(trace_scan_refuses(s, "backward cannot be called"));
     trace_loss(s, t->val);
     int status = grad_deposit(&s->context, t->val, retain);
     if (status)

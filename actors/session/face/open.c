@@ -3,6 +3,7 @@
 #include "actors/session/build/build_node.h"
 #include "actors/session/build/derive.h"
 #include "actors/session/build/own_gradient.h"
+#include "actors/session/build/scan.h"
 #include "actors/session/build/update.h"
 #include "actors/session/core/cost.h"
 #include "actors/session/core/devices.h"
@@ -162,6 +163,7 @@ rille_open(const struct rille_options *options, struct rille_session **out)
     s->owner = face_thread();
     s->process = face_process();
     s->atlas = atlas_new();
+    s->calls.reverse_body = scan_gradient;
     s->graph = graph_new();
     pthread_mutex_init(&s->totals.lock, NULL);
     graph_on_orphan(s->graph, tensor_orphan);

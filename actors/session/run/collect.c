@@ -49,6 +49,10 @@ unknown(const struct val *v)
 {
     if (v->layout && v->layout->place->kind == DEV_META)
         return fail(E_PLACE, "a tensor on meta devices has a layout but no values, so it cannot be read");
+    if (v->input == STAND_IN)
+        return fail(E_STATE,
+                    "a value inside the function of rille.scan stands for the values of all positions and cannot "
+                    "be read; return it from the function");
     if (v->input != NO_INPUT)
         return fail(E_STATE, "the value was computed inside a graph from its arguments and exists only while the "
                              "compiled step runs; return it from the function");
@@ -93,7 +97,8 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
         enter_leaf(c, v);
         return 0;
     }
-    if (!v->node || (mode != COLLECT_EXPLAIN && !node_revive(s->graph, v->node))) return unknown(v);
+    bool known = v->node && v->input != STAND_IN;
+    if (!v->node || (mode != COLLECT_EXPLAIN && !(known && node_revive(s->graph, v->node)))) return unknown(v);
     v->mark = mark;
     if (v->node->mark == mark) return 0;
     v->node->mark = mark;

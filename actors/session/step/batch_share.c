@@ -8,6 +8,7 @@
 #include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/microbatch.h"
 #include "actors/session/step/positions.h"
+#include "actors/session/step/repeats.h"
 
 #include "kernels/op/lib/table.h"
 #include "sbp/sig.h"
@@ -59,22 +60,6 @@ blocks_of(const struct val *v)
     return v->input >= 0 || !v->blocks ? 1 : v->blocks;
 }
 
-/* Returns true if v is the same for all indices of the dimension, so that the dimension may have any size. */
-static bool
-is_repeated(const struct val *v, int axis)
-{
-    const struct node *n = v->node;
-    if (v->is_number) return v->number.kind == NUM_FIXED || v->number.kind == NUM_LIVE;
-    if (axis < 0 || v->type.dim[axis] == 1) return true;
-    if (!n || !n->traced || n->op->flags & OP_RANDOM) return false;
-    if (n->op == op_find("full") || n->op == op_find("zeros") || n->op == op_find("ones")) return true;
-    bool aligned = n->op->flags & OP_ELTWISE || n->op == op_find("cast") || n->op == op_find("to_global");
-    if (!aligned && n->op != op_find("expand")) return false;
-    for (int i = 0; i < n->nin; i++)
-        if (n->in[i] && !is_repeated(n->in[i], axis - (v->type.ndim - n->in[i]->type.ndim))) return false;
-    return true;
-}
-
 /* ---- signatures on the axis of micro-batches ---- */
 
 /* Cost of reading a call under one signature on the axis of micro-batches, and the shares of its results. */
@@ -105,7 +90,7 @@ entry_cost(const struct reading *r, struct sbp want, const struct val *v)
     if (share == SHARE_DRAWN) return FITS;
     if (want.kind == SBP_S && share == SHARE_ROWS) return rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
     if (want.kind == SBP_S)
-        return (r->strict ? share == SHARE_WHOLE && is_repeated(v, want.axis) : alike) ? REPEATED : NEVER;
+        return (r->strict ? share == SHARE_WHOLE && value_repeats(v, want.axis) : alike) ? REPEATED : NEVER;
     if (is_mean(v) && r->strict) return REPLACED;
     return alike ? FITS : share == SHARE_SUM ? REPLACED : NEVER;
 }
@@ -294,7 +279,7 @@ open_reading(struct reading *r, const struct op *op, int nin, const struct attr 
 {
     *r = (struct reading){.cost = NEVER};
     r->call =
-        (struct call){.op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = r->in, .out = r->out, .attr = attr};
+        (struct call){.op = op, .nin = nin, .nout = op_nresult(op, attr), .in = r->in, .out = r->out, .attr = attr};
 }
 
 /* Finds how the results of a call relate to the batch. Sets the cost to NEVER if no signature fits. out: type of

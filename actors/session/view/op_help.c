@@ -16,7 +16,8 @@
 
 enum { TEXT_COLUMN = 17 }; /* column at which the texts of a section begin */
 
-static const char *const kind_text[] = {"", "integer", "number", "boolean", "one of", "integers", "name of a dtype"};
+static const char *const kind_text[] = {"",       "integer",  "number",          "boolean",
+                                        "one of", "integers", "name of a dtype", "body"};
 
 /* ---- calls ---- */
 

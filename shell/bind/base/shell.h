@@ -287,6 +287,10 @@ void index_open(lua_State *L); /* adds split and chunk to the methods */
 void gradient_open(lua_State *L); /* adds functions to the module table at the top */
 int tensor_retain_grad(lua_State *L);
 
+/* ---- lua_scan.c ---- */
+
+void scan_open(lua_State *L); /* adds a function to the module table at the top */
+
 /* ---- lua_op.c: operators ---- */
 
 void op_open(lua_State *L);

@@ -537,6 +537,7 @@ open_module(lua_State *L)
     graph_open(L);
     live_open(L);
     gradient_open(L);
+    scan_open(L);
     explain_open(L);
     leaves_open(L);
     files_open(L);

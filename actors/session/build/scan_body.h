@@ -1,0 +1,50 @@
+/* scan_body.h - adds a scan (kernels/op/scan.c) for the nodes between stand-ins and results.
+ *
+ * A stand-in is a node that computes the state, slice or captured value of one position, and is never run. The nodes
+ * that depend on stand-ins become the body of the scan. Other values that these nodes read are captured. Session's
+ * thread. */
+#ifndef RILLE_SESSION_SCAN_BODY_H
+#define RILLE_SESSION_SCAN_BODY_H
+
+#include "actors/session/core/call_context.h"
+#include "kernels/op/lib/body.h"
+
+enum { SCAN_INPUTS = RULE_OPERAND };
+
+/* A list of inputs: their stand-ins, and the operands of the scan (sums: NULL). */
+struct scan_inputs {
+    int n;
+    struct val *stand_in[SCAN_INPUTS], *operand[SCAN_INPUTS];
+};
+/* A scan to be added. Slices and captured values that the body does not read are dropped. */
+struct scan {
+    struct scan_inputs state, sum, slice, capture;
+    int like[SCAN_INPUTS]; /* by sum: the captured value whose shape it has */
+    /* by state, by sum: its next value; outputs */
+    struct val *next[SCAN_INPUTS], *total[SCAN_INPUTS], *output[SCAN_INPUTS];
+    int noutput;
+    int axis;
+    int64_t length;
+    bool reverse;
+    bool differs;   /* a gradient may follow: values that it reads become outputs, behind all others */
+    uint64_t first; /* serial of the first node that may belong to the body */
+};
+/* Adds an input to a list, which must have room, and returns its index. */
+static inline int
+scan_input(struct scan_inputs *list, struct val *stand_in, struct val *operand)
+{
+    assert(list->n < SCAN_INPUTS);
+    list->stand_in[list->n] = stand_in;
+    list->operand[list->n] = operand;
+    return list->n++;
+}
+/* Makes a stand-in for a value. */
+int scan_stand_in(const struct call_context *ctx, struct val *v, struct val **out);
+/* Makes a stand-in for the slices of a value along an axis. */
+int scan_slice(const struct call_context *ctx, struct val *v, int axis, struct val **out);
+/* Adds the scan. E_STATE, E_ARG: the nodes cannot be a body; the text says why. */
+int scan_add(const struct call_context *ctx, const struct scan *c, struct val **out);
+/* Returns the attributes of a scan. */
+void scan_attrs(int64_t body, int axis, int64_t length, bool reverse, struct attr *attr);
+
+#endif

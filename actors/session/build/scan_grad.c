@@ -1,0 +1,305 @@
+/* scan_grad.c - the gradient of a scan: another scan in the opposite direction.
+ *
+ *   states   gradients of the states, and of the sums
+ *   sums     gradients of the captured values, summed over the positions
+ *   slices   states before each position, slices of the scan, gradients of its outputs
+ *   outputs  gradients of the slices
+ *
+ * The body computes the values of a position again, except outputs of the scan. The states before each position are
+ * outputs that return a state unchanged. A scan without these outputs, such as a gradient that is differentiated
+ * again, is run again with them. */
+#include "actors/session/build/build.h"
+#include "actors/session/build/grad.h"
+#include "actors/session/build/scan.h"
+#include "actors/session/build/scan_body.h"
+#include "actors/session/core/layouts.h"
+#include "actors/session/core/session.h"
+
+#include "kernels/op/lib/build.h"
+#include "kernels/op/lib/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BODY, AXIS, LENGTH, REVERSE };
+
+/* State of making a gradient. */
+struct backward {
+    const struct call_context *ctx, *outer; /* outer: context of the scan that is added */
+    const struct node *n;
+    const struct body *body;
+    struct val **value; /* by value of the body: its stand-in, or the result of a copy of its operator */
+    struct scan scan;
+    int ny; /* results of a position that have a gradient, and stand-ins for their gradients */
+    struct val *y[OP_OUT], *dy[OP_OUT];
+};
+
+static int
+nstate_or_sum(const struct body *b)
+{
+    return b->nstate + b->nsum;
+}
+
+static int
+zeros_as(const struct call_context *ctx, const struct val *like, enum dtype d, struct val **out)
+{
+    struct val *res[OP_OUT];
+    struct type t = like->type;
+    struct build_source source = {.type = &t};
+    t.dtype = (uint8_t)d;
+    TRY(layout_summed(ctx->s->atlas, like->layout, &source.layout));
+    TRY(build_call(ctx, op_find("zeros"), 0, NULL, NULL, &source, res));
+    *out = res[0];
+    return 0;
+}
+
+static bool
+is_float(const struct val *v)
+{
+    return !v->is_number && dtype_is_float((enum dtype)v->type.dtype);
+}
+
+/* ---- the states before each position ---- */
+
+/* Runs the scan again. Its outputs are the states before each position. */
+static int
+run_again(const struct backward *w, struct val **stack)
+{
+    const struct body *b = w->body;
+    const struct attr *was = w->n->attr;
+    struct attr attr[OP_ATTR];
+    struct val *res[OP_OUT];
+    struct str text = {0};
+    int64_t number;
+    if (nstate_or_sum(b) + b->nstate > OP_OUT) return fail(E_STATE, "the function of rille.scan has too many states");
+    str_addn(&text, b->text, strcspn(b->text, ">"));
+    for (int k = 0; k < nstate_or_sum(b); k++) str_addf(&text, "%s%d", k ? "," : ">", b->result[k]);
+    for (int k = 0; k < b->nstate; k++) str_addf(&text, ",%d", k);
+    int status = body_number(str_text(&text), &number);
+    str_free(&text);
+    if (status) return status;
+    scan_attrs(number, (int)was[AXIS].i, was[LENGTH].i, was[REVERSE].i, attr);
+    TRY(build_call(w->ctx, op_find("scan"), w->n->nin, w->n->in, attr, NULL, res));
+    for (int k = 0; k < b->nstate; k++) stack[k] = res[nstate_or_sum(b) + k];
+    return 0;
+}
+
+static int
+states_before(const struct backward *w, struct val **stack)
+{
+    const struct body *b = w->body;
+    int found = 0;
+    for (int k = nstate_or_sum(b); k < body_nresult(b); k++)
+        if (b->result[k] < b->nstate && !stack[b->result[k]]) stack[b->result[k]] = w->n->out[k], found++;
+    return found == b->nstate ? 0 : run_again(w, stack);
+}
+
+/* ---- stand-ins ---- */
+
+static int
+add_slice(struct backward *w, struct val *stack, struct val **stand_in)
+{
+    TRY(scan_slice(w->ctx, stack, (int)w->n->attr[AXIS].i, stand_in));
+    scan_input(&w->scan.slice, *stand_in, stack);
+    return 0;
+}
+
+/* Makes a stand-in for a sum, whose value no gradient reads. */
+static int
+stand_in_sum(struct backward *w, const struct val *sum, struct val **out)
+{
+    TRY(zeros_as(w->ctx, sum, (enum dtype)sum->type.dtype, out));
+    (*out)->input = STAND_IN;
+    (*out)->needs_grad = 1;
+    return 0;
+}
+
+/* Makes the inputs of the body at one position. */
+static int
+add_inputs(struct backward *w)
+{
+    const struct body *b = w->body;
+    struct val *stack[OP_OUT] = {0};
+    int slices = nstate_or_sum(b), captures = slices + b->nslice;
+    TRY(states_before(w, stack));
+    for (int i = 0; i < b->ninput; i++) {
+        int from = body_operand(b, i);
+        struct val *v = from < 0 ? NULL : w->n->in[from];
+        if (i < b->nstate)
+            TRY(add_slice(w, stack[i], &w->value[i]));
+        else if (i < slices)
+            TRY(stand_in_sum(w, w->n->out[i], &w->value[i]));
+        else if (i < captures)
+            TRY(add_slice(w, v, &w->value[i]));
+        else if (v->is_number)
+            w->value[i] = v;
+        else
+            TRY(scan_stand_in(w->ctx, v, &w->value[i]));
+        if (i >= captures && !v->is_number) scan_input(&w->scan.capture, w->value[i], v);
+    }
+    return 0;
+}
+
+/* Adds copies of the body's operators. */
+static int
+copy_body(struct backward *w)
+{
+    struct val *in[BUILD_OPERANDS];
+    for (int i = 0; i < w->body->nnode; i++) {
+        const struct body_node *n = &w->body->node[i];
+        for (int k = 0; k < n->nin; k++) in[k] = n->in[k] < 0 ? NULL : w->value[n->in[k]];
+        TRY(build_call(w->ctx, n->op, n->nin, in, n->attr, NULL, &w->value[n->first]));
+    }
+    /* the copies of outputs are read from the outputs, not computed */
+    for (int k = nstate_or_sum(w->body); k < body_nresult(w->body); k++)
+        if (w->body->result[k] >= w->body->ninput)
+            scan_input(&w->scan.slice, w->value[w->body->result[k]], w->n->out[k]);
+    return 0;
+}
+
+static void
+add_seed(struct backward *w, int result, struct val *dy)
+{
+    struct val *y = w->value[w->body->result[result]];
+    if (!y->needs_grad) return;
+    w->y[w->ny] = y;
+    w->dy[w->ny++] = dy;
+}
+
+/* Makes stand-ins for the gradients of next states, of sums and of outputs. */
+static int
+add_gradients(struct backward *w, struct val *const *dout)
+{
+    struct val *dy;
+    for (int k = 0; k < body_nresult(w->body); k++) {
+        struct val *whole = dout[k];
+        if (!is_float(w->n->out[k])) continue;
+        if (k < nstate_or_sum(w->body)) {
+            if (!whole) TRY(zeros_as(w->ctx, w->n->out[k], (enum dtype)w->n->out[k]->type.dtype, &whole));
+            TRY(scan_stand_in(w->ctx, whole, &dy));
+            scan_input(&w->scan.state, dy, whole);
+            add_seed(w, k, dy);
+        } else if (whole) {
+            TRY(add_slice(w, whole, &dy));
+            add_seed(w, k, dy);
+        }
+    }
+    return 0;
+}
+
+/* ---- results ---- */
+
+static int
+add_total(struct backward *w, int capture, struct val *dx)
+{
+    struct scan *c = &w->scan;
+    struct val *sum;
+    struct builder b = builder_of(w->ctx);
+    enum dtype d = (enum dtype)dx->type.dtype;
+    TRY(zeros_as(w->ctx, dx, dtype_is_half(d) ? DT_F32 : d, &sum));
+    sum->input = STAND_IN;
+    c->like[c->sum.n] = capture;
+    c->total[c->sum.n] = b_add(&b.base, sum, b_cast(&b.base, dx, (enum dtype)sum->type.dtype));
+    scan_input(&c->sum, sum, NULL);
+    return b.base.failed ? (int)err_last() : 0;
+}
+
+static int
+add_next(struct backward *w, const struct val *state, struct val *dx)
+{
+    struct scan *c = &w->scan;
+    int k = 0;
+    while (c->next[k]) k++;
+    if (!dx) TRY(zeros_as(w->ctx, state, (enum dtype)state->type.dtype, &dx));
+    return build_cast(w->ctx, dx, (enum dtype)state->type.dtype, &c->next[k]);
+}
+
+/* Sets the results of the scan. dx: gradients of the inputs of one position. to: by input, where the gradient of its
+ * operand is found: 1 + index among the states, sums or outputs of the scan; 0: none. */
+static int
+add_results(struct backward *w, struct val *const *dx, int *to)
+{
+    const struct body *b = w->body;
+    struct scan *c = &w->scan;
+    int slices = nstate_or_sum(b), captures = slices + b->nslice, state = 0, captured = 0;
+    for (int i = 0; i < b->ninput; i++) {
+        struct val *v = w->value[i];
+        int operand = body_operand(b, i), capture = i >= captures && !v->is_number ? captured++ : -1;
+        bool wanted = operand >= 0 && b_wants(w->n, operand);
+        if (i < slices) {
+            if (!is_float(v)) continue;
+            TRY(add_next(w, v, dx[i]));
+            to[i] = ++state;
+        } else if (!dx[i] || !wanted) {
+            continue;
+        } else if (i < captures) {
+            TRY(build_cast(w->ctx, dx[i], (enum dtype)v->type.dtype, &c->output[c->noutput]));
+            to[i] = ++c->noutput;
+        } else {
+            TRY(add_total(w, capture, dx[i]));
+            to[i] = c->sum.n;
+        }
+    }
+    return 0;
+}
+
+static void
+give_gradients(const struct backward *w, const int *to, struct val *const *res, struct val **din)
+{
+    const struct body *b = w->body;
+    int slices = nstate_or_sum(b), captures = slices + b->nslice;
+    for (int i = 0; i < b->ninput; i++) {
+        int at = body_operand(b, i), first = w->scan.state.n;
+        if (at < 0 || !to[i]) continue;
+        if (i < slices)
+            din[at] = res[to[i] - 1];
+        else
+            din[at] = res[first + (i < captures ? w->scan.sum.n : 0) + to[i] - 1];
+    }
+}
+
+/* ---- the gradient ---- */
+
+static int
+make_gradient(struct backward *w, struct val *const *dout, struct val **dx, int *to, struct val **din)
+{
+    struct val *res[OP_OUT];
+    const struct attr *was = w->n->attr;
+    TRY(add_inputs(w));
+    w->scan.first = w->value[0]->is_number ? 0 : w->value[0]->node->serial;
+    TRY(copy_body(w));
+    TRY(add_gradients(w, dout));
+    if (!w->ny) return 0;
+    TRY(grad_of_results(w->ctx, w->ny, w->y, w->dy, w->body->ninput, w->value, dx));
+    TRY(add_results(w, dx, to));
+    w->scan.axis = (int)was[AXIS].i;
+    w->scan.length = was[LENGTH].i;
+    w->scan.reverse = !was[REVERSE].i;
+    TRY(scan_add(w->outer, &w->scan, res));
+    give_gradients(w, to, res, din);
+    return 0;
+}
+
+int
+scan_gradient(const struct call_context *ctx, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct call_context own = build_plain(ctx);
+    struct backward *w = must_alloc(sizeof *w);
+    w->ctx = &own;
+    w->outer = ctx;
+    w->n = n;
+    w->body = body_at(n->attr[BODY].i);
+    own.grad = true; /* the copies of the body's operators are differentiated */
+    int32_t region = ctx->s->calls.region;
+    ctx->s->calls.region = 0;
+    int ninput = w->body->ninput, *to = must_alloc(sizeof *to * (size_t)(ninput + 1));
+    w->value = must_alloc(sizeof(struct val *) * (size_t)(w->body->nvalue + OP_OUT));
+    struct val **dx = must_alloc(sizeof *dx * (size_t)(ninput + 1));
+    int status = make_gradient(w, dout, dx, to, din);
+    ctx->s->calls.region = region;
+    free(dx);
+    free(to);
+    free(w->value);
+    free(w);
+    return status;
+}
