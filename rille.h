@@ -89,6 +89,8 @@ struct rille_workers {
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
+    /* time after which a worker counts as lost if a packet that it reported as sent is missing, s; 0: 3 */
+    double link_seconds;
     /* time after which a worker counts as lost if no worker that owes an answer makes progress, s; 0: 600 */
     double hang_seconds;
     /* returns the host of a rank, for error texts; NULL, or result NULL: this host */

@@ -226,14 +226,15 @@ read_seconds(const char *given, const char *option, const char *variable, double
     return front_usage("%s", what);
 }
 
-/* Reads --silence and --hang, which the controller uses, and --link and --orphan, which it passes to the workers
- * that it starts. */
+/* Reads --silence, --hang and --link, which the controller uses, and --orphan. It passes --link and --orphan to the
+ * workers that it starts. */
 static int
 read_times(const struct words *w, struct front *f)
 {
     int code = read_seconds(w->silence, "--silence", "RILLE_SILENCE", &f->cluster.silence_seconds);
     if (!code) code = read_seconds(w->hang, "--hang", "RILLE_HANG", &f->cluster.hang_seconds);
     if (!code) code = read_seconds(w->link, "--link", "RILLE_LINK", &f->link);
+    f->cluster.link_seconds = f->link;
     return code ? code : read_seconds(w->orphan, "--orphan", "RILLE_ORPHAN", &f->orphan);
 }
 
@@ -458,7 +459,7 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence --hang");
+    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence --hang --link");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());

@@ -564,7 +564,7 @@ test_scale(void)
         coordinator_receive(c, r, &p);
     }
     ok(t.n[NOTICE_FULL] == 1, "%d workers join", MANY);
-    ok(coordinator_bytes(c) < (size_t)MANY * 256, "the coordinator uses less than 256 bytes per worker");
+    ok(coordinator_bytes(c) < (size_t)MANY * 320, "the coordinator uses less than 320 bytes per worker");
     coordinator_free(&c);
 }
 

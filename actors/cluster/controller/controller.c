@@ -522,6 +522,7 @@ open_coordinator(struct cluster *c)
     struct coordinator_options o = {.world = c->options.world,
                                     .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
                                                                     : SILENCE_TICKS,
+                                    .link = (int)(c->options.link_s * 1000 / TICK_MS),
                                     .hang = (int)((c->options.hang_s ? c->options.hang_s : HANG_S) * 1000 / TICK_MS),
                                     .direct = DIRECT,
                                     .version = c->options.version,

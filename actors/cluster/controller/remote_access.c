@@ -138,20 +138,33 @@ receive_answer(struct reach *r, struct wish *w, const struct packet *p)
     return 0;
 }
 
-/* Records the link of a rank. A link belongs to a process, and a packet of a lost process may arrive after the first
- * packet of its successor. So only a packet with an equal or later epoch changes the rank's link. */
+/* Prepares the unanswered packets of a request to be sent again to worker `rank`. */
 static void
-know_peer(struct reach *r, int peer, const struct packet *p)
+ask_another(struct reach *r, struct wish *w, int rank)
+{
+    w->rank = rank;
+    w->asked = w->answered;
+    w->first = r->count + 1 - w->answered / WIRE_PIECE;
+    w->heard_ns = now_ns();
+}
+
+/* Records the link of a rank. A link belongs to a process, and a packet of a lost process may arrive after the first
+ * packet of its successor. So only a packet with an equal or later epoch changes the rank's link. Packets that were
+ * sent over the former link, or their answers, may be lost, so the request `w` sends them again. */
+static void
+know_peer(struct reach *r, struct wish *w, int peer, const struct packet *p)
 {
     bool ours = p->kind == PACKET_BEAT && span_is(p->job, (struct span){r->options.job, CLUSTER_ID}) &&
                 link_is_of(r->options.link, LINK_BULK, peer, p->rank);
     if (!ours || p->rank < 0 || p->rank >= r->options.world) return;
     pthread_mutex_lock(&r->peer_lock);
-    if ((int32_t)(p->epoch - r->joined[p->rank]) >= 0) {
+    bool newer = (int32_t)(p->epoch - r->joined[p->rank]) >= 0;
+    if (newer) {
         r->peer[p->rank] = peer;
         r->joined[p->rank] = p->epoch;
     }
     pthread_mutex_unlock(&r->peer_lock);
+    if (newer && w && w->rank == p->rank) ask_another(r, w, p->rank);
 }
 
 /* Receives the messages that have arrived. w: the request that waits for answers; NULL: none. */
@@ -169,7 +182,7 @@ receive_answers(struct reach *r, struct wish *w)
                 r->options.lose(r->options.of, w->rank, "sent a malformed packet");
             continue;
         }
-        know_peer(r, peer, &p);
+        know_peer(r, w, peer, &p);
         if (w && peer == peer_of_rank(r, w->rank)) TRY(receive_answer(r, w, &p));
     }
     return 0;
@@ -186,16 +199,6 @@ remote_access_forget(struct reach *r, int rank)
     if (pthread_mutex_trylock(&r->lock)) return;
     receive_answers(r, NULL);
     pthread_mutex_unlock(&r->lock);
-}
-
-/* Prepares the unanswered packets of a request to be sent again to worker `rank`. */
-static void
-ask_another(struct reach *r, struct wish *w, int rank)
-{
-    w->rank = rank;
-    w->asked = w->answered;
-    w->first = r->count + 1 - w->answered / WIRE_PIECE;
-    w->heard_ns = now_ns();
 }
 
 /* Finds the worker that must answer the request. If this worker has changed, prepares the unanswered packets to be

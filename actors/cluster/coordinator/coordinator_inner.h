@@ -4,6 +4,7 @@
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
 #include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/wire/window.h"
 
 /* The work of a worker since workers were last compared (coordinator_pace.c). */
 struct pace {
@@ -16,9 +17,12 @@ struct pace {
 struct member {
     struct member_info info;
     struct pace pace;
-    /* packet numbers: sent: last packet sent; seen: last packet received; said: last packet that the worker's
-     * heartbeat reported */
-    uint32_t sent, seen, said;
+    /* packet numbers: seen: last packet received; said: last packet that the worker's heartbeat reported */
+    uint32_t seen, said;
+    struct window window; /* packets sent to the worker that it has not acknowledged */
+    /* from the worker's last HELLO: number of its membership, and number of its connection */
+    unsigned char link[CLUSTER_ID];
+    uint64_t connection;
     uint64_t pulses;
     bool ended; /* the member has ended the current run */
     int files;  /* number of file requests that the member has not answered */
