@@ -259,6 +259,10 @@ test_impostor(void)
     b.rank = 2; /* claims to be rank 2 */
     say_to(&b, 0, 1000);
     b.rank = 1;
+    carrier_fetch(a.carrier, 1, 0, 0, 1);
+    await(&a.brought, 1); /* the answer is sent behind the message; its number will never be accepted in this epoch */
+    side_join(&a, 2, job, ports);
+    side_join(&b, 2, job, ports);
     say_to(&b, 0, 2000);
     ok(hear(&a, 2000, 1) == 0, "a message sent as another rank than the key's is dropped");
     side_close(&a);
