@@ -576,10 +576,12 @@ break_connection(struct cluster *s, struct sim_worker *w)
     member_down(w->member);
 }
 
-/* Connects a worker again: to its coordinator, or to the next one, which does not know the worker. */
+/* Connects a worker again: to its coordinator, or to the next one, which does not know the worker. The worker first
+ * handles the packets that it received over the former connection, as worker.c does. */
 static void
 connect_again(struct cluster *s, struct sim_worker *w)
 {
+    while (w->down.n) deliver(s, w, &w->down);
     w->broken = w->lasts = false;
     s->resumed++;
     member_linked(w->member);
@@ -710,7 +712,7 @@ worker_turn(struct cluster *s)
         else
             member_cut(w->member, "the connection ended");
     }
-    if (w->broken && pick(s, w->lasts ? 2000 : 8) == 0) connect_again(s, w);
+    if (w->broken && !w->silent && pick(s, w->lasts ? 2000 : 8) == 0) connect_again(s, w);
     if (w->stale.n && pick(s, 4) == 0) deliver(s, w, &w->stale);
     if (!w->alive) return;
     bool slow = s->slow_disk && !w->file[0].cancelled; /* a cancelled file does not wait for the disk */
