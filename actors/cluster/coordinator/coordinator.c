@@ -233,6 +233,14 @@ is_unheard(const struct coordinator *c, int rank)
     return c->member[speaker].info.missed > (int)c->every;
 }
 
+/* Returns the number of ticks without a heartbeat after which a member is lost. */
+static int
+silence_of(const struct coordinator *c, const struct member *m)
+{
+    int every = (int)c->every, gap = m->gap / 8;
+    return c->options.silence * MAX(every, MIN(gap, SILENCE_GROWTH * every));
+}
+
 /* Loses a member that does not respond. Tells the worker, because it may be alive, and would wait otherwise. */
 static void
 lose_silent(struct coordinator *c, int rank, const char *how)
@@ -250,7 +258,7 @@ coordinator_tick(struct coordinator *c)
         if (!is_in(m) || is_unheard(c, r)) continue;
         if (m->info.missed <= (int)c->every) coordinate_count_still(c, r);
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
-        if (++m->info.missed > c->options.silence * (int)c->every)
+        if (++m->info.missed > silence_of(c, m))
             lose_silent(c, r, "stopped responding");
         else if (m->info.lag > (c->options.link ? c->options.link : LINK_TICKS))
             lose_silent(c, r, lost_packet);
@@ -294,6 +302,7 @@ take_beat(struct member *m, uint64_t count, uint32_t seq, uint64_t progress)
     if (progress >> 32 != m->info.progress >> 32) m->info.still = 0;
     m->info.progress = progress;
     m->info.beats = count;
+    m->gap += m->info.missed - m->gap / 8;
     m->info.missed = 0;
     m->said = seq;
 }

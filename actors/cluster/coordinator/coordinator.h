@@ -21,7 +21,9 @@
  *
  * A member is lost when its process ends (coordinator_gone), when it sends malformed packets (coordinator_cut), when a
  * packet that a heartbeat reported is missing for `link` ticks, or after `silence` ticks without a heartbeat. Silence
- * is counted in ticks, not in time, because a suspended controller counts no ticks.
+ * is counted in ticks, not in time, because a suspended controller counts no ticks, and a controller that is late
+ * counts fewer. If a loaded host delays heartbeats, the limit grows with the average gap between a member's
+ * heartbeats, up to SILENCE_GROWTH times.
  *
  * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If none of the
  * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of them
@@ -58,7 +60,8 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    LINK_TICKS = 30, /* default of coordinator_options.link and of member_options.link */
+    SILENCE_GROWTH = 4, /* largest factor by which delayed heartbeats extend `silence` */
+    LINK_TICKS = 30,    /* default of coordinator_options.link and of member_options.link */
 };
 
 /* A range of devices: devices `first` to first + n - 1 of a kind. The devices are assigned in turn (round robin) to
@@ -144,7 +147,7 @@ struct coordinator_env {
 
 struct coordinator_options {
     int world;   /* number of workers */
-    int silence; /* ticks without a heartbeat after which a member is lost */
+    int silence; /* ticks without a heartbeat after which a member is lost, if its heartbeats arrive in time */
     int link;    /* ticks after which a packet that a heartbeat reported counts as lost; 0: LINK_TICKS */
     /* ticks without progress of all members that owe an answer, after which one of them is lost; 0: no limit */
     int hang;

@@ -25,10 +25,15 @@ new_socket(struct carrier *c, int type, const char *address, int rank, void **ou
 {
     const struct {
         int option, value;
-    } set[] = {{ZMQ_LINGER, 0},           {ZMQ_SNDHWM, 0},
-               {ZMQ_RCVHWM, CREDITS * 4}, {ZMQ_TCP_KEEPALIVE, 1},
-               {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, c->link_ms / 2},
-               {ZMQ_RECONNECT_IVL, 100},  {ZMQ_CONNECT_TIMEOUT, MAX(100, c->link_ms / 4)}};
+    } set[] = {{ZMQ_LINGER, 0},
+               {ZMQ_SNDHWM, 0},
+               {ZMQ_RCVHWM, CREDITS * 4},
+               {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000},
+               {ZMQ_TCP_MAXRT, c->link_ms / 2},
+               {ZMQ_RECONNECT_IVL, 20},
+               {ZMQ_RECONNECT_IVL_MAX, 200},
+               {ZMQ_CONNECT_TIMEOUT, MAX(100, c->link_ms / 4)}};
     static const int64_t most = LIST_MOST;
     const int six = strchr(address, '[') != NULL;
     *out = zmq_socket(c->context, type);

@@ -134,8 +134,8 @@ open_socket(struct link *l, enum link_socket which)
 {
     static const struct {
         int option, value;
-    } set[] = {{ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, 0},          {ZMQ_TCP_KEEPALIVE, 1},
-               {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_RECONNECT_IVL, 100}, {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    } set[] = {{ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, 0},         {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_RECONNECT_IVL, 20}, {ZMQ_RECONNECT_IVL_MAX, 1000}};
     static const int64_t most = WIRE_MOST;
     static const int mandatory = 1;
     const int immediate = which == LINK_BEAT, linger = which == LINK_CONTROL ? LAST_WORDS_MS : 0;
