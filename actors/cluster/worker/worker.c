@@ -707,7 +707,6 @@ close_worker(struct worker_process *w)
     device_heap_free(&w->shared.heap);
     atlas_free(&w->main.atlas);
     str_free(&w->shared.packet);
-    str_free(&w->shared.greeting);
     str_free(&w->machine);
     str_free(&w->kernels);
     str_free(&w->devices);

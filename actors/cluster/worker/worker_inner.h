@@ -58,10 +58,10 @@ struct worker_shared {
     uint32_t ndone;       /* number of completed pieces of work and copied blocks of files; reported as progress */
     struct orders orders; /* queue of work for the main thread */
     int64_t tick_ns;
-    int linked, greeted; /* connections of the sockets `control` and `bulk` whose first packet was sent */
-    struct str greeting; /* first packet of each connection of `bulk` */
-    bool signalled;      /* true after the process's signal was reported to the coordinator */
-    uint32_t over;       /* number of the last epoch in which a member was lost */
+    int linked, greeted;    /* connections of the sockets `control` and `bulk` whose first packet was sent */
+    struct packet greeting; /* first packet of each connection of `bulk` */
+    bool signalled;         /* true after the process's signal was reported to the coordinator */
+    uint32_t over;          /* number of the last epoch in which a member was lost */
     struct {
         bool asked;
         int status; /* why the worker leaves: a LEAVE_ constant */
