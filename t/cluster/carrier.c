@@ -346,7 +346,8 @@ test_cuts(void)
         ntried += n;
         n = 0;
     }
-    is_int(wrong, 0, "connections that end after any number of bytes are made again, and no message is lost or repeated");
+    is_int(wrong, 0,
+           "connections that end after any number of bytes are made again, and no message is lost or repeated");
     ok(ncut > ntried, "%d connections ended in %d exchanges", ncut, ntried);
 }
 

@@ -640,7 +640,7 @@ misfortune(struct cluster *s)
         return;
     }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
-    if (s->flaps > 0 && w->alive && !w->cut && !w->broken && pick(s, s->trial.only_flaps ? 30 : 400) == 0) {
+    if (s->flaps > 0 && w->alive && !w->cut && !w->broken && pick(s, s->trial.only_flaps ? 60 : 400) == 0) {
         s->flaps--;
         break_connection(s, w);
         return;
@@ -667,6 +667,7 @@ tick(struct cluster *s)
     for (int i = 0; i < s->nworker; i++) {
         struct sim_worker *w = &s->worker[i];
         if (!w->alive || w->silent || w->cut) continue;
+        if (w->broken && s->trial.only_flaps) connect_again(s, w);
         if (w->lasts) {
             member_tick(w->member);
             continue;

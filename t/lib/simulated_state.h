@@ -25,7 +25,7 @@ struct trial {
     bool unites;              /* runs need a communicator */
     bool hangs;               /* workers may hang */
     int flaps;                /* number of connections that end and are followed by another one */
-    bool only_flaps;          /* no connection is down for as long as the limits */
+    bool only_flaps;          /* no connection is down for longer than a tick */
     int hangs_at, hanging;    /* step at which worker `hanging` hangs; 0: it does not */
 };
 

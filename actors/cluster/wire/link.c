@@ -8,6 +8,7 @@
  *   because the option also drops messages that were received and not yet read when a link ends.
  * - HANDSHAKE_IVL 2 s: limits the time of a handshake. ZMTP heartbeats are off, because they cut healthy links under
  *   load.
+ * - RECONNECT_IVL: `control` waits longer, because successive failed handshakes prove a wrong key (REFUSALS).
  * A ROUTER identifies its peers by routing ids that it generates and never reuses. */
 #include "actors/cluster/wire/link.h"
 
@@ -132,10 +133,14 @@ has_key(const struct link *l)
 static int
 open_socket(struct link *l, enum link_socket which)
 {
-    static const struct {
+    const struct {
         int option, value;
-    } set[] = {{ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, 0},         {ZMQ_TCP_KEEPALIVE, 1},
-               {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_RECONNECT_IVL, 20}, {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    } set[] = {{ZMQ_SNDHWM, 0},
+               {ZMQ_RCVHWM, 0},
+               {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000},
+               {ZMQ_RECONNECT_IVL, which == LINK_CONTROL ? 100 : 20},
+               {ZMQ_RECONNECT_IVL_MAX, 1000}};
     static const int64_t most = WIRE_MOST;
     static const int mandatory = 1;
     const int immediate = which == LINK_BEAT, linger = which == LINK_CONTROL ? LAST_WORDS_MS : 0;
