@@ -643,9 +643,13 @@ carrier_why_tcp(const struct carrier *c)
     return c->wants != CARRIER_TCP && c->net != &net_mpi ? c->why : NULL;
 }
 
+/* Acknowledgements can be behind a message that waits for the next run, so the wait does not depend on them. */
 void
 carrier_await(struct carrier *c)
 {
+    pthread_mutex_lock(&c->lock);
+    for (int r = 0; r < c->world; r++) traffic_void(&c->peer[r].traffic[BYTES]);
+    pthread_mutex_unlock(&c->lock);
     while (atomic_load(&c->flying) > 0) {
         struct timespec nap = {.tv_nsec = 50000};
         nanosleep(&nap, NULL);

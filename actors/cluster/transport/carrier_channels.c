@@ -85,7 +85,7 @@ carrying_take(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* Drops parcels that were not sent or acknowledged, and waits until ZeroMQ has released all pieces. The wait ends:
+/* Drops parcels that were not sent, and waits until ZeroMQ has released all pieces. The wait ends:
  * peers receive until the epoch is over, and then the links are closed. */
 static void
 carrying_stop(void *of)
@@ -96,7 +96,6 @@ carrying_stop(void *of)
     for (int r = 0; r < c->world; r++) {
         c->peer[r].first = NULL;
         c->peer[r].last = &c->peer[r].first;
-        traffic_void(&c->peer[r].traffic[BYTES]);
     }
     pthread_mutex_unlock(&c->lock);
     carrier_await(c);

@@ -23,7 +23,7 @@ enum {
     CARRIER_FETCH,
     CARRIER_FETCHED,
     CARRIER_ACK,  /* only the header, whose acknowledgements are the message */
-    CARRIER_VOID, /* takes the number of a message whose run has failed */
+    CARRIER_VOID, /* takes the number of a message whose run has ended */
 };                /* further kinds of messages, used only between carriers; lower numbers: enum msg_kind */
 
 /* Range of bytes that a CARRIER_FETCH requests. The answer (CARRIER_FETCHED) contains this range before the bytes. */
@@ -201,7 +201,7 @@ struct carrier_channel *carrier_channels_find(const struct carrier_channels *k, 
 /* Wakes the carrier's thread if it sleeps. Any thread. */
 void carrier_wake(struct carrier *c);
 /* Functions of traffic.c, called with the lock held. traffic_keep numbers a message and keeps a copy. traffic_stamp
- * sets the acknowledgements of a message. traffic_void releases the bytes of a run that has failed. carrier_admit
+ * sets the acknowledgements of a message. traffic_void releases the bytes of runs that have ended. carrier_admit
  * handles the acknowledgements of a message of this epoch, and returns false if the message must be dropped.
  * carrier_accept counts a message that was accepted. carrier_acknowledge sends CARRIER_ACK if something is not
  * acknowledged. */
@@ -213,7 +213,8 @@ void traffic_clear(struct traffic *t);
 bool carrier_admit(struct carrier *c, enum road road, const struct head *h);
 void carrier_accept(struct carrier *c, enum road road, const struct head *h, size_t nbyte);
 void carrier_acknowledge(struct carrier *c, int rank);
-/* Waits until ZeroMQ has released all pieces in flight. */
+/* Waits until ZeroMQ has released all pieces in flight. Called without the lock when no receiver needs a piece any
+ * more: the runs that sent them have ended. */
 void carrier_await(struct carrier *c);
 
 #endif
