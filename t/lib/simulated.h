@@ -726,24 +726,6 @@ worker_turn(struct cluster *s)
 
 /* ---- trials ---- */
 
-/* Returns the options of trial n in a series of trials. */
-static struct trial
-trial_of(int world, int hosts, uint64_t n)
-{
-    return (struct trial){.world = world,
-                          .hosts = hosts,
-                          .faults = FAULTS,
-                          .fewer = n % 2,
-                          .may_fail = n % 3 == 0,
-                          .restarts = n % 4 == 0,
-                          .keep = n % 8 < 4,
-                          .speaks = n % 5 < 3,
-                          .files = n % 7 < 3,
-                          .unites = n % 11 < 5,
-                          .hangs = n % 13 < 8,
-                          .flaps = n % 17 < 9 ? 2 * FAULTS : 0};
-}
-
 static void
 sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
 {

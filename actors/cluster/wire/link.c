@@ -368,7 +368,7 @@ connect_end(struct link *l, enum link_socket which, const char *address)
 
 /* Looks up the socket address of "ipc://PATH" or "tcp://HOST:PORT". */
 static void
-find_address(struct link *l, const char *address)
+look_up_address(struct link *l, const char *address)
 {
     struct sockaddr_un *local = (struct sockaddr_un *)&l->to;
     const char *path = address + 6, *colon = strrchr(address, ':');
@@ -391,7 +391,7 @@ link_join(const char *address, const struct key *key, struct link **out)
     struct link *l;
     int status = new_link(key, false, &l);
     if (!status) status = connect_end(l, LINK_CONTROL, address);
-    if (!status) find_address(l, address);
+    if (!status) look_up_address(l, address);
     if (status) link_free(&l);
     *out = l;
     return status;

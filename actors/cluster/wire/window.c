@@ -14,7 +14,7 @@ packet_at(const struct window *w, int32_t i)
 }
 
 static void
-drop_oldest(struct window *w)
+window_drop_oldest(struct window *w)
 {
     struct str *s = packet_at(w, 0);
     w->bytes -= s->len;
@@ -44,13 +44,13 @@ window_add(struct window *w, const struct packet *p)
     packet_write(p, s);
     w->bytes += s->len;
     w->last = p->seq;
-    while (w->bytes > WINDOW_BYTES) drop_oldest(w);
+    while (w->bytes > WINDOW_BYTES) window_drop_oldest(w);
 }
 
 void
 window_acknowledge(struct window *w, uint32_t ack)
 {
-    while (w->n > 0 && (int32_t)(ack - w->last) >= 1 - w->n) drop_oldest(w);
+    while (w->n > 0 && (int32_t)(ack - w->last) >= 1 - w->n) window_drop_oldest(w);
 }
 
 void
