@@ -298,13 +298,20 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
     if (c->phase == CLUSTER_GATHER && coordinate_all_in(c)) coordinate_full(c, rank);
 }
 
-/* Returns the member whose link this is; -1: no member. */
-static int
-rank_of_link(const struct coordinator *c, struct span link)
+static bool
+has_link(const struct member *m, struct span link)
 {
+    return is_in(m) && !coordinate_zero(m->link) && coordinate_same(link, m->link);
+}
+
+/* Returns the member whose link a HELLO names; -1: no member. A HELLO names the worker's rank, unless the worker asks
+ * for any rank and has not received its WELCOME. */
+static int
+rank_of_link(const struct coordinator *c, const struct packet *p)
+{
+    if (p->rank >= 0) return p->rank < c->options.world && has_link(&c->member[p->rank], p->link) ? p->rank : -1;
     for (int r = 0; r < c->options.world; r++)
-        if (is_in(&c->member[r]) && !coordinate_zero(c->member[r].link) && coordinate_same(link, c->member[r].link))
-            return r;
+        if (has_link(&c->member[r], p->link)) return r;
     return -1;
 }
 
@@ -347,7 +354,7 @@ void
 coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
-    int key = c->peer[peer].key, former = rank_of_link(c, p->link), rank = rank_for(c, key, p);
+    int key = c->peer[peer].key, former = rank_of_link(c, p), rank = rank_for(c, key, p);
     if (former >= 0 && (key < 0 || key == former)) {
         resume_link(c, peer, former, p);
     } else if (p->job.n) {

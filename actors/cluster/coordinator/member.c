@@ -105,6 +105,7 @@ member_linked(struct worker_member *m)
     p.seq = 1; /* HELLO is the first packet, and the window begins with the second one */
     p.ack = m->seen;
     p.count = ++m->connections;
+    if (m->rank >= 0) p.rank = m->rank;
     p.epoch = m->epoch;
     p.job = (struct span){m->job, m->state == IN ? ID : 0};
     if (!m->window.last) m->window.last = p.seq;
