@@ -91,6 +91,8 @@ struct rille_workers {
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
+    /* time after which a worker counts as lost if a packet that it reported as sent is missing, s; 0: 3 */
+    double link_seconds;
     /* time without progress, s: if no worker that owes an answer progresses for this long, one of these workers
      * counts as lost; 0: 600 */
     double hang_seconds;

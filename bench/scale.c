@@ -244,7 +244,7 @@ run_alone(struct cluster *s, struct places *places, size_t *bytes)
 static bool
 next_packet(const struct str *all, size_t *at, struct packet *out)
 {
-    uint64_t body; /* length of the packet's body */
+    uint32_t body; /* length of the packet's body */
     if (*at == all->len) return false;
     memcpy(&body, all->text + *at + 16, sizeof body);
     fail_if(packet_read(all->text + *at, WIRE_HEAD + (size_t)body, out), "a heartbeat cannot be read");

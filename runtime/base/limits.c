@@ -2,6 +2,8 @@
 #include "runtime/base/limits.h"
 #include "runtime/base/system.h"
 
+#include "runtime/base/error.h"
+
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -301,6 +303,17 @@ address_limit(void)
 {
     struct rlimit r;
     return !getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY ? (size_t)r.rlim_cur : SIZE_MAX;
+}
+
+int
+limits_open_files(size_t files)
+{
+    struct rlimit now;
+    if (getrlimit(RLIMIT_NOFILE, &now) || now.rlim_cur >= files) return 0;
+    now.rlim_cur = MIN((rlim_t)files, now.rlim_max);
+    if (now.rlim_max >= files && !setrlimit(RLIMIT_NOFILE, &now)) return 0;
+    return fail(E_ARG, "expected a limit of at least %zu open files, found %zu; raise the hard limit (ulimit -Hn)",
+                files, (size_t)now.rlim_max);
 }
 
 size_t

@@ -34,6 +34,8 @@ bool limits_fits(size_t promised, size_t bytes);
 /* Writes the end of the message "needs N bytes, more than the ..." to text: why this thread's last allocation
  * failed. The reason is a group's limit (limits_fits() returned false), `ulimit -v`, or the host's memory. */
 const char *limits_refusal(char text[LIMIT_REASON]);
+/* Raises this process's limit of open files to `files`, if it is lower. E_ARG: the hard limit is lower. */
+int limits_open_files(size_t files);
 /* Returns the bytes of address space that the process may still map, divided by `parts`. SIZE_MAX: no limit. */
 size_t limits_address_space(size_t parts);
 

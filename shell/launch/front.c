@@ -50,8 +50,7 @@ static const char help[] =
     "                     same address\n"
     "      --silence SECONDS  a worker without a heartbeat for this time is lost (0.8; RILLE_SILENCE)\n"
     "      --hang SECONDS     a worker without progress for this time is lost (600; RILLE_HANG)\n"
-    "      --link SECONDS     a connection between two workers that is broken for this time is a\n"
-    "                         loss (3; RILLE_LINK)\n"
+    "      --link SECONDS     a worker without a connection for this time is lost (3; RILLE_LINK)\n"
     "      --orphan SECONDS   a worker without a heartbeat of its controller for this time abandons\n"
     "                         it (4.5; RILLE_ORPHAN)\n"
     "      --root DIRS    folders (A:B) shared by all hosts, in which workers store checkpoints\n"
@@ -226,7 +225,7 @@ read_seconds(const char *given, const char *option, const char *variable, double
     return front_usage("%s", what);
 }
 
-/* Reads the options for time limits. --silence and --hang are used by the controller. --link and --orphan are
+/* Reads the options for time limits. --silence, --hang and --link are used by the controller. --link and --orphan are
  * passed to the workers that the controller starts. */
 static int
 read_times(const struct words *w, struct front *f)
@@ -234,6 +233,7 @@ read_times(const struct words *w, struct front *f)
     int code = read_seconds(w->silence, "--silence", "RILLE_SILENCE", &f->cluster.silence_seconds);
     if (!code) code = read_seconds(w->hang, "--hang", "RILLE_HANG", &f->cluster.hang_seconds);
     if (!code) code = read_seconds(w->link, "--link", "RILLE_LINK", &f->link);
+    f->cluster.link_seconds = f->link;
     return code ? code : read_seconds(w->orphan, "--orphan", "RILLE_ORPHAN", &f->orphan);
 }
 
@@ -458,7 +458,7 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence --hang");
+    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence --hang --link");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());

@@ -5,7 +5,10 @@
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/memory/segment.h"
+#include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "t/lib/cutter.h"
+#include "t/lib/must.h"
 #include "t/lib/tap.h"
 
 #include <pthread.h>
@@ -80,14 +83,6 @@ await(atomic_int *what, int n)
 {
     struct timespec nap = {.tv_nsec = 1000000};
     while (atomic_load(what) < n) nanosleep(&nap, NULL);
-}
-
-static void
-must(int status, const char *what)
-{
-    if (!status) return;
-    diag("%s: %s", what, err_text());
-    exit(1);
 }
 
 static void
@@ -260,6 +255,10 @@ test_impostor(void)
     b.rank = 2; /* claims to be rank 2 */
     say_to(&b, 0, 1000);
     b.rank = 1;
+    carrier_fetch(a.carrier, 1, 0, 0, 1);
+    await(&a.brought, 1); /* the answer is sent behind the message; its number will never be accepted in this epoch */
+    side_join(&a, 2, job, ports);
+    side_join(&b, 2, job, ports);
     say_to(&b, 0, 2000);
     ok(hear(&a, 2000, 1) == 0, "a message sent as another rank than the key's is dropped");
     side_close(&a);
@@ -270,12 +269,96 @@ test_impostor(void)
     }
 }
 
+/* ---- connections that end ---- */
+
+enum { CUT_MESSAGES = 8, CUT_BYTES = 1600, PAIRS = CUTTER_PORTS / 4 / 2 };
+
+/* Appends the line of a rank's ports. Connections to them lead through the cutter. */
+static void
+add_cut_ports(struct cutter *cut, const struct side *s, int64_t after, struct str *out)
+{
+    int port[2];
+    must(sscanf(s->port, "tcp://127.0.0.1:%d tcp://127.0.0.1:%d", &port[0], &port[1]) != 2, "two ports");
+    str_addf(out, "%d tcp://127.0.0.1:%d", s->rank, cutter_add(cut, port[0], after));
+    str_addf(out, " tcp://127.0.0.1:%d\n", cutter_add(cut, port[1], after));
+}
+
+/* Sends messages and requests from each side to the other. */
+static void
+exchange_begin(struct side *a, struct side *b)
+{
+    for (uint32_t i = 0; i < CUT_MESSAGES; i++) say(a, i), say(b, i);
+    carrier_fetch(a->carrier, 1, 7, 7, 300);
+    carrier_fetch(b->carrier, 0, 9, 9, 300);
+    carrier_ask(a->carrier, 1, 77);
+}
+
+/* Receives what the other side sent. Returns how many messages are wrong. */
+static int
+exchange_end(struct side *a, struct side *b)
+{
+    int wrong = hear(a, 0, CUT_MESSAGES) + hear(b, 0, CUT_MESSAGES);
+    await(&a->brought, 1);
+    await(&b->brought, 1);
+    await(&b->asked, 1);
+    return wrong + !a->same + !b->same + atomic_load(&a->lost) + atomic_load(&b->lost) + (atomic_load(&b->asked) != 1);
+}
+
+/* Ends the first connections of both roads, in both directions, after n bytes. */
+static int
+exchange_cut(const int64_t *after, int n, int *ncut)
+{
+    static struct side side[PAIRS][2];
+    struct cutter *cut = must_alloc(sizeof *cut);
+    int wrong = 0;
+    for (int i = 0; i < n; i++)
+        for (int rank = 0; rank < 2; rank++) side_open(&side[i][rank], rank, "127.0.0.1", NULL);
+    for (int i = 0; i < n; i++) {
+        struct str ports = {0};
+        for (int rank = 0; rank < 2; rank++) add_cut_ports(cut, &side[i][rank], after[i], &ports);
+        for (int rank = 0; rank < 2; rank++) side_join(&side[i][rank], 1, job, ports.text);
+        str_free(&ports);
+    }
+    cutter_start(cut);
+    for (int i = 0; i < n; i++) exchange_begin(&side[i][0], &side[i][1]);
+    for (int i = 0; i < n; i++) {
+        int bad = exchange_end(&side[i][0], &side[i][1]);
+        if (bad && !wrong) diag("cut after %lld bytes: %d are wrong", (long long)after[i], bad);
+        wrong += bad;
+    }
+    for (int i = 0; i < n; i++)
+        for (int rank = 0; rank < 2; rank++) side_close(&side[i][rank]);
+    cutter_stop(cut);
+    *ncut += cut->ncut;
+    free(cut);
+    return wrong;
+}
+
+/* Ends connections after each number of bytes of an exchange. All messages must arrive once and in order. */
+static void
+test_cuts(void)
+{
+    int64_t after[PAIRS];
+    int n = 0, wrong = 0, ncut = 0, ntried = 0;
+    for (int64_t bytes = 0; bytes < CUT_BYTES; bytes++) {
+        if (share(bytes)) after[n++] = bytes;
+        if (n < PAIRS && bytes + 1 < CUT_BYTES) continue;
+        wrong += exchange_cut(after, n, &ncut);
+        ntried += n;
+        n = 0;
+    }
+    is_int(wrong, 0,
+           "connections that end after any number of bytes are made again, and no message is lost or repeated");
+    ok(ncut > ntried, "%d connections ended in %d exchanges", ncut, ntried);
+}
+
 int
 main(void)
 {
     struct key key, other;
     uint64_t state = seed_of(1);
     for (int i = 0; i < LIST; i++) list[i] = (char)next_random(&state);
+    test_cuts();
     test_two("127.0.0.1", NULL, NULL, "without a key");
     if (has_ipv6())
         test_two("[::1]", NULL, NULL, "over IPv6");

@@ -293,6 +293,42 @@ test_stall(void)
     coordinator_free(&c);
 }
 
+/* Returns the number of ticks after which a worker is lost, if its 40 heartbeats before arrived every `gap` ticks; 0:
+ * it was lost before. */
+static int
+ticks_until_lost(int silence, int gap)
+{
+    struct notices t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 1, .version = "1", .machine = "m", .job = "job of the seed"};
+    o.silence = silence;
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet p = hello(-1, "1", "m"), beat = {.kind = PACKET_BEAT, .job = {o.job, CLUSTER_ID}};
+    coordinator_receive(c, 0, &p);
+    for (beat.count = 1; beat.count <= 40; beat.count++) {
+        for (int i = 0; i < gap; i++) coordinator_tick(c);
+        coordinator_beat(c, &beat);
+    }
+    int ticks = 0;
+    for (; !t.n[NOTICE_LOST]; ticks++) coordinator_tick(c);
+    coordinator_free(&c);
+    return ticks;
+}
+
+/* Checks that the limit grows with the average gap between heartbeats, and never falls below the option. */
+static void
+test_silence(void)
+{
+    int wrong = 0;
+    for (int silence = 1; silence <= 12; silence++)
+        for (int gap = 1; gap <= 14; gap++) {
+            int ticks = ticks_until_lost(silence, gap);
+            /* a sudden gap that is longer than the option is a loss: nothing was known about the load */
+            wrong += ticks != (gap > silence ? 0 : silence * MIN(gap, SILENCE_GROWTH) + 1);
+        }
+    is_int(wrong, 0, "the time without a heartbeat that is a loss grows with their average gap, up to four times");
+}
+
 /* Checks which ports the coordinator sends to a worker: those of the neighbouring hosts in the ring of hosts, and
  * those that the worker requests. There are five hosts with one worker each. */
 static void
@@ -568,7 +604,7 @@ test_scale(void)
         coordinator_receive(c, r, &p);
     }
     ok(t.n[NOTICE_FULL] == 1, "%d workers join", MANY);
-    ok(coordinator_bytes(c) < (size_t)MANY * 256, "the coordinator uses less than 256 bytes per worker");
+    ok(coordinator_bytes(c) < (size_t)MANY * 320, "the coordinator uses less than 320 bytes per worker");
     coordinator_free(&c);
 }
 
@@ -726,6 +762,7 @@ main(void)
     test_never_full();
     test_lost_meanwhile();
     test_stall();
+    test_silence();
     test_meeting();
     test_found_again();
     test_speaker();

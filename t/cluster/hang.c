@@ -13,7 +13,7 @@ test_moments(int world, int hosts, uint64_t kind)
     struct outcome out;
     uint64_t want[WORLD] = {0};
     int bad = 0, n = 0;
-    trial.faults = 0;
+    trial.faults = trial.flaps = 0;
     trial.may_fail = trial.restarts = false;
     ok(play(1, trial, want, &out) && !out.lost, "%d workers on %d hosts: without a hang no worker is lost", world,
        hosts);

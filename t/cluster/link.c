@@ -70,6 +70,27 @@ test_last_words(const char *bind)
     }
 }
 
+/* Ends a coordinator. Its worker must find that connections are refused, and not before. */
+static void
+test_refused(const char *bind)
+{
+    struct link *c, *w;
+    bool early = false, late = false;
+    if (link_serve(bind, NULL, &c) || join(c, &w) < 0) {
+        diag("%s", err_text());
+        exit(1);
+    }
+    for (int i = 0; i < 100; i++) early |= link_is_refused(w);
+    link_free(&c);
+    for (int i = 0; i < PATIENCE_MS && !late; i++) {
+        late = link_state(w) == LINK_DOWN && link_is_refused(w);
+        poll(NULL, 0, 1);
+    }
+    ok(!early && late, "%s: connections are refused after the coordinator has ended, not before", bind ? bind : "ipc");
+    is_int(link_connections(w, LINK_CONTROL), 1, "the worker had one connection");
+    link_free(&w);
+}
+
 /* Tries to bind an address. Checks the expected error; NULL: binding must succeed. */
 static void
 test_bind(void)
@@ -126,5 +147,7 @@ main(void)
     test_named_folder();
     test_last_words(NULL);
     test_last_words("tcp://127.0.0.1:*");
+    test_refused(NULL);
+    test_refused("tcp://127.0.0.1:*");
     return done();
 }

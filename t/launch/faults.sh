@@ -277,12 +277,12 @@ for devices in gpu:1 meta:2 cpu:1,meta:1 nvidia:1; do
   go worker --join $address -d $devices
   ok "a worker with devices $devices cannot join" ends 2 "$why"
 done
-files=$(ulimit -S -n)
-ulimit -S -n 24
-go launch -n 2 -d cpu:1 -e ''
-ulimit -S -n "$files"
-ok "a worker that cannot be started is reported, and the job does not begin" ends 2 "rille: worker 0 could not be started: Too many open files" \
-  "rille: the job lacks worker 0, which could not be started"
+(ulimit -S -n 24; go launch -n 2 -d cpu:1 -e 'print(#rille.workers())'; exit $code)
+is "a soft limit of open files that is too low for the job is raised" "$? $(cat out)" "0 2"
+(ulimit -n 24; go launch -n 2 -d cpu:1 -e ''; exit $code)
+code=$?
+ok "a hard limit of open files that is too low for the job is reported" ends 2 \
+  "rille: expected a limit of at least 144 open files, found 24; raise the hard limit (ulimit -Hn)"
 RILLE_BUS=sim:3 go launch -n 2 -d cpu:1 -e ''
 ok "workers are refused on the simulator" ends 2 "the simulator (RILLE_BUS=sim) is a single process"
 

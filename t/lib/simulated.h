@@ -2,8 +2,8 @@
  *
  * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
  * an executor runs its next job, and when the clock ticks. It also decides the faults: lost or duplicated packets,
- * cut links, workers that crash, fall silent or hang, and a killed coordinator, whose workers end or join the next
- * coordinator.
+ * connections that end and are followed by new ones, workers that crash, fall silent or hang, and a killed coordinator,
+ * whose workers end or join the next coordinator.
  *
  * The simulated program is a training loop. Every run changes one number per worker, and a snapshot follows every
  * second run. After a loss the program recovers, with the same number of workers or fewer. Workers save snapshots to
@@ -35,6 +35,12 @@ wrong(struct cluster *s, const char *why)
     if (!s->wrong++) s->why = why;
 }
 
+static struct sim_worker *
+worker_of(struct cluster *s, int peer)
+{
+    return &s->worker[peer % WORKERS];
+}
+
 /* ---- memory segments ---- */
 
 /* Returns the host of a rank. Ranks alternate between the hosts. */
@@ -51,7 +57,7 @@ value_of(struct cluster *s, int rank)
 {
     int host = rank % s->trial.hosts;
     int keeper = host ? coordinator_keeper(s->c, host) : -1;
-    return &s->memory[host ? s->worker[coordinator_member(s->c, keeper)->peer].memory : s->own][rank];
+    return &s->memory[host ? worker_of(s, coordinator_member(s->c, keeper)->peer)->memory : s->own][rank];
 }
 
 static void
@@ -83,7 +89,7 @@ static void
 worker_send(void *arg, const struct packet *p)
 {
     struct sim_worker *w = arg;
-    if (w->alive && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
+    if (w->alive && !w->broken && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
 }
 
 /* Returns the instruction sets of a worker's processor. Workers of the first coordinator differ. Later workers have
@@ -100,7 +106,7 @@ static void
 check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
 {
     if (w->life != s->life) return; /* drops a packet of a coordinator that was killed */
-    if (isa & ~isa_of(s, w->peer)) wrong(s, "a worker lacks an instruction set of the job");
+    if (isa & ~isa_of(s, w->index)) wrong(s, "a worker lacks an instruction set of the job");
     if (s->isa_life == s->life && s->isa != isa) wrong(s, "the job's instruction sets change");
     s->isa = isa;
     s->isa_life = s->life;
@@ -178,13 +184,15 @@ worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID]
                                          .isa = isa_of(s, i),
                                          .pid = (uint32_t)i + 1,
                                          .rank = rank,
+                                         .link = {w->link, CLUSTER_ID},
                                          .secret = {w->secret, CLUSTER_ID}},
                                .silence = 60};
+    memcpy(w->link, &s->nworker, sizeof s->nworker);
     memcpy(w->secret, secret, CLUSTER_ID);
     w->of = s;
     w->life = s->life;
     w->alive = true;
-    w->peer = i;
+    w->index = w->peer = i;
     w->rank = rank;
     w->memory = w->bus = -1;
     w->member = member_new(&o, &env);
@@ -207,6 +215,7 @@ worker_kill(struct sim_worker *w)
     w->alive = false;
     w->njob = w->nfile = 0;
     queue_clear(&w->up);
+    queue_clear(&w->stale);
     queue_clear(&w->down);
 }
 
@@ -304,20 +313,21 @@ static void
 on_send(void *arg, int peer, const struct packet *p)
 {
     struct cluster *s = arg;
-    struct sim_worker *w = &s->worker[peer];
-    if (w->alive && !w->cut && !queue_put(&w->down, p)) wrong(s, "a queue grows without end");
+    struct sim_worker *w = worker_of(s, peer);
+    if (w->peer == peer && !w->broken && w->alive && !w->cut && !queue_put(&w->down, p))
+        wrong(s, "a queue grows without end");
 }
 
 static void
 on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
-    struct sim_worker *w = &s->worker[peer];
+    struct sim_worker *w = worker_of(s, peer);
     /* The controller kills a lost worker of its own host before it continues. It cannot kill a worker of the other
      * host. Workers that still map that host's segment kill such a worker. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
-        others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
+        others |= i != w->index && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
                   machine_of(s, s->worker[i].rank) == machine_of(s, w->rank);
     if (!strcmp(machine_of(s, w->rank), "other") && w->memory >= 0 && others) {
         w->cut = true;
@@ -388,13 +398,13 @@ on_tell(void *arg, const struct notice *n)
     if (n->kind == NOTICE_HANG && n->rank >= 0) {
         s->hung++;
         s->hung_in[coordinator_phase(s->c)]++;
-        if (!s->worker[coordinator_member(s->c, n->rank)->peer].hung) wrong(s, "a worker is lost that progresses");
+        if (!worker_of(s, coordinator_member(s->c, n->rank)->peer)->hung) wrong(s, "a worker is lost that progresses");
     }
     if (n->kind == NOTICE_FORMED) {
         s->formed = true;
         for (int r = 0; r < s->world; r++) {
             int peer = coordinator_member(s->c, r)->peer;
-            s->taken += peer >= 0 && s->worker[peer].kept;
+            s->taken += peer >= 0 && worker_of(s, peer)->kept;
         }
     }
     if (n->kind == NOTICE_LOST) {
@@ -540,6 +550,7 @@ fault(struct cluster *s, uint64_t one_in)
 static void
 deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
 {
+    int peer = q == &w->stale ? w->peer - WORKERS : w->peer;
     struct packet p;
     struct str *item = &q->item[q->head];
     q->head = (q->head + 1) % QUEUE;
@@ -548,11 +559,38 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     int times = fault(s, 300) ? 2 : 1;
     for (int i = 0; i < times && w->alive; i++) {
         if (packet_read(item->text, item->len, &p)) wrong(s, "a packet cannot be read");
-        if (q == &w->up)
-            coordinator_receive(s->c, w->peer, &p);
-        else
+        if (q == &w->down)
             member_receive(w->member, &p);
+        else
+            coordinator_receive(s->c, peer, &p);
     }
+}
+
+/* Ends a worker's connection. The packets that have not arrived are lost, except for a random number of the oldest. */
+static void
+break_connection(struct cluster *s, struct sim_worker *w)
+{
+    struct queue stale = w->stale;
+    w->stale = w->up;
+    w->up = stale;
+    queue_clear(&w->up);
+    w->stale.n = (int)pick(s, (uint64_t)w->stale.n + 1);
+    w->down.n = (int)pick(s, (uint64_t)w->down.n + 1);
+    w->broken = true;
+    w->lasts = !s->trial.only_flaps && pick(s, 8) == 0;
+    w->peer += WORKERS;
+    member_down(w->member);
+}
+
+/* Connects a worker again: to its coordinator, or to the next one, which does not know the worker. The worker first
+ * handles the packets that it received over the former connection, as worker.c does. */
+static void
+connect_again(struct cluster *s, struct sim_worker *w)
+{
+    while (w->down.n) deliver(s, w, &w->down);
+    w->broken = w->lasts = false;
+    s->resumed++;
+    member_linked(w->member);
 }
 
 /* Reports the end of a process to the coordinator, as the operating system does. The coordinator must know the rank
@@ -563,7 +601,7 @@ gone(struct cluster *s, const struct sim_worker *w, const char *how)
     int rank = w->rank >= 0 ? w->rank : member_rank(w->member);
     if (rank < 0 || w->life != s->life) return;
     const struct member_info *m = coordinator_member(s->c, rank);
-    if (m->peer == w->peer || (m->state == MEMBER_ABSENT && s->started[rank] == w->peer))
+    if (m->peer % WORKERS == w->index || (m->state == MEMBER_ABSENT && s->started[rank] == w->index))
         coordinator_gone(s->c, rank, how);
 }
 
@@ -589,7 +627,10 @@ coordinator_begin(struct cluster *s)
     o.job[0] = (unsigned char)s->life++;
     memset(s->secret, 0, sizeof s->secret);
     for (int r = 0; r < WORLD; r++) s->started[r] = -1;
-    for (int i = 0; i < s->nworker; i++) queue_clear(&s->worker[i].up);
+    for (int i = 0; i < s->nworker; i++) {
+        queue_clear(&s->worker[i].up);
+        queue_clear(&s->worker[i].stale);
+    }
     s->c = coordinator_new(&o, &env);
     s->own = make_memory(s);
     s->run = s->united_run = 0;
@@ -606,6 +647,11 @@ misfortune(struct cluster *s)
         return;
     }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
+    if (s->flaps > 0 && w->alive && !w->cut && !w->broken && pick(s, s->trial.only_flaps ? 60 : 400) == 0) {
+        s->flaps--;
+        break_connection(s, w);
+        return;
+    }
     if (!w->alive || w->cut || member_rank(w->member) < 0)
         return; /* spares a worker without a rank: the code that starts a worker handles its end */
     if (fault(s, 4000)) {
@@ -628,6 +674,11 @@ tick(struct cluster *s)
     for (int i = 0; i < s->nworker; i++) {
         struct sim_worker *w = &s->worker[i];
         if (!w->alive || w->silent || w->cut) continue;
+        if (w->broken && s->trial.only_flaps) connect_again(s, w);
+        if (w->lasts) {
+            member_tick(w->member);
+            continue;
+        }
         w->done += (w->njob || w->nfile) && !w->hung && !w->waits;
         member_progress(w->member, w->done, -1);
         if (member_beat(w->member, &p) && coordinator_beat(s->c, &p) && coordinator_pulse(s->c, p.rank, &p))
@@ -659,12 +710,21 @@ worker_turn(struct cluster *s)
     if (!w->alive) return;
     if (w->cut) { /* a worker that was cut off still runs its jobs, after it wakes up */
         queue_clear(&w->up);
+        queue_clear(&w->stale);
         if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
         if (w->nfile && pick(s, 60) == 0) worker_file(s, w);
         return;
     }
-    if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the connection ended");
-    bool slow = s->slow_disk && !w->file[0].cancelled; /* a cancelled file is not delayed by the disk */
+    if (w->life != s->life && !w->silent && pick(s, 8) == 0) {
+        if (s->trial.flaps && !w->broken && pick(s, 2))
+            break_connection(s, w);
+        else
+            member_cut(w->member, "the connection ended");
+    }
+    if (w->broken && !w->silent && pick(s, w->lasts ? 2000 : 8) == 0) connect_again(s, w);
+    if (w->stale.n && pick(s, 4) == 0) deliver(s, w, &w->stale);
+    if (!w->alive) return;
+    bool slow = s->slow_disk && !w->file[0].cancelled; /* a cancelled file does not wait for the disk */
     if (w->nfile && !w->silent && !w->hung && pick(s, slow ? 300 : 8) == 0) worker_file(s, w);
     int what = (int)pick(s, 3);
     if (what == 0 && w->up.n) deliver(s, w, &w->up);
@@ -674,23 +734,6 @@ worker_turn(struct cluster *s)
 
 /* ---- trials ---- */
 
-/* Returns the options of trial n in a series of trials. */
-static struct trial
-trial_of(int world, int hosts, uint64_t n)
-{
-    return (struct trial){.world = world,
-                          .hosts = hosts,
-                          .faults = FAULTS,
-                          .fewer = n % 2,
-                          .may_fail = n % 3 == 0,
-                          .restarts = n % 4 == 0,
-                          .keep = n % 8 < 4,
-                          .speaks = n % 5 < 3,
-                          .files = n % 7 < 3,
-                          .unites = n % 11 < 5,
-                          .hangs = n % 13 < 8};
-}
-
 static void
 sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
 {
@@ -699,6 +742,7 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     s->random = seed;
     s->world = trial.world;
     s->faults = trial.faults;
+    s->flaps = trial.flaps;
     coordinator_begin(s);
     /* asks for a particular rank if there are several hosts, because any other rank may belong to the other host */
     bool named = trial.hosts > 1 || pick(s, 2);
@@ -725,6 +769,7 @@ sim_end(struct cluster *s)
     for (int i = 0; i < s->nworker; i++) {
         member_free(&s->worker[i].member);
         queue_free(&s->worker[i].up);
+        queue_free(&s->worker[i].stale);
         queue_free(&s->worker[i].down);
     }
     free(s);
@@ -742,7 +787,8 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->given_up, s->united, s->hung, {0}, k, s->why};
+    *out = (struct outcome){s->lost,    s->life - 1, s->taken, s->filed, s->given_up, s->united,
+                            s->resumed, s->hung,     {0},      k,        s->why};
     memcpy(out->hung_in, s->hung_in, sizeof out->hung_in);
     sim_end(s);
     return fits;

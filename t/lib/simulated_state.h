@@ -24,8 +24,28 @@ struct trial {
     bool files;               /* workers save and load files */
     bool unites;              /* runs need a communicator */
     bool hangs;               /* workers may hang */
+    int flaps;                /* number of connections that end and are followed by another one */
+    bool only_flaps;          /* no connection is down for longer than a tick */
     int hangs_at, hanging;    /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
 };
+
+/* Returns the options of trial n in a series of trials. */
+static struct trial
+trial_of(int world, int hosts, uint64_t n)
+{
+    return (struct trial){.world = world,
+                          .hosts = hosts,
+                          .faults = FAULTS,
+                          .fewer = n % 2,
+                          .may_fail = n % 3 == 0,
+                          .restarts = n % 4 == 0,
+                          .keep = n % 8 < 4,
+                          .speaks = n % 5 < 3,
+                          .files = n % 7 < 3,
+                          .unites = n % 11 < 5,
+                          .hangs = n % 13 < 8,
+                          .flaps = n % 17 < 9 ? 2 * FAULTS : 0};
+}
 
 struct outcome {
     int lost;                    /* number of workers that were lost */
@@ -34,6 +54,7 @@ struct outcome {
     int filed;                   /* number of saves and loads that all workers completed */
     int given_up;                /* number of saves and loads that the user interrupted */
     int united;                  /* number of communicators made */
+    int resumed;                 /* number of links that continued over a new connection */
     int hung;                    /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
     int steps;                   /* length of the trial */
@@ -63,9 +84,13 @@ struct sim_worker {
     uint32_t done;                   /* progress: number of ticks in which the worker completed work */
     bool cut;                        /* the worker is lost but runs, on a host where it cannot be killed */
     struct cluster *of;
-    /* peer: number of the worker's connection; rank: rank for which the worker was started; life: number of its
-     * coordinator */
-    int peer, rank, life;
+    /* index: index of the worker; peer: number of its connection, index + n * WORKERS; rank: rank for which it was
+     * started; life: number of its coordinator */
+    int index, peer, rank, life;
+    /* broken: it has no connection at present; lasts: until it has one again, it also sends no heartbeats */
+    bool broken, lasts;
+    struct queue stale; /* packets of the former connection, which may be received later than those of this one */
+    unsigned char link[CLUSTER_ID];
     unsigned char secret[CLUSTER_ID];
     struct worker_member *member;
     struct queue up, down;
@@ -99,7 +124,7 @@ struct cluster {
     int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
-    int nworker, world, faults, lost, taken, wrong;
+    int nworker, world, faults, flaps, resumed, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */
     int step, saved_step;             /* next step of the training loop, now and in the snapshot */
     uint64_t memory[MEMORIES][WORLD]; /* by segment and rank: the numbers that runs change */

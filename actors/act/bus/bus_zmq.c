@@ -17,6 +17,7 @@
 #include "actors/act/bus/bus.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/system.h"
 #include "runtime/base/waker.h"
 
@@ -28,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sched.h>
 
 enum { CACHE_LINE = 64, SPIN_BATCH = 64, LOOK_UP_NS = 100000000, CROWD_NS = 6000 };
 
@@ -265,18 +267,6 @@ connect_ends(struct zmq_bus *z, int i, int j)
     return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? bus_broken(name) : 0;
 }
 
-/* Raises the process's soft limit of open files: the sockets of 32 or more threads need more than the usual 1024
- * files. */
-static void
-allow_files(int n)
-{
-    struct rlimit limit;
-    rlim_t want = (rlim_t)n + 512;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want) return;
-    limit.rlim_cur = MIN(want, limit.rlim_max);
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 static int
 sockets_of(int nthread)
 {
@@ -307,7 +297,8 @@ grow_zmq(struct bus *b, int nthread)
 {
     struct zmq_bus *z = (struct zmq_bus *)b;
     assert(nthread <= z->most);
-    if (nthread > bus_has_threads(z)) allow_files(sockets_of(nthread));
+    /* the sockets of 32 or more threads need more than the usual 1024 files; if that fails, a socket fails below */
+    if (nthread > bus_has_threads(z) && limits_open_files((size_t)sockets_of(nthread) + 512)) err_clear();
     for (int j = bus_has_threads(z); j < nthread; j++) {
         int status = 0;
         for (int i = 0; !status && i < j; i++) status = connect_ends(z, i, j);

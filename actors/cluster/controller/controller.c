@@ -31,7 +31,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SILENCE_TICKS = 8, HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000 };
+/* FILES: open files that the controller uses for each worker: connections, pipes and a pidfd */
+enum { SILENCE_TICKS = 8, HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000, FILES = 8, OWN_FILES = 128 };
 
 /* ---- callbacks of the coordinator ---- */
 
@@ -516,6 +517,7 @@ open_coordinator(struct cluster *c)
     struct coordinator_options o = {.world = c->options.world,
                                     .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
                                                                     : SILENCE_TICKS,
+                                    .link = (int)(c->options.link_s * 1000 / TICK_MS),
                                     .hang = (int)((c->options.hang_s ? c->options.hang_s : HANG_S) * 1000 / TICK_MS),
                                     .direct = DIRECT,
                                     .version = c->options.version,
@@ -572,6 +574,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     *out = NULL;
     if (o->world < 1 || o->world > CLUSTER_WORLD)
         return fail(E_ARG, "a job must have 1 to %d workers, found %d", CLUSTER_WORLD, o->world);
+    TRY(limits_open_files(OWN_FILES + FILES * (size_t)o->world));
     struct cluster *c = must_alloc(sizeof *c);
     c->options = *o;
     c->isa = kernels_isa();

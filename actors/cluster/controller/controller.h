@@ -37,6 +37,7 @@ struct cluster_options {
     /* If true, cluster_open waits TAKE_OVER_MS for workers that an earlier coordinator left, then starts the missing
      * workers. E_PLACE: a worker that was left has other devices than `devices`. */
     bool takes_over;
+    double link_s;    /* time for which a packet that was reported as sent may be missing, s; 0: 3 s */
     double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 s */
     double hang_s;    /* if no worker that owes an answer progresses for this time, s, one is lost; 0: 600 s */
     /* returns the name of the host on which start() starts the rank, for messages. NULL, or a result of NULL: this

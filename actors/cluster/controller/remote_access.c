@@ -23,8 +23,10 @@ struct reach {
     struct remote_access_options options;
     pthread_mutex_t lock; /* lock for all fields; held during a whole request */
     pthread_mutex_t peer_lock;
-    int *peer;        /* link number of each rank; -1: no link; guarded by peer_lock */
-    uint32_t *joined; /* epoch in which each rank's link was established; guarded by peer_lock */
+    int *peer; /* link number of each rank; -1: no link; guarded by peer_lock */
+    /* by rank: epoch in which the link was established, and number of its last connection; guarded by peer_lock */
+    uint32_t *joined;
+    uint64_t *connection;
     struct str packet;
     uint64_t count; /* number of requests sent */
 };
@@ -53,6 +55,7 @@ remote_access_new(const struct remote_access_options *o)
     r->options = *o;
     r->peer = must_alloc(sizeof *r->peer * (size_t)o->world);
     r->joined = must_alloc(sizeof *r->joined * (size_t)o->world);
+    r->connection = must_alloc(sizeof *r->connection * (size_t)o->world);
     for (int i = 0; i < o->world; i++) r->peer[i] = -1;
     pthread_mutex_init(&r->lock, NULL);
     pthread_mutex_init(&r->peer_lock, NULL);
@@ -68,6 +71,7 @@ remote_access_free(struct reach **rp)
     str_free(&r->packet);
     free(r->peer);
     free(r->joined);
+    free(r->connection);
     pthread_mutex_destroy(&r->lock);
     pthread_mutex_destroy(&r->peer_lock);
     free(r);
@@ -138,20 +142,35 @@ receive_answer(struct reach *r, struct wish *w, const struct packet *p)
     return 0;
 }
 
-/* Records the link of a rank. A link belongs to a process, and a packet of a lost process may arrive after the first
- * packet of its successor. So only a packet with an equal or later epoch changes the rank's link. */
+/* Prepares the unanswered packets of a request to be sent again to worker `rank`. */
 static void
-know_peer(struct reach *r, int peer, const struct packet *p)
+ask_another(struct reach *r, struct wish *w, int rank)
+{
+    w->rank = rank;
+    w->asked = w->answered;
+    w->first = r->count + 1 - w->answered / WIRE_PIECE;
+    w->heard_ns = now_ns();
+}
+
+/* Records the link of a rank. A link belongs to a process, and a packet of a lost process may arrive after the first
+ * packet of its successor. So only a packet with a later epoch, or of a later connection, changes the rank's link.
+ * Packets that were sent over the former link, or their answers, may be lost, so the request `w` sends them again. */
+static void
+know_peer(struct reach *r, struct wish *w, int peer, const struct packet *p)
 {
     bool ours = p->kind == PACKET_BEAT && span_is(p->job, (struct span){r->options.job, CLUSTER_ID}) &&
                 link_is_of(r->options.link, LINK_BULK, peer, p->rank);
     if (!ours || p->rank < 0 || p->rank >= r->options.world) return;
     pthread_mutex_lock(&r->peer_lock);
-    if ((int32_t)(p->epoch - r->joined[p->rank]) >= 0) {
+    int32_t later = (int32_t)(p->epoch - r->joined[p->rank]);
+    bool newer = later > 0 || (later == 0 && p->count > r->connection[p->rank]);
+    if (newer) {
         r->peer[p->rank] = peer;
         r->joined[p->rank] = p->epoch;
+        r->connection[p->rank] = p->count;
     }
     pthread_mutex_unlock(&r->peer_lock);
+    if (newer && w && w->rank == p->rank) ask_another(r, w, p->rank);
 }
 
 /* Receives the messages that have arrived. w: the request that waits for answers; NULL: none. */
@@ -169,7 +188,7 @@ receive_answers(struct reach *r, struct wish *w)
                 r->options.lose(r->options.of, w->rank, "sent a malformed packet");
             continue;
         }
-        know_peer(r, peer, &p);
+        know_peer(r, w, peer, &p);
         if (w && peer == peer_of_rank(r, w->rank)) TRY(receive_answer(r, w, &p));
     }
     return 0;
@@ -186,16 +205,6 @@ remote_access_forget(struct reach *r, int rank)
     if (pthread_mutex_trylock(&r->lock)) return;
     receive_answers(r, NULL);
     pthread_mutex_unlock(&r->lock);
-}
-
-/* Prepares the unanswered packets of a request to be sent again to worker `rank`. */
-static void
-ask_another(struct reach *r, struct wish *w, int rank)
-{
-    w->rank = rank;
-    w->asked = w->answered;
-    w->first = r->count + 1 - w->answered / WIRE_PIECE;
-    w->heard_ns = now_ns();
 }
 
 /* Finds the worker that must answer the request. If this worker has changed, prepares the unanswered packets to be

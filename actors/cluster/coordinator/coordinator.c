@@ -47,6 +47,7 @@ member_forget(struct member *m)
     free(m->info.gpus);
     free(m->machine);
     free(m->port);
+    window_free(&m->window);
     m->info.host = m->info.devices = m->info.gpus = m->machine = m->port = NULL;
 }
 
@@ -80,7 +81,9 @@ coordinate_send(struct coordinator *c, int rank, struct packet p)
 {
     struct member *m = &c->member[rank];
     p.epoch = c->epoch;
-    p.seq = ++m->sent;
+    p.seq = m->window.last + 1;
+    p.ack = m->seen;
+    window_add(&m->window, &p);
     c->env.send(c->env.arg, m->info.peer, &p);
 }
 
@@ -142,6 +145,7 @@ coordinate_lose(struct coordinator *c, int rank, const char *how)
     struct member *m = &c->member[rank];
     if (!is_in(m) && m->info.state != MEMBER_ABSENT) return;
     fence(c, m);
+    window_free(&m->window);
     m->info.state = MEMBER_LOST;
     m->holds = false;
     c->first_out = MIN(c->first_out, rank);
@@ -229,6 +233,22 @@ is_unheard(const struct coordinator *c, int rank)
     return c->member[speaker].info.missed > (int)c->every;
 }
 
+/* Returns the number of ticks without a heartbeat after which a member is lost. */
+static int
+silence_of(const struct coordinator *c, const struct member *m)
+{
+    int every = (int)c->every, gap = m->gap / 8;
+    return c->options.silence * MAX(every, MIN(gap, SILENCE_GROWTH * every));
+}
+
+/* Loses a member that does not respond. Tells the worker, because it may be alive, and would wait otherwise. */
+static void
+lose_silent(struct coordinator *c, int rank, const char *how)
+{
+    coordinate_send(c, rank, (struct packet){.kind = PACKET_REFUSE, .flags = REFUSE_LOST, .text = span_text(how)});
+    coordinate_lose(c, rank, how);
+}
+
 void
 coordinator_tick(struct coordinator *c)
 {
@@ -238,10 +258,10 @@ coordinator_tick(struct coordinator *c)
         if (!is_in(m) || is_unheard(c, r)) continue;
         if (m->info.missed <= (int)c->every) coordinate_count_still(c, r);
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
-        if (++m->info.missed > c->options.silence * (int)c->every)
-            coordinate_lose(c, r, "stopped responding");
-        else if (m->info.lag > LAG_TICKS)
-            coordinate_lose(c, r, lost_packet);
+        if (++m->info.missed > silence_of(c, m))
+            lose_silent(c, r, "stopped responding");
+        else if (m->info.lag > (c->options.link ? c->options.link : LINK_TICKS))
+            lose_silent(c, r, lost_packet);
     }
     coordinate_find_hang(c);
 }
@@ -253,7 +273,7 @@ pulse_others(struct coordinator *c, int rank)
     if (!coordinate_speaks(c)) return;
     for (int r = c->member[rank].next; r >= 0; r = c->member[r].next) {
         struct member *m = &c->member[r];
-        const uint32_t beat[NBEAT] = {(uint32_t)r, (uint32_t)++m->pulses, m->sent, 0, 0};
+        const uint32_t beat[NBEAT] = {(uint32_t)r, (uint32_t)++m->pulses, m->window.last, 0, 0};
         str_addn(&c->others, beat, sizeof beat);
     }
 }
@@ -266,7 +286,8 @@ coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
     pulse_others(c, rank);
     *out = (struct packet){.kind = PACKET_BEAT,
                            .epoch = c->epoch,
-                           .seq = m->sent,
+                           .seq = m->window.last,
+                           .ack = m->seen,
                            .rank = rank,
                            .job = {c->options.job, CLUSTER_ID},
                            .count = ++m->pulses,
@@ -281,6 +302,7 @@ take_beat(struct member *m, uint64_t count, uint32_t seq, uint64_t progress)
     if (progress >> 32 != m->info.progress >> 32) m->info.still = 0;
     m->info.progress = progress;
     m->info.beats = count;
+    m->gap += m->info.missed - m->gap / 8;
     m->info.missed = 0;
     m->said = seq;
 }
@@ -298,6 +320,7 @@ coordinator_beat(struct coordinator *c, const struct packet *p)
     bool ours = p->kind == PACKET_BEAT && p->job.n == CLUSTER_ID && !memcmp(p->job.bytes, c->options.job, CLUSTER_ID);
     if (!ours || p->rank < 0 || p->rank >= c->options.world || !is_in(&c->member[p->rank])) return false;
     take_beat(&c->member[p->rank], p->count, p->seq, p->progress);
+    window_acknowledge(&c->member[p->rank].window, p->ack);
     for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
         uint32_t beat[NBEAT];
         memcpy(beat, p->others.bytes + i, sizeof beat);
@@ -355,6 +378,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
         return;
     }
     m->seen = p->seq;
+    window_acknowledge(&m->window, p->ack);
     m->info.missed = m->info.lag = 0;
     if (p->kind != PACKET_REPORT) m->info.still = 0;
     if (!handle[p->kind]) {

@@ -12,11 +12,18 @@
  *
  * The coordinator uses no clock, socket or thread. The owner passes in packets and ticks; the coordinator sends
  * packets and notices through callbacks. So the same code runs with ZeroMQ (controller.c) and with the simulator
- * (t/cluster/sim.c). A link must deliver the packets of one direction in order or not at all. A gap in packet
+ * (t/cluster/sim.c). A connection must deliver the packets of one direction in order or not at all. A gap in packet
  * numbers means that the member is lost; duplicates and packets of other epochs are dropped.
  *
- * A member is lost when its process or link ends (coordinator_gone, coordinator_cut), or after `silence` ticks
- * without a heartbeat. Silence is counted in ticks, not in time, because a suspended controller counts no ticks.
+ * A link outlives its connection. After a new connection the worker repeats its HELLO, which names the link and
+ * acknowledges the last packet received. Both ends then send the packets again that the other end has not
+ * acknowledged (window.h). If the coordinator counts the worker as lost, it answers REFUSE_LOST, and the worker ends.
+ *
+ * A member is lost when its process ends (coordinator_gone), when it sends malformed packets (coordinator_cut), when a
+ * packet that a heartbeat reported is missing for `link` ticks, or after `silence` ticks without a heartbeat. Silence
+ * is counted in ticks, not in time, because a suspended controller counts no ticks, and a controller that is late
+ * counts fewer. If a loaded host delays heartbeats, the limit grows with the average gap between a member's
+ * heartbeats, up to SILENCE_GROWTH times.
  *
  * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If none of the
  * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of
@@ -53,8 +60,8 @@ enum {
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
-    /* ticks after which a packet counts as lost, if a heartbeat has reported it as sent and it has not arrived */
-    LAG_TICKS = 20,
+    SILENCE_GROWTH = 4, /* largest factor by which delayed heartbeats extend `silence` */
+    LINK_TICKS = 30,    /* default of coordinator_options.link and of member_options.link */
 };
 
 /* A range of devices: devices `first` to first + n - 1 of a kind. The devices are assigned in turn (round robin) to
@@ -140,7 +147,8 @@ struct coordinator_env {
 
 struct coordinator_options {
     int world;   /* number of workers */
-    int silence; /* ticks without a heartbeat after which a member is lost */
+    int silence; /* ticks without a heartbeat after which a member is lost, if its heartbeats arrive in time */
+    int link;    /* ticks after which a packet that a heartbeat reported counts as lost; 0: LINK_TICKS */
     /* if no member that owes an answer progresses for this number of ticks, one of them is lost; 0: no limit */
     int hang;
     /* number of members up to which all send heartbeats directly; with more members, speakers relay heartbeats */
@@ -174,7 +182,7 @@ void coordinator_foreign(struct coordinator *c, int peer, int protocol);
 /* Handles a heartbeat, which names the rank of its sender. Heartbeats arrive on a separate link, and prove only that
  * the process is alive. Returns false if the sender is no member. */
 bool coordinator_beat(struct coordinator *c, const struct packet *p);
-/* Handles the end of link `peer`; how: the reason. */
+/* Loses the member on link `peer`; how: the reason. */
 void coordinator_cut(struct coordinator *c, int peer, const char *how);
 /* Handles the end of the process of a rank, which may not have joined yet. how: the reason, such as "was killed by
  * signal 9". */
@@ -200,6 +208,7 @@ void coordinator_form(struct coordinator *c, const struct form *f);
 /* Returns the instruction sets that all processes of the job have in common. These sets are determined when the
  * first epoch is formed. */
 uint32_t coordinator_isa(const struct coordinator *c);
+enum { REFUSE_LOST = 1 };
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };

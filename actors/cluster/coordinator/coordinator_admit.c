@@ -285,6 +285,8 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                   .bytes = p->memory},
                          .machine = coordinate_text(p->machine),
                          .seen = p->seq};
+    if (p->link.n) memcpy(m->link, p->link.bytes, CLUSTER_ID);
+    m->connection = p->count;
     c->peer[peer].rank = rank;
     coordinate_send(c, rank,
                     (struct packet){.kind = PACKET_WELCOME,
@@ -296,13 +298,68 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
     if (c->phase == CLUSTER_GATHER && coordinate_all_in(c)) coordinate_full(c, rank);
 }
 
+static bool
+has_link(const struct member *m, struct span link)
+{
+    return is_in(m) && !coordinate_zero(m->link) && coordinate_same(link, m->link);
+}
+
+/* Returns the member whose link a HELLO names; -1: no member. A HELLO names the worker's rank, unless the worker asks
+ * for any rank and has not received its WELCOME. */
+static int
+rank_of_link(const struct coordinator *c, const struct packet *p)
+{
+    if (p->rank >= 0) return p->rank < c->options.world && has_link(&c->member[p->rank], p->link) ? p->rank : -1;
+    for (int r = 0; r < c->options.world; r++)
+        if (has_link(&c->member[r], p->link)) return r;
+    return -1;
+}
+
+/* Continues a member's link over a new connection, `peer`. Ignores the connection if a later one has overtaken it. */
+static void
+resume_link(struct coordinator *c, int peer, int rank, const struct packet *hello)
+{
+    struct member *m = &c->member[rank];
+    struct packet p;
+    c->peer[peer].out = hello->count <= m->connection;
+    if (c->peer[peer].out) return;
+    m->connection = hello->count;
+    c->peer[m->info.peer].rank = -1;
+    c->peer[m->info.peer].out = true;
+    c->peer[peer].rank = rank;
+    m->info.peer = peer;
+    m->info.missed = 0;
+    window_acknowledge(&m->window, hello->ack);
+    for (int32_t i = 0; i < m->window.n; i++) {
+        window_get(&m->window, i, &p);
+        p.ack = m->seen;
+        c->env.send(c->env.arg, peer, &p);
+    }
+}
+
+/* Answers a HELLO of a worker that was a member of this job or of another one, and is not a member now. */
+static void
+refuse_former(struct coordinator *c, int peer, const struct packet *p)
+{
+    struct packet no = {.kind = PACKET_REFUSE,
+                        .epoch = p->epoch,
+                        .seq = p->ack + 1,
+                        .flags = REFUSE_LOST,
+                        .text = span_text("the coordinator counts this worker as lost")};
+    c->env.send(c->env.arg, peer, &no);
+    c->peer[peer].out = true;
+}
+
 void
 coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
-    int key = c->peer[peer].key, rank = rank_for(c, key, p);
-    if (c->peer[peer].rank >= 0) return; /* ignores a repeated HELLO of a member */
-    if (objection(c, key, p, rank, &why)) {
+    int key = c->peer[peer].key, former = rank_of_link(c, p), rank = rank_for(c, key, p);
+    if (former >= 0 && (key < 0 || key == former)) {
+        resume_link(c, peer, former, p);
+    } else if (p->job.n) {
+        refuse_former(c, peer, p);
+    } else if (objection(c, key, p, rank, &why)) {
         struct str who = {0};
         str_add(&who, " (");
         span_print(p->host, &who);

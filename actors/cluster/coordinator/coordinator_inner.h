@@ -4,6 +4,7 @@
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
 #include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/wire/window.h"
 
 /* The work of a worker since workers were last compared (coordinator_pace.c). */
 struct pace {
@@ -16,10 +17,15 @@ struct pace {
 struct member {
     struct member_info info;
     struct pace pace;
-    /* sent, seen: numbers of the last packets that were sent to the member and received from it; said: number of the
-     * last packet that the member has sent, according to its last heartbeat */
-    uint32_t sent, seen, said;
+    /* seen: number of the last packet received from the member; said: number of the last packet that the member has
+     * sent, according to its last heartbeat */
+    uint32_t seen, said;
+    struct window window; /* packets sent to the worker that it has not acknowledged */
+    /* from the worker's last HELLO: number of its membership, and number of its connection */
+    unsigned char link[CLUSTER_ID];
+    uint64_t connection;
     uint64_t pulses;
+    int gap;    /* average gap between two heartbeats, in 1/8 ticks */
     bool ended; /* the member has ended the current run */
     int files;  /* number of file requests that the member has not answered */
     struct {    /* the member's answer to the last ASK */

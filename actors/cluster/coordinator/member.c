@@ -2,6 +2,7 @@
 #include "actors/cluster/coordinator/member.h"
 
 #include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/wire/window.h"
 
 #include "runtime/base/arena.h"
 #include "runtime/device/communicator.h"
@@ -20,9 +21,12 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
-    /* sent, seen: numbers of the last packets that this worker has sent and received; said: number of the last
-     * packet that the coordinator has sent, according to its last heartbeat */
-    uint32_t epoch, sent, seen, said;
+    int down;             /* ticks without a connection; 0: there is one */
+    uint64_t connections; /* number of connections so far */
+    /* seen: number of the last packet received; said: number of the last packet that the coordinator has sent,
+     * according to its last heartbeat */
+    uint32_t epoch, seen, said;
+    struct window window; /* packets sent to the coordinator that it has not acknowledged */
     uint64_t beats, heard, progress;
     uint32_t npiece; /* number of parts of programs received so far; a received part counts as progress */
     int speaker;     /* rank that relays this worker's heartbeats; -1: no rank, the worker sends heartbeats directly */
@@ -43,6 +47,7 @@ member_new(const struct member_options *o, const struct member_env *env)
     m->env = *env;
     m->rank = m->speaker = -1;
     m->every = 1;
+    if (!m->options.link) m->options.link = LINK_TICKS;
     return m;
 }
 
@@ -52,6 +57,7 @@ member_free(struct worker_member **mp)
     struct worker_member *m = *mp;
     *mp = NULL;
     if (!m) return;
+    window_free(&m->window);
     str_free(&m->program);
     str_free(&m->spoken);
     str_free(&m->others);
@@ -69,7 +75,9 @@ send_packet(struct worker_member *m, uint32_t epoch, struct packet p)
 {
     if (m->state == LEFT) return;
     p.epoch = epoch;
-    p.seq = ++m->sent;
+    p.seq = m->window.last + 1;
+    p.ack = m->seen;
+    window_add(&m->window, &p);
     m->env.send(m->env.arg, &p);
 }
 
@@ -92,8 +100,28 @@ member_end(struct worker_member *m, int status, const char *text)
 void
 member_linked(struct worker_member *m)
 {
-    if (m->state != JOIN || m->sent) return;
-    send_packet(m, 0, m->options.hello);
+    struct packet p = m->options.hello;
+    if (m->state == LEFT) return;
+    m->down = 0;
+    p.seq = 1; /* HELLO is the first packet, and the window begins with the second one */
+    p.ack = m->seen;
+    p.count = ++m->connections;
+    if (m->rank >= 0) p.rank = m->rank;
+    p.epoch = m->epoch;
+    p.job = (struct span){m->job, m->state == IN ? ID : 0};
+    if (!m->window.last) m->window.last = p.seq;
+    m->env.send(m->env.arg, &p);
+    for (int32_t i = 0; i < m->window.n; i++) {
+        window_get(&m->window, i, &p);
+        p.ack = m->seen;
+        m->env.send(m->env.arg, &p);
+    }
+}
+
+void
+member_down(struct worker_member *m)
+{
+    m->down = MAX(m->down, 1);
 }
 
 /* ---- packets of the coordinator ---- */
@@ -113,7 +141,7 @@ queue_refused(struct worker_member *m, const struct packet *p)
 {
     struct str text = {0};
     span_print(p->text, &text);
-    member_end(m, LEAVE_FAILED, str_text(&text));
+    member_end(m, p->flags & REFUSE_LOST ? LEAVE_ORPHAN : LEAVE_FAILED, str_text(&text));
     str_free(&text);
 }
 
@@ -255,6 +283,7 @@ member_receive(struct worker_member *m, const struct packet *p)
         return;
     }
     m->seen = p->seq;
+    window_acknowledge(&m->window, p->ack);
     m->missed = m->lag = 0;
     if (!handle[p->kind].take || (handle[p->kind].inside && m->state != IN)) return;
     if ((int32_t)(p->epoch - m->epoch) < 0) return;
@@ -269,16 +298,19 @@ member_tick(struct worker_member *m)
 {
     int silence = m->options.silence * (int)m->every;
     m->ticks++;
-    if (m->state == JOIN && m->sent && ++m->missed > silence)
+    if (m->state == JOIN && m->window.last && ++m->missed > silence)
         member_end(m, LEAVE_ORPHAN, "the coordinator does not answer");
     if (m->state == JOIN && m->options.wait && m->ticks > (uint32_t)m->options.wait)
         member_end(m, LEAVE_FAILED,
                    "no coordinator answered in the time of --wait; start the coordinator, or set a longer time");
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
+    m->down += m->down > 0;
     if (++m->missed > silence)
         member_end(m, LEAVE_ORPHAN, "the coordinator stopped responding");
-    else if (m->lag > LAG_TICKS)
+    else if (m->down > m->options.link)
+        member_end(m, LEAVE_ORPHAN, "the connection to the coordinator ended");
+    else if (m->lag > m->options.link)
         member_end(m, LEAVE_ORPHAN, lost_packet);
 }
 
@@ -317,6 +349,7 @@ member_heard(struct worker_member *m, const struct packet *p)
     bool ours = m->state == IN && p->kind == PACKET_BEAT && p->job.n == ID && !memcmp(p->job.bytes, m->job, ID);
     if (!ours || p->count <= m->heard) return;
     member_hear(m, p->count, p->seq);
+    window_acknowledge(&m->window, p->ack);
     for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
         uint32_t beat[NBEAT];
         memcpy(beat, p->others.bytes + i, sizeof beat);
@@ -354,7 +387,7 @@ leave_beat(struct worker_member *m)
     _Atomic uint64_t *progress = rank_word(m, m->rank, WORD_PROGRESS);
     if (!up || !down || !progress) return false;
     atomic_store(progress, m->progress);
-    atomic_store(up, m->beats << 32 | m->sent);
+    atomic_store(up, m->beats << 32 | m->window.last);
     uint64_t heard = atomic_load(down);
     member_hear(m, heard >> 32, (uint32_t)heard);
     return heard && m->missed < QUIET * (int)m->every;
@@ -375,7 +408,8 @@ member_beat(struct worker_member *m, struct packet *out)
     beat_others(m);
     *out = (struct packet){.kind = PACKET_BEAT,
                            .epoch = m->epoch,
-                           .seq = m->sent,
+                           .seq = m->window.last,
+                           .ack = m->seen,
                            .rank = m->rank,
                            .job = {m->job, ID},
                            .count = m->beats,

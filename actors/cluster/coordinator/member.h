@@ -1,8 +1,10 @@
 /* member.h - a worker's membership in a cluster: a state machine.
  *
- *   JOIN     linked, HELLO sent; waits for WELCOME or REFUSE
+ *   JOIN     HELLO sent as soon as there is a connection; waits for WELCOME or REFUSE
  *   IN       a member; passes work from the coordinator to the executor, in order
  *   LEFT     the membership has ended: dismissed (status 0), or failed (not 0)
+ *
+ * After a new connection the member sends HELLO again, then the packets that the coordinator has not acknowledged.
  *
  * Like the coordinator, a member uses no clock, socket or thread. The owner passes in packets, ticks and the
  * executor's answers; the member sends packets and work through callbacks. The executor does work in the order of
@@ -61,16 +63,19 @@ enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* maximum size of a program, and of a p
 struct member_options {
     struct packet hello; /* HELLO packet that describes this process; its spans must outlive the member */
     int silence;         /* ticks without a heartbeat after which the coordinator is considered gone */
+    int link;            /* ticks without a connection, or with a missing packet, that end it; 0: LINK_TICKS */
     int wait;            /* ticks within which the worker must be admitted; 0: no limit */
 };
 
 struct worker_member;
 struct worker_member *member_new(const struct member_options *o, const struct member_env *env);
 void member_free(struct worker_member **m);
-void member_linked(struct worker_member *m); /* called when the link exists: sends HELLO */
+void member_linked(struct worker_member *m); /* called at each new connection: sends HELLO */
+void member_down(struct worker_member *m);   /* called when the connection has ended; a new one may follow */
 void member_receive(struct worker_member *m, const struct packet *p);
 /* counts a tick; the caller then calls member_beat(), because a heartbeat may be due */
 void member_tick(struct worker_member *m);
+/* Ends the membership, because the coordinator is gone. */
 void member_cut(struct worker_member *m, const char *how);
 /* member_heard handles a heartbeat of the coordinator. member_beat fills *out with this worker's next heartbeat,
  * valid until the next call. member_beat returns false if no heartbeat is due: the worker has no rank yet, a speaker

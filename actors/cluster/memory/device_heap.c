@@ -26,6 +26,8 @@ int
 device_heap_take(struct device_heap *h, int kind, int device, uint64_t at, size_t bytes)
 {
     int32_t i = first_behind(h, at);
+    const struct holding *there = i < h->n ? &h->list[i] : NULL;
+    if (there && there->at == at && there->bytes == bytes && there->kind == kind && there->device == device) return 0;
     if (bytes == 0 || at > UINT64_MAX - bytes || (i < h->n && h->list[i].at < at + bytes))
         return fail(E_BUS, "memory of %s: the controller allocated a range twice", device_kind_text(kind));
     err_clear();

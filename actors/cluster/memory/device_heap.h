@@ -18,8 +18,8 @@ struct device_heap {
     int32_t n, capacity;
 };
 
-/* Allocates bytes on the device, and records the allocation at a position. E_MEMORY, E_KERNEL; E_BUS: the range
- * overlaps an existing allocation. */
+/* Allocates bytes on the device, and records the allocation at a position. A repeated request returns 0. E_MEMORY,
+ * E_KERNEL; E_BUS: the range overlaps another allocation. */
 int device_heap_take(struct device_heap *h, int kind, int device, uint64_t at, size_t bytes);
 /* Frees the allocation that begins at this position. Does nothing if there is no such allocation. */
 void device_heap_give(struct device_heap *h, uint64_t at);

@@ -68,13 +68,16 @@ carrier_lose(struct carrier *c, const char *fmt, int rank)
     c->hear.lost(c->hear.of, how);
 }
 
-/* Reports a worker as lost if the link to this worker stays down for link_ms. If the link is down because the worker
- * ended, the coordinator usually ends the epoch earlier. */
+/* Acknowledges messages of a worker. Reports the worker as lost if the link to it stays down for link_ms. If the link
+ * is down because the worker ended, the coordinator usually ends the epoch earlier. */
 static void
 look_after(struct carrier *c, int rank)
 {
     struct peer *p = &c->peer[rank];
-    if (c->net->is_down(c, rank) && !p->down_ns) p->down_ns = now_ns();
+    bool down = c->net->is_down(c, rank);
+    if (down && !p->down_ns) p->down_ns = now_ns();
+    if (!down && c->net->ready(c, rank)) p->down_ns = 0;
+    carrier_acknowledge(c, rank);
     if (p->down_ns && now_ns() - p->down_ns > c->link_ms * 1000000ll)
         carrier_lose(c, "lost its connection to worker %d", rank);
 }
@@ -304,6 +307,7 @@ carrier_take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
 static enum fate
 take_piece(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
+    if (h->m.kind == CARRIER_VOID) return FATE_DONE;
     if (h->m.kind == CARRIER_FETCHED) return carrier_take_fetched(c, h, body);
     if (run_after(h->m.run, c->run)) return FATE_LATER;
     if (h->m.run != c->run || !c->carrying) return FATE_DONE;
@@ -329,7 +333,11 @@ carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t 
 {
     if (memcmp(h->job, c->job, CLUSTER_ID) || h->m.epoch != c->epoch || !c->joined)
         return run_after(h->m.epoch, c->epoch) ? FATE_LATER : FATE_DONE;
-    return road == MESSAGES ? carrier_take_message(c, h, body) : take_piece(c, h, body);
+    if (!carrier_admit(c, road, h)) return FATE_DONE;
+    size_t nbyte = zmq_msg_size(body);
+    enum fate fate = road == MESSAGES ? carrier_take_message(c, h, body) : take_piece(c, h, body);
+    if (fate == FATE_DONE) carrier_accept(c, road, h, nbyte);
+    return fate;
 }
 
 static void
@@ -631,9 +639,13 @@ carrier_why_tcp(const struct carrier *c)
     return c->wants != CARRIER_TCP && c->net != &net_mpi ? c->why : NULL;
 }
 
+/* Acknowledgements can be behind a message that waits for the next run, so the wait does not depend on them. */
 void
 carrier_await(struct carrier *c)
 {
+    pthread_mutex_lock(&c->lock);
+    for (int r = 0; r < c->world; r++) traffic_void(&c->peer[r].traffic[BYTES]);
+    pthread_mutex_unlock(&c->lock);
     while (atomic_load(&c->flying) > 0) {
         struct timespec nap = {.tv_nsec = 50000};
         nanosleep(&nap, NULL);

@@ -6,7 +6,8 @@
  * 1 MiB, which ZeroMQ sends without a copy. If an MPI launcher started the workers and every worker has the plug-in,
  * MPI carries messages and bytes. MPI cannot continue after the loss of a worker, so later epochs use tcp. At most
  * CREDITS pieces per peer are in flight; further pieces wait in the carrier. A FULL is sent behind its bytes, so it
- * arrives after them.
+ * arrives after them. If a tcp connection ends, the carrier makes a new one, and repeats the messages that the other
+ * worker has not acknowledged (traffic.c).
  *
  * Every message belongs to an epoch and, except for lists, to a run. The carrier drops messages of earlier epochs
  * and runs. A message of a later epoch or run waits in its link until this worker has joined the epoch or begun the
@@ -43,7 +44,7 @@ struct carrier_options {
     const struct key *key; /* key of this process; NULL: messages are not encrypted */
     struct carrier_hear hear;
     enum carrier_mpi mpi;
-    /* time limit, ms, for a peer whose link is down or that acknowledges no data; then the peer is lost; 0: 3000 ms */
+    /* time limit, ms, for a peer whose link has no connection; then the peer is lost; 0: 3000 ms */
     int link_ms;
 };
 /* Starts a carrier. E_BUS, E_ARG. Also fails if `mpi` is CARRIER_MPI and MPI is not available. */

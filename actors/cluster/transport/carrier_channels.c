@@ -85,8 +85,8 @@ carrying_take(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* Drops parcels that were not sent, and waits until ZeroMQ has released all pieces in flight. The wait ends: peers
- * receive until the epoch is over, and then the links are closed. */
+/* Drops parcels that were not sent, and waits until ZeroMQ has released all pieces. The wait ends:
+ * peers receive until the epoch is over, and then the links are closed. */
 static void
 carrying_stop(void *of)
 {

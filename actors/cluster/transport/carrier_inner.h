@@ -22,8 +22,10 @@ enum {
     CARRIER_ASK = 64,
     CARRIER_LIST,
     CARRIER_FETCH,
-    CARRIER_FETCHED
-}; /* further kinds of messages, used only between carriers; lower numbers: enum msg_kind */
+    CARRIER_FETCHED,
+    CARRIER_ACK,  /* only the header, whose acknowledgements are the message */
+    CARRIER_VOID, /* takes the number of a message whose run has ended */
+};                /* further kinds of messages, used only between carriers; lower numbers: enum msg_kind */
 
 /* Range of bytes that a CARRIER_FETCH requests. The answer (CARRIER_FETCHED) contains this range before the bytes. */
 struct fetch {
@@ -34,8 +36,24 @@ struct fetch {
 struct head {
     unsigned char job[CLUSTER_ID];
     struct msg m;
-    uint64_t program; /* id of the program, in CARRIER_ASK and CARRIER_LIST */
-    uint64_t offset;  /* offset of a piece, bytes, from the first byte of the act */
+    uint64_t program;    /* id of the program, in CARRIER_ASK and CARRIER_LIST */
+    uint64_t offset;     /* offset of a piece, bytes, from the first byte of the act */
+    uint32_t number;     /* number of the message on its road, from 1 in each epoch; 0: the net loses no message */
+    uint32_t ack[NROAD]; /* by road: number of the last message received from the worker to which this one is sent */
+};
+
+/* A message that was sent, and that the other worker has not acknowledged. */
+struct kept {
+    struct head head;
+    zmq_msg_t body;
+    bool has_body;
+};
+
+/* The messages of one road, in both directions, with one other worker in one epoch. */
+struct traffic {
+    struct kept *kept; /* ring; the oldest is at `first` */
+    int32_t capacity, first, n;
+    uint32_t sent, came, told; /* numbers of the messages sent, received, and acknowledged to the other worker last */
 };
 
 /* The bytes that one act of a SEND task sends, in pieces of at most PIECE bytes. */
@@ -84,7 +102,10 @@ struct peer {
     void *socket[NROAD], *monitor[NROAD];
     struct parcel *first, **last; /* queue of parcels to this peer that are not completely sent */
     _Atomic int32_t flying;       /* number of pieces to this peer that ZeroMQ has not released */
-    int64_t down_ns; /* time, ns (CLOCK_MONOTONIC), at which a link to this peer went down; 0: no link is down */
+    struct traffic traffic[NROAD];
+    bool was_up[NROAD]; /* the link has had a connection */
+    bool down[NROAD];   /* the link has no connection */
+    int64_t down_ns;    /* time, ns (CLOCK_MONOTONIC), at which a link to this peer went down; 0: no link is down */
 };
 
 struct item { /* an entry of the carrier's queue: a message, or a parcel */
@@ -107,7 +128,8 @@ struct net {
     bool (*receive)(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body);
     /* returns true if the link exists and any thread that holds the lock may send on it */
     bool (*ready)(struct carrier *c, int rank);
-    /* returns true if a link to the worker has ended since the last call */
+    /* Returns true if a link to the worker has no connection. After a new connection, sends the messages again that
+     * were not acknowledged. */
     bool (*is_down)(struct carrier *c, int rank);
 };
 extern const struct net net_zmq, net_mpi;
@@ -179,7 +201,21 @@ struct msg carrier_speech(const struct carrier *c, int kind, int rank);
 struct carrier_channel *carrier_channels_find(const struct carrier_channels *k, const struct msg *m);
 /* Wakes the carrier's thread if it sleeps. Any thread. */
 void carrier_wake(struct carrier *c);
-/* Waits until ZeroMQ has released all pieces in flight. */
+/* Functions of traffic.c, called with the lock held. traffic_keep numbers a message and keeps a copy. traffic_stamp
+ * sets the acknowledgements of a message. traffic_void releases the bytes of runs that have ended. carrier_admit
+ * handles the acknowledgements of a message of this epoch, and returns false if the message must be dropped.
+ * carrier_accept counts a message that was accepted. carrier_acknowledge sends CARRIER_ACK if something is not
+ * acknowledged. */
+void traffic_keep(struct traffic *t, struct head *h, zmq_msg_t *body);
+struct kept *traffic_kept(const struct traffic *t, int32_t i); /* returns message i, from 0, the oldest */
+void traffic_stamp(struct traffic traffic[NROAD], struct head *h);
+void traffic_void(struct traffic *t);
+void traffic_clear(struct traffic *t);
+bool carrier_admit(struct carrier *c, enum road road, const struct head *h);
+void carrier_accept(struct carrier *c, enum road road, const struct head *h, size_t nbyte);
+void carrier_acknowledge(struct carrier *c, int rank);
+/* Waits until ZeroMQ has released all pieces in flight. Called without the lock when no receiver needs a piece any
+ * more: the runs that sent them have ended. */
 void carrier_await(struct carrier *c);
 
 #endif

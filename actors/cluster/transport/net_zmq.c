@@ -1,7 +1,9 @@
 /* net_zmq.c - links over tcp by ZeroMQ. For each road (messages, bytes), a worker has a PULL socket, to which the
  * other workers send, and a PUSH socket to every other worker.
  *
- * A link never reconnects, because messages could have been lost. A monitor socket reports the link's end. */
+ * A monitor socket reports the end of a connection, and the next connection: then the messages that were not
+ * acknowledged are sent again (traffic.c). A connection that acknowledges no bytes for half of link_ms ends, so that
+ * a new one can be made before the worker counts as lost. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/wire/curve.h"
@@ -23,9 +25,15 @@ new_socket(struct carrier *c, int type, const char *address, int rank, void **ou
 {
     const struct {
         int option, value;
-    } set[] = {{ZMQ_LINGER, 0},        {ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, CREDITS * 4},
-               {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, c->link_ms},
-               {ZMQ_RECONNECT_IVL, -1}};
+    } set[] = {{ZMQ_LINGER, 0},
+               {ZMQ_SNDHWM, 0},
+               {ZMQ_RCVHWM, CREDITS * 4},
+               {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000},
+               {ZMQ_TCP_MAXRT, c->link_ms / 2},
+               {ZMQ_RECONNECT_IVL, 20},
+               {ZMQ_RECONNECT_IVL_MAX, 200},
+               {ZMQ_CONNECT_TIMEOUT, MAX(100, c->link_ms / 4)}};
     static const int64_t most = LIST_MOST;
     const int six = strchr(address, '[') != NULL;
     *out = zmq_socket(c->context, type);
@@ -55,8 +63,9 @@ net_monitor(struct carrier *c, void *socket, void **out)
 {
     static const int linger = 0;
     char name[64];
-    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
     snprintf(name, sizeof name, "inproc://watch%d", c->serial++);
     if (zmq_socket_monitor(socket, name, events)) return net_broken("monitor");
     *out = zmq_socket(c->context, ZMQ_PAIR);
@@ -90,15 +99,39 @@ carrier_close_zmq(struct carrier *c, int rank)
         if (p->socket[road]) zmq_close(p->socket[road]);
         if (p->monitor[road]) zmq_close(p->monitor[road]);
         p->socket[road] = p->monitor[road] = NULL;
+        p->was_up[road] = p->down[road] = false;
+        traffic_clear(&p->traffic[road]);
     }
+}
+
+static void
+send_parts(struct peer *p, enum road road, struct head *h, zmq_msg_t *body)
+{
+    traffic_stamp(p->traffic, h);
+    int sent = zmq_send(p->socket[road], h, sizeof *h, ZMQ_DONTWAIT | (body ? ZMQ_SNDMORE : 0));
+    if (body && (sent < 0 || zmq_msg_send(body, p->socket[road], ZMQ_DONTWAIT) < 0)) zmq_msg_close(body);
 }
 
 static void
 carrier_send_zmq(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body)
 {
-    void *socket = c->peer[rank].socket[road];
-    int sent = zmq_send(socket, h, sizeof *h, ZMQ_DONTWAIT | (body ? ZMQ_SNDMORE : 0));
-    if (body && (sent < 0 || zmq_msg_send(body, socket, ZMQ_DONTWAIT) < 0)) zmq_msg_close(body);
+    struct peer *p = &c->peer[rank];
+    struct head numbered = *h;
+    if (h->m.kind != CARRIER_ACK) traffic_keep(&p->traffic[road], &numbered, body);
+    send_parts(p, road, &numbered, body);
+}
+
+/* Sends the messages of a road again that were not acknowledged. */
+static void
+send_again(struct peer *p, enum road road)
+{
+    for (int32_t i = 0; i < p->traffic[road].n; i++) {
+        struct kept *k = traffic_kept(&p->traffic[road], i);
+        zmq_msg_t body;
+        if (k->has_body) zmq_msg_init(&body);
+        if (k->has_body) zmq_msg_copy(&body, &k->body);
+        send_parts(p, road, &k->head, k->has_body ? &body : NULL);
+    }
 }
 
 /* Receives the next part of a message; false: none has arrived. Sets *good to false if the sender is not permitted,
@@ -142,22 +175,34 @@ ready_zmq(struct carrier *c, int rank)
     return c->peer[rank].socket[BYTES] != NULL;
 }
 
+/* Receives the next report of a monitor; false: there is none. */
+static bool
+receive_report(void *monitor, uint16_t *what)
+{
+    zmq_msg_t event, address;
+    zmq_msg_init(&event);
+    zmq_msg_init(&address);
+    bool got = monitor && zmq_msg_recv(&event, monitor, ZMQ_DONTWAIT) >= 0;
+    if (got) memcpy(what, zmq_msg_data(&event), sizeof *what);
+    if (got) zmq_msg_recv(&address, monitor, 0);
+    zmq_msg_close(&event);
+    zmq_msg_close(&address);
+    return got;
+}
+
 static bool
 is_down_zmq(struct carrier *c, int rank)
 {
-    const struct peer *p = &c->peer[rank];
-    bool down = false;
-    for (int road = 0; road < NROAD; road++) {
-        bool more = p->monitor[road] != NULL;
-        while (more) {
-            zmq_msg_t event;
-            zmq_msg_init(&event);
-            more = zmq_msg_recv(&event, p->monitor[road], ZMQ_DONTWAIT) >= 0;
-            down = down || more;
-            zmq_msg_close(&event);
+    struct peer *p = &c->peer[rank];
+    uint16_t what;
+    for (int road = 0; road < NROAD; road++)
+        while (receive_report(p->monitor[road], &what)) {
+            p->down[road] = what != ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+            if (p->down[road]) continue;
+            if (p->was_up[road]) send_again(p, road);
+            p->was_up[road] = true;
         }
-    }
-    return down;
+    return p->down[MESSAGES] || p->down[BYTES];
 }
 
 const struct net net_zmq = {"tcp",       connect_zmq, carrier_close_zmq, carrier_send_zmq,

@@ -8,6 +8,7 @@
  *   because the option also drops messages that were received and not yet read when a link ends.
  * - HANDSHAKE_IVL 2 s: limits the time of a handshake. ZMTP heartbeats are off, because they cut healthy links under
  *   load.
+ * - RECONNECT_IVL: `control` waits longer, because successive failed handshakes prove a wrong key (REFUSALS).
  * A ROUTER identifies its peers by routing ids that it generates and never reuses. */
 #include "actors/cluster/wire/link.h"
 
@@ -22,11 +23,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* REFUSALS: number of successive failed handshakes that prove a wrong key. One failed handshake proves nothing,
@@ -44,16 +48,20 @@ struct link_end {
     zmq_msg_t msg; /* the message received last */
     struct peer_id *peer;
     int npeer, capacity;
+    void *monitor; /* (control and bulk of a worker) socket on which ZeroMQ reports the ends of connections */
+    int nconnection, nbroken; /* connections so far; handshakes that failed since the last connection */
 };
 
 struct link {
-    void *context, *monitor;
+    void *context;
     struct curve *curve; /* handler of authentication requests; NULL: no key, or the end of a worker */
     bool serves;
     struct key key; /* key of this end; all zero: none */
     struct link_end end[NLINK_SOCKET];
     enum link_state state;
-    int nbroken;         /* handshakes that failed since the last successful one */
+    struct sockaddr_storage to; /* (worker) address of the coordinator, for link_is_refused(); to_bytes 0: unknown */
+    socklen_t to_bytes;
+    int probe;           /* socket that tries to connect to `to`; -1: none */
     char folder[FOLDER]; /* path of the folder with the ipc sockets; "": none */
     int lock;            /* descriptor that holds the lock on the folder; -1: none */
 };
@@ -125,10 +133,14 @@ has_key(const struct link *l)
 static int
 open_socket(struct link *l, enum link_socket which)
 {
-    static const struct {
+    const struct {
         int option, value;
-    } set[] = {{ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, 0},          {ZMQ_TCP_KEEPALIVE, 1},
-               {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_RECONNECT_IVL, 100}, {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    } set[] = {{ZMQ_SNDHWM, 0},
+               {ZMQ_RCVHWM, 0},
+               {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000},
+               {ZMQ_RECONNECT_IVL, which == LINK_CONTROL ? 100 : 20},
+               {ZMQ_RECONNECT_IVL_MAX, 1000}};
     static const int64_t most = WIRE_MOST;
     static const int mandatory = 1;
     const int immediate = which == LINK_BEAT, linger = which == LINK_CONTROL ? LAST_WORDS_MS : 0;
@@ -154,7 +166,7 @@ new_link(const struct key *key, bool serves, struct link **out)
 {
     struct link *l = must_alloc(sizeof *l);
     l->serves = serves;
-    l->lock = -1;
+    l->lock = l->probe = -1;
     if (key) key_copy(key, &l->key);
     for (int i = 0; i < NLINK_SOCKET; i++) zmq_msg_init(&l->end[i].msg);
     *out = l;
@@ -330,23 +342,43 @@ link_serve(const char *bind, const struct key *key, struct link **out)
 /* ---- the worker's end ---- */
 
 static int
-connect_end(struct link *l, enum link_socket which, const char *address)
+link_monitor(struct link *l, enum link_socket which)
 {
-    number_host(address, false, l->end[which].endpoint);
-    return open_socket(l, which);
+    static const int linger = 0;
+    struct link_end *e = &l->end[which];
+    char name[32];
+    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    snprintf(name, sizeof name, "inproc://watch%d", which);
+    if (zmq_socket_monitor(e->socket, name, events)) return link_broken("monitor");
+    e->monitor = zmq_socket(l->context, ZMQ_PAIR);
+    if (!e->monitor) return link_broken("monitor");
+    zmq_setsockopt(e->monitor, ZMQ_LINGER, &linger, sizeof linger);
+    return zmq_connect(e->monitor, name) ? link_broken("monitor") : 0;
 }
 
 static int
-link_monitor(struct link *l)
+connect_end(struct link *l, enum link_socket which, const char *address)
 {
-    static const int linger = 0;
-    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    if (zmq_socket_monitor(l->end[LINK_CONTROL].socket, "inproc://watch", events)) return link_broken("monitor");
-    l->monitor = zmq_socket(l->context, ZMQ_PAIR);
-    if (!l->monitor) return link_broken("monitor");
-    zmq_setsockopt(l->monitor, ZMQ_LINGER, &linger, sizeof linger);
-    return zmq_connect(l->monitor, "inproc://watch") ? link_broken("monitor") : 0;
+    number_host(address, false, l->end[which].endpoint);
+    TRY(open_socket(l, which));
+    if (which != LINK_BEAT) TRY(link_monitor(l, which));
+    return zmq_connect(l->end[which].socket, l->end[which].endpoint) ? link_broken(address) : 0;
+}
+
+/* Looks up the socket address of "ipc://PATH" or "tcp://HOST:PORT". */
+static void
+look_up_address(struct link *l, const char *address)
+{
+    struct sockaddr_un *local = (struct sockaddr_un *)&l->to;
+    const char *path = address + 6, *colon = strrchr(address, ':');
+    if (starts(address, "tcp://")) {
+        l->to_bytes = machine_socket(path, (size_t)(colon - path), (uint16_t)atoi(colon + 1), &l->to);
+        return;
+    }
+    local->sun_family = AF_UNIX;
+    snprintf(local->sun_path, sizeof local->sun_path, "%s", path);
+    l->to_bytes = sizeof *local;
 }
 
 int
@@ -359,9 +391,7 @@ link_join(const char *address, const struct key *key, struct link **out)
     struct link *l;
     int status = new_link(key, false, &l);
     if (!status) status = connect_end(l, LINK_CONTROL, address);
-    if (!status) status = link_monitor(l);
-    if (!status && zmq_connect(l->end[LINK_CONTROL].socket, l->end[LINK_CONTROL].endpoint))
-        status = link_broken(address);
+    if (!status) look_up_address(l, address);
     if (status) link_free(&l);
     *out = l;
     return status;
@@ -373,35 +403,74 @@ link_join_more(struct link *l, enum link_socket which, const char *address)
     bool local;
     TRY(link_address(address, &local));
     if (l->end[which].socket) return 0;
-    TRY(connect_end(l, which, address));
-    return zmq_connect(l->end[which].socket, l->end[which].endpoint) ? link_broken(address) : 0;
+    return connect_end(l, which, address);
+}
+
+/* Receives the next report of a monitor; false: there is none. */
+static bool
+receive_event(void *monitor, uint16_t *what)
+{
+    zmq_msg_t event, address;
+    zmq_msg_init(&event);
+    zmq_msg_init(&address);
+    bool got = monitor && zmq_msg_recv(&event, monitor, ZMQ_DONTWAIT) >= 0;
+    *what = 0;
+    if (got && zmq_msg_size(&event) >= 2) memcpy(what, zmq_msg_data(&event), sizeof *what);
+    if (got) zmq_msg_recv(&address, monitor, 0);
+    zmq_msg_close(&event);
+    zmq_msg_close(&address);
+    return got;
+}
+
+/* Returns the state of an end after an event. */
+static enum link_state
+state_after(struct link_end *e, enum link_state state, uint16_t what)
+{
+    switch (what) {
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        e->nconnection++;
+        e->nbroken = 0;
+        return LINK_UP;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: return ++e->nbroken < REFUSALS ? state : LINK_DENIED;
+    case ZMQ_EVENT_DISCONNECTED: return state == LINK_UP ? LINK_DOWN : state;
+    default: return LINK_DENIED;
+    }
 }
 
 enum link_state
 link_state(struct link *l)
 {
-    zmq_msg_t event, address;
-    while (l->monitor) {
-        zmq_msg_init(&event);
-        zmq_msg_init(&address);
-        bool got = zmq_msg_recv(&event, l->monitor, ZMQ_DONTWAIT) >= 0;
-        uint16_t what = 0;
-        if (got && zmq_msg_size(&event) >= 2) memcpy(&what, zmq_msg_data(&event), sizeof what);
-        if (got) zmq_msg_recv(&address, l->monitor, 0);
-        zmq_msg_close(&event);
-        zmq_msg_close(&address);
-        if (!got) break;
-        if (what == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-            l->state = LINK_UP, l->nbroken = 0;
-        else if (what == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-            l->state = ++l->nbroken < REFUSALS ? l->state : LINK_DENIED;
-        else if (what != ZMQ_EVENT_DISCONNECTED)
-            l->state = LINK_DENIED;
-        else if (l->state == LINK_UP)
-            l->state = LINK_DOWN;
-        if (l->state == LINK_DENIED || l->state == LINK_DOWN) break;
-    }
+    uint16_t what;
+    while (l->state != LINK_DENIED && receive_event(l->end[LINK_CONTROL].monitor, &what))
+        l->state = state_after(&l->end[LINK_CONTROL], l->state, what);
     return l->state;
+}
+
+int
+link_connections(struct link *l, enum link_socket which)
+{
+    struct link_end *e = &l->end[which];
+    uint16_t what;
+    while (which != LINK_CONTROL && receive_event(e->monitor, &what)) state_after(e, LINK_UP, what);
+    return e->nconnection;
+}
+
+bool
+link_is_refused(struct link *l)
+{
+    int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, error = 0;
+    socklen_t n = sizeof error;
+    if (l->probe < 0 && l->to_bytes) {
+        l->probe = socket(l->to.ss_family, type, 0);
+        if (l->probe >= 0 && connect(l->probe, (const struct sockaddr *)&l->to, l->to_bytes)) error = errno;
+    }
+    struct pollfd fd = {.fd = l->probe, .events = POLLOUT};
+    if (error == EINPROGRESS) error = 0;
+    bool over = error || poll(&fd, 1, 0) == 1;
+    if (over && !error) getsockopt(l->probe, SOL_SOCKET, SO_ERROR, &error, &n);
+    if (over) close(l->probe);
+    if (over) l->probe = -1;
+    return error == ECONNREFUSED || error == ENOENT;
 }
 
 int
@@ -409,7 +478,7 @@ link_state_fd(const struct link *l)
 {
     int fd = -1;
     size_t n = sizeof fd;
-    zmq_getsockopt(l->monitor, ZMQ_FD, &fd, &n);
+    zmq_getsockopt(l->end[LINK_CONTROL].monitor, ZMQ_FD, &fd, &n);
     return fd;
 }
 
@@ -420,10 +489,9 @@ link_sweep(const char *address)
 {
     const char *folder = address + 6, *slash = strrchr(address, '/');
     char path[LINK_ENDPOINT];
-    struct stat st;
     if (!starts(address, "ipc:///") || slash <= folder || !strstr(folder, "/rille-")) return;
     snprintf(path, sizeof path, "%.*s", (int)(slash - folder), folder);
-    if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == getuid()) remove_folder(path);
+    if (is_left(path)) remove_folder(path);
 }
 
 void
@@ -432,14 +500,16 @@ link_free(struct link **lp)
     struct link *l = *lp;
     *lp = NULL;
     if (!l) return;
-    /* The monitor must be stopped first: otherwise ZeroMQ's thread waits forever for its reports to be read. */
-    if (l->monitor) zmq_socket_monitor(l->end[LINK_CONTROL].socket, NULL, 0);
     for (int i = 0; i < NLINK_SOCKET; i++) {
-        zmq_msg_close(&l->end[i].msg);
-        if (l->end[i].socket) zmq_close(l->end[i].socket);
-        free(l->end[i].peer);
+        struct link_end *e = &l->end[i];
+        zmq_msg_close(&e->msg);
+        /* The monitor must be stopped first: otherwise ZeroMQ's thread waits forever for its reports to be read. */
+        if (e->monitor) zmq_socket_monitor(e->socket, NULL, 0);
+        if (e->socket) zmq_close(e->socket);
+        if (e->monitor) zmq_close(e->monitor);
+        free(e->peer);
     }
-    if (l->monitor) zmq_close(l->monitor);
+    if (l->probe >= 0) close(l->probe);
     if (l->context) zmq_ctx_shutdown(l->context);
     curve_free(&l->curve);
     while (l->context && zmq_ctx_term(l->context) && errno == EINTR) continue;

@@ -34,7 +34,7 @@ int link_join(const char *address, const struct key *key, struct link **out);
  * the connection. */
 int link_join_more(struct link *l, enum link_socket which, const char *address);
 void link_free(struct link **l);
-/* Removes the ipc folder of this address. The coordinator that made the folder must have ended. */
+/* Removes the ipc folder of this address, if the coordinator that made the folder has ended. */
 void link_sweep(const char *address);
 
 const char *link_endpoint(const struct link *l, enum link_socket which);
@@ -57,8 +57,14 @@ enum link_state {
     LINK_WAITING, /* the coordinator has not been reached yet */
     LINK_UP,
     LINK_DENIED, /* handshakes fail: the keys differ, or only one side has a key */
-    LINK_DOWN,   /* the link was established and has ended */
+    LINK_DOWN,   /* the connection has ended; ZeroMQ tries to connect again */
 };
 enum link_state link_state(struct link *l); /* returns the state of a worker's end */
+/* Returns the number of connections of a worker's socket so far (not of `beat`). Messages of a connection that has
+ * ended may be lost, in both directions. */
+int link_connections(struct link *l, enum link_socket which);
+/* Returns true if the coordinator's port refuses connections now: its process has ended. Called repeatedly while
+ * link_state() is LINK_DOWN, because an attempt to connect takes time. */
+bool link_is_refused(struct link *l);
 
 #endif

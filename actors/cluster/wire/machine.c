@@ -5,6 +5,7 @@
 #include "runtime/base/system.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -87,6 +88,18 @@ machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS])
     bool good = found && print_number(found->ai_addr, found->ai_addrlen, out);
     if (found) freeaddrinfo(found);
     return good;
+}
+
+socklen_t
+machine_socket(const char *host, size_t n, uint16_t port, struct sockaddr_storage *out)
+{
+    struct addrinfo *found = resolve_host(host, n);
+    socklen_t bytes = found ? found->ai_addrlen : 0;
+    if (found) memcpy(out, found->ai_addr, bytes);
+    if (found) freeaddrinfo(found);
+    if (bytes && out->ss_family == AF_INET) ((struct sockaddr_in *)out)->sin_port = htons(port);
+    if (bytes && out->ss_family == AF_INET6) ((struct sockaddr_in6 *)out)->sin6_port = htons(port);
+    return bytes;
 }
 
 /* Writes the local address from which this host reaches `to`. Finds the address by connecting a datagram socket,

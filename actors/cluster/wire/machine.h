@@ -4,6 +4,8 @@
 
 #include "runtime/base/str.h"
 
+#include <sys/socket.h>
+
 /* Appends a text that is equal in two processes if each can access the other's memory: same boot of a kernel, same
  * user, same pid namespace. host: name of a simulated host, for tests; NULL: the real host. */
 void machine_text(const char *host, struct str *out);
@@ -17,6 +19,8 @@ enum { MACHINE_ADDRESS = 64 };
 /* Writes the numeric address of a host, such as "10.0.0.1" or "[fd00::1]"; IPv4 is preferred. Returns false if the
  * host is unknown. */
 bool machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS]);
+/* Writes the socket address of a port of a host, and returns its size in bytes; 0: the host is unknown. */
+socklen_t machine_socket(const char *host, size_t n, uint16_t port, struct sockaddr_storage *out);
 /* Writes the numeric address that this host uses as sender to reach "tcp://HOST:PORT". Returns false, and writes
  * 127.0.0.1, if HOST cannot be reached. */
 bool machine_address(const char *to, char out[MACHINE_ADDRESS]);

@@ -131,12 +131,13 @@ packet_write(const struct packet *p, struct str *out)
     put_little_endian(out, p->kind, 4);
     put_little_endian(out, p->epoch, 4);
     put_little_endian(out, p->seq, 4);
-    put_little_endian(out, 0, 8); /* length of the body, written at the end */
+    put_little_endian(out, 0, 4); /* length of the body, written at the end */
+    put_little_endian(out, p->ack, 4);
     for (size_t i = 0; i < countof(fields); i++)
         if (fields[i].packet == p->kind) write_field(&fields[i], p, out);
     uint64_t body = out->len - begin - WIRE_HEAD;
     assert(body + WIRE_HEAD <= WIRE_MOST);
-    for (int i = 0; i < 8; i++) out->text[begin + 16 + (size_t)i] = (char)(unsigned char)(body >> 8 * i);
+    for (int i = 0; i < 4; i++) out->text[begin + 16 + (size_t)i] = (char)(unsigned char)(body >> 8 * i);
 }
 
 /* ---- reading ---- */
@@ -190,12 +191,13 @@ read_packet_head(const unsigned char *b, size_t n, struct packet *p)
                     WIRE_VERSION);
     uint32_t kind = (uint32_t)get_word(b + 4, 4);
     if (kind == PACKET_NONE || kind >= NPACKET) return fail(E_BUS, "packet of unknown kind %u", kind);
-    if (get_word(b + 16, 8) != n - WIRE_HEAD)
-        return fail(E_BUS, "packet %s: expected %llu bytes, found %zu", names[kind],
-                    (unsigned long long)get_word(b + 16, 8), n - WIRE_HEAD);
+    if (get_word(b + 16, 4) != n - WIRE_HEAD)
+        return fail(E_BUS, "packet %s: expected %u bytes, found %zu", names[kind], (unsigned)get_word(b + 16, 4),
+                    n - WIRE_HEAD);
     p->kind = (uint8_t)kind;
     p->epoch = (uint32_t)get_word(b + 8, 4);
     p->seq = (uint32_t)get_word(b + 12, 4);
+    p->ack = (uint32_t)get_word(b + 20, 4);
     return 0;
 }
 

@@ -6,9 +6,10 @@
  * buffer, which must outlive the packet.
  *
  * The header's `seq` numbers the packets of one direction of a link. A gap in the numbers means a lost packet and
- * ends the link; the receiver drops duplicates. Heartbeats are sent on a link of their own. A heartbeat carries the
- * number of the last packet sent on the packet link, so that the loss of the last packet is detected, too
- * (coordinator.h, member.h). Values; any thread. */
+ * ends the link; the receiver drops duplicates. The header's `ack` is the number of the last packet received in the
+ * other direction; the other end keeps later packets, and sends them again over a new connection (window.h).
+ * Heartbeats are sent on a link of their own. A heartbeat carries the number of the last packet sent on the packet
+ * link, so that the loss of the last packet is detected, too (coordinator.h, member.h). Values; any thread. */
 #ifndef RILLE_CLUSTER_WIRE_H
 #define RILLE_CLUSTER_WIRE_H
 
@@ -17,7 +18,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52, /* first bytes of a header: "RL" */
-    WIRE_VERSION = 17,   /* version of the protocol; the coordinator rejects workers of another version */
+    WIRE_VERSION = 18,   /* version of the protocol; the coordinator rejects workers of another version */
     WIRE_HEAD = 24,      /* bytes of a packet's header */
     WIRE_TEXT = 2048,    /* maximum bytes of a text field */
     /* maximum bytes of one part of a long content; programs and act times are sent in several parts */
@@ -50,12 +51,12 @@ enum packet_kind {
  * which fields a kind has. */
 struct packet {
     uint8_t kind;
-    uint32_t epoch, seq;
+    uint32_t epoch, seq, ack;
     uint32_t protocol, pid, cores, threads, abilities, isa, world, run, status, flags, nslot, home, made, every, anew;
     int32_t rank, node, speaker, lacks;
     uint64_t memory, program, offset, total, count, source, progress;
-    struct span version, host, machine, devices, gpus, name, kernels, text, job, digest, outline, segment, beat, bulk,
-        bus, port, secret;
+    struct span link, version, host, machine, devices, gpus, name, kernels, text, job, digest, outline, segment, beat,
+        bulk, bus, port, secret;
     struct span bytes;  /* content of a program, schedule rows, act times, a value or a communicator id */
     struct span ranges; /* devices of each memory, as struct range (coordinator.h), in uint32_t */
     struct span slots;  /* worker of each slot, as uint32_t */

@@ -43,6 +43,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100, ORPHAN_TICKS = 45, LEAVE_MS = 1500 };
@@ -487,13 +488,20 @@ take_state(struct worker_process *w, enum link_state state)
 {
     switch (state) {
     case LINK_WAITING: break;
-    case LINK_UP: member_linked(w->member); break;
+    case LINK_UP:
+        if (w->shared.linked == link_connections(w->link, LINK_CONTROL)) break;
+        w->shared.linked = link_connections(w->link, LINK_CONTROL);
+        member_linked(w->member);
+        break;
     case LINK_DENIED:
         worker_leave(w, LEAVE_FAILED,
                      "the coordinator refuses this worker's key, or only one of the two has a key; both need "
                      "--key-file with files of one job");
         break;
-    case LINK_DOWN: member_cut(w->member, "the connection to the coordinator ended"); break;
+    case LINK_DOWN:
+        member_down(w->member);
+        if (link_is_refused(w->link)) member_cut(w->member, "the connection to the coordinator ended");
+        break;
     }
 }
 
@@ -513,6 +521,7 @@ worker_tick(struct worker_process *w)
     member_tick(w->member);
     pass_signal(w);
     stop_engine(w);
+    worker_epoch_greet(w);
     worker_report_progress(w);
     if (member_beat(w->member, &p)) {
         str_clear(&w->shared.packet);
@@ -636,6 +645,8 @@ open_worker(struct worker_process *w)
     int status = link_join(w->options.join, file ? &key : NULL, &w->link);
     key_forget(&key);
     TRY(status);
+    if (getrandom(w->link_id, CLUSTER_ID, 0) != CLUSTER_ID)
+        return fail(E_IO, "cannot read random bytes: %s", strerror(errno));
     machine_text(w->options.host, &w->machine);
     if (position_heaps_wanted(&w->options.devices)) machine_apart(&w->machine);
     machine_host(w->options.host, w->host);
@@ -660,10 +671,12 @@ open_worker(struct worker_process *w)
                                          .name = span_text(w->options.job),
                                          .kernels = span_text(str_text(&w->kernels)),
                                          .isa = isa,
+                                         .link = {w->link_id, CLUSTER_ID},
                                          .rank = w->options.rank,
                                          .secret = {w->options.secret, CLUSTER_ID}},
                                .silence =
                                    w->options.orphan_s ? (int)(w->options.orphan_s * 1000 / TICK_MS) : ORPHAN_TICKS,
+                               .link = (int)(w->options.link_s * 1000 / TICK_MS),
                                .wait = w->options.wait_s * (1000 / TICK_MS)};
     w->member = member_new(&o, &env);
     if (system_event_open(&w->wake)) return fail(E_IO, "cannot create an event descriptor: %s", strerror(errno));

@@ -24,17 +24,32 @@ span_string(struct span s)
     return text;
 }
 
-/* Connects the link for values. The first packet on this link tells the coordinator the worker's rank, and the epoch
- * in which the coordinator admitted the worker. */
+static int
+send_greeting(struct worker_process *w, int connection)
+{
+    w->shared.greeting.count = (uint64_t)connection;
+    w->shared.greeted = connection;
+    str_clear(&w->shared.packet);
+    packet_write(&w->shared.greeting, &w->shared.packet);
+    return link_send(w->link, LINK_BULK, 0, w->shared.packet.text, w->shared.packet.len);
+}
+
+/* Connects the link for values. The first packet of each of its connections tells the coordinator the worker's rank,
+ * the epoch in which the coordinator admitted the worker, and the number of the connection. */
 static int
 join_bulk(struct worker_process *w, const char *address, uint32_t epoch)
 {
-    struct packet p = {
+    w->shared.greeting = (struct packet){
         .kind = PACKET_BEAT, .epoch = epoch, .rank = member_rank(w->member), .job = {w->main.job_id, CLUSTER_ID}};
     TRY(link_join_more(w->link, LINK_BULK, address));
-    str_clear(&w->shared.packet);
-    packet_write(&p, &w->shared.packet);
-    return link_send(w->link, LINK_BULK, 0, w->shared.packet.text, w->shared.packet.len);
+    return send_greeting(w, 1);
+}
+
+void
+worker_epoch_greet(struct worker_process *w)
+{
+    int connections = link_connections(w->link, LINK_BULK);
+    if (connections > w->shared.greeted && send_greeting(w, connections)) err_clear();
 }
 
 void

@@ -8,6 +8,8 @@
 void worker_epoch_welcome(struct worker_process *w, const struct order *o);
 void worker_epoch_make(struct worker_process *w, const struct order *o);
 void worker_epoch_form(struct worker_process *w, const struct order *o);
+/* Repeats the first packet of the link for values, after a new connection. The caller holds the lock. */
+void worker_epoch_greet(struct worker_process *w);
 /* Frees the epoch's engine and bus, and ends its links to other workers. */
 void worker_epoch_close(struct worker_process *w);
 /* Returns the bus address of a thread of a memory's plan partition; -1: there is no such thread. */

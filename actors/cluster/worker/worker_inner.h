@@ -59,8 +59,10 @@ struct worker_shared {
     uint32_t ndone;       /* number of completed pieces of work and copied blocks of files; reported as progress */
     struct orders orders; /* queue of work for the main thread */
     int64_t tick_ns;
-    bool signalled; /* true after the process's signal was reported to the coordinator */
-    uint32_t over;  /* number of the last epoch in which a member was lost */
+    int linked, greeted;    /* connections of the sockets `control` and `bulk` whose first packet was sent */
+    struct packet greeting; /* first packet of each connection of `bulk` */
+    bool signalled;         /* true after the process's signal was reported to the coordinator */
+    uint32_t over;          /* number of the last epoch in which a member was lost */
     struct {
         bool asked;
         int status; /* reason why the worker leaves: a LEAVE_ constant */
@@ -135,9 +137,10 @@ struct worker_process {
     struct worker_member *member; /* functions of the member are called with the lock held */
     struct str machine, kernels, devices, gpus;
     char host[64];
-    struct roots roots;       /* folders that files may be in */
-    struct system_event wake; /* wakes the main thread */
-    pthread_t thread;         /* the link's thread */
+    unsigned char link_id[CLUSTER_ID]; /* number of the membership (HELLO) */
+    struct roots roots;                /* folders that files may be in */
+    struct system_event wake;          /* wakes the main thread */
+    pthread_t thread;                  /* the link's thread */
     pthread_mutex_t lock;
     struct worker_shared shared;
     struct worker_files files;

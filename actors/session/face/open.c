@@ -134,6 +134,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *workers, bool 
                                  .devices = o->devices,
                                  .takes_over = o->takes_over,
                                  .silence_s = o->silence_seconds,
+                                 .link_s = o->link_seconds,
                                  .hang_s = o->hang_seconds,
                                  .host = o->host,
                                  .say = o->say,

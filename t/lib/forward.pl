@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+# forward.pl TARGET BYTES [SECONDS] - forwards TCP connections to the port TARGET, and prints the port that it opened. Ends
+# the first connection after BYTES bytes in both directions. Then forwards nothing for SECONDS seconds: later
+# connections are accepted and wait.
+use strict;
+use warnings;
+use IO::Select;
+use IO::Socket::INET;
+use Time::HiRes 'time';
+
+my ($target, $left, $pause) = @ARGV;
+my $server = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 8) or die "$!\n";
+my $wait   = IO::Select->new($server);
+my (%other, %first, @held, $until);
+$| = 1;
+print $server->sockport, "\n";
+
+sub join_ends {    # forwards between a connection and a new one to the target; returns false if there is no target yet
+  my ($in) = @_;
+  my $out = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $target) or return 0;
+  $other{$in}  = $out;
+  $other{$out} = $in;
+  $first{$in}  = $first{$out} = 1 unless defined $until || %first;
+  $wait->add($in, $out);
+  return 1;
+}
+
+sub end_both {
+  my ($end) = @_;
+  if (delete $first{$end}) {
+    delete $first{$other{$end}};
+    $until = time + ($pause || 0);
+  }
+  for my $e ($other{$end}, $end) {
+    $wait->remove($e);
+    delete $other{$e};
+    close $e;
+  }
+}
+
+sub forward {    # returns false if the connection ends
+  my ($end) = @_;
+  my $most = $first{$end} && $left < 4096 ? $left : 4096;
+  my $bytes;
+  return 0 unless $most && sysread $end, $bytes, $most;
+  $left -= length $bytes if $first{$end};
+  return syswrite($other{$end}, $bytes) && !($first{$end} && !$left);
+}
+
+$SIG{PIPE} = 'IGNORE';
+while (1) {
+  for my $end ($wait->can_read(0.05)) {
+    if ($end == $server) { push @held, scalar $server->accept }
+    elsif ($other{$end} && !forward($end)) { end_both($end) }
+  }
+  next if defined $until && time < $until;
+  @held = grep { !join_ends($_) } @held;
+}
