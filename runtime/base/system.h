@@ -102,8 +102,10 @@ enum { SYSTEM_NAME = 64 };
 /* Creates a memory file of `bytes` bytes, and writes the name by which other processes of this user open it. Returns a
  * descriptor or -1. On Linux the memory is freed with its last user. */
 int system_memory_new(size_t bytes, char name[SYSTEM_NAME]);
-/* Opens a memory file by name. Returns a descriptor or -1. EINVAL: the file is no memory file, or has another size. */
-int system_memory_open(const char *name, size_t bytes);
+/* Opens a memory file by name, and writes the name by which other processes open it while this process has it open; on
+ * Linux the maker's name ends with the maker. Returns a descriptor or -1. EINVAL: the file is no memory file, or has
+ * another size. */
+int system_memory_open(const char *name, size_t bytes, char own[SYSTEM_NAME]);
 /* Allocates pages of a memory file that is mapped at base; release: frees them. Both fill the range with zeros, on
  * systems other than Linux not before the next allocation, and release keeps the pages. Returns 0 or -1. */
 int system_memory_pages(int fd, char *base, size_t at, size_t bytes, bool release);

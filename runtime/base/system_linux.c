@@ -94,12 +94,18 @@ system_end_with_parent(void)
 
 /* ---- memory ---- */
 
+static void
+memory_name(int fd, char name[SYSTEM_NAME])
+{
+    snprintf(name, SYSTEM_NAME, "/proc/%ld/fd/%d", (long)getpid(), fd);
+}
+
 int
 system_memory_new(size_t bytes, char name[SYSTEM_NAME])
 {
     int fd = memfd_create("rille", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return -1;
-    snprintf(name, SYSTEM_NAME, "/proc/%ld/fd/%d", (long)getpid(), fd);
+    memory_name(fd, name);
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     if (!fchmod(fd, 0600) && !ftruncate(fd, (off_t)bytes) && !fcntl(fd, F_ADD_SEALS, seals)) return fd;
     int why = errno;
@@ -109,11 +115,12 @@ system_memory_new(size_t bytes, char name[SYSTEM_NAME])
 }
 
 int
-system_memory_open(const char *name, size_t bytes)
+system_memory_open(const char *name, size_t bytes, char own[SYSTEM_NAME])
 {
     struct stat st;
     int fd = open(name, O_RDWR | O_CLOEXEC);
     if (fd < 0) return -1;
+    memory_name(fd, own);
     int seals = fcntl(fd, F_GET_SEALS);
     if (!fstat(fd, &st) && seals >= 0 && seals & F_SEAL_SHRINK && (size_t)st.st_size == bytes) return fd;
     close(fd);

@@ -280,12 +280,13 @@ system_memory_new(size_t bytes, char name[SYSTEM_NAME])
 }
 
 int
-system_memory_open(const char *name, size_t bytes)
+system_memory_open(const char *name, size_t bytes, char own[SYSTEM_NAME])
 {
     struct stat st;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     int fd = shm_open(name, O_RDWR, 0600);
     if (fd < 0) return -1;
+    snprintf(own, SYSTEM_NAME, "%s", name);
     /* macOS rounds the size up to whole pages */
     if (!fstat(fd, &st) && ((size_t)st.st_size + page - 1) / page == (bytes + page - 1) / page) return fd;
     close(fd);

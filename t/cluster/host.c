@@ -66,19 +66,27 @@ test_take(void)
 static void
 test_open(void)
 {
-    struct segment *a, *b;
+    struct segment *a, *b, *c;
     char path[SEGMENT_PATH];
     if (segment_new(BYTES, &a)) return;
     segment_path(a, path);
     char *p = segment_take(a, 100000);
     strcpy(p, "seen");
-    ok(!segment_open(path, segment_bytes(a), &b) && !strcmp(segment_base(b) + (p - segment_base(a)), "seen"),
+    size_t at = (size_t)(p - segment_base(a));
+    ok(!segment_open(path, segment_bytes(a), &b) && !strcmp(segment_base(b) + at, "seen"),
        "another mapping sees the same bytes at the same offset");
     segment_free(&b);
     ok(segment_open(path, segment_bytes(a) + 4096, &b) == E_IO, "a segment of another size is refused");
     ok(segment_open("/proc/self/exe", 4096, &b) == E_IO, "a regular file is refused as a segment");
     ok(segment_open("/dev/null", 4096, &b) == E_IO, "a device file is refused as a segment");
+    /* a survivor announces the segment after the loss of the process that made it */
+    if (segment_open(path, segment_bytes(a), &b)) return;
+    segment_path(b, path);
     segment_free(&a);
+    ok(!segment_open(path, BYTES, &c) && !strcmp(segment_base(c) + at, "seen"),
+       "a segment is opened through any process that maps it");
+    segment_free(&c);
+    segment_free(&b);
     ok(segment_open(path, BYTES, &b) == E_IO, "a freed segment cannot be opened");
 }
 

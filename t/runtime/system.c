@@ -114,10 +114,12 @@ test_many_sleepers(void)
 
 /* ---- memory, and words in memory that processes share ---- */
 
+static char other[SYSTEM_NAME]; /* name of the memory file that was opened last */
+
 static int
 play(const char *name, size_t bytes)
 {
-    int fd = system_memory_open(name, bytes);
+    int fd = system_memory_open(name, bytes, other);
     if (fd < 0) return 1;
     struct ring *r = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (r == MAP_FAILED) return 1;
@@ -145,12 +147,18 @@ test_memory(void)
     take_turns(&(struct member){r, 0});
     waitpid(child, &status, 0);
     ok(status == 0 && atomic_load(&r->word) == 400, "two processes wake each other on a word in shared memory");
-    ok(system_memory_open(name, BYTES + (1 << 16)) < 0 && errno == EINVAL, "another size is refused");
-    ok(system_memory_open("/dev/null", BYTES) < 0 && system_memory_open("/proc/self/exe", BYTES) < 0,
+    int again = system_memory_open(name, BYTES, other);
+    ok(again >= 0, "a memory file is opened by name");
+    int third = system_memory_open(other, BYTES, other);
+    ok(third >= 0, "it is opened by the name of whoever opened it");
+    close(again);
+    close(third);
+    ok(system_memory_open(name, BYTES + (1 << 16), other) < 0 && errno == EINVAL, "another size is refused");
+    ok(system_memory_open("/dev/null", BYTES, other) < 0 && system_memory_open("/proc/self/exe", BYTES, other) < 0,
        "files of other kinds are refused");
     system_memory_unlink(name);
     close(fd);
-    ok(system_memory_open(name, BYTES) < 0, "a memory file cannot be opened after it was closed and unlinked");
+    ok(system_memory_open(name, BYTES, other) < 0, "a memory file cannot be opened after it was closed and unlinked");
     munmap(base, BYTES);
 }
 
@@ -168,7 +176,7 @@ test_exit(void)
     }
     bool read_all = read(told[0], name, sizeof name) == sizeof name;
     waitpid(child, NULL, 0);
-    ok(read_all && name[0] && system_memory_open(name, 4096) < 0, "exit() removes the names of memory files");
+    ok(read_all && name[0] && system_memory_open(name, 4096, other) < 0, "exit() removes the names of memory files");
     for (int i = 0; i < 2; i++) close(told[i]);
 }
 

@@ -25,7 +25,8 @@ struct extent {
 };
 
 struct segment {
-    char name[SYSTEM_NAME]; /* name of the memory file, if this process created it; else "" */
+    char name[SYSTEM_NAME]; /* name by which other processes open the memory file */
+    bool made;              /* this process created the memory file */
     int fd;                 /* descriptor of the memory file; -1: an address range for the segment of another host */
     struct segment_far far;
     char *base;
@@ -66,6 +67,7 @@ segment_new(size_t bytes, struct segment **out)
     int status = map(fd, bytes, out);
     if (!status) {
         memcpy((*out)->name, name, sizeof name);
+        (*out)->made = true;
         return 0;
     }
     system_memory_unlink(name);
@@ -76,13 +78,17 @@ segment_new(size_t bytes, struct segment **out)
 int
 segment_open(const char *path, size_t bytes, struct segment **out)
 {
-    int fd = bytes ? system_memory_open(path, bytes) : (errno = EINVAL, -1);
+    char name[SYSTEM_NAME];
+    int fd = bytes ? system_memory_open(path, bytes, name) : (errno = EINVAL, -1);
     if (fd < 0 && errno == EINVAL)
         return fail(E_IO, "shared memory %s: kind or size of the file differ from those that the coordinator sent",
                     path);
     if (fd < 0) return fail(E_IO, "shared memory %s: %s", path, strerror(errno));
     int status = map(fd, bytes, out);
-    if (status) close(fd);
+    if (status)
+        close(fd);
+    else
+        memcpy((*out)->name, name, sizeof name);
     return status;
 }
 
@@ -101,7 +107,7 @@ segment_free(struct segment **sp)
     *sp = NULL;
     if (!s) return;
     munmap(s->base, s->bytes);
-    if (s->name[0]) system_memory_unlink(s->name);
+    if (s->made) system_memory_unlink(s->name);
     if (s->fd >= 0) close(s->fd);
     for (int c = 0; c < NCLASS; c++) free(s->cell[c]);
     free(s->free);

@@ -43,7 +43,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100, ORPHAN_TICKS = 45, LEAVE_MS = 1500 };
@@ -645,8 +644,7 @@ open_worker(struct worker_process *w)
     int status = link_join(w->options.join, file ? &key : NULL, &w->link);
     key_forget(&key);
     TRY(status);
-    if (getrandom(w->link_id, CLUSTER_ID, 0) != CLUSTER_ID)
-        return fail(E_IO, "cannot read random bytes: %s", strerror(errno));
+    if (getentropy(w->link_id, CLUSTER_ID)) return fail(E_IO, "cannot read random bytes: %s", strerror(errno));
     machine_text(w->options.host, &w->machine);
     if (position_heaps_wanted(&w->options.devices)) machine_apart(&w->machine);
     machine_host(w->options.host, w->host);
