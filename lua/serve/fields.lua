@@ -203,6 +203,23 @@ local function read_messages(call, name, v)
   for i, m in ipairs(v) do call.messages[i] = read_message(call, m, i - 1) end
 end
 
+-- Reads response_format. A schema that is not supported is an error of this field.
+local function read_format(call, name, v)
+  local kind = is_object(v) and v.type
+  that(kind == "json_object" or kind == "json_schema" or kind == "text", name,
+    'response_format must be {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {...}}, found %s',
+    is_object(v) and shown(v.type) or shown(v))
+  if kind == "text" then return end
+  call.o.response_format = {type = kind}
+  if kind == "json_object" then return end
+  local given = is_object(v.json_schema) and v.json_schema.schema
+  that(is_object(given), name, "response_format.json_schema.schema must be an object, found %s", shown(given))
+  local schema = template_value(call, name, given)
+  local good, why = pcall(require "rille.models.json_grammar", call.tokenizer, call.vocab, schema)
+  that(good, name, "%s", (tostring(why):gsub("^[^ ]*:%d+: ", ""):gsub("^generate: ", "")))
+  call.o.response_format.json_schema = {schema = schema}
+end
+
 -- ---- tools ----
 
 local function read_tools(call, name, v)
@@ -237,12 +254,7 @@ local kinds = {
     parallel_tool_calls = only(true),
     logprobs = function(call, name, v) call.o.logprobs = call.o.logprobs or flag(name, v) and 0 or nil end,
     top_logprobs = function(call, name, v) call.o.logprobs = integer(name, v, 0, 20) end,
-    response_format = function(call, name, v)
-      local json_object = is_object(v) and v.type == "json_object"
-      that(json_object or is_object(v) and v.type == "text", name,
-        "response_format must be {\"type\": \"text\"} or {\"type\": \"json_object\"}, found %s", is_object(v) and shown(v.type) or shown(v))
-      if json_object then call.o.response_format = {type = "json_object"} end
-    end},
+    response_format = read_format},
   },
 }
 
