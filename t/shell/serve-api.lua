@@ -106,7 +106,11 @@ tap.group("JSON objects", function()
 end)
 
 tap.group("schemas", function()
-  local text = '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 60, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, ' ..
+  local spaces = {} -- a random model would write spaces only
+  for id = 0, tokenizer.size - 1 do
+    if tokenizer:decode{id}:find "^%s+$" then table.insert(spaces, ('"%d": -100'):format(id)) end
+  end
+  local text = '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 60, "logit_bias": {' .. table.concat(spaces, ",") .. '}, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, ' ..
     '"schema": {"type": "object", "properties": {"z": {"type": "boolean"}, "a": {"enum": ["x"]}}, "required": ["z", "a"], "additionalProperties": false}}}}'
   local content = ask{{CHAT, text}}[1].body.choices[1].message.content
   local good, v = pcall(json.decode, content)
