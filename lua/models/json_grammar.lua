@@ -8,6 +8,9 @@ local check = require "rille.check"
 local schemas = require "rille.models.json_schema"
 local values = require "rille.chat.values"
 
+-- Bytes that a string of JSON contains as they are. A token of these bytes alone is plain.
+local PLAIN <const> = " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'()*+,-./:;<=>?@[]^_`{|}~"
+
 local KEPT <const> = 64 -- maximum number of states whose ids are stored, and of grammars of a tokenizer
 
 -- ---- tokens ----
@@ -41,10 +44,10 @@ end
 local Grammar = {}
 Grammar.__index = Grammar
 
--- Returns the set of ids that may follow in a state.
-local function followers(self, state)
+-- Returns the set of the tokens' ids that may follow in a state.
+local function followers(self, tokens, state)
   local set, states, failed = {}, {[0] = state}, math.huge -- failed: first byte that cannot follow
-  for _, token in ipairs(self.tokens) do
+  for _, token in ipairs(tokens) do
     if token.common < failed then
       failed = math.huge
       for d = token.common + 1, #token.text do
@@ -60,14 +63,29 @@ local function followers(self, state)
   return set
 end
 
--- Returns {allowed = set}, or {banned = list of all other ids} if these are fewer.
-local function fewer(self, set)
-  local banned, count = {}, 0
-  for id = 0, self.vocab - 1 do
-    if set[id] then count = count + 1 else banned[#banned + 1] = id end
+-- Returns true if no plain byte changes the state, as within a string. Then all plain tokens may follow.
+local function is_unchanged(self, state)
+  for _, byte in ipairs{PLAIN:byte(1, -1)} do
+    if automaton.step(self.automaton, state, byte) ~= state then return false end
   end
+  return true
+end
+
+-- Returns the ids that may follow in a state: {allowed = set}, or {banned = list of all other ids} if these are fewer.
+local function fewer(self, state)
+  local plain = is_unchanged(self, state)
+  local set = followers(self, plain and self.others or self.tokens, state)
+  local count, banned = plain and self.nplain or 0, {}
+  for _ in pairs(set) do count = count + 1 end
   check.that(count > 0, "generate: response_format: no token of the tokenizer continues the JSON text")
-  return count > #banned and {banned = banned} or {allowed = set}
+  if 2 * count <= self.vocab then
+    for id in pairs(plain and self.plain or {}) do set[id] = 1 end
+    return {allowed = set}
+  end
+  for id = 0, self.vocab - 1 do
+    if not set[id] and not (plain and self.plain[id]) then banned[#banned + 1] = id end
+  end
+  return {banned = banned}
 end
 
 -- ---- use ----
@@ -102,7 +120,7 @@ function Grammar:edit(text, n, adds)
   if not state or state.is_complete then return nil end
   if not self.sets[state] then
     if self.count == KEPT then self.sets, self.count = {}, 0 end
-    self.sets[state], self.count = fewer(self, followers(self, state)), self.count + 1
+    self.sets[state], self.count = fewer(self, state), self.count + 1
   end
   local set = self.sets[state]
   for _, id in ipairs(set.banned or {}) do adds[id] = -math.huge end
@@ -115,13 +133,21 @@ function Grammar:is_complete(text)
   return state and state.is_complete
 end
 
-local made = setmetatable({}, {__mode = "k"}) -- tokenizer -> {vocab, tokens, texts, grammars = {schema -> grammar}, count}
+local made = setmetatable({}, {__mode = "k"}) -- tokenizer -> {vocab, tokens, plain, others, texts, grammars = {schema -> grammar}, count}
 
 local function tokens_for(tokenizer, vocab)
   local known = made[tokenizer]
   if not known or known.vocab ~= vocab then
-    known = {vocab = vocab, tokens = compare_neighbours(tokens_of(tokenizer, vocab)), texts = {}, grammars = {}, count = 0}
-    for _, token in ipairs(known.tokens) do known.texts[token.id] = token.text end
+    known = {vocab = vocab, tokens = compare_neighbours(tokens_of(tokenizer, vocab)), texts = {}, plain = {}, nplain = 0, others = {}, grammars = {}, count = 0}
+    for _, token in ipairs(known.tokens) do
+      known.texts[token.id] = token.text
+      if token.text:find(("^[%s]+$"):format((PLAIN:gsub("%p", "%%%0")))) then
+        known.plain[token.id], known.nplain = 1, known.nplain + 1
+      else
+        known.others[#known.others + 1] = {id = token.id, text = token.text}
+      end
+    end
+    compare_neighbours(known.others)
     made[tokenizer] = known
   end
   return known
@@ -138,7 +164,7 @@ return function(tokenizer, vocab, schema)
   if not known.grammars[name] then
     local expression = schema and schemas.compile(schema) or schemas.object()
     if known.count == KEPT then known.grammars, known.count = {}, 0 end
-    known.grammars[name] = setmetatable({vocab = vocab, tokens = known.tokens, texts = known.texts, sets = {}, count = 0,
+    known.grammars[name] = setmetatable({vocab = vocab, tokens = known.tokens, plain = known.plain, nplain = known.nplain, others = known.others, texts = known.texts, sets = {}, count = 0,
       automaton = automaton.new(expression)}, Grammar)
     known.count = known.count + 1
   end
