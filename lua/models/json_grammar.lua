@@ -164,8 +164,8 @@ return function(tokenizer, vocab, schema)
   if not known.grammars[name] then
     local expression = schema and schemas.compile(schema) or schemas.object()
     if known.count == KEPT then known.grammars, known.count = {}, 0 end
-    known.grammars[name] = setmetatable({vocab = vocab, tokens = known.tokens, plain = known.plain, nplain = known.nplain, others = known.others, texts = known.texts, sets = {}, count = 0,
-      automaton = automaton.new(expression)}, Grammar)
+    known.grammars[name] = setmetatable({vocab = vocab, tokens = known.tokens, plain = known.plain, nplain = known.nplain,
+      others = known.others, texts = known.texts, sets = {}, count = 0, automaton = automaton.new(expression)}, Grammar)
     known.count = known.count + 1
   end
   return known.grammars[name]

@@ -89,7 +89,8 @@ end
 
 -- Keyword -> true: it restricts values; false: it only describes them.
 local keywords = {type = true, properties = true, required = true, additionalProperties = true, items = true, enum = true, const = true,
-  minItems = true, maxItems = true, anyOf = true, nullable = true, ["$ref"] = true, ["$defs"] = true, title = false, description = false, default = false, examples = false,
+  minItems = true, maxItems = true, anyOf = true, nullable = true, ["$ref"] = true, ["$defs"] = true, title = false,
+  description = false, default = false, examples = false,
   deprecated = false, ["$schema"] = false, ["$id"] = false, ["$comment"] = false}
 
 local compile
