@@ -17,12 +17,13 @@ function json.array(t) return setmetatable(t, array_mark) end
 
 -- ---- reading ----
 
--- Parses text. who: prefix of error messages, usually the file's name.
-function json.decode(text, who)
+-- Parses text. who: prefix of error messages, usually the file's name. order: optional table; order[t] becomes the list
+-- of the names of object t as they occur in the text.
+function json.decode(text, who, order)
   who = who or "json"
   check.that(type(text) == "string" and type(who) == "string", "json.decode: expected a string, found %s",
     check.shown(type(text) == "string" and who or text))
-  return rille._json(text, who, json.null, array_mark)
+  return rille._json(text, who, json.null, array_mark, order)
 end
 
 -- Parses a file. who: text before the file's name in error messages; nil: none.

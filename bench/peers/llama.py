@@ -4,9 +4,9 @@
     python bench/peers/llama.py run FOLDER [threads] [ids]
 
 Prints lines "row, seconds an id, bytes of weights an id reads": the least of all ids. With one thread seconds are the
-processor's, with more the clock's. The vocabulary has the 256 bytes and names for the rest: only ids are used. Each row has
-a process of its own: one that dies on the weights that llama.cpp lays anew for the machine (q8_0 for AMX did) is
-repeated with the weights as they lie in the file, and says so.
+processor's, with more the clock's. The vocabulary has the 256 bytes, one merge, and names for the rest: ids matter, not
+text. Each row has a process of its own: one that dies on the weights that llama.cpp lays anew for the machine (q8_0 for
+AMX did) is repeated with the weights as they lie in the file, and says so.
 """
 import os
 import sys
@@ -35,7 +35,7 @@ def make(path, kind):
     # Maps bytes to the printable characters that GPT-2's vocabulary uses for them.
     keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in keep]
-    tokens = [chr(b) for b in keep] + [chr(256 + i) for i in range(len(rest))]
+    tokens = [chr(b) for b in keep] + [chr(256 + i) for i in range(len(rest))] + ["ab"]
     tokens += [f"<{i}>" for i in range(len(tokens), VOCAB)]
     w.add_token_list(tokens)
     w.add_token_types([1] * VOCAB)

@@ -77,7 +77,7 @@ end
 
 -- Converts a Lua value to a template value. order[t]: list of the names in table t, in their order in the JSON text;
 -- nil if t is not from JSON text. A table with an entry 1 becomes a list; so does an empty table that is not from a
--- JSON object.
+-- JSON object. A list or dictionary of templates is returned as it is.
 function values.from_lua(v, order, depth)
   depth = depth or 0
   local t = type(v)
@@ -86,6 +86,7 @@ function values.from_lua(v, order, depth)
   if t ~= "table" or depth > 100 then
     error({text = t == "table" and "a value is nested more than 100 deep, or contains itself" or ("a value must not be a %s"):format(t)}, 0)
   end
+  if getmetatable(v) == List or getmetatable(v) == Dict then return v end
   local names = order and order[v]
   if not names and (v[1] ~= nil or next(v) == nil) then
     local list = values.list{}
@@ -100,7 +101,7 @@ end
 -- Converts JSON text; objects keep the order of their names.
 function values.from_json(text, who)
   local order = {}
-  return values.from_lua(rille._json(text, who, json.null, getmetatable(json.array{}), order), order)
+  return values.from_lua(json.decode(text, who, order), order)
 end
 
 -- ---- text ----

@@ -1,129 +1,17 @@
--- json_grammar.lua - restricts a generated text to one JSON object (RFC 8259).
+-- json_grammar.lua - restricts a generated text to one JSON object, which can have a schema.
 --
--- A pushdown automaton reads the text's bytes. A state is a string: the mode, the number of white spaces since the last
--- other byte, and the open brackets. The text is complete when the last bracket is closed.
+-- An automaton (json_automaton.lua) reads the text's bytes. For each of its states, the ids that may follow are found once:
+-- all tokens are read in alphabetical order, so that tokens with a common beginning share its steps.
 
+local automaton = require "rille.models.json_automaton"
 local check = require "rille.check"
+local schemas = require "rille.models.json_schema"
+local values = require "rille.chat.values"
 
-local SPACES <const> = 32 -- maximum number of white spaces in a row, so that a model cannot write them without end
-local KEPT <const> = 64 -- maximum number of states whose ids are stored
+-- Bytes that a string of JSON contains as they are. A token of these bytes alone is plain.
+local PLAIN <const> = " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'()*+,-./:;<=>?@[]^_`{|}~"
 
--- ---- the automaton ----
-
--- Mode -> function(c, stack), which returns the mode and the open brackets after the byte c; nil: c cannot follow.
-local modes = {}
-
-local function closed(stack) return #stack == 1 and "done" or "after", stack:sub(1, -2) end
-
-function modes.start(c)
-  if c == "{" then return "first_key", "{" end
-end
-
-local literals = {t = "rue", f = "alse", n = "ull"}
-
-function modes.value(c, stack)
-  if c == '"' then return "string", stack end
-  if c == "{" then return "first_key", stack .. c end
-  if c == "[" then return "first_item", stack .. c end
-  if c == "-" then return "minus", stack end
-  if literals[c] then return literals[c], stack end
-  if c:find "%d" then return c == "0" and "zero" or "digits", stack end
-end
-
-function modes.first_item(c, stack)
-  if c == "]" then return closed(stack) end
-  return modes.value(c, stack)
-end
-
-function modes.next_key(c, stack)
-  if c == '"' then return "key", stack end
-end
-
-function modes.first_key(c, stack)
-  if c == "}" then return closed(stack) end
-  return modes.next_key(c, stack)
-end
-
-function modes.colon(c, stack)
-  if c == ":" then return "value", stack end
-end
-
-function modes.after(c, stack)
-  local open = stack:sub(-1)
-  if c == "," then return open == "{" and "next_key" or "value", stack end
-  if c == (open == "{" and "}" or "]") then return closed(stack) end
-end
-
--- Adds a mode of a number. more: pattern of a byte -> next mode. ends: the number may end here.
-local function number(name, ends, more)
-  modes[name] = function(c, stack)
-    for pattern, mode in pairs(more) do
-      if c:find(pattern) then return mode, stack end
-    end
-    if ends then return modes.after(c, stack) end
-  end
-end
-number("minus", false, {["0"] = "zero", ["[1-9]"] = "digits"})
-number("zero", true, {["%."] = "point", ["[eE]"] = "exponent"})
-number("digits", true, {["%d"] = "digits", ["%."] = "point", ["[eE]"] = "exponent"})
-number("point", false, {["%d"] = "fraction"})
-number("fraction", true, {["%d"] = "fraction", ["[eE]"] = "exponent"})
-number("exponent", false, {["%d"] = "power", ["[+-]"] = "sign"})
-number("sign", false, {["%d"] = "power"})
-number("power", true, {["%d"] = "power"})
-
-for _, word in pairs(literals) do
-  for i = 1, #word do
-    local rest = word:sub(i)
-    modes[rest] = function(c, stack)
-      if c == rest:sub(1, 1) then return #rest > 1 and rest:sub(2) or "after", stack end
-    end
-  end
-end
-
-for name, after in pairs{key = "colon", string = "after"} do
-  modes[name] = function(c, stack)
-    if c == '"' then return after, stack end
-    if c == "\\" then return name .. "\\", stack end
-    if c >= " " then return name, stack end
-  end
-  modes[name .. "\\"] = function(c, stack)
-    if c == "u" then return name .. 4, stack end
-    if c:find '["\\/bfnrt]' then return name, stack end
-  end
-  for left = 1, 4 do -- hexadecimal digits that are missing
-    modes[name .. left] = function(c, stack)
-      if c:find "%x" then return left > 1 and name .. left - 1 or name, stack end
-    end
-  end
-end
-
--- Modes in which white space may follow, and the mode after it.
-local spaced = {}
-for _, mode in ipairs{"start", "value", "first_item", "first_key", "next_key", "colon", "after"} do spaced[mode] = mode end
-for _, mode in ipairs{"zero", "digits", "fraction", "power"} do spaced[mode] = "after" end
-
-local steps = {} -- state -> {byte -> the next state; false: the byte cannot follow}
-
--- Returns the state after a byte; false: the byte cannot follow.
-local function step(state, byte)
-  local known = steps[state]
-  if not known then
-    known = {}
-    steps[state] = known
-  end
-  if known[byte] ~= nil then return known[byte] end
-  local c, mode, spaces, stack = string.char(byte), state:match "^(%S+) (%d+) (.*)$"
-  local new, open = nil, stack
-  if c:find "[ \t\r\n]" and spaced[mode] then
-    new, spaces = tonumber(spaces) < SPACES and spaced[mode], tonumber(spaces) + 1
-  elseif modes[mode] then
-    new, open = modes[mode](c, stack)
-    spaces = 0
-  end
-  known[byte] = new and ("%s %d %s"):format(new, spaces, open) or false
-  return known[byte]
-end
+local KEPT <const> = 64 -- maximum number of states whose ids are stored, and of grammars of a tokenizer
 
 -- ---- tokens ----
 
@@ -156,14 +44,14 @@ end
 local Grammar = {}
 Grammar.__index = Grammar
 
--- Returns the set of ids that may follow in a state.
-local function followers(self, state)
+-- Returns the set of the tokens' ids that may follow in a state.
+local function followers(self, tokens, state)
   local set, states, failed = {}, {[0] = state}, math.huge -- failed: first byte that cannot follow
-  for _, token in ipairs(self.tokens) do
+  for _, token in ipairs(tokens) do
     if token.common < failed then
       failed = math.huge
       for d = token.common + 1, #token.text do
-        states[d] = step(states[d - 1], token.text:byte(d))
+        states[d] = automaton.step(self.automaton, states[d - 1], token.text:byte(d))
         if not states[d] then
           failed = d
           break
@@ -175,14 +63,29 @@ local function followers(self, state)
   return set
 end
 
--- Returns {allowed = set}, or {banned = list of all other ids} if these are fewer.
-local function fewer(self, set)
-  local banned, count = {}, 0
-  for id = 0, self.vocab - 1 do
-    if set[id] then count = count + 1 else banned[#banned + 1] = id end
+-- Returns true if no plain byte changes the state, as within a string. Then all plain tokens may follow.
+local function is_unchanged(self, state)
+  for _, byte in ipairs{PLAIN:byte(1, -1)} do
+    if automaton.step(self.automaton, state, byte) ~= state then return false end
   end
+  return true
+end
+
+-- Returns the ids that may follow in a state: {allowed = set}, or {banned = list of all other ids} if these are fewer.
+local function fewer(self, state)
+  local plain = is_unchanged(self, state)
+  local set = followers(self, plain and self.others or self.tokens, state)
+  local count, banned = plain and self.nplain or 0, {}
+  for _ in pairs(set) do count = count + 1 end
   check.that(count > 0, "generate: response_format: no token of the tokenizer continues the JSON text")
-  return count > #banned and {banned = banned} or {allowed = set}
+  if 2 * count <= self.vocab then
+    for id in pairs(plain and self.plain or {}) do set[id] = 1 end
+    return {allowed = set}
+  end
+  for id = 0, self.vocab - 1 do
+    if not set[id] and not (plain and self.plain[id]) then banned[#banned + 1] = id end
+  end
+  return {banned = banned}
 end
 
 -- ---- use ----
@@ -192,13 +95,13 @@ end
 local function state_of(self, text, n)
   local states = text.grammar_states or {}
   text.grammar_states = states
-  local state, same = "start 0 ", true
+  local state, same = self.automaton.start, true
   for i = text.prompt + 1, n do
     local id = text.ids[i]
     local known = states[i - text.prompt]
     same = same and known and known.id == id
     if not same then
-      for _, byte in ipairs{(self.texts[id] or ""):byte(1, -1)} do state = state and step(state, byte) end
+      for _, byte in ipairs{(self.texts[id] or ""):byte(1, -1)} do state = state and automaton.step(self.automaton, state, byte) end
       states[i - text.prompt] = {id = id, state = state}
     end
     state = states[i - text.prompt].state
@@ -214,10 +117,10 @@ end
 -- id may follow.
 function Grammar:edit(text, n, adds)
   local state = state_of(self, text, n)
-  if not state or state:find "^done " then return nil end
+  if not state or state.is_complete then return nil end
   if not self.sets[state] then
     if self.count == KEPT then self.sets, self.count = {}, 0 end
-    self.sets[state], self.count = fewer(self, followers(self, state)), self.count + 1
+    self.sets[state], self.count = fewer(self, state), self.count + 1
   end
   local set = self.sets[state]
   for _, id in ipairs(set.banned or {}) do adds[id] = -math.huge end
@@ -227,19 +130,43 @@ end
 -- Returns true if the JSON object is complete.
 function Grammar:is_complete(text)
   local state = state_of(self, text, #text.ids)
-  return state and state:find "^done " ~= nil
+  return state and state.is_complete
 end
 
-local made = setmetatable({}, {__mode = "k"}) -- tokenizer -> its grammar
+local made = setmetatable({}, {__mode = "k"}) -- tokenizer -> {vocab, tokens, plain, others, texts, grammars = {schema -> grammar}, count}
 
--- Returns the grammar of JSON objects for a tokenizer. vocab: number of the model's ids.
-return function(tokenizer, vocab)
-  local grammar = made[tokenizer]
-  if not grammar or grammar.vocab ~= vocab then
-    local tokens, texts = compare_neighbours(tokens_of(tokenizer, vocab)), {}
-    for _, token in ipairs(tokens) do texts[token.id] = token.text end
-    grammar = setmetatable({vocab = vocab, tokens = tokens, texts = texts, sets = {}, count = 0}, Grammar)
-    made[tokenizer] = grammar
+local function tokens_for(tokenizer, vocab)
+  local known = made[tokenizer]
+  if not known or known.vocab ~= vocab then
+    known = {vocab = vocab, tokens = compare_neighbours(tokens_of(tokenizer, vocab)), texts = {}, plain = {}, nplain = 0, others = {}, grammars = {}, count = 0}
+    for _, token in ipairs(known.tokens) do
+      known.texts[token.id] = token.text
+      if token.text:find(("^[%s]+$"):format((PLAIN:gsub("%p", "%%%0")))) then
+        known.plain[token.id], known.nplain = 1, known.nplain + 1
+      else
+        known.others[#known.others + 1] = {id = token.id, text = token.text}
+      end
+    end
+    compare_neighbours(known.others)
+    made[tokenizer] = known
   end
-  return grammar
+  return known
+end
+
+-- Returns the grammar of JSON objects for a tokenizer. vocab: number of the model's ids. schema: template value
+-- (chat/values.lua), which the objects satisfy; nil: any object.
+return function(tokenizer, vocab, schema)
+  local known, name = tokens_for(tokenizer, vocab), ""
+  if schema then
+    values.begin()
+    name = values.json(schema, {comma = ",", colon = ":"})
+  end
+  if not known.grammars[name] then
+    local expression = schema and schemas.compile(schema) or schemas.object()
+    if known.count == KEPT then known.grammars, known.count = {}, 0 end
+    known.grammars[name] = setmetatable({vocab = vocab, tokens = known.tokens, plain = known.plain, nplain = known.nplain,
+      others = known.others, texts = known.texts, sets = {}, count = 0, automaton = automaton.new(expression)}, Grammar)
+    known.count = known.count + 1
+  end
+  return known.grammars[name]
 end

@@ -14,13 +14,17 @@ local prompts = require "rille.models.prompts"
 local settings_of = require "rille.models.rows"
 local writer = require "rille.models.writer"
 
+local COMPILED <const> = 3 -- number of passes after which the least time is that of a compiled pass
+local AGAIN <const> = 64 -- maximum number of passes over one slot per pass over all slots
+
 local Reader = {}
 Reader.__index = Reader
 
 -- Creates a reader. slots: number of slots; room: positions per slot; chunk: maximum number of ids of a slot that one
 -- pass reads.
 local function new(model, slots, room, where, chunk)
-  local self = setmetatable({model = model, n = slots, room = room, where = where, chunk = chunk, kept = {}}, Reader)
+  local self = setmetatable({model = model, n = slots, room = room, where = where, chunk = chunk, kept = {},
+    cost = {one = {passes = 0, least = math.huge}, all = {passes = 0, least = math.huge}}}, Reader)
   self.writer = writer.take(model, slots, room, where)
   self:forget()
   return self
@@ -87,7 +91,7 @@ end
 -- Returns the size to which n ids are padded. There are only a few sizes, because each one needs a compiled step.
 local function padded_size(self, n)
   local size = 1
-  while size < n do size = size < 8 and 2 * size or 4 * size end
+  while size < n do size = 2 * size end
   return math.min(size, math.max(n, math.min(self.chunk, self.room)))
 end
 
@@ -173,6 +177,30 @@ local function pass_of(self, feeds, first, last, scored, more, out)
   end
 end
 
+-- Passes over one slot and over all slots: reads one id of each slot, and measures the time. cost.one, cost.all: number
+-- of passes, and their least time, s.
+local function timed_pass(self, feeds, first, last, more, out)
+  local cost, start = self.cost[first == last and "one" or "all"], rille.clock()
+  pass_of(self, feeds, first, last, 1, more, out)
+  cost.passes, cost.least = cost.passes + 1, math.min(cost.least, rille.clock() - start)
+end
+
+-- Returns true if n passes over one slot take less time than one pass over all slots, which computes idle slots, too. Now
+-- and then returns false in any case, so that the time of a pass over all slots is measured again.
+local function is_faster_apart(self, n)
+  local one, all = self.cost.one, self.cost.all
+  if n == self.n or one.passes < COMPILED or all.passes < COMPILED or one.passes > AGAIN * all.passes then return false end
+  return n * one.least < all.least
+end
+
+-- Reads the next id of n slots.
+local function read_next(self, feeds, n, more, out)
+  if n > 1 and not is_faster_apart(self, n) then return timed_pass(self, feeds, 1, self.n, more, out) end
+  for s = 1, self.n do
+    if feeds[s] then timed_pass(self, feeds, s, s, more, out) end
+  end
+end
+
 -- For each slot s with feed = feeds[s], reads feed.count further ids of the text feed.text. Chooses the ids that
 -- follow the last feed.scored of these entries (0: chooses none). Returns results of choose.lua as lists; the last
 -- row of slot s is s * scored.
@@ -181,15 +209,17 @@ end
 -- pass, because in a common pass the ids of all slots would be padded to that length.
 function Reader:pass(feeds, scored, more)
   more = more or {}
-  local out, short, nshort, last = {}, {}, 0, nil
+  local out, short, nshort, last, longest = {}, {}, 0, nil, 0
   for s = 1, self.n do
     if feeds[s] and feeds[s].count > scored + 1 and not more.whole then
       pass_of(self, feeds, s, s, scored, more, out)
     elseif feeds[s] then
-      short[s], nshort, last = feeds[s], nshort + 1, s
+      short[s], nshort, last, longest = feeds[s], nshort + 1, s, math.max(longest, feeds[s].count)
     end
   end
-  if nshort == 1 and not more.whole then
+  if longest == 1 and scored == 1 and not more.whole and not more.beams then
+    read_next(self, short, nshort, more, out)
+  elseif nshort == 1 and not more.whole then
     pass_of(self, short, last, last, scored, more, out)
   elseif nshort > 0 then
     pass_of(self, short, 1, self.n, scored, more, out)

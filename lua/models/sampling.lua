@@ -2,6 +2,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local values = require "rille.chat.values"
 
 local sampling = {}
 
@@ -90,15 +91,29 @@ local function check_objects(who, o, vocab)
     "%s: tokenizer must be a tokenizer of rille.tokenizer, found %s", who, check.shown(o.tokenizer))
 end
 
+-- Returns the schema of a response_format of the type json_schema, as a template value.
+local function schema_of(who, f)
+  local given = type(f.json_schema) == "table" and f.json_schema.schema
+  check.that(type(given) == "table" or type(given) == "string",
+    '%s: response_format must be {type = "json_schema", json_schema = {schema = table or JSON text}}, found the schema %s', who, check.shown(given))
+  local good, schema = check.try(type(given) == "string" and values.from_json or values.from_lua, given, type(given) == "string" and "schema" or nil)
+  check.that(good, "%s: response_format: schema: %s", who, type(schema) == "table" and schema.text or tostring(schema))
+  return schema
+end
+
 -- Reads the option response_format, which restricts the text to one JSON object.
 local function read_format(who, o)
   local f = o.response_format
   if f == nil then return end
-  check.that(type(f) == "table" and f.type == "json_object" and next(f, "type") == nil and next(f) == "type",
-    '%s: response_format must be {type = "json_object"}, found %s', who, type(f) == "table" and check.quoted(f.type) or check.shown(f))
+  local kind = type(f) == "table" and f.type
+  for name in pairs(kind and f or {}) do
+    if name ~= "type" and not (kind == "json_schema" and name == "json_schema") then kind = nil end
+  end
+  check.that(kind == "json_object" or kind == "json_schema",
+    '%s: response_format must be {type = "json_object"} or {type = "json_schema", json_schema = {schema =}}, found %s', who, type(f) == "table" and check.quoted(f.type) or check.shown(f))
   check.that(o.allowed == nil and o.beams == nil and o.min_new_tokens == 0,
     "%s: response_format cannot be combined with the options allowed, beams and min_new_tokens", who)
-  o.grammar = require "rille.models.json_grammar"(o.tokenizer, o.vocab)
+  o.grammar = require "rille.models.json_grammar"(o.tokenizer, o.vocab, kind == "json_schema" and schema_of(who, f) or nil)
 end
 
 local function read_penalties(who, o)

@@ -88,7 +88,18 @@ function answers.usage(call)
     prompt_tokens_details = {cached_tokens = cached}}
 end
 
-local function finish_of(text) return text.ended or json.null end
+local function finish_of(entry) return entry.calls and "tool_calls" or entry.text.ended or json.null end
+
+-- Returns the list of the entry's calls of tools; nil: none. streamed: the list is part of a stream.
+local function calls_of(entry, streamed)
+  if not entry.calls then return nil end
+  local list = json.array{}
+  for i, one in ipairs(entry.calls) do
+    list[i] = {id = one.id, type = "function", index = streamed and i - 1 or nil,
+      ["function"] = {name = valid(one.name), arguments = valid(one.arguments)}}
+  end
+  return list
+end
 
 -- Returns the complete response of a request that is not streamed.
 function answers.whole(call)
@@ -96,9 +107,11 @@ function answers.whole(call)
   out.choices, out.usage = json.array{}, answers.usage(call)
   for i, entry in ipairs(call.entries) do
     entry.piece = entry.said
-    local choice = {index = i - 1, logprobs = logprobs_of(call, entry), finish_reason = finish_of(entry.text)}
+    local choice = {index = i - 1, logprobs = logprobs_of(call, entry), finish_reason = finish_of(entry)}
     if call.kind == "chat" then
-      choice.message = {role = "assistant", content = valid(entry.said), refusal = json.null}
+      local content = valid(call.tools and entry.shown or entry.said)
+      choice.message = {role = "assistant", content = entry.calls and content == "" and json.null or content, refusal = json.null,
+        tool_calls = calls_of(entry)}
     else
       choice.text = valid(entry.said)
     end
@@ -110,9 +123,9 @@ end
 -- Returns the next part of a stream, with the last piece of the entry's text. first: this part begins the text.
 function answers.part(call, entry, first)
   local out = head(call, call.kind == "chat" and "chat.completion.chunk" or "text_completion")
-  local choice = {index = entry.index, logprobs = first and json.null or logprobs_of(call, entry), finish_reason = finish_of(entry.text)}
+  local choice = {index = entry.index, logprobs = first and json.null or logprobs_of(call, entry), finish_reason = finish_of(entry)}
   if call.kind == "chat" then
-    choice.delta = first and {role = "assistant", content = ""} or {content = valid(entry.piece)}
+    choice.delta = first and {role = "assistant", content = ""} or {content = valid(entry.piece), tool_calls = calls_of(entry, true)}
   else
     choice.text = valid(entry.piece)
   end

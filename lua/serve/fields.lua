@@ -4,6 +4,8 @@
 -- label a request are ignored. Errors are tables {status =, message =, param =}.
 
 local json = require "rille.json"
+local tools = require "rille.serve.tools"
+local values = require "rille.chat.values"
 
 local fields = {}
 
@@ -142,61 +144,135 @@ local function content_of(v, i)
   return table.concat(texts)
 end
 
+-- Converts a part of the body to a value of chat templates, whose names have the order of the body.
+local function template_value(call, name, v)
+  local good, value = pcall(values.from_lua, v, call.order)
+  that(good, name, "%s: %s", name, type(value) == "table" and value.text or tostring(value))
+  return value
+end
+
+-- Returns the calls of an assistant's message. Templates expect the arguments as an object, not as JSON text.
+local function read_calls(call, v, i)
+  local expected = '{"id": string, "type": "function", "function": {"name": string, "arguments": string}}; arguments must be the JSON text of an object'
+  that(is_list(v) and #v > 0, "messages", "messages[%d].tool_calls must be a list that is not empty, found %s", i, shown(v))
+  for k, one in ipairs(v) do
+    local fn = is_object(one) and one.type == "function" and is_object(one["function"]) and one["function"]
+    that(fn and type(one.id) == "string" and type(fn.name) == "string" and tools.object(fn.arguments), "messages",
+      "messages[%d].tool_calls[%d] must be %s", i, k - 1, expected)
+  end
+  local list = template_value(call, "messages", v)
+  for _, one in ipairs(list) do
+    local fn = one.of["function"]
+    fn.of.arguments = tools.object(fn.of.arguments)
+  end
+  return list
+end
+
+-- Returns a message in the form that chat templates expect.
+local function read_message(call, m, i)
+  that(is_object(m) and type(m.role) == "string", "messages", "messages[%d] must be {\"role\": string, \"content\": string}", i)
+  local message = {role = m.role}
+  if m.role == "assistant" and m.tool_calls and m.tool_calls ~= json.null then message.tool_calls = read_calls(call, m.tool_calls, i) end
+  if m.role == "tool" then
+    that(type(m.tool_call_id) == "string", "messages", "messages[%d].tool_call_id must be a string, found %s", i, shown(m.tool_call_id))
+    message.tool_call_id, message.name = m.tool_call_id, type(m.name) == "string" and m.name or nil
+  end
+  if not message.tool_calls or m.content and m.content ~= json.null then message.content = content_of(m.content, i) end
+  return message
+end
+
 -- Returns the ids of a conversation, ready for the assistant to continue. Without a chat template, the text has one
 -- line "role: text" per message.
 local function chat_ids(call, messages)
   local tokenizer, lines = call.tokenizer, {}
-  local good, out = pcall(function() return tokenizer:chat(messages, {add_generation_prompt = true}) end)
+  local good, out = pcall(function() return tokenizer:chat(messages, {add_generation_prompt = true, tools = call.tools}) end)
   if good then return tokenizer:encode(out) end
   local why = tostring(out):gsub("^[^ ]*:%d+: ", "")
   that(why:find("has no chat template", 1, true) or why:find("has no 'chat'", 1, true), "messages", "messages: %s", why)
-  for i, m in ipairs(messages) do lines[i] = ("%s: %s\n"):format(m.role, m.content) end
+  that(not call.tools, "tools", "tools: the model has no chat template; send the request without tools")
+  for i, m in ipairs(messages) do
+    that(not m.tool_calls, "messages", "messages[%d].tool_calls: the model has no chat template; send the message without tool_calls", i - 1)
+    lines[i] = ("%s: %s\n"):format(m.role, m.content)
+  end
   return encoded(call, table.concat(lines) .. "assistant:")
 end
 
 local function read_messages(call, name, v)
   that(is_list(v) and #v > 0, name, "messages must be a list of messages that is not empty, found %s", shown(v))
-  local messages = {}
-  for i, m in ipairs(v) do
-    that(is_object(m) and type(m.role) == "string", name, "messages[%d] must be {\"role\": string, \"content\": string}", i - 1)
-    messages[i] = {role = m.role, content = content_of(m.content, i - 1)}
-  end
-  call.prompts[1] = chat_ids(call, messages)
+  call.messages = {}
+  for i, m in ipairs(v) do call.messages[i] = read_message(call, m, i - 1) end
+end
+
+-- Reads response_format. A schema that is not supported is an error of this field.
+local function read_format(call, name, v)
+  local kind = is_object(v) and v.type
+  that(kind == "json_object" or kind == "json_schema" or kind == "text", name,
+    'response_format must be {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {...}}, found %s',
+    is_object(v) and shown(v.type) or shown(v))
+  if kind == "text" then return end
+  call.o.response_format = {type = kind}
+  if kind == "json_object" then return end
+  local given = is_object(v.json_schema) and v.json_schema.schema
+  that(is_object(given), name, "response_format.json_schema.schema must be an object, found %s", shown(given))
+  local schema = template_value(call, name, given)
+  local good, why = pcall(require "rille.models.json_grammar", call.tokenizer, call.vocab, schema)
+  that(good, name, "%s", (tostring(why):gsub("^[^ ]*:%d+: ", ""):gsub("^generate: ", "")))
+  call.o.response_format.json_schema = {schema = schema}
+end
+
+-- ---- tools ----
+
+local function read_tools(call, name, v)
+  call.tools = template_value(call, name, v)
+  call.tool_names = tools.names(call.tools)
+  that(call.tool_names, name, 'tools must be a list of {"type": "function", "function": {"name": string}}, found %s', shown(v))
+end
+
+local function read_tool_choice(call, name, v)
+  that(v == "auto" or v == "none", name, 'tool_choice must be "auto" or "none", found %s', shown(v))
+  call.tool_choice = v
+end
+
+-- Makes the prompt of a chat, after all fields of the request have been read.
+local function finish_chat(call)
+  if call.tool_choice == "none" or call.tools and #call.tools == 0 then call.tools, call.tool_names = nil, nil end
+  if call.tools then call.tool_mark = tools.mark(call.tokenizer) end
+  if call.messages then call.prompts[1] = chat_ids(call, call.messages) end
 end
 
 -- ---- the two kinds of request ----
 
 local kinds = {
   completion = {
-    required = "prompt", prompt = read_prompt, best_of = ignored, echo = only(false), suffix = only(json.null),
-    logprobs = function(call, name, v) call.o.logprobs = integer(name, v, 0, 20) end,
+    required = "prompt", finish = function() end,
+    fields = {prompt = read_prompt, best_of = ignored, echo = only(false), suffix = only(json.null),
+    logprobs = function(call, name, v) call.o.logprobs = integer(name, v, 0, 20) end},
   },
   chat = {
-    required = "messages", messages = read_messages, max_completion_tokens = read_tokens,
+    required = "messages", finish = finish_chat,
+    fields = {messages = read_messages, max_completion_tokens = read_tokens, tools = read_tools, tool_choice = read_tool_choice,
+    parallel_tool_calls = only(true),
     logprobs = function(call, name, v) call.o.logprobs = call.o.logprobs or flag(name, v) and 0 or nil end,
     top_logprobs = function(call, name, v) call.o.logprobs = integer(name, v, 0, 20) end,
-    response_format = function(call, name, v)
-      local json_object = is_object(v) and v.type == "json_object"
-      that(json_object or is_object(v) and v.type == "text", name,
-        "response_format must be {\"type\": \"text\"} or {\"type\": \"json_object\"}, found %s", is_object(v) and shown(v.type) or shown(v))
-      if json_object then call.o.response_format = {type = "json_object"} end
-    end,
+    response_format = read_format},
   },
 }
 
 -- Reads a request into a call: o (options), prompts (lists of ids), n, stream, usage, ignore_eos. kind: "completion" or
 -- "chat". call: has model, vocab, tokenizer.
 function fields.read(call, kind, text)
-  local good, body = pcall(json.decode, text, "body")
+  call.order = {}
+  local good, body = pcall(json.decode, text, "body", call.order)
   that(good, nil, "the body must be JSON: %s", (tostring(body):gsub("^[^ ]*:%d+: ", "")))
   that(is_object(body), nil, "the body must be a JSON object, found %s", shown(body))
   local own = kinds[kind]
   call.o, call.prompts, call.n = {stop = {}}, {}, 1
   for name, value in pairs(body) do
-    local read = name ~= "required" and own[name] or common[name]
+    local read = own.fields[name] or common[name]
     that(read, name, "unknown field %s", shown(name))
     if value ~= json.null then read(call, name, value) end
   end
+  own.finish(call)
   that(call.prompts[1], own.required, "the field %s is missing", own.required)
   that(body.best_of == nil or body.best_of == json.null or body.best_of == call.n, "best_of", "best_of must be equal to n, found %s",
     shown(body.best_of))

@@ -7,6 +7,7 @@
 local rille = require "rille"
 local answers = require "rille.serve.answers"
 local fields = require "rille.serve.fields"
+local tools = require "rille.serve.tools"
 
 local Server = {}
 Server.__index = Server
@@ -82,6 +83,7 @@ local function deliver(self, text)
   if not call then return end
   entry.piece = text.piece
   entry.said = entry.said .. text.piece
+  if call.tools then tools.read_answer(call, entry) end
   if text.ended == "error" then return fail(self, call, 500, "the model's logits are nan or inf") end
   if call.begun and (#entry.piece > 0 or text.ended or text.logprobs) then
     if not self.http:send(call.id, event(answers.part(call, entry)), false) then return drop(self, call) end
@@ -113,7 +115,7 @@ local function add_texts(self, call)
         for _, entry in ipairs(entries) do self.scheduler:cancel(entry.text) end
         fields.fail(400, nil, "%s", (tostring(text):gsub("^[^ ]*:%d+: ", ""):gsub("^scheduler: ", "")))
       end
-      entries[#entries + 1] = {text = text, index = #entries, said = "", piece = "", nlogprobs = 0}
+      entries[#entries + 1] = {text = text, index = #entries, said = "", shown = "", piece = "", nlogprobs = 0}
     end
   end
   return entries

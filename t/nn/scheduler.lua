@@ -38,10 +38,11 @@ local function wanted(kind)
   end
 end
 
--- Adds one text to the scheduler at each step. Returns the ids of all texts.
-local function together(m, options)
+-- Adds one text to the scheduler at each step. Returns the ids of all texts. cost: measured times of passes (reader.lua).
+local function together(m, options, cost)
   local s, texts, list = m:scheduler(options), {}, {}
   local i = 0
+  s.reader.cost = cost or s.reader.cost
   repeat
     i = i + 1
     if jobs[i] then texts[i] = s:add(jobs[i][1], jobs[i][2]) end
@@ -57,6 +58,12 @@ for kind in tap.sorted(sizes) do
       if tap.share() then
         tap.is(together(m, o), want(), ("%s: %d slots: each text is the same beside others"):format(kind, o.slots))
       end
+    end
+    if tap.share() then
+      local cost = {one = {passes = 3, least = 0}, all = {passes = 3, least = 0.1}}
+      local list, s = together(m, {slots = 8, length = 48}, cost)
+      tap.is(list, want(), kind .. ": slots in separate passes: the same texts")
+      tap.ok(s.reader.cost.one.passes > 20, kind .. ": if passes over one slot are faster, running slots have separate passes", s.reader.cost.one.passes)
     end
     for name, draft in tap.sorted{itself = m, ["a smaller model"] = new(kind, 1), ["another model"] = new("gpt2", 1, 8)} do
       if tap.share() then

@@ -105,6 +105,18 @@ tap.group("JSON objects", function()
   tap.ok(ended > 0 and #wrong == 0, "messages that ended are JSON objects", table.concat(wrong, " | "))
 end)
 
+tap.group("schemas", function()
+  local spaces = {} -- a random model would write spaces only
+  for id = 0, tokenizer.size - 1 do
+    if tokenizer:decode{id}:find "^%s+$" then table.insert(spaces, ('"%d": -100'):format(id)) end
+  end
+  local text = '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 60, "logit_bias": {' .. table.concat(spaces, ",") .. '}, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, ' ..
+    '"schema": {"type": "object", "properties": {"z": {"type": "boolean"}, "a": {"enum": ["x"]}}, "required": ["z", "a"], "additionalProperties": false}}}}'
+  local content = ask{{CHAT, text}}[1].body.choices[1].message.content
+  local good, v = pcall(json.decode, content)
+  tap.ok(good and type(v.z) == "boolean" and v.a == "x" and content:find '"z".*"a"', "a message satisfies the schema, in its order", content)
+end)
+
 tap.group("completions", function()
   local o = {max_new_tokens = 8, temperature = 0.7, top_k = 50}
   local text, ids, n, stop = text_with("[\33-\126]", "hello world", o)
@@ -205,6 +217,9 @@ tap.group("errors", function()
     {400, "messages must be a list", CHAT, {messages = {}}}, {400, "messages[0]", CHAT, {messages = {{content = "x"}}}},
     {400, "content[0]", CHAT, {messages = {{role = "user", content = {{type = "image_url"}}}}}},
     {400, "response_format", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "xml"}}},
+    {400, "response_format: schema.a: the keyword pattern is not supported", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_schema",
+      json_schema = {name = "n", schema = {type = "object", properties = {a = {pattern = "x"}}}}}}},
+    {400, "response_format.json_schema.schema must be an object", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_schema"}}},
     {404, "unknown path /nowhere", "/nowhere", "{}"}, {405, "must be POST", COMPLETIONS, "", "GET"}, {405, "must be GET", "/health", "{}"},
   }
   local list = tap.list(cases, function(case) return {case[3], case[4], case[5]} end)

@@ -1,0 +1,149 @@
+-- tools.lua - function calls of OpenAI's API: the tools of a request, and the calls in a model's answer.
+--
+-- A model writes calls in the format of its training. Three formats are read:
+--   Hermes, Qwen   <tool_call>{"name": "f", "arguments": {}}</tool_call>, any number of calls after a text
+--   Mistral        [TOOL_CALLS] [{"name": "f", "arguments": {}}], after a text
+--   Llama 3.1      {"name": "f", "parameters": {}}, the complete answer
+-- Text that is not a call of a tool of the request stays in the message.
+
+local values = require "rille.chat.values"
+
+local tools = {}
+
+local OPEN <const>, CLOSE <const>, LIST <const> = "<tool_call>", "</tool_call>", "[TOOL_CALLS]"
+local COMPACT <const> = {comma = ", ", colon = ": "} -- Python's json.dumps
+
+local function parsed(text)
+  local good, value = pcall(values.from_json, text, "")
+  return good and value
+end
+
+-- Returns the names of a list of tools as a set; nil if the list is malformed. list: template values.
+function tools.names(list)
+  local names = {}
+  if values.kind(list) ~= "list" then return nil end
+  for _, tool in ipairs(list) do
+    local fn = values.kind(tool) == "dict" and tool.of.type == "function" and tool.of["function"]
+    if not fn or values.kind(fn) ~= "dict" or type(fn.of.name) ~= "string" then return nil end
+    names[fn.of.name] = true
+  end
+  return names
+end
+
+-- Returns the object in a JSON text as a template value, with its names in order; nil if the text is no object.
+function tools.object(text)
+  local value = type(text) == "string" and parsed(text)
+  return value and values.kind(value) == "dict" and value or nil
+end
+
+-- ---- answers ----
+
+local ncalls = 0 -- number of calls that this process has answered with
+
+-- Returns the id of the next call: nine digits, because the templates of Mistral's models refuse all others. The first
+-- digits depend on the time, so that a restarted server does not repeat ids.
+local function next_id()
+  ncalls = ncalls + 1
+  return ("%03x%06x"):format(os.time() & 0xfff, ncalls & 0xffffff)
+end
+
+-- Converts the value of one call to {id =, name =, arguments = JSON text}; nil if the value is not a call of a known
+-- tool.
+local function call_of(value, names)
+  if not value or values.kind(value) ~= "dict" or not names[value.of.name] then return nil end
+  local given = value.of.arguments or value.of.parameters
+  if given == nil then given = values.dict() end
+  if values.kind(given) ~= "dict" then return nil end
+  values.begin()
+  return {id = next_id(), name = value.of.name, arguments = values.json(given, COMPACT)}
+end
+
+-- Converts a list of values to calls; nil if the list is empty or one of the values is not a call.
+local function calls_of(list, names)
+  local calls = {}
+  for i, value in ipairs(list) do
+    calls[i] = call_of(value, names)
+    if not calls[i] then return nil end
+  end
+  return calls[1] and calls
+end
+
+-- Returns the values of the calls in the format of Hermes. The last call may lack its closing tag, because generation
+-- may end at that tag.
+local function hermes_values(text)
+  local list, at = {}, 1
+  while true do
+    local _, open = text:find("^%s*" .. OPEN, at)
+    if not open then break end
+    local close, last = text:find(CLOSE, open, true)
+    list[#list + 1] = parsed(text:sub(open + 1, (close or #text + 1) - 1)) or false
+    at = (last or #text) + 1
+  end
+  return text:find("^%s*$", at) and list or {}
+end
+
+-- Returns the number of bytes of a text before the place where calls begin. While the text is incomplete, the place is
+-- the first that may still become the beginning of calls.
+local function before_calls(text, final)
+  if text:find "^%s*{" or not final and text:find "^%s*$" then return 0 end
+  for _, mark in ipairs{OPEN, LIST} do
+    local at = text:find(mark, 1, true)
+    if at then return at - 1 end
+  end
+  for n = math.min(#text, #LIST - 1), final and #text + 1 or 1, -1 do
+    local tail = text:sub(-n)
+    if tail == OPEN:sub(1, n) or tail == LIST:sub(1, n) then return #text - n end
+  end
+  return #text
+end
+
+-- Splits a model's answer. Returns the message's text, and the list of calls or nil. final: the answer is complete;
+-- otherwise returns the part of the text that certainly belongs to the message.
+function tools.split(text, names, final)
+  local n = before_calls(text, final)
+  if not final or n == #text then return text:sub(1, n) end
+  local rest, list = text:sub(n + 1), nil
+  if rest:sub(1, #LIST) == LIST then
+    list = parsed(rest:sub(#LIST + 1)) or {}
+    if values.kind(list) ~= "list" then list = {list} end
+  else
+    list = rest:find("^%s*{") and {parsed(rest)} or hermes_values(rest)
+  end
+  local calls = calls_of(list, names)
+  if not calls then return text end
+  return text:sub(1, n), calls
+end
+
+-- Returns the text of an entry of a call (server.lua). The text contains the mark of Mistral's format, which is usually a
+-- special token, so that the scheduler's text lacks the mark.
+local function marked_text(call, entry)
+  local text = entry.text
+  local last = #text.ids - (text.ended == "stop" and text.o.stops[text.ids[#text.ids]] and 1 or 0)
+  for i = entry.mark_at or entry.scanned or text.prompt + 1, last do
+    if text.ids[i] == call.tool_mark then
+      local function decoded(first, final)
+        return call.tokenizer:decode(table.move(text.ids, first, final, 1, {}), {skip_special_tokens = true})
+      end
+      entry.mark_at = i
+      return decoded(text.prompt + 1, i - 1) .. LIST .. (text.ended and decoded(i + 1, last) or "")
+    end
+  end
+  entry.scanned = last + 1
+  return entry.said
+end
+
+-- Sets the entry's next piece of the message, and after the end of the text its calls and the complete message.
+function tools.read_answer(call, entry)
+  local content
+  content, entry.calls = tools.split(marked_text(call, entry), call.tool_names, entry.text.ended)
+  entry.piece = content:sub(#entry.shown + 1)
+  entry.shown = entry.shown .. entry.piece
+end
+
+-- Returns the id of Mistral's mark; nil if the tokenizer has no such token.
+function tools.mark(tokenizer)
+  local ids = tokenizer:encode(LIST)
+  return #ids == 1 and ids[1] or nil
+end
+
+return tools
