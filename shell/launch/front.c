@@ -54,7 +54,8 @@ static const char help[] =
     "                         loss (3; RILLE_LINK)\n"
     "      --orphan SECONDS   a worker without a heartbeat of its controller for this time abandons\n"
     "                         it (4.5; RILLE_ORPHAN)\n"
-    "      --root DIRS    folders (A:B) shared by all hosts, in which workers store checkpoints\n"
+    "      --root DIRS    folders (A:B) shared by all hosts, or URLs, in which workers store checkpoints\n"
+    "      --store PROGRAM  helper program that stores checkpoints at URLs (RILLE_STORE)\n"
     "      --key-file F   key file, readable by its owner only, or a folder of keys\n\n"
     "launch and coordinator also accept the options of rille --help.\n";
 
@@ -62,7 +63,7 @@ static const char help[] =
 
 struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
-    const char *collectives, *silence, *hang, *link, *orphan;
+    const char *collectives, *silence, *hang, *link, *orphan, *store;
     bool help, from_stdin;
     const char *rest;  /* first argument after the options; NULL: none */
     const char *other; /* first option in the arguments that belongs to main.c; NULL: none */
@@ -90,6 +91,7 @@ static const struct cluster_option {
     {"--hang", offsetof(struct words, hang), false},
     {"--link", offsetof(struct words, link), false},
     {"--orphan", offsetof(struct words, orphan), false},
+    {"--store", offsetof(struct words, store), true},
     {"-d", offsetof(struct words, devices), true},
     {"--devices", offsetof(struct words, devices), true},
     {"--collectives", offsetof(struct words, collectives), true},
@@ -191,7 +193,7 @@ take_words(int *argc, char **argv, int first, const struct option *others, struc
     while (from < *argc) argv[to++] = argv[from++];
     *argc = to;
     argv[to] = NULL;
-    return 0;
+    return w->store ? setenv("RILLE_STORE", w->store, 1) : 0;
 }
 
 static int
@@ -431,9 +433,9 @@ check_bind(const struct words *w)
 static int
 launch_workers(const struct words *w, struct front *f)
 {
-    int code = only(
-        w, "launch",
-        "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --silence --hang --link --orphan");
+    int code = only(w, "launch",
+                    "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --store --silence "
+                    "--hang --link --orphan");
     if (code) return code;
     if ((code = check_bind(w))) return code;
     bool over = w->hosts || w->hostfile;
@@ -458,7 +460,7 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence --hang");
+    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --store --silence --hang");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
@@ -594,8 +596,8 @@ worker(const struct words *w)
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
                                      .joined = w->from_stdin ? NULL : ignore_interrupts};
-    int code =
-        only(w, "worker", "-d --collectives --join --rank --key-file --wait --host --keep --root --link --orphan");
+    int code = only(w, "worker",
+                    "-d --collectives --join --rank --key-file --wait --host --keep --root --store --link --orphan");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds) || read_worker_times(w, &o)) return USAGE;
     if (w->rest) return front_usage("worker: expected only options, found %s; workers run no script", w->rest);
@@ -691,7 +693,8 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, others, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "-d --collectives --key-file --host --keep --root --silence --hang --link --orphan");
+    code = only(&w, r.launcher,
+                "-d --collectives --key-file --host --keep --root --store --silence --hang --link --orphan");
     if (code) return code;
     f->by = r;
     snprintf(address, sizeof address, "%s", r.address);
