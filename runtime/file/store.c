@@ -2,6 +2,7 @@
 #include "runtime/file/store.h"
 
 #include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
 
@@ -111,39 +112,45 @@ helper_progress(const struct helper *h)
     return (int64_t)lseek(h->in, 0, SEEK_CUR) + (fstat(h->out, &st) ? 0 : (int64_t)st.st_size);
 }
 
-static int
+static double
 store_seconds(void)
 {
     const char *text = getenv("RILLE_STORE_SECONDS");
-    int n = text ? atoi(text) : 0;
+    double n = text ? strtod(text, NULL) : 0;
     return n > 0 ? n : SECONDS;
 }
 
 static int
-fail_hung(const struct helper *h, int seconds)
+fail_hung(const struct helper *h, double seconds)
 {
     return fail(E_IO,
-                "%s: '%s %s' made no progress for %d seconds and was ended; check the store, or set "
+                "%s: '%s %s' made no progress for %g seconds and was ended; check the store, or set "
                 "RILLE_STORE_SECONDS",
                 h->url, store_program(), h->verb, seconds);
 }
 
-/* Waits for the helper's end. Ends a helper that makes no progress, or whose caller was cancelled. */
+/* Checks that the helper makes progress, and that its caller was not cancelled. since_ns: time of the last progress. */
+static int
+helper_check(const struct helper *h, int64_t *progress, int64_t *since_ns)
+{
+    double seconds = store_seconds();
+    int64_t now = now_ns(), next = helper_progress(h);
+    if (next != *progress) *since_ns = now;
+    *progress = next;
+    return (double)(now - *since_ns) > seconds * 1e9 ? fail_hung(h, seconds) : stop_caller_check();
+}
+
+/* Waits for the helper's end. Kills a helper that makes no progress, or whose caller was cancelled. */
 static int
 helper_await(const struct helper *h, int *ended)
 {
-    struct timespec pause = {0, 1000000}, now;
-    int seconds = store_seconds();
-    int64_t since = 0, progress = -1;
+    struct timespec pause = {0, 1000000};
+    int64_t since_ns = 0, progress = -1;
     for (;;) {
         pid_t pid = waitpid(h->pid, ended, WNOHANG);
         if (pid == h->pid) return 0;
         if (pid < 0 && errno != EINTR) return fail(E_IO, "%s: waitpid: %s", h->url, strerror(errno));
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        int64_t next = helper_progress(h);
-        if (next != progress) since = now.tv_sec;
-        progress = next;
-        int status = now.tv_sec - since > seconds ? fail_hung(h, seconds) : stop_caller_check();
+        int status = helper_check(h, &progress, &since_ns);
         if (status) {
             helper_kill(h);
             return status;
@@ -197,7 +204,7 @@ static struct fetched {
 } * fetched;
 static pthread_mutex_t fetched_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void
+static void
 store_forget(void)
 {
     pthread_mutex_lock(&fetched_lock);
@@ -242,7 +249,6 @@ store_list(const char *url, struct str *lines)
 {
     int fd;
     struct stat st;
-    store_forget();
     TRY(store_temporary(url, &fd));
     int status = run_helper("list", url, -1, fd);
     if (!status && (fstat(fd, &st) || st.st_size > LIST_MOST))
@@ -290,6 +296,7 @@ store_visit(const char *url, void (*visit)(void *arg, const char *name), void *a
     struct str lines = {0}, name = {0};
     int64_t size;
     size_t n;
+    store_forget();
     int status = store_list(url, &lines);
     for (const char *at = str_text(&lines), *found; !status && (found = next_object(&at, &size, &n));) {
         str_clear(&name);
@@ -324,6 +331,7 @@ int
 store_put(const char *url, int fd)
 {
     struct stat st;
+    store_forget();
     if (fstat(fd, &st) || lseek(fd, 0, SEEK_SET)) return fail(E_IO, "%s: %s", url, strerror(errno));
     TRY(run_helper("put", url, fd, -1));
     return check_stored(url, (int64_t)st.st_size);

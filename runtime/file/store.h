@@ -7,7 +7,7 @@
  *
  * A path that begins with SCHEME:// is a URL. Exit code 0 means success; any other exit code is E_IO with the text that
  * the helper wrote to stderr. A helper without progress for RILLE_STORE_SECONDS is killed. Bytes pass through temporary
- * files without a name. This process keeps the files that it fetched until it lists, stores or deletes objects.
+ * files without a name. This process keeps the files that it fetched until it visits, stores or deletes objects.
  * Any thread. */
 #ifndef RILLE_RUNTIME_FILE_STORE_H
 #define RILLE_RUNTIME_FILE_STORE_H
@@ -25,11 +25,10 @@ int store_put(const char *url, int fd);
 int store_get(const char *url, int *fd);
 /* Lists the objects below a URL: lines "SIZE NAME". */
 int store_list(const char *url, struct str *lines);
-/* Calls visit() with the name of each object below a URL. */
+/* Calls visit() with the name of each object below a URL. Later calls of store_get() fetch objects anew. */
 int store_visit(const char *url, void (*visit)(void *arg, const char *name), void *arg);
 /* Returns the size of the object NAME among such lines, bytes; -1: the lines lack the object. */
 int64_t store_size(const struct str *lines, const char *name);
 int store_delete(const char *url);
-void store_forget(void); /* drops the fetched files, so that the next store_get() fetches anew */
 
 #endif

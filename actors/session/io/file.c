@@ -364,7 +364,6 @@ int
 rille_folder_list(const char *path, void (*visit)(void *arg, const char *name), void *arg)
 {
     TRY(face_given(path, "the path", __func__));
-    TRY(face_given(visit, "the function", __func__));
     return store_is_url(path) ? store_visit(path, visit, arg) : visit_files(path, visit, arg);
 }
 
