@@ -56,7 +56,8 @@ static const char help[] =
     "                         it (4.5; RILLE_ORPHAN)\n"
     "      --root DIRS    folders (A:B) shared by all hosts, or URLs, in which workers store checkpoints\n"
     "      --store PROGRAM  helper program that stores checkpoints at URLs (RILLE_STORE)\n"
-    "      --key-file F   key file, readable by its owner only, or a folder of keys\n\n"
+    "      --key-file F   key file, readable by its owner only, or a folder of keys; 'munge:' or\n"
+    "                     'munge:PORT': a new key, which workers of this user fetch through munge\n\n"
     "launch and coordinator also accept the options of rille --help.\n";
 
 /* ---- reading arguments ---- */
@@ -211,6 +212,10 @@ static int
 read_keep(const struct words *w, int *seconds)
 {
     *seconds = 0;
+    if (w->keep && munge_is_named(w->key_file))
+        return front_usage("--keep needs a key in a file, because the next controller must have the same key; found "
+                           "--key-file %s",
+                           w->key_file);
     if (!w->keep || !parse_integer(w->keep, 1, 1 << 24, seconds)) return 0;
     return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
@@ -438,6 +443,9 @@ launch_workers(const struct words *w, struct front *f)
                     "--hang --link --orphan");
     if (code) return code;
     if ((code = check_bind(w))) return code;
+    if (munge_is_named(w->key_file))
+        return front_usage("launch: --key-file must be a file, found %s; launch needs no munge, because it makes keys",
+                           w->key_file);
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over)
         return front_usage("launch: expected -n N (number of workers) or -H HOSTS, found neither%s", "");
@@ -471,6 +479,7 @@ coordinator(const struct words *w, struct front *f)
     if ((code = read_times(w, f))) return code;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
+    if (munge_is_named(w->key_file) && (code = munge_serve(w->key_file, w->bind, &f->cluster.key_file))) return code;
     f->cluster.root = w->root;
     /* the workers are started by other programs, perhaps with --keep, and must be able to wait for the next
      * controller */
@@ -610,6 +619,8 @@ worker(const struct words *w)
         return front_usage("worker: --rank must be a number from 0 to 1023, found '%s'", w->rank);
     if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return front_usage("worker: --wait must be a number of seconds from 1 to 16777216, found '%s'", w->wait);
+    if (munge_is_named(w->key_file) && (code = munge_fetch(w->key_file, w->join, o.wait_seconds, &o.key_file)))
+        return code;
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
         return front_refused("worker: --stdin: no secret was received");
     return worker_serve(&o);
@@ -682,6 +693,14 @@ store_address(const struct ranked *r, const char *key_file, char address[FRONT_T
     return 0;
 }
 
+/* Returns true if the key of this job comes from munge. Processes of one host, which use sockets in a private folder,
+ * need no key. */
+static bool
+needs_munge(const struct words *w, const char *address)
+{
+    return munge_is_named(w->key_file) && !strncmp(address, "tcp://", strlen("tcp://"));
+}
+
 static int
 ranked(int *argc, char **argv, const struct option *others, struct front *f)
 {
@@ -702,7 +721,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (r.rank > 0) {
         struct rille_worker_options o = {.size = sizeof o,
                                          .join = address,
-                                         .key_file = w.key_file,
+                                         .key_file = munge_is_named(w.key_file) ? NULL : w.key_file,
                                          .root = w.root,
                                          .devices = own_worker_devices(w.devices),
                                          .collectives = w.collectives,
@@ -712,6 +731,8 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
                                          .wait_seconds = WAIT_JOINED};
         if (read_keep(&w, &o.keep_seconds) || read_worker_times(&w, &o)) return USAGE;
         if (rille_devices(o.devices, true)) return front_usage(w.devices ? "%s" : "RILLE_DEVICES: %s", rille_error());
+        if (needs_munge(&w, address) && (code = munge_fetch(w.key_file, address, WAIT_JOINED, &o.key_file)))
+            return code;
         return r.mpi ? serve_as_child(&o) : worker_serve(&o);
     }
     struct environment e;
@@ -723,7 +744,8 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     f->cluster.workers = r.size;
     f->cluster.job = job_name(&f->by);
     f->cluster.bind = *address ? address : NULL;
-    f->cluster.key_file = w.key_file;
+    f->cluster.key_file = munge_is_named(w.key_file) ? NULL : w.key_file;
+    if (needs_munge(&w, address) && (code = munge_serve(w.key_file, address, &f->cluster.key_file))) return code;
     f->cluster.root = w.root;
     f->leaves = w.keep;
     f->collectives = w.collectives;

@@ -88,6 +88,12 @@ void spawn_close(void); /* waits for the workers' last output lines */
 /* front_keys.c. Creates a key file in memory, outside any folder, which only this process can open; returns 0 or
  * an errno. */
 int key_in_memory(const char *text, size_t n, char path[KEY_PATH]);
+/* munge.c: the key of a job through munge, if key_file is "munge:" or "munge:PORT". The coordinator makes a key, and
+ * serves it at the port until the program ends. A worker fetches the key, and waits for the coordinator at most wait_s
+ * seconds. *key_file: path of the key, readable by this process alone. Return exit codes, after printing the error. */
+bool munge_is_named(const char *key_file);
+int munge_serve(const char *spec, const char *address, const char **key_file);
+int munge_fetch(const char *spec, const char *address, int wait_s, const char **key_file);
 /* Run the subcommand rille keys; return exit codes. */
 int keys_one(void);
 int keys_folder(const char *folder, int workers);
