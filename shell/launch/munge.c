@@ -103,6 +103,19 @@ read_program_text(int fd, struct munge_text *out)
     out->text[out->n] = '\0';
 }
 
+/* Sets the error of a program that failed: the text on stderr, or, without one, the first line on stdout. */
+static bool
+program_failed(const char *program, int ended, const int fds[3], struct munge_text *why)
+{
+    struct munge_text said;
+    read_program_text(fds[2], &said);
+    if (!said.n) read_program_text(fds[1], &said);
+    said.text[strcspn(said.text, "\n")] = '\0';
+    return munge_fails(why, "%s ended with %s %d: %.400s; munged must run on each host, with the same munge key",
+                       program, WIFEXITED(ended) ? "exit code" : "signal",
+                       WIFEXITED(ended) ? WEXITSTATUS(ended) : WTERMSIG(ended), said.text);
+}
+
 /* Runs a program that reads `in` and writes *out. Files in memory carry the texts, so that no disk holds a key. */
 static bool
 run_program(char *const argv[], const struct munge_text *in, struct munge_text *out, struct munge_text *why)
@@ -115,18 +128,12 @@ run_program(char *const argv[], const struct munge_text *in, struct munge_text *
     if (!code && write(fds[0], in->text, in->n) != (ssize_t)in->n) code = errno;
     if (!code) lseek(fds[0], 0, SEEK_SET);
     if (!code) code = start_program(argv, fds, &pid);
-    bool good = code ? munge_fails(why, "the program %s cannot be started: %s; install the package munge", argv[0],
-                                   strerror(code))
-                     : true;
-    if (good) ended = await_program(pid);
-    if (good && ended) {
-        struct munge_text said;
-        read_program_text(fds[2], &said);
-        good = munge_fails(why, "%s ended with %s %d: %.400s; munged must run on each host, with the same munge key",
-                           argv[0], WIFEXITED(ended) ? "exit code" : "signal",
-                           WIFEXITED(ended) ? WEXITSTATUS(ended) : WTERMSIG(ended), said.text);
-    }
+    if (!code) ended = await_program(pid);
+    bool good = !code && !ended;
     if (good) read_program_text(fds[1], out);
+    if (ended) program_failed(argv[0], ended, fds, why);
+    if (code)
+        munge_fails(why, "the program %s cannot be started: %s; install the package munge", argv[0], strerror(code));
     for (int i = 0; i < 3; i++)
         if (fds[i] >= 0) close(fds[i]);
     return good;
@@ -142,20 +149,29 @@ munge_encode(const struct munge_text *in, struct munge_text *out, struct munge_t
     return run_program(argv, in, out, why);
 }
 
+/* Returns the number of the user in unmunge's output: a line "UID: NAME (NUMBER)"; -1: there is none. */
+static long
+user_of(const char *text)
+{
+    long user = -1;
+    const char *line = strstr(text, "\nUID:"), *number = line ? strchr(line, '(') : NULL;
+    return number && sscanf(number, "(%ld)", &user) == 1 ? user : -1;
+}
+
 /* Decodes a credential, and checks that this user made it. */
 static bool
 munge_decode(const struct munge_text *in, struct munge_text *out, struct munge_text *why)
 {
-    char *argv[] = {"unmunge", "--keys=UID", "--numeric", NULL};
+    char *argv[] = {"unmunge", "--keys=STATUS,UID", NULL};
     struct munge_text all;
-    long user = -1;
     if (!run_program(argv, in, &all, why)) return false;
-    char *payload = strstr(all.text, "\n\n");
-    bool good = payload && sscanf(all.text, "UID: %ld", &user) == 1;
-    if (!good) munge_fails(why, "unmunge printed no user");
-    if (good && user != (long)geteuid())
-        good = munge_fails(why, "expected a credential of user %ld, found one of user %ld", (long)geteuid(), user);
-    if (good) out->n = (size_t)snprintf(out->text, TEXT_MOST, "%s", payload + 2);
+    const char *payload = strstr(all.text, "\n\n");
+    long user = user_of(all.text);
+    bool good = payload && user == (long)geteuid();
+    if (good)
+        out->n = (size_t)snprintf(out->text, TEXT_MOST, "%s", payload + 2);
+    else
+        munge_fails(why, "expected a credential of user %ld, found one of user %ld", (long)geteuid(), user);
     system_erase(all.text, sizeof all.text);
     return good;
 }
