@@ -21,7 +21,7 @@ first_length(const char *list)
 }
 
 static int
-add_root(struct roots *out, const char *name)
+roots_add(struct roots *out, const char *name)
 {
     char *path = store_is_url(name) ? strdup(name) : realpath(name, NULL);
     if (!path) return fail(E_IO, "--root %s: %s", name, strerror(errno));
@@ -38,7 +38,7 @@ roots_read(const char *list, struct roots *out)
     while (list && *list && !status) {
         size_t n = first_length(list);
         char *name = strndup(list, n);
-        status = add_root(out, name);
+        status = roots_add(out, name);
         free(name);
         list += n + (list[n] == ':');
     }

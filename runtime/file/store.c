@@ -310,7 +310,7 @@ store_visit(const char *url, void (*visit)(void *arg, const char *name), void *a
 
 /* Checks that the store lists the object with the size that was stored. */
 static int
-check_stored(const char *url, int64_t size)
+check_put(const char *url, int64_t size)
 {
     const char *slash = strrchr(url, '/');
     struct str folder = {0}, lines = {0};
@@ -334,7 +334,7 @@ store_put(const char *url, int fd)
     store_forget();
     if (fstat(fd, &st) || lseek(fd, 0, SEEK_SET)) return fail(E_IO, "%s: %s", url, strerror(errno));
     TRY(run_helper("put", url, fd, -1));
-    return check_stored(url, (int64_t)st.st_size);
+    return check_put(url, (int64_t)st.st_size);
 }
 
 int

@@ -254,8 +254,8 @@ receive_line(int fd, struct munge_text *out)
 /* ---- the coordinator's side ---- */
 
 static bool
-answer_request(const struct key_server *s, const struct munge_text *request, struct munge_text *answer,
-               struct munge_text *why)
+answer_key_request(const struct key_server *s, const struct munge_text *request, struct munge_text *answer,
+                   struct munge_text *why)
 {
     struct munge_text asked, plain;
     if (!munge_decode(request, &asked, why)) return false;
@@ -278,7 +278,7 @@ serve_keys(void *arg)
         if (fd < 0) continue;
         limit_time(fd);
         if (receive_line(fd, &request)) {
-            if (!answer_request(s, &request, &answer, &why))
+            if (!answer_key_request(s, &request, &answer, &why))
                 answer.n = (size_t)snprintf(answer.text, TEXT_MOST, REFUSED "%.1000s\n", why.text);
             send_line(fd, &answer);
         }
