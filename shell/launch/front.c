@@ -341,40 +341,6 @@ front_say(void *arg, const char *text)
     tell_line(text);
 }
 
-/* Returns the contents of a file, which the caller frees; NULL after printing the error. */
-static char *
-read_front_text(const char *path, size_t *n)
-{
-    enum { MOST = 1 << 20 };
-    FILE *file = fopen(path, "r");
-    char *text = file ? malloc(MOST) : NULL;
-    *n = text ? fread(text, 1, MOST, file) : 0;
-    bool bad = !text || ferror(file);
-    if (file) fclose(file);
-    if (!bad && *n < MOST) return text;
-    fprintf(stderr, "rille: launch: %s: %s\n", path, bad ? strerror(errno) : "the list of hosts is too long");
-    free(text);
-    return NULL;
-}
-
-static int
-read_hosts(const struct words *w, struct hosts *out)
-{
-    struct hosts_error e;
-    size_t n;
-    if (w->hosts && w->hostfile) return front_usage("launch: expected -H HOSTS or --hostfile FILE, found both%s", "");
-    char *text = w->hosts ? strdup(w->hosts) : read_front_text(w->hostfile, &n);
-    if (!text) return USAGE;
-    if (w->hosts) n = strlen(text);
-    int code = hosts_parse(text, n, out, &e);
-    if (code && w->hosts)
-        fprintf(stderr, "rille: launch: -H, character %d: %s\n", e.column, e.text);
-    else if (code)
-        fprintf(stderr, "rille: launch: %s:%d:%d: %s\n", w->hostfile, e.line, e.column, e.text);
-    free(text);
-    return code ? USAGE : 0;
-}
-
 /* Chooses the address to which workers of other hosts connect: the local address that the route to the first
  * non-loopback host uses. */
 static int
@@ -397,8 +363,9 @@ choose_bind(struct front *f)
 static int
 launch_over(const struct words *w, struct front *f)
 {
-    int code = read_hosts(w, &f->hosts);
-    if (code) return code;
+    if (w->hosts && w->hostfile) return front_usage("launch: expected -H HOSTS or --hostfile FILE, found both%s", "");
+    int code = hosts_read(w->hosts, w->hostfile, &f->hosts);
+    if (code) return USAGE;
     if (!w->n) f->cluster.workers = f->hosts.slots;
     if (f->cluster.workers > WORKERS_MOST)
         return front_refused("launch: a job that this command starts can have at most 256 workers, found more; -n N "
@@ -477,9 +444,8 @@ coordinator(const struct words *w, struct front *f)
     if (parse_integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
         return front_usage("coordinator: --world must be a number of workers from 1 to 1024, found '%s'", w->world);
     if ((code = read_times(w, f))) return code;
+    if ((code = munge_serve(w->key_file, w->bind, &f->cluster.key_file))) return code;
     f->cluster.bind = w->bind;
-    f->cluster.key_file = w->key_file;
-    if (munge_is_named(w->key_file) && (code = munge_serve(w->key_file, w->bind, &f->cluster.key_file))) return code;
     f->cluster.root = w->root;
     /* the workers are started by other programs, perhaps with --keep, and must be able to wait for the next
      * controller */
@@ -596,7 +562,6 @@ worker(const struct words *w)
 {
     struct rille_worker_options o = {.size = sizeof o,
                                      .join = w->join,
-                                     .key_file = w->key_file,
                                      .root = w->root,
                                      .devices = own_worker_devices(w->devices),
                                      .collectives = w->collectives,
@@ -619,8 +584,7 @@ worker(const struct words *w)
         return front_usage("worker: --rank must be a number from 0 to 1023, found '%s'", w->rank);
     if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return front_usage("worker: --wait must be a number of seconds from 1 to 16777216, found '%s'", w->wait);
-    if (munge_is_named(w->key_file) && (code = munge_fetch(w->key_file, w->join, o.wait_seconds, &o.key_file)))
-        return code;
+    if ((code = munge_fetch(w->key_file, w->join, o.wait_seconds, &o.key_file))) return code;
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
         return front_refused("worker: --stdin: no secret was received");
     return worker_serve(&o);
@@ -693,14 +657,6 @@ store_address(const struct ranked *r, const char *key_file, char address[FRONT_T
     return 0;
 }
 
-/* Returns true if the key of this job comes from munge. Processes of one host, which use sockets in a private folder,
- * need no key. */
-static bool
-needs_munge(const struct words *w, const char *address)
-{
-    return munge_is_named(w->key_file) && !strncmp(address, "tcp://", strlen("tcp://"));
-}
-
 static int
 ranked(int *argc, char **argv, const struct option *others, struct front *f)
 {
@@ -721,7 +677,6 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (r.rank > 0) {
         struct rille_worker_options o = {.size = sizeof o,
                                          .join = address,
-                                         .key_file = munge_is_named(w.key_file) ? NULL : w.key_file,
                                          .root = w.root,
                                          .devices = own_worker_devices(w.devices),
                                          .collectives = w.collectives,
@@ -731,8 +686,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
                                          .wait_seconds = WAIT_JOINED};
         if (read_keep(&w, &o.keep_seconds) || read_worker_times(&w, &o)) return USAGE;
         if (rille_devices(o.devices, true)) return front_usage(w.devices ? "%s" : "RILLE_DEVICES: %s", rille_error());
-        if (needs_munge(&w, address) && (code = munge_fetch(w.key_file, address, WAIT_JOINED, &o.key_file)))
-            return code;
+        if ((code = munge_fetch(w.key_file, address, WAIT_JOINED, &o.key_file))) return code;
         return r.mpi ? serve_as_child(&o) : worker_serve(&o);
     }
     struct environment e;
@@ -744,8 +698,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     f->cluster.workers = r.size;
     f->cluster.job = job_name(&f->by);
     f->cluster.bind = *address ? address : NULL;
-    f->cluster.key_file = munge_is_named(w.key_file) ? NULL : w.key_file;
-    if (needs_munge(&w, address) && (code = munge_serve(w.key_file, address, &f->cluster.key_file))) return code;
+    if ((code = munge_serve(w.key_file, address, &f->cluster.key_file))) return code;
     f->cluster.root = w.root;
     f->leaves = w.keep;
     f->collectives = w.collectives;

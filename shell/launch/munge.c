@@ -7,7 +7,6 @@
  * port after the job's own. The programs munge and unmunge must be in PATH; munged must run. */
 #include "shell/launch/front.h"
 #include "shell/bind/base/shell.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>
@@ -46,6 +45,14 @@ struct key_server {
     char *key; /* text of the key file */
 };
 
+static int64_t
+time_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* Sets the text, and returns false, so that callers can return the failure. */
 static bool __attribute__((format(printf, 2, 3))) munge_fails(struct munge_text *why, const char *fmt, ...)
 {
@@ -68,11 +75,11 @@ await_program(pid_t pid)
 {
     const struct timespec pause = {0, 2000000};
     int ended = 0;
-    for (int64_t end = now_ns() + (int64_t)PROGRAM_MS * 1000000;;) {
+    for (int64_t end = time_ns() + (int64_t)PROGRAM_MS * 1000000;;) {
         pid_t got = waitpid(pid, &ended, WNOHANG);
         if (got == pid) return ended;
         if (got < 0 && errno != EINTR) return SIGKILL;
-        if (now_ns() > end) kill(pid, SIGKILL);
+        if (time_ns() > end) kill(pid, SIGKILL);
         nanosleep(&pause, NULL);
     }
 }
@@ -118,7 +125,7 @@ program_failed(const char *program, int ended, const int fds[3], struct munge_te
 
 /* Runs a program that reads `in` and writes *out. Files in memory carry the texts, so that no disk holds a key. */
 static bool
-run_program(char *const argv[], const struct munge_text *in, struct munge_text *out, struct munge_text *why)
+munge_run(char *const argv[], const struct munge_text *in, struct munge_text *out, struct munge_text *why)
 {
     char path[3][KEY_PATH];
     int fds[3], code = 0, ended = 0;
@@ -146,7 +153,7 @@ munge_encode(const struct munge_text *in, struct munge_text *out, struct munge_t
     char user[64];
     snprintf(user, sizeof user, "--restrict-uid=%ld", (long)geteuid());
     char *argv[] = {"munge", "--cipher=aes128", user, NULL};
-    return run_program(argv, in, out, why);
+    return munge_run(argv, in, out, why);
 }
 
 /* Returns the number of the user in unmunge's output: a line "UID: NAME (NUMBER)"; -1: there is none. */
@@ -164,7 +171,7 @@ munge_decode(const struct munge_text *in, struct munge_text *out, struct munge_t
 {
     char *argv[] = {"unmunge", "--keys=STATUS,UID", NULL};
     struct munge_text all;
-    if (!run_program(argv, in, &all, why)) return false;
+    if (!munge_run(argv, in, &all, why)) return false;
     const char *payload = strstr(all.text, "\n\n");
     long user = user_of(all.text);
     bool good = payload && user == (long)geteuid();
@@ -226,7 +233,7 @@ open_key_socket(const struct key_port *p, bool serves, struct munge_text *why)
 }
 
 static bool
-send_line(int fd, const struct munge_text *t)
+munge_send(int fd, const struct munge_text *t)
 {
     for (size_t sent = 0; sent < t->n;) {
         ssize_t n = send(fd, t->text + sent, t->n - sent, MSG_NOSIGNAL);
@@ -238,10 +245,10 @@ send_line(int fd, const struct munge_text *t)
 
 /* Receives a line. false: the peer sent too much, or no line within five seconds. */
 static bool
-receive_line(int fd, struct munge_text *out)
+munge_receive(int fd, struct munge_text *out)
 {
-    int64_t end = now_ns() + (int64_t)PATIENCE_S * 1000000000;
-    for (out->n = 0; out->n < TEXT_MOST - 1 && now_ns() < end;) {
+    int64_t end = time_ns() + (int64_t)PATIENCE_S * 1000000000;
+    for (out->n = 0; out->n < TEXT_MOST - 1 && time_ns() < end;) {
         ssize_t n = recv(fd, out->text + out->n, TEXT_MOST - 1 - out->n, 0);
         if (n <= 0) return false;
         out->n += (size_t)n;
@@ -277,10 +284,10 @@ serve_keys(void *arg)
         if (fd < 0 && (errno == EBADF || errno == EINVAL)) return NULL;
         if (fd < 0) continue;
         limit_time(fd);
-        if (receive_line(fd, &request)) {
+        if (munge_receive(fd, &request)) {
             if (!answer_key_request(s, &request, &answer, &why))
                 answer.n = (size_t)snprintf(answer.text, TEXT_MOST, REFUSED "%.1000s\n", why.text);
-            send_line(fd, &answer);
+            munge_send(fd, &answer);
         }
         close(fd);
     }
@@ -301,27 +308,37 @@ munge_is_named(const char *key_file)
     return key_file && !strncmp(key_file, "munge:", strlen("munge:"));
 }
 
-int
-munge_serve(const char *spec, const char *address, const char **key_file)
+/* Sets *path, and returns true, if the key does not come from munge. */
+static bool
+is_other_key(const char *key_file, const char *address, const char **path)
 {
-    static char path[KEY_PATH];
+    bool munge = munge_is_named(key_file);
+    *path = munge ? NULL : key_file;
+    return !munge || strncmp(address, "tcp://", strlen("tcp://"));
+}
+
+int
+munge_serve(const char *key_file, const char *address, const char **path)
+{
+    static char memory[KEY_PATH];
     static struct key_server server;
     struct key_port port;
     struct munge_text why, none = {.n = 0}, credential;
     sigset_t all, was;
     pthread_t thread;
-    if (!find_key_port(spec, address, &port, &why) || !munge_encode(&none, &credential, &why))
+    if (is_other_key(key_file, address, path)) return 0;
+    if (!find_key_port(key_file, address, &port, &why) || !munge_encode(&none, &credential, &why))
         return munge_refused(&why);
     if (rille_key_new(&server.key)) return munge_fails(&why, "%s", rille_error()), munge_refused(&why);
     if ((server.fd = open_key_socket(&port, true, &why)) < 0) return munge_refused(&why);
-    int code = key_in_memory(server.key, strlen(server.key), path);
+    int code = key_in_memory(server.key, strlen(server.key), memory);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     if (!code) code = pthread_create(&thread, NULL, serve_keys, &server);
     pthread_sigmask(SIG_SETMASK, &was, NULL);
     if (code) return munge_fails(&why, "%s", strerror(code)), munge_refused(&why);
     pthread_detach(thread);
-    *key_file = path;
+    *path = memory;
     return 0;
 }
 
@@ -346,7 +363,7 @@ ask_for_key(int fd, struct munge_text *key, struct munge_text *why)
     if (!make_nonce(nonce)) return munge_fails(why, "no random numbers: %s", strerror(errno));
     plain.n = (size_t)snprintf(plain.text, TEXT_MOST, REQUEST "%s", nonce);
     if (!munge_encode(&plain, &line, why)) return false;
-    if (!send_line(fd, &line) || !receive_line(fd, &line)) return munge_fails(why, "the key port sent no answer");
+    if (!munge_send(fd, &line) || !munge_receive(fd, &line)) return munge_fails(why, "the key port sent no answer");
     if (!strncmp(line.text, REFUSED, strlen(REFUSED))) return munge_fails(why, "%.1000s", line.text);
     if (!munge_decode(&line, &plain, why)) return false;
     bool good = plain.n > from && !strncmp(plain.text, ANSWER, head) && !strncmp(plain.text + head, nonce, NONCE);
@@ -357,16 +374,17 @@ ask_for_key(int fd, struct munge_text *key, struct munge_text *why)
 }
 
 int
-munge_fetch(const char *spec, const char *address, int wait_s, const char **key_file)
+munge_fetch(const char *key_file, const char *address, int wait_s, const char **path)
 {
-    static char path[KEY_PATH];
+    static char memory[KEY_PATH];
     const struct timespec pause = {0, 200000000};
     struct key_port port;
     struct munge_text key, why;
     int fd, code = 0;
-    if (!find_key_port(spec, address, &port, &why)) return munge_refused(&why);
-    for (int64_t end = now_ns() + (int64_t)wait_s * 1000000000; (fd = open_key_socket(&port, false, &why)) < 0;) {
-        if (now_ns() > end) {
+    if (is_other_key(key_file, address, path)) return 0;
+    if (!find_key_port(key_file, address, &port, &why)) return munge_refused(&why);
+    for (int64_t end = time_ns() + (int64_t)wait_s * 1000000000; (fd = open_key_socket(&port, false, &why)) < 0;) {
+        if (time_ns() > end) {
             struct munge_text last = why;
             munge_fails(&why, "no key in %d seconds; the coordinator must use munge, too: %.500s", wait_s, last.text);
             return munge_refused(&why);
@@ -376,9 +394,9 @@ munge_fetch(const char *spec, const char *address, int wait_s, const char **key_
     bool good = ask_for_key(fd, &key, &why);
     close(fd);
     if (!good) return munge_refused(&why);
-    code = key_in_memory(key.text, key.n, path);
+    code = key_in_memory(key.text, key.n, memory);
     system_erase(key.text, sizeof key.text);
     if (code) return munge_fails(&why, "%s", strerror(code)), munge_refused(&why);
-    *key_file = path;
+    *path = memory;
     return 0;
 }
