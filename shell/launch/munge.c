@@ -6,6 +6,7 @@
  * the key, readable by this user only. The worker checks user and number. The key port is PORT of "munge:PORT", or the
  * port after the job's own. The programs munge and unmunge must be in PATH; munged must run. */
 #include "shell/launch/front.h"
+#include "shell/bind/base/clock.h"
 #include "shell/bind/base/shell.h"
 #include "runtime/base/system.h"
 
@@ -24,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TEXT_MOST = 8192, NONCE = 32, PATIENCE_S = 5, PROGRAM_MS = 10000 };
+enum { TEXT_MOST = 8192, NONCE = 32, PATIENCE_S = 5, PROGRAM_S = 10 };
 #define REQUEST "rille key request\n"
 #define ANSWER  "rille key answer\n"
 #define REFUSED "refused: "
@@ -44,14 +45,6 @@ struct key_server {
     int fd;
     char *key; /* text of the key file */
 };
-
-static int64_t
-time_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* Sets the text, and returns false, so that callers can return the failure. */
 static bool __attribute__((format(printf, 2, 3))) munge_fails(struct munge_text *why, const char *fmt, ...)
@@ -75,11 +68,11 @@ await_program(pid_t pid)
 {
     const struct timespec pause = {0, 2000000};
     int ended = 0;
-    for (int64_t end = time_ns() + (int64_t)PROGRAM_MS * 1000000;;) {
+    for (double end = clock_seconds() + PROGRAM_S;;) {
         pid_t got = waitpid(pid, &ended, WNOHANG);
         if (got == pid) return ended;
         if (got < 0 && errno != EINTR) return SIGKILL;
-        if (time_ns() > end) kill(pid, SIGKILL);
+        if (clock_seconds() > end) kill(pid, SIGKILL);
         nanosleep(&pause, NULL);
     }
 }
@@ -247,8 +240,8 @@ munge_send(int fd, const struct munge_text *t)
 static bool
 munge_receive(int fd, struct munge_text *out)
 {
-    int64_t end = time_ns() + (int64_t)PATIENCE_S * 1000000000;
-    for (out->n = 0; out->n < TEXT_MOST - 1 && time_ns() < end;) {
+    double end = clock_seconds() + PATIENCE_S;
+    for (out->n = 0; out->n < TEXT_MOST - 1 && clock_seconds() < end;) {
         ssize_t n = recv(fd, out->text + out->n, TEXT_MOST - 1 - out->n, 0);
         if (n <= 0) return false;
         out->n += (size_t)n;
@@ -383,8 +376,8 @@ munge_fetch(const char *key_file, const char *address, int wait_s, const char **
     int fd, code = 0;
     if (is_other_key(key_file, address, path)) return 0;
     if (!find_key_port(key_file, address, &port, &why)) return munge_refused(&why);
-    for (int64_t end = time_ns() + (int64_t)wait_s * 1000000000; (fd = open_key_socket(&port, false, &why)) < 0;) {
-        if (time_ns() > end) {
+    for (double end = clock_seconds() + wait_s; (fd = open_key_socket(&port, false, &why)) < 0;) {
+        if (clock_seconds() > end) {
             struct munge_text last = why;
             munge_fails(&why, "no key in %d seconds; the coordinator must use munge, too: %.500s", wait_s, last.text);
             return munge_refused(&why);
