@@ -298,6 +298,8 @@ rille_load_image(struct rille_session *s, const char *path, const struct rille_l
     struct image image;
     TRY(face_session(s, __func__));
     TRY(face_given(path, "the path", __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
     TRY(source_whole(path, MOST, &bytes, &n));
     int status = image_decode(path, bytes, n, &image);
     free(bytes);
@@ -364,6 +366,7 @@ int
 rille_folder_list(const char *path, void (*visit)(void *arg, const char *name), void *arg)
 {
     TRY(face_given(path, "the path", __func__));
+    if (!visit) return fail(E_ARG, "%s: the function is NULL", __func__);
     return store_is_url(path) ? store_visit(path, visit, arg) : visit_files(path, visit, arg);
 }
 
