@@ -28,7 +28,7 @@ store_is_url(const char *path)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.";
     size_t n = strspn(path, letters);
-    return n > 1 && !strncmp(path + n, "://", 3);
+    return n > 0 && !strncmp(path + n, "://", 3);
 }
 
 static const char *
